@@ -1,0 +1,40 @@
+# Everything a bare machine with Python 3.11 needs: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test check bench format clean
+.DEFAULT_GOAL := help
+
+help: ## Say what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+
+demo: $(STAMP) ## Watch Draguard fence a failed GPU on a real control plane (KEEP=1 leaves it up)
+	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
+
+test: $(STAMP) check ## Set up and run everything: lint, types, contracts, all tests on real servers
+	$(BIN)/pytest $(TESTS)
+
+check: $(STAMP) ## Lint, types and import contracts only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+bench: $(STAMP) ## Measure the budgets of docs/benchmarks.md on this machine
+	$(BIN)/python -m benchmarks
+
+format: $(STAMP) ## Put the code into its standard form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove what was installed here; slow builds stay in the user's cache folder
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt \
+		-e '.[exporter,remediator,cli,simulator]' --group dev
+	touch $@

@@ -1,0 +1,130 @@
+"""`python -m exporter sensor|agent|run`, and what `draguard exporter` calls."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from types import FrameType
+
+from exporter.lifeline import die_with
+from exporter.settings import Settings, SettingsError, parse
+
+_log = logging.getLogger("exporter")
+
+_SENSOR_RESTART_SECONDS = 1.0
+_SENSOR_END_SECONDS = 10.0
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one role until SIGTERM or SIGINT; returns the exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        settings = parse(arguments)
+    except SettingsError as error:
+        print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
+        return 2
+    logging.basicConfig(
+        level=settings.log_level,
+        format=f"%(asctime)s %(levelname)s {settings.role} %(message)s",
+    )
+    _log.info("settings: %s", settings.one_line())
+    stopping = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return _ROLES[settings.role](settings, stopping, arguments)
+
+
+def _sensor(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
+    from exporter.sensor import Sensor
+    from exporter.sensor_server import SensorServer
+
+    if settings.parent:
+        die_with(settings.parent, by=signal.SIGTERM)
+    try:
+        sensor = Sensor(settings)
+        server = SensorServer(sensor, settings.sensor_socket)
+    except OSError as error:
+        _log.error(
+            "the sensor cannot serve at %s: %s; choose another place with --sensor-socket",
+            settings.sensor_socket,
+            error,
+        )
+        return 1
+    sensor.start()
+    server.start()
+    stopping.wait()
+    server.stop()
+    sensor.stop()
+    return 0
+
+
+def _agent(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
+    from exporter.agent import Agent
+    from exporter.kube import client_of
+    from exporter.web import routes
+    from serving.front import Front, FrontError
+
+    client = client_of(settings)
+    agent = Agent(settings, client, metadata.version("draguard"))
+    front = Front(settings.listen, routes(agent))
+    try:
+        front.start()
+    except FrontError as error:
+        _log.error("%s (--listen)", error)
+        return 1
+    agent.start()
+    _log.info("serving /metrics on port %d", front.port)
+    stopping.wait()
+    agent.stop()
+    front.stop()
+    if client is not None:
+        client.close()
+    return 0
+
+
+def _run(settings: Settings, stopping: threading.Event, arguments: list[str]) -> int:
+    """Be the agent, with a sensor of its own."""
+    keeper = threading.Thread(
+        target=_keep_sensor, args=(arguments, stopping), name="sensor keeper", daemon=True
+    )
+    keeper.start()
+    code = _agent(settings, stopping, arguments)
+    stopping.set()
+    keeper.join(_SENSOR_END_SECONDS + 1)
+    return code
+
+
+def _keep_sensor(arguments: list[str], stopping: threading.Event) -> None:
+    flags = [one for one in arguments if one != "run"]
+    command = [sys.executable, "-m", "exporter", "sensor", *flags, f"--parent={os.getpid()}"]
+    while not stopping.is_set():
+        with subprocess.Popen(command) as process:
+            _log.info("sensor %d started", process.pid)
+            while process.poll() is None and not stopping.wait(0.2):
+                pass
+            process.terminate()
+            try:
+                code = process.wait(_SENSOR_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                code = process.wait()
+        if not stopping.wait(_SENSOR_RESTART_SECONDS):
+            _log.warning("the sensor ended with code %d and is started again", code)
+
+
+_ROLES: dict[str, Callable[[Settings, threading.Event, list[str]], int]] = {
+    "sensor": _sensor,
+    "agent": _agent,
+    "run": _run,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,220 @@
+"""The agent: what the sensor tells and the driver publishes becomes a page and a report.
+
+Not root, with a token and a port. All state is the report, the last observation
+and the page; every piece of news replaces them as a whole, under one lock.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from datetime import timedelta
+
+from exporter import claims, ledger, wire
+from exporter.page import Page, page
+from exporter.published import PublishedDevices
+from exporter.readings import Observation
+from exporter.report import Cursor, NodeHealth
+from exporter.reporter import Reporter
+from exporter.self_metrics import SelfMetrics
+from exporter.sensor_link import SensorLink
+from exporter.settings import Settings
+from exporter.snapshot import Snapshot
+from kubeapi import clock
+from kubeapi.client import Client
+
+_log = logging.getLogger(__name__)
+
+_RENDER_GAP = 0.25
+"""Seconds between two renderings, however much happens."""
+_STALE_INTERVALS = 3
+_PATIENCE = 3.0
+"""Seconds at the start in which a sensor that is not up yet is no news."""
+
+
+class Agent:
+    """Takes news (as the `Listener` of a `SensorLink`) and keeps page and report current."""
+
+    def __init__(self, settings: Settings, client: Client | None, version: str) -> None:
+        self._settings = settings
+        self._version = version
+        self.metrics = SelfMetrics(version)
+        self._lock = threading.RLock()
+        self._report = ledger.begin("", version, clock.now())
+        self._observation: Observation | None = None
+        self._observed = 0.0
+        self._run = ""
+        self._listening = False
+        self._begun = time.monotonic()
+        self._page: Page | None = None
+        self._dirty = threading.Event()
+        self._adopted = threading.Event()
+        self._stopping = threading.Event()
+        self._link = SensorLink(settings.sensor_socket, self, self.metrics.frames_refused.inc)
+        self._published = (
+            PublishedDevices(client, settings.node_name, self._republished) if client else None
+        )
+        self._reporter = (
+            Reporter(settings, client, self.metrics, self._adopt)
+            if client and settings.report
+            else None
+        )
+        self._renderer = threading.Thread(target=self._render, name="renderer", daemon=True)
+
+    def start(self) -> None:
+        if self._published is not None:
+            self._published.start()
+        if self._reporter is not None:
+            self._reporter.start()
+            # Saves taking the same signals twice, where the API server answers at all.
+            self._adopted.wait(_PATIENCE)
+        self._link.start()
+        self._renderer.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._dirty.set()
+        self._link.stop()
+        if self._reporter is not None:
+            self._reporter.stop()
+        if self._published is not None:
+            self._published.stop()
+        self._renderer.join(_PATIENCE)
+
+    def page(self) -> Page | None:
+        """Return the page to serve, None before the first was rendered."""
+        return self._page
+
+    def unready(self) -> str:
+        """Say why there is no fresh local snapshot, "" when there is one."""
+        with self._lock:
+            if self._observation is None:
+                return "no observation from the sensor: " + _first_message(self._report)
+            age = time.monotonic() - self._observed
+            if age > self._stale_after():
+                return f"the sensor said nothing for {age:.0f} s"
+        return ""
+
+    def position(self) -> tuple[Cursor, str]:
+        with self._lock:
+            return self._report.cursor, self._report.boot_id
+
+    def welcome(self, message: wire.Welcome) -> None:
+        with self._lock:
+            self._run = message.run
+            self._listening = True
+            self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
+        _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
+
+    def signals(self, message: wire.Signals) -> None:
+        with self._lock:
+            if not self._listening:
+                return
+            self._report = ledger.take(
+                self._report,
+                message.signals,
+                run=self._run,
+                kernel_sequence=message.kernel_sequence,
+            )
+            self._tell()
+
+    def observed(self, message: wire.Observed) -> None:
+        with self._lock:
+            if not self._listening:
+                return
+            self._observation = message.observation
+            self._observed = time.monotonic()
+            self._observe()
+
+    def unheard(self, message: str) -> None:
+        with self._lock:
+            at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
+            if not self._listening and not at_start and self._observation is None and self._run:
+                return
+            self._listening = False
+            self._observation = None
+            if at_start:
+                return
+            self._report = ledger.blind(self._report, "SensorUnreachable", message, clock.now())
+            self._tell()
+        _log.warning("%s", message)
+
+    def _adopt(self, last: NodeHealth | None) -> None:
+        with self._lock:
+            boot_id = self._report.boot_id
+            if last is not None and (boot_id in ("", last.boot_id)):
+                self._report = ledger.adopt(last, last.boot_id, self._version, clock.now())
+                # What is on its way was sent for another cursor.
+                self._listening = False
+                self._observation = None
+                self._link.reconnect()
+        self._adopted.set()
+        if last is not None:
+            _log.info("took up this node's own report of boot %s", last.boot_id)
+
+    def _republished(self) -> None:
+        with self._lock:
+            if self._observation is not None:
+                self._observe()
+        self._dirty.set()
+
+    def _observe(self) -> None:
+        if self._observation is None:
+            return
+        self._report = ledger.observe(
+            self._report,
+            self._observation,
+            published=self._published.published() if self._published else None,
+            lost_after=timedelta(seconds=self._settings.lost_after),
+        )
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._reporter is not None:
+            self._reporter.offer(self._report)
+        self._dirty.set()
+
+    def _render(self) -> None:
+        while not self._stopping.is_set():
+            self._dirty.wait(self._settings.interval)
+            self._dirty.clear()
+            self._check_freshness()
+            self._page = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())
+            self._stopping.wait(_RENDER_GAP)
+
+    def _check_freshness(self) -> None:
+        with self._lock:
+            silent = time.monotonic() - self._observed
+            stale = self._observation is not None and silent > self._stale_after()
+        if stale:
+            self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
+
+    def _stale_after(self) -> float:
+        # The sensor speaks at least once an interval, or when a call hangs, after its deadline.
+        settings = self._settings
+        return _STALE_INTERVALS * settings.interval + settings.sample_deadline
+
+    def snapshot(self) -> Snapshot:
+        """Return everything the page shows, as of now."""
+        with self._lock:
+            report, seen = self._report, self._observation
+        devices = self._published.devices() if self._published else ()
+        holders = claims.join(seen.containers or () if seen else (), devices)
+        return Snapshot(
+            node=self._settings.node_name,
+            at=report.observed_at or clock.now(),
+            report=report,
+            nvml=seen.nvml if seen else None,
+            hang=seen.hang if seen else None,
+            holders=holders,
+            agent_sources=(self._published.source(),) if self._published else (),
+            rejected=seen.rejected if seen else {},
+            refused=seen.refused if seen else 0,
+            join_misses=dict(Counter(reason for reason, _ in holders.misses)),
+            signals_dropped=seen.signals_dropped if seen else 0,
+            restarts=seen.restarts if seen else 0,
+        )
+
+
+def _first_message(report: NodeHealth) -> str:
+    return next((one.message for one in report.sources if one.message), "not connected yet")

@@ -1,0 +1,67 @@
+"""Which vendor call is running, in memory that two processes share.
+
+The child notes each call before it makes it; when it does not come back, the
+parent reads the note, so that a hang has a name. Layout: one slot per thread of
+start time (monotonic seconds, 0 while idle), GPU index (-1: none) and call name.
+"""
+
+import mmap
+import os
+import struct
+import time
+
+import msgspec
+
+_SLOT = struct.Struct("=di64s")
+_START = struct.Struct("=d")
+_PITCH = 128
+SIZE = 4096
+
+SAMPLING = 0
+"""Slot of the thread that reads state."""
+EVENTS = 1
+"""Slot of the thread that waits for events."""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A call under way for `seconds`. `gpu` is the NVML index, None for the whole library."""
+
+    gpu: int | None
+    call: str
+    seconds: float
+
+
+class Slot:
+    """Where one thread of the child writes."""
+
+    def __init__(self, memory: mmap.mmap, number: int) -> None:
+        self._memory = memory
+        self._at = number * _PITCH
+
+    def begin(self, gpu: int, call: str) -> None:
+        # The start goes last, so that a reader never sees it beside an older name.
+        _SLOT.pack_into(self._memory, self._at, 0.0, gpu, call.encode())
+        _START.pack_into(self._memory, self._at, time.monotonic())
+
+    def end(self) -> None:
+        _START.pack_into(self._memory, self._at, 0.0)
+
+
+def create() -> tuple[int, mmap.mmap]:
+    """Return a descriptor to hand to the child, and the memory behind it."""
+    descriptor = os.memfd_create("draguard-calls")
+    os.ftruncate(descriptor, SIZE)
+    return descriptor, mmap.mmap(descriptor, SIZE)
+
+
+def attach(descriptor: int) -> mmap.mmap:
+    return mmap.mmap(descriptor, SIZE)
+
+
+def read(memory: mmap.mmap, slot: int) -> Note | None:
+    """Return the call under way in a slot, None while there is none."""
+    start, gpu, name = _SLOT.unpack_from(memory, slot * _PITCH)
+    if start == 0.0:
+        return None
+    call = name.split(b"\0", 1)[0].decode("ascii", "replace")
+    return Note(None if gpu < 0 else gpu, call, time.monotonic() - start)

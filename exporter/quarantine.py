@@ -1,0 +1,75 @@
+"""GPUs that made NVML hang are left out of sampling for a while, longer each time.
+
+Otherwise each new child would hang on the same GPU and none would be seen.
+Pure: monotonic seconds come in.
+"""
+
+import msgspec
+
+from exporter.callnotes import Note
+from exporter.readings import GpuReading, Hang, NvmlReading
+
+LONGEST = 600.0
+"""Seconds."""
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    call: str
+    until: float
+    seconds: float
+    """How long this turn is; the next one is twice that."""
+
+
+class Quarantine:
+    def __init__(self, first: float) -> None:
+        self._first = first
+        self._entries: dict[int, _Entry] = {}
+        self._last: dict[int, GpuReading] = {}
+        """Who a GPU is, by NVML index, from when it was last read."""
+
+    def put(self, note: Note, now: float) -> str:
+        """Leave out the GPU of a call that hangs; returns its UUID, "" when not known."""
+        if note.gpu is None:
+            return ""
+        before = self._entries.get(note.gpu)
+        seconds = min(2 * before.seconds, LONGEST) if before else self._first
+        self._entries[note.gpu] = _Entry(note.call, now + seconds, seconds)
+        known = self._last.get(note.gpu)
+        return known.uuid if known else ""
+
+    def left_out(self, now: float) -> frozenset[int]:
+        return frozenset(gpu for gpu, entry in self._entries.items() if now < entry.until)
+
+    def complete(self, reading: NvmlReading, skipped: frozenset[int]) -> NvmlReading:
+        """Add the GPUs that were skipped to a reading, as hung; forget those that answered."""
+        for gpu in reading.gpus:
+            self._last[gpu.index] = gpu
+            self._entries.pop(gpu.index, None)
+        hung = [self._hung(index) for index in sorted(skipped) if index in self._last]
+        return msgspec.structs.replace(reading, gpus=(*reading.gpus, *hung))
+
+    def sentence(self) -> str:
+        """Say which GPUs are left out, "" when none is."""
+        return "; ".join(
+            f"GPU {index} hung in {entry.call} and is left out for {entry.seconds:.0f} s"
+            for index, entry in sorted(self._entries.items())
+        )
+
+    def nameless(self) -> Hang | None:
+        """Return a GPU that is left out and never said its UUID, as it has no reading."""
+        for index, entry in sorted(self._entries.items()):
+            if index not in self._last:
+                return Hang(entry.call, index)
+        return None
+
+    def _hung(self, index: int) -> GpuReading:
+        known, entry = self._last[index], self._entries[index]
+        return GpuReading(
+            index=index,
+            uuid=known.uuid,
+            bus_id=known.bus_id,
+            serial=known.serial,
+            minor=known.minor,
+            product=known.product,
+            hung_call=entry.call,
+        )

@@ -1,0 +1,249 @@
+"""The sensor: NVML child, kernel log and kubelet on one side, the agent's socket on the other.
+
+Root, no token, no port. It keeps the last signals in a ring, so that an agent
+that was away loses none, and decides nothing.
+"""
+
+import logging
+import threading
+import uuid
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from exporter import kernel_log, podresources
+from exporter.child import NvmlChild, NvmlState
+from exporter.kmsg import KernelLogReader
+from exporter.pairing import Pairing
+from exporter.readings import ContainerDevices, Observation
+from exporter.report import Cursor, SourceHealth
+from exporter.settings import Settings
+from exporter.signals import Ring, Signal
+from exporter.wire import Signals
+from kubeapi import clock
+
+_log = logging.getLogger(__name__)
+
+BATCH = 1000
+"""Signals in one message."""
+_PODS_SECONDS = 10.0
+"""Longest time between two looks at the kubelet."""
+_BOOT_SECONDS = 1.0
+
+
+class Position(msgspec.Struct):
+    """How far one agent was told."""
+
+    run: str
+    number: int
+    state: int = 0
+    backlog: list[Signal] = []
+    """What it has not counted of the time before it came."""
+
+
+class Sensor:
+    """Everything known of the node, and the threads that keep it so."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.changed = threading.Condition()
+        self._state = 0
+        self._kernel_sequence: int | None = None
+        self._boot_id = _boot_id(settings.boot_id_file)
+        self._ring = Ring(uuid.uuid4().hex, self._boot_id)
+        self._pairing = Pairing()
+        self._rejected: dict[str, int] = {}
+        self._refused = 0
+        self._nvml = NvmlState(source=SourceHealth(name="nvml", up=False, reason="Starting"))
+        self._kmsg = SourceHealth(name="kmsg", up=False, reason="Starting")
+        self._pods = SourceHealth(name="podresources", up=False, reason="Starting")
+        self._containers: tuple[ContainerDevices, ...] | None = None
+        self._child = NvmlChild(settings, self._on_nvml, self.add)
+        self._reader = KernelLogReader(
+            settings.kernel_log,
+            on_record=self._on_record,
+            on_rejected=self._reject,
+            on_source=self._on_kernel_log,
+            on_replaced=self._begin_run,
+        )
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._watch_pods, name="podresources", daemon=True),
+            threading.Thread(target=self._watch_boot, name="boot id", daemon=True),
+        ]
+
+    def start(self) -> None:
+        self._child.start()
+        self._reader.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._reader.stop()
+        self._child.stop()
+        for thread in self._threads:
+            thread.join(podresources.DEADLINE + 1)
+
+    def add(self, signal: Signal) -> None:
+        """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
+        with self.changed:
+            numbered = msgspec.structs.replace(signal, number=self._ring.number_next())
+            self._ring.append(self._pairing.pair(numbered))
+            self.changed.notify_all()
+        if signal.kind != "identity":
+            self._child.ask()
+
+    def refuse(self) -> None:
+        """Count a frame that could not be read."""
+        with self.changed:
+            self._refused += 1
+            self._touch()
+
+    def resume(self, cursor: Cursor, boot_id: str) -> tuple[Position, str]:
+        """Return where an agent with this cursor stands, and the boot id."""
+        with self.changed:
+            backlog = self._ring.resume(cursor, boot_id)
+            position = Position(self._ring.run, self._ring.last_number, -1, backlog)
+            return position, self._boot_id
+
+    def news(self, position: Position, timeout: float) -> tuple[Signals | None, Observation | None]:
+        """Wait for what is new since a position, and move it; (None, None) after the time.
+
+        A position of another run (the node was rebooted) gets nothing more.
+        """
+        with self.changed:
+            self.changed.wait_for(lambda: self._is_behind(position), timeout)
+            if position.run != self._ring.run:
+                return None, None
+            signals = self._take(position)
+            if position.state == self._state:
+                return signals, None
+            position.state = self._state
+            return signals, self._observation()
+
+    def is_current(self, position: Position) -> bool:
+        with self.changed:
+            return position.run == self._ring.run
+
+    def _is_behind(self, position: Position) -> bool:
+        return (
+            bool(position.backlog)
+            or position.state != self._state
+            or position.number < self._ring.last_number
+            or position.run != self._ring.run
+            or self._stopping.is_set()
+        )
+
+    def _take(self, position: Position) -> Signals | None:
+        waiting = position.backlog + self._ring.after(position.number)
+        position.number = self._ring.last_number
+        batch, position.backlog = waiting[:BATCH], waiting[BATCH:]
+        if not batch:
+            return None
+        # The cursor must not promise records whose signals are still to come.
+        told = [one.kernel_sequence for one in batch if one.kernel_sequence is not None]
+        whole = self._kernel_sequence if not position.backlog else max(told, default=None)
+        return Signals(tuple(batch), whole)
+
+    def _observation(self) -> Observation:
+        return Observation(
+            at=clock.now(),
+            sources=(self._nvml.source, self._kmsg, self._pods),
+            nvml=self._nvml.reading,
+            hang=self._nvml.hang,
+            containers=self._containers,
+            rejected=dict(self._rejected),
+            refused=self._refused,
+            signals_dropped=self._ring.dropped,
+            restarts=self._nvml.restarts,
+        )
+
+    def _touch(self) -> None:
+        self._state += 1
+        self.changed.notify_all()
+
+    def _on_nvml(self, state: NvmlState) -> None:
+        with self.changed:
+            self._nvml = state
+            self._touch()
+
+    def _on_kernel_log(self, source: SourceHealth) -> None:
+        with self.changed:
+            self._kmsg = source
+            self._touch()
+
+    def _on_record(self, raw: bytes, read_at: datetime | None, boot: datetime) -> None:
+        try:
+            record = kernel_log.split(raw)
+        except kernel_log.Rejected as rejected:
+            self._reject(rejected.reason)
+            return
+        try:
+            signal = kernel_log.understand(record, boot)
+        except kernel_log.Rejected as rejected:
+            self._reject(rejected.reason)
+            signal = None
+        if signal is not None:
+            # A record from the future has an absurd time stamp.
+            at = read_at or min(signal.at, clock.now())
+            self.add(msgspec.structs.replace(signal, at=at))
+        with self.changed:
+            # After its signal: the agent's cursor must not run ahead of what it counts.
+            self._kernel_sequence = record.sequence
+
+    def _reject(self, reason: str) -> None:
+        with self.changed:
+            self._rejected[reason] = self._rejected.get(reason, 0) + 1
+            # Told with the next observation: a flood of garbage must not become a flood of frames.
+
+    def _begin_run(self) -> None:
+        """Start over, as after a reboot; the agent is let go and comes again."""
+        with self.changed:
+            self._boot_id = _boot_id(self._settings.boot_id_file)
+            self._ring = Ring(uuid.uuid4().hex, self._boot_id)
+            self._pairing = Pairing()
+            self._kernel_sequence = None
+            self._touch()
+
+    def _watch_boot(self) -> None:
+        while not self._stopping.wait(_BOOT_SECONDS):
+            boot_id = _boot_id(self._settings.boot_id_file)
+            if boot_id and boot_id != self._boot_id:
+                _log.info("the boot id is now %s: the node was rebooted", boot_id)
+                self._reader.restart()
+                self._stopping.wait(_BOOT_SECONDS)
+
+    def _watch_pods(self) -> None:
+        pause = min(self._settings.interval, _PODS_SECONDS)
+        while not self._stopping.is_set():
+            self._look_at_pods()
+            self._stopping.wait(pause)
+
+    def _look_at_pods(self) -> None:
+        try:
+            containers = podresources.list_containers(self._settings.pod_resources_socket)
+            source = SourceHealth(name="podresources", up=True, last_success=clock.now())
+        except podresources.PodResourcesError as error:
+            containers = None
+            last = self._pods.last_success
+            source = SourceHealth(
+                name="podresources",
+                up=False,
+                reason=error.reason,
+                message=str(error),
+                last_success=last,
+            )
+            if source.reason != self._pods.reason:
+                _log.warning("%s", error)
+        with self.changed:
+            self._containers, self._pods = containers, source
+            self._touch()
+
+
+def _boot_id(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace").strip()[:64]
+    except OSError:
+        return ""

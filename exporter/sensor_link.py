@@ -1,0 +1,116 @@
+"""The agent's end of the sensor's socket: connects, says where the report ends, reads, retries."""
+
+import logging
+import socket
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from exporter import wire
+from exporter.report import Cursor
+
+_log = logging.getLogger(__name__)
+
+_BACK_OFF = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_CONNECT_SECONDS = 5.0
+
+
+class Listener(Protocol):
+    """Who takes what the sensor tells, on the link's thread."""
+
+    def position(self) -> tuple[Cursor, str]:
+        """Return the cursor to go on from, and the boot it was written in."""
+        ...
+
+    def welcome(self, message: wire.Welcome) -> None: ...
+    def signals(self, message: wire.Signals) -> None: ...
+    def observed(self, message: wire.Observed) -> None: ...
+    def unheard(self, message: str) -> None:
+        """Take note that the sensor cannot be heard now."""
+        ...
+
+
+class SensorLink:
+    """One thread that keeps the connection up."""
+
+    def __init__(self, path: Path, listener: Listener, on_refused: Callable[[], None]) -> None:
+        self._path = path
+        self._listener = listener
+        self._on_refused = on_refused
+        self._channel: wire.Channel | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sensor link", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.reconnect()
+        self._thread.join(_CONNECT_SECONDS)
+
+    def reconnect(self) -> None:
+        """Close the connection; the next one starts from the position of then."""
+        channel = self._channel
+        if channel is not None:
+            channel.close()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            try:
+                heard = self._once()
+            except wire.WireError as error:
+                heard = 0
+                self._complain(str(error))
+            failures = 0 if heard else failures + 1
+            self._stopping.wait(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
+
+    def _complain(self, what: str) -> None:
+        if not self._stopping.is_set():
+            self._listener.unheard(
+                f"the sensor at {self._path} cannot be heard ({what}): see that it runs and that "
+                "this agent's group may use the socket"
+            )
+
+    def _once(self) -> int:
+        """Connect and read until the connection ends; returns how many messages came."""
+        channel = self._connect()
+        self._channel = channel
+        heard = 0
+        try:
+            cursor, boot_id = self._listener.position()
+            channel.send(wire.Hello(cursor, boot_id))
+            while True:
+                self._take(channel.receive(wire.to_agent))
+                heard += 1
+        except wire.Closed as error:
+            self._complain(str(error))
+            return heard
+        except wire.WireError:
+            self._on_refused()
+            raise
+        finally:
+            self._channel = None
+            channel.close()
+
+    def _connect(self) -> wire.Channel:
+        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            stream.settimeout(_CONNECT_SECONDS)
+            stream.connect(str(self._path))
+            stream.settimeout(None)
+        except OSError as error:
+            stream.close()
+            raise wire.Closed(f"cannot connect: {error}") from error
+        return wire.Channel(stream)
+
+    def _take(self, message: wire.ToAgent) -> None:
+        match message:
+            case wire.Welcome():
+                self._listener.welcome(message)
+            case wire.Signals():
+                self._listener.signals(message)
+            case wire.Observed():
+                self._listener.observed(message)

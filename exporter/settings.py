@@ -1,0 +1,147 @@
+"""Flags into one validated, frozen value; the only reader of arguments and environment."""
+
+import argparse
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["sensor", "agent", "run"]
+
+
+class SettingsError(Exception):
+    """A flag that cannot be used; the message names it and says what to write instead."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How one exporter process works."""
+
+    role: Role = "run"
+    """`sensor` touches the node, `agent` the network, `run` is an agent with its own sensor."""
+    node_name: str
+    """Name of the Kubernetes node; also the Hostname label. Default: $NODE_NAME, the host name."""
+    listen: str = "0.0.0.0:9400"
+    """Where the agent serves /metrics; 9400 is dcgm-exporter's port."""
+    sensor_socket: Path = Path("/run/draguard/sensor.sock")
+    """Unix socket between sensor and agent."""
+    kernel_log: Path = Path("/dev/kmsg")
+    """/dev/kmsg, or a growing file of such records."""
+    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
+    """The kernel's name for this boot; counts begin again with a new one."""
+    pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    """The kubelet's PodResources socket."""
+    nvml_library_dir: Path | None = None
+    """Folder of libnvidia-ml.so.1, where the loader does not find it by itself."""
+    interval: float = 30.0
+    """Seconds between samples, as dcgm-exporter's default. An XID asks for one at once."""
+    sample_deadline: float = 10.0
+    """Seconds after which one NVML call counts as hung; the slowest healthy ones take two."""
+    start_deadline: float = 60.0
+    """The same for nvmlInit, which may wake every GPU where no persistence daemon runs."""
+    hang_retry: float = 60.0
+    """Seconds for which a GPU that hung is left out; doubled each time, to ten minutes."""
+    lost_after: float = 60.0
+    """Seconds for which a live NVML must not list a GPU until it counts as lost."""
+    report: bool = True
+    """Whether to write the NodeDeviceHealth; metrics only without."""
+    report_interval: float = 900.0
+    """Seconds between reports while nothing changes."""
+    lease_namespace: str = "draguard-system"
+    """Namespace of the Lease that says that this agent is alive."""
+    lease_interval: float = 60.0
+    """Seconds between renewals of the Lease."""
+    kube_server: str = ""
+    """URL of the API server; default: the pod's own service account."""
+    kube_token_file: str | None = None
+    kube_ca_file: str | None = None
+    parent: int = 0
+    """Process id that the sensor ends with; 0 for none. Set by `run` for its own sensor."""
+    log_level: str = "INFO"
+
+    def one_line(self) -> str:
+        """Return the settings as `name=value`, for the log."""
+        values = msgspec.structs.asdict(self)
+        return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+
+
+_POSITIVE = (
+    "interval",
+    "sample_deadline",
+    "start_deadline",
+    "hang_retry",
+    "lost_after",
+    "report_interval",
+    "lease_interval",
+)
+
+
+def parse(argv: Sequence[str]) -> Settings:
+    """Return the settings; raises SettingsError. `--help` and unknown flags end the process."""
+    flags = vars(_parser().parse_args(argv))
+    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
+    given.setdefault("node_name", os.environ.get("NODE_NAME") or socket.gethostname())
+    given["report"] = not given.pop("no_report")
+    settings = Settings(**given)
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    for name in _POSITIVE:
+        if not getattr(settings, name) > 0:
+            flag = "--" + name.replace("_", "-")
+            raise SettingsError(f"{flag} must be above 0 seconds, not {getattr(settings, name)}")
+    host, colon, port = settings.listen.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(
+            f"--listen takes host:port, such as 0.0.0.0:9400, not {settings.listen}"
+        )
+    if len(os.fsencode(settings.sensor_socket)) > 107:
+        raise SettingsError(
+            f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
+            f"{settings.sensor_socket}"
+        )
+    if settings.kube_token_file and not settings.kube_server:
+        raise SettingsError("--kube-token-file needs --kube-server")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="draguard exporter",
+        description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",
+    )
+    parser.add_argument("role", choices=("sensor", "agent", "run"), nargs="?")
+    for name, kind, text in _FLAGS:
+        default = getattr(Settings(node_name=""), name)
+        shown = f" (default: {default})" if default not in ("", None, 0) else ""
+        flag = "--" + name.replace("_", "-")
+        parser.add_argument(flag, type=kind, help=text + shown, metavar=kind.__name__.upper())
+    parser.add_argument("--no-report", action="store_true", help="serve metrics only")
+    return parser
+
+
+_FLAGS: tuple[tuple[str, type, str], ...] = (
+    ("node_name", str, "Kubernetes node name; $NODE_NAME or the host name when not given"),
+    ("listen", str, "where to serve /metrics"),
+    ("sensor_socket", Path, "unix socket between sensor and agent"),
+    ("kernel_log", Path, "kernel log: /dev/kmsg, or a file of such records"),
+    ("boot_id_file", Path, "file with the boot id"),
+    ("pod_resources_socket", Path, "kubelet PodResources socket"),
+    ("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
+    ("interval", float, "seconds between samples"),
+    ("sample_deadline", float, "seconds after which an NVML call counts as hung"),
+    ("start_deadline", float, "seconds after which nvmlInit counts as hung"),
+    ("hang_retry", float, "seconds for which a GPU that hung is left out"),
+    ("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
+    ("report_interval", float, "seconds between reports while nothing changes"),
+    ("lease_namespace", str, "namespace of the agent's Lease"),
+    ("lease_interval", float, "seconds between renewals of the Lease"),
+    ("kube_server", str, "URL of the API server; the pod's service account when not given"),
+    ("kube_token_file", str, "file with the bearer token"),
+    ("kube_ca_file", str, "file with the API server's CA certificate"),
+    ("parent", int, "end when this process does (the sensor of `run`)"),
+    ("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
+)

@@ -1,0 +1,154 @@
+"""Raw ResourceSlices into the devices that a cluster (or a node) publishes now.
+
+Takes the JSON shape of `resource.k8s.io/v1` and knows the attribute names of
+NVIDIA's driver. Nothing here is about one node: the remediator reads it too.
+Pure: no client, no clock, no OS.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from exporter.device import Device, normal_bus_id
+from exporter.report import ObjectMeta
+
+Kind = Literal["gpu", "mig", "vfio", ""]
+"""Attribute `type`; "" for anything else, such as an IMEX channel."""
+
+_KINDS = ("gpu", "mig", "vfio")
+
+
+class Taint(msgspec.Struct, frozen=True, order=True):
+    """A taint in the slice itself: the driver's own, never one of a DeviceTaintRule."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """One device attribute; exactly one member is set, others than text are not read."""
+
+    string: str | None = None
+    version: str | None = None
+
+
+class RawDevice(msgspec.Struct, frozen=True):
+    name: str
+    attributes: dict[str, Attribute] | None = None
+    taints: tuple[Taint, ...] | None = None
+
+
+class Pool(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel"):
+    driver: str
+    pool: Pool
+    node_name: str = ""
+    devices: tuple[RawDevice, ...] | None = None
+
+
+class ResourceSlice(msgspec.Struct, frozen=True):
+    """The object as the API server stores it, cut to what is read."""
+
+    metadata: ObjectMeta
+    spec: ResourceSliceSpec
+
+
+class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One published device. `uuid` is None on a slice of dynamic MIG, which is no hardware yet."""
+
+    device: Device
+    kind: Kind = ""
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    """UUID of the physical GPU, on a MIG slice."""
+    profile: str = ""
+    pci_bus_id: str = ""
+    """In the form of `device.normal_bus_id`, "" when not published."""
+    node: str = ""
+    taints: tuple[Taint, ...] = ()
+
+
+PoolKey = tuple[str, str]
+"""(driver, pool name)."""
+
+
+def inventory(
+    slices: Iterable[ResourceSlice], previous: Iterable[SliceDevice] = ()
+) -> tuple[SliceDevice, ...]:
+    """Return the devices of each pool's newest complete generation, sorted by name.
+
+    A driver updates its slices one by one, so for a moment no generation of a
+    pool may be complete: such a pool keeps the devices it had in `previous`.
+    """
+    pools: dict[PoolKey, list[ResourceSlice]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    kept: dict[PoolKey, list[SliceDevice]] = {}
+    for device in previous:
+        kept.setdefault((device.device.driver, device.device.pool), []).append(device)
+    found: dict[Device, SliceDevice] = {}
+    for key, members in pools.items():
+        complete = _newest_complete(members)
+        published = kept.get(key, []) if complete is None else _devices(complete)
+        found.update((device.device, device) for device in published)
+    return tuple(found[name] for name in sorted(found))
+
+
+def incomplete(slices: Iterable[ResourceSlice]) -> frozenset[PoolKey]:
+    """Return the pools whose newest generation is not there as a whole."""
+    pools: dict[PoolKey, list[ResourceSlice]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    return frozenset(key for key, members in pools.items() if not _whole(_newest(members)))
+
+
+def _newest(members: list[ResourceSlice]) -> list[ResourceSlice]:
+    newest = max(one.spec.pool.generation for one in members)
+    return [one for one in members if one.spec.pool.generation == newest]
+
+
+def _newest_complete(members: list[ResourceSlice]) -> list[ResourceSlice] | None:
+    for generation in sorted({one.spec.pool.generation for one in members}, reverse=True):
+        candidates = [one for one in members if one.spec.pool.generation == generation]
+        if _whole(candidates):
+            return candidates
+    return None
+
+
+def _whole(generation: list[ResourceSlice]) -> bool:
+    return len(generation) >= max(one.spec.pool.resource_slice_count for one in generation)
+
+
+def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
+    return [_device(one.spec, raw) for one in slices for raw in one.spec.devices or ()]
+
+
+def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
+    attributes: Mapping[str, Attribute] = raw.attributes or {}
+
+    def text(*names: str) -> str:
+        for name in names:
+            found = attributes.get(name) or attributes.get(f"{spec.driver}/{name}")
+            if found is not None and found.string:
+                return found.string
+        return ""
+
+    kind = text("type")
+    bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
+    return SliceDevice(
+        device=Device(spec.driver, spec.pool.name, raw.name),
+        kind=cast("Kind", kind) if kind in _KINDS else "",
+        uuid=text("uuid") or None,
+        parent_uuid=text("parentUUID") or None,
+        profile=text("profile"),
+        pci_bus_id=bus or "",
+        node=spec.node_name,
+        taints=raw.taints or (),
+    )

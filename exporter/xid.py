@@ -1,0 +1,64 @@
+"""What an XID code means: NVIDIA's catalogue and Draguard's grouping, as data.
+
+Both tables lie in `exporter/data/`, with their provenance. A code that neither
+knows is a value too: class `unknown`, never acted on alone. Pure, but for
+reading the package's own files once.
+"""
+
+import csv
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from typing import Literal, cast, get_args
+
+import msgspec
+
+XidClass = Literal[
+    "application", "contained", "gpu", "lost", "fabric", "bus", "node", "information", "unknown"
+]
+
+
+class Xid(msgspec.Struct, frozen=True):
+    """One row of the catalogue; actions are NVIDIA's resolution buckets, "" for no guidance."""
+
+    code: int
+    mnemonic: str
+    description: str
+    immediate_action: str
+    investigatory_action: str
+    xid_class: XidClass
+
+
+def lookup(code: int) -> Xid:
+    """Return what is known of a code; an unlisted one gets class `unknown`."""
+    known = catalogue().get(code)
+    return known or Xid(code, "UNKNOWN", "not in the catalogue", "", "", "unknown")
+
+
+@cache
+def catalogue() -> dict[int, Xid]:
+    """Return every listed code by number."""
+    classes = {int(row["code"]): _class(row["class"]) for row in _rows("xid_classes.csv")}
+    return {
+        code: Xid(
+            code,
+            row["mnemonic"],
+            row["description"],
+            row["immediate_action"],
+            row["investigatory_action"],
+            classes.get(code, "unknown"),
+        )
+        for row in _rows("xid_catalog.csv")
+        if (code := int(row["code"]))
+    }
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    text = resources.files("exporter").joinpath("data", name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
+
+
+def _class(text: str) -> XidClass:
+    if text not in get_args(XidClass):
+        raise ValueError(f"xid_classes.csv: {text!r} is no class; use one of {get_args(XidClass)}")
+    return cast("XidClass", text)  # checked one line above

@@ -1,0 +1,200 @@
+"""The API server's verbs: paths and JSON in, JSON out, every failure an `ApiError`.
+
+No models and no retries: callers decode what they need with msgspec and decide what a repeated
+write means. Safe to use from any thread.
+"""
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping
+from time import monotonic
+from urllib.parse import urlencode
+
+import msgspec
+
+from kubeapi.endpoint import Credentials, Endpoint, EndpointError
+from kubeapi.transport import Answer, Transport, TransportError
+
+JSON = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+MAX_LINE = 16 << 20
+"""Bytes of one watch event; etcd stores objects of 1.5 MB."""
+
+
+class ApiError(Exception):
+    """The API server said no, or did not answer (`status` None)."""
+
+    def __init__(
+        self, message: str, *, status: int | None = None, reason: str = "", retry_after: float = 0.0
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.reason = reason
+        """`reason` of the Kubernetes Status, such as AlreadyExists; empty when there is none."""
+        self.retry_after = retry_after
+        """Seconds that the server asked to wait; 0 when it did not."""
+
+
+class NotFound(ApiError):  # noqa: N818 - the API's own name of the answer
+    """404: no such object, or no such collection."""
+
+
+class Conflict(ApiError):  # noqa: N818 - the API's own name of the answer
+    """409: somebody else was first; `reason` tells AlreadyExists from a stale write."""
+
+
+class Gone(ApiError):  # noqa: N818 - the API's own name of the answer
+    """410: the resource version is too old to go on from."""
+
+
+_KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone}
+
+
+class _Status(msgspec.Struct, frozen=True):
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> ApiError:
+    """Turn a refusal, a Kubernetes Status or anything else, into the error to raise."""
+    try:
+        said = msgspec.json.decode(body, type=_Status)
+    except msgspec.DecodeError:
+        said = _Status(message=body[:200].decode(errors="replace").strip())
+    message = f"{doing}: {status} {said.reason}".rstrip() + f": {said.message or 'no reason given'}"
+    kind = _KINDS.get(status, ApiError)
+    return kind(message, status=status, reason=said.reason, retry_after=retry_after)
+
+
+class Client:
+    """One identity at one API server. `timeout` bounds each request as a whole, in seconds."""
+
+    def __init__(self, endpoint: Endpoint, *, timeout: float = 10.0) -> None:
+        self.endpoint = endpoint
+        self._timeout = timeout
+        self._credentials = Credentials(endpoint)
+        self._transport = Transport(endpoint)
+
+    def sibling(self) -> "Client":
+        """Open a client with the same identity and connections of its own."""
+        return Client(self.endpoint, timeout=self._timeout)
+
+    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        return self._ask("GET", path, params)
+
+    def create(self, path: str, body: object, params: Mapping[str, str] | None = None) -> bytes:
+        return self._ask("POST", path, params, body)
+
+    def replace(self, path: str, body: object, params: Mapping[str, str] | None = None) -> bytes:
+        return self._ask("PUT", path, params, body)
+
+    def merge_patch(
+        self, path: str, body: object, params: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Patch by RFC 7396: what is not named stays, lists are replaced whole."""
+        return self._ask("PATCH", path, params, body, MERGE_PATCH)
+
+    def delete(
+        self, path: str, body: object = None, params: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Delete; `body` is a DeleteOptions, for preconditions or a grace period."""
+        return self._ask("DELETE", path, params, body)
+
+    @contextlib.contextmanager
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_timeout: float
+    ) -> Generator[Iterator[bytes]]:
+        """Open a watch; gives its lines. ApiError when no line came for `idle_timeout` seconds."""
+        doing = f"GET {path} as a watch"
+        answer = self._send(doing, _with(path, params), body=None, headers={}, timeout=idle_timeout)
+        try:
+            if answer.status != 200:
+                raise self._refusal(doing, answer)
+            yield _lines(doing, answer, idle_timeout)
+        finally:
+            answer.close()
+
+    def abort(self) -> None:
+        """Make requests under way in other threads fail at once, and all later ones."""
+        self._transport.abort()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: object = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        doing = f"{method} {path}"
+        deadline = monotonic() + self._timeout
+        payload = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        headers = {"content-type": content_type} if payload is not None else {}
+        answer = self._send(
+            doing, _with(path, params), body=payload, headers=headers, timeout=self._timeout
+        )
+        try:
+            if not 200 <= answer.status < 300:
+                raise self._refusal(doing, answer)
+            return answer.body(deadline)
+        except TransportError as error:
+            raise ApiError(f"{doing}: {error}") from error
+        finally:
+            answer.close()
+
+    def _send(
+        self,
+        doing: str,
+        path: str,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> Answer:
+        method = doing.split(" ", 1)[0]
+        try:
+            known = {"accept": JSON, "accept-encoding": "gzip", "user-agent": "draguard"}
+            known |= self._credentials.headers()
+            return self._transport.send(
+                method, path, body=body, headers=known | dict(headers), timeout=timeout
+            )
+        except (TransportError, EndpointError) as error:
+            raise ApiError(f"{doing}: {error}") from error
+
+    def _refusal(self, doing: str, answer: Answer) -> ApiError:
+        try:
+            body = answer.body(monotonic() + self._timeout)
+        except TransportError:
+            body = b""
+        return error_of(doing, answer.status, body, _seconds(answer.headers.get("retry-after")))
+
+
+def _with(path: str, params: Mapping[str, str] | None) -> str:
+    return f"{path}?{urlencode(params)}" if params else path
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0
+
+
+def _lines(doing: str, answer: Answer, idle_timeout: float) -> Iterator[bytes]:
+    """Cut the body into lines; a last line without its end is dropped, as it may be half."""
+    rest = bytearray()
+    heard = monotonic()
+    try:
+        for piece in answer.chunks():
+            rest += piece
+            *lines, rest = rest.split(b"\n") if b"\n" in piece else [rest]
+            if lines:
+                heard = monotonic()
+                yield from (bytes(line) for line in lines if line.strip())
+            elif monotonic() - heard > idle_timeout:
+                raise TransportError("no complete event in time")
+            if len(rest) > MAX_LINE:
+                raise TransportError(f"an event is larger than {MAX_LINE >> 20} MiB")
+    except TransportError as error:
+        raise ApiError(f"{doing}: {error}") from error

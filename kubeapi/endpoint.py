@@ -1,0 +1,79 @@
+"""Where an API server is and how to prove who asks: addresses, files and tokens, no connections.
+
+Reads the service account's files of a pod; nothing else of the environment.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class EndpointError(Exception):
+    """The way to the API server is not usable as described; the message says what to do."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One API server and one identity. A token file wins over a token."""
+
+    server: str
+    """URL, with a path where the API sits behind a proxy."""
+    token_file: str | None = None
+    """Read again whenever it changes, as kubelets renew it in place."""
+    token: str | None = None
+    ca_file: str | None = None
+    """PEM. None: the machine's own authorities."""
+    client_cert_file: str | None = None
+    client_key_file: str | None = None
+
+    def __repr__(self) -> str:
+        identity = self.token_file or self.client_cert_file or ("a token" if self.token else "none")
+        return f"Endpoint({self.server}, identity: {identity})"
+
+
+def in_cluster(environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT) -> Endpoint:
+    """Find the API server as a pod sees it. Raises EndpointError outside of one."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port:
+        raise EndpointError(
+            "not in a Kubernetes pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are "
+            "not set; name the API server with flags instead"
+        )
+    token, ca = folder / "token", folder / "ca.crt"
+    for file in (token, ca):
+        if not file.is_file():
+            raise EndpointError(
+                f"{file} is missing; give the pod a service account and leave "
+                "automountServiceAccountToken on"
+            )
+    address = f"[{host}]" if ":" in host else host
+    return Endpoint(server=f"https://{address}:{port}", token_file=str(token), ca_file=str(ca))
+
+
+class Credentials:
+    """The bearer token of an endpoint, always the one that is in its file now."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._file = Path(endpoint.token_file) if endpoint.token_file else None
+        self._token = endpoint.token or ""
+        self._seen: tuple[int, int, int] | None = None
+
+    def headers(self) -> dict[str, str]:
+        """Headers that identify the caller. Raises EndpointError when no token was ever read."""
+        if self._file is not None:
+            self._refresh(self._file)
+        return {"authorization": f"Bearer {self._token}"} if self._token else {}
+
+    def _refresh(self, file: Path) -> None:
+        try:
+            found = file.stat()
+            mark = (found.st_mtime_ns, found.st_ino, found.st_size)
+            if mark != self._seen:
+                self._token, self._seen = file.read_text(encoding="ascii").strip(), mark
+        except (OSError, ValueError) as error:
+            # A renewal may be under way: the last token serves until it expires.
+            if not self._token:
+                raise EndpointError(f"cannot read the token file {file}: {error}") from error

@@ -1,0 +1,242 @@
+"""A local copy of one collection, kept up to date by list and watch.
+
+Level triggered: a lost watch, a restarted server or a skipped object only delays the next correct
+state. Nothing that a server sends ends the thread; what is wrong is said in `error`.
+"""
+
+import logging
+import random
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from kubeapi.client import ApiError, Client, Gone, NotFound, error_of
+from kubeapi.store import Change, Store, key_of, meta_of
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_STEADY = 5.0
+"""Seconds after which an open watch counts as a recovery from earlier failures."""
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting times in seconds; the defaults are for production."""
+
+    first_retry: float = 0.25
+    longest_retry: float = 30.0
+    missing_retry: float = 15.0
+    """While the collection is not served (404)."""
+    idle: float = 90.0
+    """Silence after which a watch counts as dead; servers send a bookmark each minute."""
+    watch: float = 300.0
+    """A watch is renewed after one to two times this."""
+    page: int = 500
+    """Objects per list request."""
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    more: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    code: int = 0
+
+
+_events = msgspec.json.Decoder(_Event)
+_pages = msgspec.json.Decoder(_Page)
+_failures = msgspec.json.Decoder(_Failure)
+
+
+def ignore(change: Change[Any]) -> None:
+    """Do nothing about a change."""
+
+
+class Reflector(Generic[T]):
+    """Keeps `items()` equal to the collection at `path`, each object decoded as `kind`.
+
+    `on_change` runs on the reflector's thread after `items()` shows the change; it must be short.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        kind: type[T],
+        *,
+        params: Mapping[str, str] = {},
+        on_change: Callable[[Change[T]], None] = ignore,
+        pace: Pace = Pace(),  # noqa: B008 - frozen
+    ) -> None:
+        self._client = client.sibling()
+        self._path = path
+        self._params = dict(params)
+        self._on_change = on_change
+        self._pace = pace
+        self._store: Store[T] = Store(kind)
+        self._version: str | None = None
+        self._failures = 0
+        self._synced = threading.Event()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"reflector {path}", daemon=True)
+        self.last_contact = 0.0
+        """Monotonic seconds of the last good answer, event or bookmark; 0 before the first."""
+        self.error = ""
+        """A sentence about what is wrong now; empty when nothing is."""
+        self.missing = False
+        """The server answers 404: the resource or this version of it is not served."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the collection was ever listed to its end; how fresh: `last_contact`."""
+        return self._synced.is_set()
+
+    @property
+    def undecodable(self) -> int:
+        """How often an object could not be decoded and was left at its last good value."""
+        return self._store.undecodable
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread; returns within two seconds whatever the server does."""
+        self._stopped.set()
+        self._client.abort()
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=2.0)
+        self._client.close()
+
+    def items(self) -> Mapping[str, T]:
+        """Return the objects by `name` or `namespace/name`, as they are now."""
+        return self._store.items()
+
+    def wait_synced(self, timeout: float) -> bool:
+        return self._synced.wait(timeout)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                if self._version is None:
+                    self._list()
+                self._watch()
+            except ApiError as error:
+                if not self._stopped.is_set():
+                    self._stopped.wait(self._setback(error))
+
+    def _setback(self, error: ApiError) -> float:
+        """Take note of a failure and say how many seconds to wait."""
+        self._failures += 1
+        if isinstance(error, Gone):
+            self._version = None
+            _log.info("%s; listing again", error.message)
+        else:
+            self.error = error.message
+            _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "%s", self.error)
+        self.missing = isinstance(error, NotFound)
+        if self.missing:
+            self._version = None
+            return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        longest = min(self._pace.first_retry * 2 ** (self._failures - 1), self._pace.longest_retry)
+        return max(error.retry_after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    def _contact(self) -> None:
+        self.last_contact = monotonic()
+        self.error = ""
+        self.missing = False
+
+    def _list(self) -> None:
+        seen: set[str] = set()
+        more = ""
+        while True:
+            query = {**self._params, "limit": str(self._pace.page)}
+            page = self._page(query | ({"continue": more} if more else {}))
+            for raw in page.items or ():
+                seen.add(key_of(meta_of(raw)))
+                self._tell(self._store.put(raw))
+            more = page.metadata.more
+            if not more:
+                break
+        self._tell(self._store.keep_only(seen))
+        self._version = page.metadata.resource_version
+        self._synced.set()
+
+    def _page(self, query: Mapping[str, str]) -> _Page:
+        body = self._client.get(self._path, query)
+        try:
+            page = _pages.decode(body)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"list {self._path}: the answer is no list ({error})") from error
+        if not page.metadata.resource_version:
+            raise ApiError(f"list {self._path}: the answer is no list (it has no version)")
+        self._contact()
+        return page
+
+    def _watch(self) -> None:
+        seconds = self._pace.watch * random.uniform(1.0, 2.0)  # noqa: S311 - spread over servers
+        query = {
+            **self._params,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version or "",
+            "timeoutSeconds": str(max(1, round(seconds))),
+        }
+        opened = monotonic()
+        heard = False
+        with self._client.stream(self._path, query, idle_timeout=self._pace.idle) as lines:
+            self.error = ""
+            for line in lines:
+                self._take(line)
+                self._contact()
+                heard = True
+                if monotonic() - opened > _STEADY:
+                    self._failures = 0
+        if not heard and monotonic() - opened < 1.0:
+            raise ApiError(f"watch {self._path}: ended as soon as it was open")
+        self._failures = 0
+
+    def _take(self, line: bytes) -> None:
+        """Apply one watch event. Raises ApiError when it is none: only a new list helps then."""
+        before, self._version = self._version, None
+        try:
+            event = _events.decode(line)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"watch {self._path}: not an event ({error})") from error
+        if event.type == "ERROR":
+            raise _refused(self._path, event.object)
+        meta = meta_of(event.object)
+        if event.type in ("ADDED", "MODIFIED"):
+            self._tell(self._store.put(event.object))
+        elif event.type == "DELETED":
+            self._tell(self._store.remove(event.object))
+        self._version = meta.resource_version or before
+
+    def _tell(self, changes: Iterable[Change[T]]) -> None:
+        for change in changes:
+            try:
+                self._on_change(change)
+            except Exception:  # noqa: BLE001 - logged with its trace
+                # The copy must go on; whoever listens has its own way of reading it again.
+                _log.exception("%s: the listener failed on %s", self._path, change.key)
+
+
+def _refused(path: str, raw: msgspec.Raw) -> ApiError:
+    """Turn the Status inside of an ERROR event into the error to raise."""
+    try:
+        code = _failures.decode(raw).code
+    except msgspec.DecodeError:
+        code = 0
+    return error_of(f"watch {path}", code, bytes(raw))

@@ -1,0 +1,121 @@
+"""The objects of one collection as last heard of, and what changed about them.
+
+Turns listed and watched JSON into decoded objects and `Change`s. No network, no threads of its
+own; one thread writes, any thread reads.
+"""
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from kubeapi.client import ApiError
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Change(NamedTuple, Generic[T]):
+    """One object before and after. `new` None: deleted. Both there with other UIDs: re-created."""
+
+    key: str
+    old: T | None
+    new: T | None
+
+
+class Meta(msgspec.Struct, frozen=True, rename="camel"):
+    """What every object says of itself; bookmarks have the version alone."""
+
+    name: str = ""
+    namespace: str = ""
+    resource_version: str = ""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    metadata: Meta
+
+
+_headers = msgspec.json.Decoder(_Header)
+
+
+def meta_of(raw: msgspec.Raw) -> Meta:
+    """Read name, namespace and version of any object. Raises ApiError when it is none."""
+    try:
+        return _headers.decode(raw).metadata
+    except msgspec.DecodeError as error:
+        raise ApiError(f"the server sent something that is no object: {error}") from error
+
+
+def key_of(meta: Meta) -> str:
+    """Return the key under which an object is kept: `name` or `namespace/name`."""
+    if not meta.name:
+        raise ApiError("the server sent an object without a name")
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class Store(Generic[T]):
+    """What is known of one collection.
+
+    An object that does not decode is counted and keeps its last good value, because a field that
+    this release cannot read says nothing about the device behind it.
+    """
+
+    def __init__(self, kind: type[T]) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._guard = threading.Lock()
+        self._objects: dict[str, T] = {}
+        self._versions: dict[str, str] = {}
+        self._view: Mapping[str, T] | None = None
+        self.undecodable = 0
+        """How often an object (one version of it) could not be decoded."""
+
+    def items(self) -> Mapping[str, T]:
+        """Return all objects as of now; the mapping does not change any more."""
+        with self._guard:
+            if self._view is None:
+                self._view = MappingProxyType(dict(self._objects))
+            return self._view
+
+    def put(self, raw: msgspec.Raw) -> list[Change[T]]:
+        """Take in a new or changed object; no change when this version is known already."""
+        meta = meta_of(raw)
+        key = key_of(meta)
+        if meta.resource_version and self._versions.get(key) == meta.resource_version:
+            return []
+        self._versions[key] = meta.resource_version
+        new = self._decode(key, raw)
+        if new is None:
+            return []
+        old = self._objects.get(key)
+        with self._guard:
+            self._objects[key], self._view = new, None
+        return [Change(key, old, new)]
+
+    def remove(self, raw: msgspec.Raw) -> list[Change[T]]:
+        return self._forget([key_of(meta_of(raw))])
+
+    def keep_only(self, keys: Iterable[str]) -> list[Change[T]]:
+        """Drop what a complete list did not name: deletions that no watch told of."""
+        return self._forget(self._versions.keys() - set(keys))
+
+    def _forget(self, keys: Iterable[str]) -> list[Change[T]]:
+        gone: list[Change[T]] = []
+        with self._guard:
+            for key in keys:
+                self._versions.pop(key, None)
+                old = self._objects.pop(key, None)
+                if old is not None:
+                    gone.append(Change(key, old, None))
+            self._view = None
+        return gone
+
+    def _decode(self, key: str, raw: msgspec.Raw) -> T | None:
+        try:
+            return self._decoder.decode(raw)
+        except (msgspec.DecodeError, ValueError) as error:
+            self.undecodable += 1
+            _log.warning("%s is not as expected and is left out: %s", key, error)
+            return None

@@ -1,0 +1,214 @@
+"""Connections to one API server: urllib3's pool, made so that another thread can cut it.
+
+The only module that knows urllib3. Its errors leave as `TransportError`. No retries: callers
+know better what a repeated write means.
+"""
+
+import contextlib
+import socket
+import ssl
+import threading
+import weakref
+from collections.abc import Generator, Iterator, Mapping
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+import urllib3
+from urllib3.connection import HTTPConnection, HTTPSConnection
+
+from kubeapi.endpoint import Endpoint, EndpointError
+
+CONNECT_SECONDS = 5.0
+_POOLED = 8
+_CHUNK = 1 << 18
+
+
+class TransportError(Exception):
+    """No complete answer came; the message says what happened instead."""
+
+
+class _Wired(HTTPConnection):
+    """Keeps a second handle on its socket, because a TLS handshake hides the first."""
+
+    wire: socket.socket | None = None
+
+    def _new_conn(self) -> socket.socket:
+        fresh = super()._new_conn()
+        self._drop_wire()
+        self.wire = fresh.dup()
+        return fresh
+
+    def close(self) -> None:
+        super().close()
+        self._drop_wire()
+
+    def cut(self) -> None:
+        """End whatever a thread is waiting for on this connection."""
+        if self.wire is not None:
+            with contextlib.suppress(OSError):
+                self.wire.shutdown(socket.SHUT_RDWR)
+
+    def _drop_wire(self) -> None:
+        wire, self.wire = self.wire, None
+        if wire is not None:
+            wire.close()
+
+
+class _WiredTls(_Wired, HTTPSConnection):
+    pass
+
+
+class _Pool(urllib3.HTTPConnectionPool):
+    """Remembers its connections, so that they can be cut while in use."""
+
+    ConnectionCls: Any = _Wired
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._guard = threading.Lock()
+        self._live: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def _new_conn(self) -> Any:
+        fresh = super()._new_conn()
+        with self._guard:
+            self._live.add(fresh)
+        return fresh
+
+    def cut(self) -> None:
+        with self._guard:
+            for connection in list(self._live):
+                connection.cut()
+
+
+class _TlsPool(_Pool, urllib3.HTTPSConnectionPool):
+    ConnectionCls: Any = _WiredTls
+
+
+class Answer:
+    """The status line and headers of an answer, and its body as it comes in."""
+
+    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._response = response
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the body piece by piece, decompressed. Raises TransportError when it breaks off."""
+        while True:
+            with _explained("while reading the answer"):
+                piece = self._response.read1(_CHUNK)
+            if not piece:
+                return
+            yield piece
+
+    def body(self, deadline: float) -> bytes:
+        """Read the rest. Raises TransportError when it is not complete by then (monotonic)."""
+        pieces: list[bytes] = []
+        for piece in self.chunks():
+            pieces.append(piece)
+            if monotonic() > deadline:
+                raise TransportError("the answer came too slowly to be complete in time")
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Give the connection back, or end it when the answer was not read to its end."""
+        if not self._response.closed:
+            self._response.close()
+        self._response.release_conn()
+
+
+class Transport:
+    """HTTP to the server of one endpoint, over kept-alive connections, from any thread."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        where = urlsplit(endpoint.server)
+        if where.scheme not in ("http", "https") or not where.hostname:
+            raise EndpointError(f"{endpoint.server!r} is no URL of an API server (https://...)")
+        self._prefix = where.path.rstrip("/")
+        self._aborted = False
+        settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
+        if where.scheme == "https":
+            context = _ssl_context(endpoint)
+            self._pool = _TlsPool(where.hostname, where.port, ssl_context=context, **settings)
+        else:
+            self._pool = _Pool(where.hostname, where.port, **settings)
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> Answer:
+        """Send one request; return when the headers of the answer are in.
+
+        `timeout` bounds, in seconds, each wait for the network, later ones of the body as well.
+        Close the answer.
+        """
+        if self._aborted:
+            raise TransportError("this client was told to stop")
+        with _explained(f"asking {self._pool.host}:{self._pool.port}"):
+            return Answer(
+                self._pool.urlopen(
+                    method,
+                    self._prefix + path,
+                    body=body,
+                    headers=headers,
+                    timeout=urllib3.Timeout(connect=min(timeout, CONNECT_SECONDS), read=timeout),
+                    retries=False,
+                    redirect=False,
+                    preload_content=False,
+                )
+            )
+
+    def abort(self) -> None:
+        """Make requests under way in other threads fail at once, and all later ones."""
+        self._aborted = True
+        self._pool.cut()
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+@contextlib.contextmanager
+def _explained(doing: str) -> Generator[None]:
+    try:
+        yield
+    except urllib3.exceptions.HTTPError as error:
+        raise TransportError(f"{doing}: {_sentence(error)}") from error
+    except (OSError, ValueError) as error:
+        # A connection cut by another thread fails in either way.
+        raise TransportError(f"{doing}: connection lost ({error})") from error
+
+
+def _sentence(error: urllib3.exceptions.HTTPError) -> str:
+    match error:
+        case urllib3.exceptions.NameResolutionError():
+            return f"the name does not resolve; check the server's address ({error})"
+        case urllib3.exceptions.NewConnectionError():
+            return f"connection refused or unreachable ({error})"
+        case urllib3.exceptions.ConnectTimeoutError():
+            return "no connection in time; is the address right and the network open?"
+        case urllib3.exceptions.ReadTimeoutError():
+            return "no answer in time"
+        case urllib3.exceptions.SSLError():
+            return f"TLS failed; check the CA file and that the server speaks TLS ({error})"
+        case _:
+            return f"connection lost ({error})"
+
+
+def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=endpoint.ca_file)
+        if endpoint.client_cert_file:
+            context.load_cert_chain(endpoint.client_cert_file, endpoint.client_key_file)
+    except (OSError, ssl.SSLError) as error:
+        files = [endpoint.ca_file, endpoint.client_cert_file, endpoint.client_key_file]
+        named = ", ".join(file for file in files if file)
+        raise EndpointError(f"cannot use the certificates in {named}: {error}") from error
+    # Cluster authorities made by kubeadm and others lack extensions that Python 3.13 wants.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context

@@ -1,0 +1,158 @@
+"""`python -m remediator`: wiring, and nothing else."""
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from time import monotonic
+from types import FrameType
+
+from kubeapi import clock
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
+from remediator.cluster import Cluster
+from remediator.loop import Loop, Queue
+from remediator.metrics import Metrics
+from remediator.policy import Policy, without_rules
+from remediator.policy_file import PolicyFile
+from remediator.reconcile import Reconciler
+from remediator.settings import Settings, parse
+from serving.front import Front, Request, Response
+from serving.negotiation import Exposition, exposition
+
+_log = logging.getLogger("remediator")
+HUNG_AFTER = 120.0
+"""Seconds without a turn of the loop after which it is not healthy."""
+
+
+class Remediator:
+    """The process: caches, loop and page, started and stopped together."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._queue = Queue()
+        self._metrics = Metrics()
+        self._policy_file = PolicyFile(settings.policy)
+        self._cluster = Cluster(
+            Client(endpoint_of(settings)),
+            mark=self._queue.add,
+            lease_namespace=settings.lease_namespace,
+            stale_after=settings.stale_after,
+            now=clock.now,
+        )
+        reconciler = Reconciler(self._cluster, self._policy)
+        self._loop = Loop(reconciler, self._queue, self._metrics, now=clock.now)
+        self._front = Front(
+            settings.listen,
+            {"/metrics": self._page, "/healthz": self._healthy, "/readyz": self._ready},
+        )
+
+    def run(self) -> None:
+        self._policy_file.load()
+        self._front.start()
+        try:
+            self._until_synced()
+            self._loop.every(1.0, self._reload_policy, "policy file")
+            self._loop.every(self._settings.resync, self._resync, "resync")
+            self._loop.run()
+        finally:
+            self._front.stop()
+            self._cluster.stop()
+
+    def stop(self) -> None:
+        self._loop.stop()
+
+    def _until_synced(self) -> None:
+        """Wait for a whole world: acting on a part of it would be acting on absence."""
+        self._cluster.start()
+        while not self._loop.stopped and not self._cluster.wait_synced(5.0):
+            waiting = [one.error for one in self._cluster.reflectors() if not one.synced]
+            _log.warning("waiting for the first lists: %s", "; ".join(filter(None, waiting)))
+        _log.info("caches are complete: %d nodes", len(self._cluster.world.nodes()))
+
+    def _policy(self) -> Policy:
+        policy = self._policy_file.policy
+        return policy if self._cluster.writer.rules_version else without_rules(policy)
+
+    def _reload_policy(self) -> None:
+        if self._policy_file.load():
+            self._mark_all()
+        self._metrics.policy_bad.set(bool(self._policy_file.error))
+
+    def _resync(self) -> None:
+        try:
+            served = self._cluster.probe_rules()
+            self._metrics.rules_served.set(served is not None)
+        except ApiError as error:
+            _log.warning("cannot tell whether DeviceTaintRules are served: %s", error)
+        self._metrics.undecodable.set(sum(one.undecodable for one in self._cluster.reflectors()))
+        self._mark_all()
+
+    def _mark_all(self) -> None:
+        for node in self._cluster.world.nodes():
+            self._queue.add(node)
+
+    def _page(self, request: Request) -> Response:
+        self._metrics.counted(self._cluster.world.incidents(), self._cluster.world.rules())
+        kind = exposition(request.accept)
+        page = self._metrics.page(openmetrics=kind is Exposition.OPENMETRICS)
+        return Response(200, kind.value, page)
+
+    def _healthy(self, _: Request) -> Response:
+        age = monotonic() - self._loop.last_pass
+        alive = age < HUNG_AFTER or not self._cluster.synced
+        return _words(alive, f"the loop last turned {age:.0f} s ago")
+
+    def _ready(self, _: Request) -> Response:
+        return _words(self._cluster.synced, "every collection was listed")
+
+
+def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer
+    status = 200 if good else 503
+    return Response(status, body=f"{'ok' if good else 'not ok'}: {text}\n".encode())
+
+
+def endpoint_of(settings: Settings) -> Endpoint:
+    """Return where the API server is. Raises EndpointError saying what to give."""
+    if settings.kubeconfig is not None:
+        from remediator.kubeconfig import endpoint
+
+        return endpoint(settings.kubeconfig)
+    if settings.kube_server:
+        return Endpoint(
+            server=settings.kube_server,
+            token_file=settings.kube_token_file,
+            ca_file=settings.kube_ca_file,
+        )
+    return in_cluster()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    settings = parse(arguments)
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    logging.getLogger("apscheduler").setLevel(logging.WARNING)
+    _log.info("settings: %s", settings)
+    try:
+        remediator = Remediator(settings)
+    except EndpointError as error:
+        _log.error("%s", error)
+        return 2
+    _stop_on_signals(remediator)
+    remediator.run()
+    return 0
+
+
+def _stop_on_signals(remediator: Remediator) -> None:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        remediator.stop()
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""DeviceIncident: the case file of one fault episode on one GPU.
+
+The remediator's only memory. What a restart must know is here or in the rules
+themselves; nothing is kept in the process. The fields are those of
+deploy/crds/deviceincidents.yaml. Pure.
+"""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from exporter.device import Device
+from exporter.report import Entry, ObjectMeta, kubernetes_case
+
+SCHEMA_VERSION = 1
+TIMELINE_LIMIT = 64
+
+Phase = Literal[
+    "Suspected",
+    "Fenced",
+    "Evicting",
+    "Drained",
+    "Repairing",
+    "Verifying",
+    "Recovered",
+    "NeedsHuman",
+]
+
+
+class Target(Entry, frozen=True, order=True):
+    """A device in scope, and the hardware that its name stood for."""
+
+    driver: str
+    pool: str
+    device: str
+    uuid: str
+
+    @property
+    def name(self) -> Device:
+        return Device(self.driver, self.pool, self.device)
+
+
+class ScopeRecord(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    """Written whole, like the spec that holds it: a merge patch keeps what it does not name."""
+
+    kind: str = ""
+    summary: str = ""
+    devices: tuple[Target, ...] = ()
+
+
+class IncidentSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    node: str
+    uuid: str
+    fault: str
+    cause: str = ""
+    evidence: tuple[str, ...] = ()
+    scope: ScopeRecord = ScopeRecord()
+    schema_version: int = SCHEMA_VERSION
+
+
+class Condition(Entry, frozen=True):
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    last_transition_time: datetime
+    message: str = ""
+
+
+class TimelineEntry(Entry, frozen=True):
+    time: datetime
+    phase: Phase
+    text: str
+
+
+class RuleRecord(Entry, frozen=True):
+    name: str
+    uid: str
+    device: str
+    effect: str
+
+
+class WouldFence(Entry, frozen=True):
+    device: str
+    effect: str
+
+
+class PodHold(Entry, frozen=True, order=True):
+    """A pod that holds a device through a claim (`status.reservedFor`)."""
+
+    namespace: str
+    pod: str
+    claim: str
+    device: str
+    uid: str = ""
+
+
+class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    """Always written whole, because a merge patch keeps what it does not name."""
+
+    phase: Phase = "Suspected"
+    phase_since: datetime | None = None
+    mode: str = ""
+    message: str = ""
+    fenced_at: datetime | None = None
+    evicting_at: datetime | None = None
+    drained_at: datetime | None = None
+    healthy_since: datetime | None = None
+    closed_at: datetime | None = None
+    handled_through: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    timeline: tuple[TimelineEntry, ...] = ()
+    rules: tuple[RuleRecord, ...] = ()
+    would_fence: tuple[WouldFence, ...] = ()
+    hit: tuple[PodHold, ...] = ()
+    evicted: tuple[PodHold, ...] = ()
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """The object as the API server stores it."""
+
+    metadata: ObjectMeta
+    spec: IncidentSpec
+    status: IncidentStatus = IncidentStatus()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def open(self) -> bool:
+        return self.status.closed_at is None
+
+
+def incident_name(uuid: str, episode: int) -> str:
+    """Name of the n-th episode of a GPU: the same after a crash, so that it is not opened twice."""
+    return f"{uuid.lower()}-{episode}"
+
+
+def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
+    """Return the incidents of one GPU, first episode first."""
+    mine = [one for one in incidents if one.spec.uuid == uuid]
+    return tuple(sorted(mine, key=lambda one: episode_of(one.name)))
+
+
+def episode_of(name: str) -> int:
+    """Return the episode number at the end of an incident's name, 0 when it has none."""
+    tail = name.rpartition("-")[2]
+    return int(tail) if tail.isdecimal() else 0

@@ -1,0 +1,26 @@
+# pyright: basic
+# The kubernetes client's configuration loader carries no usable types.
+"""A kubeconfig into an `Endpoint`; the one door to the `kubernetes` package here."""
+
+from pathlib import Path
+
+from kubernetes import client, config
+
+from kubeapi.endpoint import Endpoint, EndpointError
+
+
+def endpoint(path: Path) -> Endpoint:
+    """Read the current context. Raises EndpointError saying what is wrong with the file."""
+    found = client.Configuration()
+    try:
+        config.load_kube_config(str(path), client_configuration=found)
+    except (config.ConfigException, OSError) as error:
+        raise EndpointError(f"kubeconfig {path}: {error}; check --kubeconfig") from error
+    token = str(found.api_key.get("authorization", "")).removeprefix("Bearer ")
+    return Endpoint(
+        server=found.host,
+        token=token or None,
+        ca_file=found.ssl_ca_cert,
+        client_cert_file=found.cert_file,
+        client_key_file=found.key_file,
+    )

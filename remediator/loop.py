@@ -1,0 +1,154 @@
+# pyright: basic
+# apscheduler carries no types.
+"""The loop: dirty nodes are reconciled at once, all of them again on a timer.
+
+One worker, so that each decision sees what the one before it did and a budget
+cannot be spent twice. A reconcile that fails is tried again with back-off;
+nothing that happens to one node stops the others.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from time import monotonic
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEvent
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from kubeapi.client import ApiError, Conflict
+from remediator.metrics import Metrics
+from remediator.reconcile import Reconciler
+from remediator.writes import RulesNotServedError
+
+_log = logging.getLogger(__name__)
+FIRST_RETRY = 0.25
+LONGEST_RETRY = 30.0
+
+
+class Queue:
+    """Node names that wait for a reconcile, each at most once, some not before a moment."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+        self._changed = threading.Condition()
+
+    def add(self, node: str, delay: float = 0.0) -> None:
+        due = monotonic() + delay
+        with self._changed:
+            self._due[node] = min(due, self._due.get(node, due))
+            self._changed.notify()
+
+    def take(self, timeout: float) -> str | None:
+        """Return the node that has waited longest, None when none came due in `timeout` seconds."""
+        until = monotonic() + timeout
+        with self._changed:
+            while True:
+                now = monotonic()
+                node = min(self._due, key=self._due.__getitem__, default=None)
+                if node is not None and self._due[node] <= now:
+                    del self._due[node]
+                    return node
+                wake = min(until, self._due[node] if node is not None else until)
+                if now >= until:
+                    return None
+                self._changed.wait(wake - now)
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._due)
+
+
+class Loop:
+    """Runs the reconciler until stopped."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        queue: Queue,
+        metrics: Metrics,
+        *,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._reconciler = reconciler
+        self._queue = queue
+        self._metrics = metrics
+        self._now = now
+        self._failures: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        self._stopped = threading.Event()
+        self._scheduler = BackgroundScheduler(timezone="UTC")
+        self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
+        self.last_pass = monotonic()
+        """When the worker last took up or waited for work; its age is the loop's health."""
+
+    def every(self, seconds: float, job: Callable[[], object], name: str) -> None:
+        """Run `job` now and then every `seconds`; an overlong run skips, it never queues up."""
+        self._scheduler.add_job(
+            job,
+            "interval",
+            seconds=seconds,
+            id=name,
+            next_run_time=self._now(),  # the first run would otherwise wait a whole interval
+            misfire_grace_time=None,  # the default of 1 s drops ticks in a busy process
+            coalesce=True,
+            max_instances=1,
+        )
+
+    def run(self) -> None:
+        """Work until `stop`."""
+        self._scheduler.start()
+        try:
+            while not self._stopped.is_set():
+                self.last_pass = monotonic()
+                node = self._queue.take(timeout=0.5)
+                if node is not None:
+                    self._once(node)
+        finally:
+            self._scheduler.shutdown(wait=False)
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def _once(self, node: str) -> None:
+        started = monotonic()
+        try:
+            decision = self._reconciler.reconcile(node, self._now())
+        except Conflict as error:
+            self._metrics.reconciles.labels("superseded").inc()
+            _log.info("%s: somebody was first, deciding again: %s", node, error)
+            self._retry(node)
+        except (ApiError, RulesNotServedError) as error:
+            self._metrics.reconciles.labels("failed").inc()
+            _log.warning("%s: %s; trying again", node, error)
+            self._retry(node)
+        except Exception:  # noqa: BLE001 - one node's bug must not stop the others
+            self._metrics.reconciles.labels("bug").inc()
+            _log.exception("%s: this is a bug, please report it; the other nodes go on", node)
+            self._retry(node)
+        else:
+            self._failures.pop(node, None)
+            self._metrics.decided(decision)
+            self._metrics.duration.observe(monotonic() - started)
+            self._say(node, decision.sentence)
+            if decision.wake_at is not None:
+                wait = (decision.wake_at - self._now()).total_seconds()
+                self._queue.add(node, max(wait, 0.01))
+
+    def _retry(self, node: str) -> None:
+        failures = self._failures.get(node, 0)
+        self._failures[node] = failures + 1
+        self._queue.add(node, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
+
+    def _say(self, node: str, sentence: str) -> None:
+        level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
+        self._said[node] = sentence
+        _log.log(level, "%s", sentence)
+
+    def _job_failed(self, event: JobExecutionEvent) -> None:
+        self._metrics.jobs_failed.inc()
+        _log.error("timer %s: %s", event.job_id, getattr(event, "exception", None) or "missed")

@@ -1,0 +1,113 @@
+"""What is desired and what is stored into ordered steps.
+
+The order is the safety argument: the incident is opened first, so that no rule
+is without a story; every NoSchedule of a node precedes every NoExecute; rules
+are taken away before an incident is closed. A plan that was cut off after any
+step is simply made again: what was done is not repeated. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from remediator.case import Case, Desired
+from remediator.incident import Incident, IncidentStatus
+from remediator.taints import EFFECTS, Rule
+
+
+class OpenIncident(msgspec.Struct, frozen=True):
+    incident: Incident
+
+
+class UpdateIncident(msgspec.Struct, frozen=True):
+    """Write the spec; `incident` carries the resourceVersion it was decided on."""
+
+    incident: Incident
+
+
+class CreateRule(msgspec.Struct, frozen=True):
+    rule: Rule
+
+
+class ChangeRule(msgspec.Struct, frozen=True):
+    """Give a stored rule (uid, resourceVersion) another effect, key or value."""
+
+    stored: Rule
+    rule: Rule
+
+
+class DeleteRule(msgspec.Struct, frozen=True):
+    stored: Rule
+    why: str
+
+
+class WriteStatus(msgspec.Struct, frozen=True):
+    incident: Incident
+    status: IncidentStatus
+
+
+Step = OpenIncident | UpdateIncident | CreateRule | ChangeRule | DeleteRule | WriteStatus
+
+
+def plan(pairs: Iterable[tuple[Case, Desired]], statuses: dict[str, IncidentStatus]) -> list[Step]:
+    """Return the steps for one node, in the order in which they must be taken.
+
+    `statuses` holds, by GPU UUID, how each incident's status should read now.
+    """
+    steps = [step for case, desired in pairs for step in _steps(case, desired)]
+    touched = {step.rule.gpu for step in steps if isinstance(step, CreateRule | ChangeRule)}
+    touched |= {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
+    steps += [
+        WriteStatus(desired.incident, statuses[case.uuid])
+        for case, desired in pairs
+        if desired.incident is not None
+        and desired.incident.metadata.uid
+        and case.uuid not in touched  # a status tells what is stored: it follows the rules
+        and desired.incident.status != statuses[case.uuid]
+    ]
+    return sorted(steps, key=_rank)
+
+
+def _steps(case: Case, desired: Desired) -> Iterable[Step]:
+    if desired.incident is not None:
+        yield from _story(case, desired.incident)
+    stored = {rule.device: rule for rule in case.rules}
+    wanted = {rule.device: rule for rule in desired.rules}
+    for device, rule in stored.items():
+        if device not in wanted:
+            yield DeleteRule(rule, desired.reason)
+    for device, rule in wanted.items():
+        if device not in stored:
+            yield CreateRule(rule)
+        elif _content(rule) != _content(stored[device]):
+            yield ChangeRule(stored[device], rule)
+
+
+def _story(case: Case, incident: Incident) -> Iterable[Step]:
+    if not incident.metadata.uid:
+        yield OpenIncident(incident)
+        return
+    stored = next(one for one in case.incidents if one.name == incident.name)
+    if stored.spec != incident.spec:
+        yield UpdateIncident(incident)
+
+
+def _content(rule: Rule) -> tuple[str, str, str, str, str]:
+    return (rule.effect, rule.fault, rule.cause, rule.incident, rule.uuid)
+
+
+def _rank(step: Step) -> tuple[int, int]:
+    """Order of steps; the second number puts milder effects first."""
+    match step:
+        case OpenIncident():
+            return (0, 0)
+        case CreateRule(rule):
+            return (1, EFFECTS.index(rule.effect))
+        case ChangeRule(_, rule):
+            return (1, EFFECTS.index(rule.effect))
+        case DeleteRule():
+            return (2, 0)
+        case UpdateIncident():
+            return (3, 0)
+        case WriteStatus():
+            return (4, 0)

@@ -1,0 +1,117 @@
+"""One node, once: observe, judge, decide, cut to budget, plan, apply, say why.
+
+`decide_node` is the whole decision and is pure; `Reconciler` reads the world
+and takes the steps through the hands that it is given.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from remediator import casefile, events, plan
+from remediator.budget import budget
+from remediator.case import Case, Desired
+from remediator.episode import class_of, decide
+from remediator.events import Event
+from remediator.fault import Healthy, Sick, Unknown
+from remediator.plan import Step
+from remediator.policy import Mode, Policy
+from remediator.taints import Rule
+from remediator.view import NodeView, cases
+
+
+class Hands(Protocol):
+    """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
+
+    def view(self, node: str, now: datetime) -> NodeView: ...
+
+    def cluster_rules(self) -> tuple[Rule, ...]: ...
+
+    def take(self, step: Step) -> None: ...
+
+    def post(self, event: Event, now: datetime) -> None: ...
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    steps: list[Step]
+    events: tuple[Event, ...]
+    sentence: str
+    wake_at: datetime | None
+    pairs: tuple[tuple[Case, Desired], ...]
+
+
+def decide_node(
+    view: NodeView, cluster_rules: tuple[Rule, ...], policy: Policy, now: datetime
+) -> NodeDecision:
+    """Return everything that follows from one view of a node."""
+    seen = cases(view)
+    wishes = [decide(case, policy, now) for case in seen]
+    granted = budget(wishes, view.rules, cluster_rules, policy.limits)
+    by_gpu = {wish.uuid: wish for wish in granted}
+    pairs = tuple((case, by_gpu[case.uuid]) for case in seen)
+    statuses = {
+        case.uuid: casefile.status(case, wish, _mode(wish, policy), now)
+        for case, wish in pairs
+        if wish.incident is not None
+    }
+    steps = plan.plan(pairs, statuses)
+    wakes = [wish.wake_at for wish in granted if wish.wake_at is not None]
+    return NodeDecision(
+        node=view.node,
+        steps=steps,
+        events=(*events.of_view(view), *events.of_steps(steps)),
+        sentence=_sentence(view, pairs, steps),
+        wake_at=min(wakes, default=None),
+        pairs=pairs,
+    )
+
+
+class Reconciler:
+    """Takes a node from what is to what should be, one tick at a time."""
+
+    def __init__(self, hands: Hands, policy: Callable[[], Policy]) -> None:
+        self._hands = hands
+        self._policy = policy
+
+    def reconcile(self, node: str, now: datetime) -> NodeDecision:
+        """Observe a node, take every step that its state asks for, and say what was decided."""
+        view = self._hands.view(node, now)
+        decision = decide_node(view, self._hands.cluster_rules(), self._policy(), now)
+        for step in decision.steps:
+            self._hands.take(step)
+        for event in decision.events:
+            self._hands.post(event, now)
+        return decision
+
+
+def _mode(wish: Desired, policy: Policy) -> Mode:
+    fault = wish.incident.spec.fault if wish.incident else ""
+    return policy.row(class_of(fault)).mode
+
+
+def _sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
+    told = [_gpu_in_words(case, wish) for case, wish in pairs if wish.incident is not None]
+    verdicts = [case.verdict for case, _ in pairs]
+    healthy = sum(isinstance(one, Healthy) for one in verdicts)
+    sick = sum(isinstance(one, Sick) for one in verdicts)
+    unknown = sorted({one.why for one in verdicts if isinstance(one, Unknown)})
+    counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
+    done = _steps_in_words(steps)
+    parts = [counts, *told, *(f"unknown: {why}" for why in unknown[:2]), done]
+    return f"{view.node}: {'; '.join(part for part in parts if part)}"
+
+
+def _gpu_in_words(case: Case, wish: Desired) -> str:
+    story = wish.incident
+    if story is None:
+        return ""
+    scope = story.spec.scope.summary
+    return f"{case.uuid} {story.spec.cause} ({scope}): {wish.held or wish.reason}"
+
+
+def _steps_in_words(steps: list[Step]) -> str:
+    names = [type(step).__name__ for step in steps if not isinstance(step, plan.WriteStatus)]
+    return ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

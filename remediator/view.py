@@ -1,0 +1,80 @@
+"""What the remediator sees of one node at one moment, and the cases in it.
+
+A report is bound only to devices that the reporting node publishes. A UUID that
+two nodes claim, or that another node publishes, is Unknown for both: nobody can
+get another node's device tainted by naming it. Pure.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
+from exporter.slices import SliceDevice
+from remediator.case import Case
+from remediator.claims import Claim, holds
+from remediator.fault import Unknown
+from remediator.incident import Incident, of_gpu
+from remediator.taints import Rule
+from remediator.verdict import verdict
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    report: NodeHealth | None = None
+    stale: str = ""
+    """Why the report cannot be believed now, "" when it is fresh."""
+    inventory: tuple[SliceDevice, ...] = ()
+    """Devices that this node publishes."""
+    incidents: tuple[Incident, ...] = ()
+    """Of this node, and of GPUs that it reports."""
+    rules: tuple[Rule, ...] = ()
+    """Ours, for this node."""
+    claims: tuple[Claim, ...] = ()
+    """At least every claim that holds a device of this node."""
+    elsewhere: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to the other nodes that report or publish it."""
+
+
+def cases(view: NodeView) -> tuple[Case, ...]:
+    """Return a case for each GPU that the report, an incident or a rule speaks of."""
+    reported = {gpu.uuid: gpu for gpu in (view.report.gpus if view.report else ())}
+    remembered = {one.spec.uuid for one in view.incidents if one.open}
+    ruled = {rule.gpu for rule in view.rules}
+    uuids = sorted({*reported, *remembered, *ruled})
+    return tuple(_case(view, uuid, reported.get(uuid)) for uuid in uuids)
+
+
+def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
+    rules = tuple(rule for rule in view.rules if rule.gpu == uuid)
+    incidents = of_gpu(view.incidents, uuid)
+    devices = {one.device for one in view.inventory if uuid in (one.uuid, one.parent_uuid)}
+    devices |= {rule.device for rule in rules}
+    devices |= {one.name for inc in incidents if inc.open for one in inc.spec.scope.devices}
+    why = _unusable(view, uuid, gpu)
+    return Case(
+        node=view.node,
+        uuid=uuid,
+        verdict=Unknown(why) if gpu is None else verdict(gpu, why),
+        gpu=None if why else gpu,
+        inventory=view.inventory,
+        incidents=incidents,
+        rules=rules,
+        holds=holds(view.claims, frozenset(devices)),
+    )
+
+
+def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
+    """Return why nothing can be concluded about a GPU, "" when it can."""
+    if view.report is None:
+        return f"{view.node} has no report"
+    if view.report.schema_version > SCHEMA_VERSION + 1:
+        return f"the report's schema {view.report.schema_version} is newer than this version knows"
+    if view.stale:
+        return view.stale
+    others = view.elsewhere.get(uuid, ())
+    if others:
+        return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
+    if gpu is None:
+        return f"the report of {view.node} does not speak of {uuid}"
+    return ""

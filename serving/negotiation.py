@@ -1,0 +1,72 @@
+"""Which form of the metrics page a scraper gets, by its Accept and Accept-Encoding headers.
+
+Pure: header text in, a choice out. Whatever a header says, there is an answer: a scraper that
+asks for something odd is better served with the plain text format than with an error.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Exposition(Enum):
+    """A text form of metrics; the value is its Content-Type."""
+
+    TEXT = "text/plain; version=0.0.4; charset=utf-8"
+    OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class _Choice(NamedTuple):
+    """One entry of an Accept header, as far as it goes."""
+
+    name: str
+    parameters: dict[str, str]
+    quality: float
+
+
+_TYPES = {
+    "application/openmetrics-text": Exposition.OPENMETRICS,
+    "application/*": Exposition.OPENMETRICS,
+    "text/plain": Exposition.TEXT,
+    "text/*": Exposition.TEXT,
+    "*/*": Exposition.TEXT,
+}
+_VERSIONS = {Exposition.TEXT: ("", "0.0.4"), Exposition.OPENMETRICS: ("", "1.0.0")}
+
+
+def exposition(accept: str) -> Exposition:
+    """Choose by quality, then by the header's order; what we do not speak is passed over."""
+    best, quality = Exposition.TEXT, 0.0
+    for choice in _choices(accept):
+        offered = _TYPES.get(choice.name)
+        if offered is None or choice.parameters.get("version", "") not in _VERSIONS[offered]:
+            continue
+        if choice.quality > quality:
+            best, quality = offered, choice.quality
+    return best
+
+
+def wants_gzip(accept_encoding: str) -> bool:
+    """Whether gzip is welcome, and not less so than no encoding at all."""
+    wanted = {choice.name: choice.quality for choice in _choices(accept_encoding)}
+    gzip = wanted.get("gzip", wanted.get("x-gzip", wanted.get("*", 0.0)))
+    return gzip > 0.0 and gzip >= wanted.get("identity", 0.0)
+
+
+def _choices(header: str) -> list[_Choice]:
+    return [_choice(entry) for entry in header.split(",") if entry.strip()]
+
+
+def _choice(entry: str) -> _Choice:
+    name, *rest = entry.split(";")
+    pairs = (part.partition("=") for part in rest)
+    parameters = {key.strip().lower(): value.strip().strip('"') for key, _, value in pairs}
+    return _Choice(name.strip().lower(), parameters, _quality(parameters.pop("q", "1")))
+
+
+def _quality(text: str) -> float:
+    """Read a q-value; one that is none counts as unwanted."""
+    try:
+        value = float(text)
+    except ValueError:
+        return 0.0
+    return value if 0.0 <= value <= 1.0 else 0.0

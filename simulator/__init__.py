@@ -1,0 +1,1 @@
+"""GPUs, kernel log, kubelet and control plane to try failures without hardware."""

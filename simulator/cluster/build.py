@@ -1,0 +1,164 @@
+"""The real control plane as a folder of programs: built once per machine, then cached.
+
+Turns `go/` beside this file into one binary under five names. The cache key covers the sources,
+the Go version and the flags, so that a change of any of them builds anew.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+from simulator.cluster.toolchain import BuildError, Say, find_go, version_of
+
+SOURCES = Path(__file__).parent / "go"
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+KUBERNETES = "v1.37.1"
+_VERSION = "k8s.io/component-base/version"
+FLAGS = (
+    "-trimpath",
+    "-ldflags",
+    f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 "
+    f"-X {_VERSION}.gitMinor=37",
+)
+PROGRESS_SECONDS = 10.0
+BUILD_SECONDS = 3600.0
+_TAIL = 4000
+
+
+def cache_folder() -> Path:
+    """Return the folder outside of the checkout that keeps what is built or fetched."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "draguard"
+
+
+def to_stderr(line: str) -> None:
+    """Say one line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def build(say: Say = to_stderr) -> Path:
+    """Return the folder that holds `PROGRAMS`, building them if needed: minutes the first time.
+
+    Raises BuildError with a sentence that says what to do.
+    """
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    go = find_go(cache, _go_directive(), say)
+    folder = cache / f"controlplane-{_key(go)}"
+    if not folder.is_dir():
+        with _alone(cache / "controlplane.lock", say):
+            if not folder.is_dir():
+                _build_into(folder, go, say)
+    return folder
+
+
+def _go_directive() -> tuple[int, ...]:
+    found = re.search(r"^go (\d+(?:\.\d+)*)$", (SOURCES / "go.mod").read_text(), re.MULTILINE)
+    if found is None:
+        raise BuildError(f"{SOURCES / 'go.mod'} has no go line")
+    return tuple(map(int, found[1].split(".")))
+
+
+def _key(go: Path) -> str:
+    digest = hashlib.sha256(repr((version_of(go), FLAGS, PROGRAMS)).encode())
+    for source in sorted(SOURCES.iterdir()):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _alone(lock: Path, say: Say) -> Generator[None]:
+    """Hold the file lock; several test sessions may start at once on a fresh machine."""
+    with lock.open("w") as file:
+        began = time.monotonic()
+        told = began
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() - told >= PROGRESS_SECONDS:
+                    told = time.monotonic()
+                    say(f"waiting for another build of the control plane: {told - began:.0f} s")
+                time.sleep(0.2)
+        yield
+
+
+def _build_into(folder: Path, go: Path, say: Say) -> None:
+    say(
+        f"building Kubernetes {KUBERNETES} and etcd from their Go modules; about 6 minutes once "
+        f"per machine, kept in {folder}"
+    )
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as temporary:
+        result = Path(temporary) / "result"
+        result.mkdir()
+        _compile(go, result / "controlplane", say)
+        for program in PROGRAMS:
+            (result / program).symlink_to("controlplane")
+        result.rename(folder)
+
+
+def _compile(go: Path, binary: Path, say: Say) -> None:
+    command = [go, "build", "-v", *FLAGS, "-o", binary, "."]
+    if nice := shutil.which("nice"):
+        command = [nice, *command]
+    process = subprocess.Popen(
+        command,
+        cwd=SOURCES,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -mod=readonly".strip()},
+    )
+    lines: list[str] = []
+    reader = threading.Thread(target=_collect, args=(process, lines), daemon=True)
+    reader.start()
+    try:
+        _await(process, lines, say)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        reader.join()
+    if process.returncode != 0:
+        said = "\n".join(lines)[-_TAIL:]
+        raise BuildError(
+            f"building the control plane failed (go build ended with {process.returncode}); it "
+            f"needs a Go module proxy and 4 GB of memory. Go said:\n{said}"
+        )
+
+
+def _collect(process: "subprocess.Popen[str]", lines: list[str]) -> None:
+    if process.stderr is not None:
+        with process.stderr as stream:
+            lines.extend(line.rstrip("\n") for line in stream)
+
+
+def _await(process: "subprocess.Popen[str]", lines: list[str], say: Say) -> None:
+    """Wait for the compiler, which is silent for minutes, and say that it is alive."""
+    began = time.monotonic()
+    while (took := time.monotonic() - began) < BUILD_SECONDS:
+        try:
+            process.wait(PROGRESS_SECONDS)
+        except subprocess.TimeoutExpired:
+            took = time.monotonic() - began
+            compiled = sum(1 for line in list(lines) if " " not in line)
+            fetched = sum(1 for line in list(lines) if line.startswith("go: downloading"))
+            say(
+                f"building the control plane: {took:.0f} s, {fetched} modules fetched, "
+                f"{compiled} packages compiled"
+            )
+            continue
+        say(f"built the control plane in {time.monotonic() - began:.0f} s")
+        return
+    raise BuildError(f"building the control plane took more than {BUILD_SECONDS:.0f} s")

@@ -1,0 +1,254 @@
+/* One setting of a scenario file: what each key takes, and what to say when it
+ * does not fit. */
+#include <stdio.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define MAX_PAIRS 8
+
+struct pair {
+    const char *name;
+    char *value;
+};
+
+static bool set_text(char *into, const char *key, const char *value, struct fault *fault) {
+    size_t length = strlen(value);
+    if (length == 0 || length > MAX_TEXT)
+        return fault_at(fault, "%s must have 1 to %d characters", key, MAX_TEXT);
+    for (const char *c = value; *c; c++)
+        if (*c < ' ' || *c > '~')
+            return fault_at(fault, "%s must be plain ASCII; remove other characters", key);
+    strcpy(into, value);
+    return true;
+}
+
+static bool set_number(unsigned *into, const char *key, const char *value,
+                       unsigned long long largest, struct fault *fault) {
+    unsigned long long found;
+    if (!number_of(value, largest, &found))
+        return fault_at(fault, "%s must be a whole number from 0 to %llu, not \"%s\"", key, largest,
+                        value);
+    *into = (unsigned)found;
+    return true;
+}
+
+/* "none" is NVML's "no instance". */
+static bool set_instance_id(unsigned *into, const char *key, const char *value,
+                            struct fault *fault) {
+    if (strcmp(value, "none") != 0) return set_number(into, key, value, 127, fault);
+    *into = NVML_ANY_INSTANCE;
+    return true;
+}
+
+static bool set_call(struct failure *failure, const char *call, struct fault *fault) {
+    if (strncmp(call, "nvml", 4) != 0)
+        return fault_at(fault, "\"%s\" is no NVML call; name it as in nvmlDeviceGetTemperature",
+                        call);
+    return set_text(failure->call, "call", call, fault);
+}
+
+static bool set_failure_kind(struct failure *failure, char *kind, struct fault *fault) {
+    char *number = strchr(kind, '=');
+    if (number != NULL) *number++ = '\0';
+    for (int i = 0; i < FAILURE_COUNT; i++) {
+        const struct failure_row *row = &failure_rows[i];
+        if (strcmp(kind, row->name) != 0 || (row->largest > 0) != (number != NULL)) continue;
+        failure->kind = (enum failure_kind)i;
+        unsigned found = 0;
+        if (number && !set_number(&found, kind, number, row->largest, fault)) return false;
+        failure->number = (long)found;
+        return true;
+    }
+    return fault_at(fault,
+                    "unknown failure \"%s\"; use none, lost, gone, hung, segfault, error=<code> or "
+                    "slow=<milliseconds>, the last four also with \"on <nvml call>\"",
+                    kind);
+}
+
+static bool set_failure(struct failure *failure, char *value, struct fault *fault) {
+    memset(failure, 0, sizeof *failure);
+    char *on = strstr(value, " on ");
+    if (on != NULL) {
+        *on = '\0';
+        if (!set_call(failure, on + 4, fault)) return false;
+    }
+    if (!set_failure_kind(failure, value, fault)) return false;
+    if (on != NULL && failure->kind <= FAILURE_GONE)
+        return fault_at(fault, "failure %s is of the whole GPU; leave out \"on %s\"", value,
+                        failure->call);
+    return true;
+}
+
+/* "a=1 b=2" into pairs, each of which must be one of `names`. */
+static int split(char *text, const char *names, struct pair *pairs, struct fault *fault) {
+    int count = 0;
+    char *rest = NULL;
+    for (char *word = strtok_r(text, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        char *equals = strchr(word, '=');
+        if (equals != NULL) *equals++ = '\0';
+        char wanted[TEXT_SIZE + 2];
+        snprintf(wanted, sizeof wanted, " %s ", word);
+        if (equals == NULL || count == MAX_PAIRS || strstr(names, wanted) == NULL) {
+            fault_at(fault, "cannot read \"%s\"; write name=value with these names:%s", word,
+                     names);
+            return -1;
+        }
+        pairs[count++] = (struct pair){word, equals};
+    }
+    return count;
+}
+
+static const char *pair_value(const struct pair *pairs, int count, const char *name,
+                              const char *otherwise) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(pairs[i].name, name) == 0) return pairs[i].value;
+    return otherwise;
+}
+
+static bool set_mig_instance(struct gpu *gpu, char *value, struct fault *fault) {
+    struct pair pairs[MAX_PAIRS];
+    int count = split(value, " gi ci profile start uuid ", pairs, fault);
+    if (count < 0) return false;
+    if (gpu->instance_count == MAX_INSTANCES)
+        return fault_at(fault, "more than %d instances; remove some", MAX_INSTANCES);
+    struct instance *instance = &gpu->instances[gpu->instance_count];
+    const char *profile = pair_value(pairs, count, "profile", "");
+    instance->profile = gpu->product ? profile_of(gpu->product, profile) : NULL;
+    if (instance->profile == NULL)
+        return fault_at(fault, "unknown profile \"%s\"; put product above it and use one of its MIG profiles",
+                        profile);
+    gpu->instance_count++;
+    return set_number(&instance->gi, "gi", pair_value(pairs, count, "gi", ""), 127, fault) &&
+           set_number(&instance->ci, "ci", pair_value(pairs, count, "ci", "0"), 127, fault) &&
+           set_number(&instance->start, "start", pair_value(pairs, count, "start", ""), 7, fault) &&
+           set_text(instance->uuid, "uuid", pair_value(pairs, count, "uuid", ""), fault);
+}
+
+static bool set_process(struct gpu *gpu, char *value, struct fault *fault) {
+    struct pair pairs[MAX_PAIRS];
+    int count = split(value, " pid memory_mib gi ci type ", pairs, fault);
+    if (count < 0) return false;
+    if (gpu->process_count == MAX_PROCESSES)
+        return fault_at(fault, "more than %d processes; remove some", MAX_PROCESSES);
+    struct process *process = &gpu->processes[gpu->process_count++];
+    const char *type = pair_value(pairs, count, "type", "compute");
+    unsigned memory = 0;
+    process->graphics = strcmp(type, "graphics") == 0;
+    if (!process->graphics && strcmp(type, "compute") != 0)
+        return fault_at(fault, "type must be compute or graphics, not \"%s\"", type);
+    bool good =
+        set_number(&process->pid, "pid", pair_value(pairs, count, "pid", ""), 0xFFFFFFFF, fault) &&
+        set_number(&memory, "memory_mib", pair_value(pairs, count, "memory_mib", "0"), 0xFFFFFFFF,
+                   fault) &&
+        set_instance_id(&process->gi, "gi", pair_value(pairs, count, "gi", "none"), fault) &&
+        set_instance_id(&process->ci, "ci", pair_value(pairs, count, "ci", "none"), fault);
+    process->memory_mib = memory;
+    return good;
+}
+
+static bool set_value(struct gpu *gpu, int row, char *value, struct fault *fault) {
+    unsigned long long found, largest = (unsigned long long)value_rows[row].largest;
+    if (strcmp(value, UNSUPPORTED) == 0) {
+        gpu->values[row] = -1;
+        return true;
+    }
+    if (!number_of(value, largest, &found))
+        return fault_at(fault, "%s must be a whole number from 0 to %llu or \"%s\", not \"%s\"",
+                        value_rows[row].name, largest, UNSUPPORTED, value);
+    gpu->values[row] = (long long)found;
+    return true;
+}
+
+static bool set_product(struct gpu *gpu, char *value, struct fault *fault) {
+    gpu->product = product_of(value);
+    return gpu->product != NULL ||
+           fault_at(fault, "unknown product \"%s\"; use one of: %s", value, PRODUCT_NAMES);
+}
+
+static bool set_pci(struct gpu *gpu, char *value, struct fault *fault) {
+    int end = 0;
+    if (sscanf(value, "%4x:%2x:%2x.0%n", &gpu->pci_domain, &gpu->pci_bus, &gpu->pci_device, &end) !=
+            3 ||
+        end != 12 || strlen(value) != 12)
+        return fault_at(fault, "pci must look like 0000:18:00.0, not \"%s\"", value);
+    return set_text(gpu->pci_text, "pci", value, fault);
+}
+
+static bool set_mig(struct gpu *gpu, char *value, struct fault *fault) {
+    gpu->mig = strcmp(value, "on") == 0;
+    return gpu->mig || strcmp(value, "off") == 0 ||
+           fault_at(fault, "mig must be on or off, not \"%s\"", value);
+}
+
+bool set_gpu(struct gpu *gpu, int number, const char *key, char *value, struct fault *fault) {
+    for (int i = 0; i < VALUE_COUNT; i++)
+        if (strcmp(key, value_rows[i].name) == 0) return set_value(gpu, i, value, fault);
+    if (strcmp(key, "product") == 0) return set_product(gpu, value, fault);
+    if (strcmp(key, "uuid") == 0) return set_text(gpu->uuid, key, value, fault);
+    if (strcmp(key, "serial") == 0) return set_text(gpu->serial, key, value, fault);
+    if (strcmp(key, "pci") == 0) return set_pci(gpu, value, fault);
+    if (strcmp(key, "mig") == 0) return set_mig(gpu, value, fault);
+    if (strcmp(key, "failure") == 0) return set_failure(&gpu->failure, value, fault);
+    if (strncmp(key, "instance ", 9) == 0) return set_mig_instance(gpu, value, fault);
+    if (strncmp(key, "process ", 8) == 0) return set_process(gpu, value, fault);
+    if (strcmp(key, "minor") != 0)
+        return fault_at(fault, "unknown setting \"%s\" in [gpu %d]; use one of: %s", key, number,
+                        GPU_KEYS);
+    gpu->has_minor = true;
+    return set_number(&gpu->minor, key, value, 255, fault);
+}
+
+bool set_node(struct scenario *scenario, const char *key, char *value, struct fault *fault) {
+    if (strcmp(key, "driver") == 0) return set_text(scenario->driver, key, value, fault);
+    if (strcmp(key, "nvml") == 0) return set_text(scenario->nvml, key, value, fault);
+    if (strcmp(key, "cuda") == 0) return set_number(&scenario->cuda, key, value, 99999, fault);
+    if (strcmp(key, "failure") == 0) {
+        if (!set_failure(&scenario->failure, value, fault)) return false;
+        return (scenario->failure.kind != FAILURE_LOST && scenario->failure.kind != FAILURE_GONE) ||
+               fault_at(fault, "a node cannot be %s; use error=<code> on nvmlInitWithFlags", value);
+    }
+    return fault_at(fault, "unknown setting \"%s\" in [node]; use one of: %s", key, NODE_KEYS);
+}
+
+static bool set_event_type(struct event *event, const char *name, struct fault *fault) {
+    for (int i = 0; i < EVENT_TYPE_COUNT; i++)
+        if (strcmp(event_type_rows[i].name, name) == 0) {
+            event->type = event_type_rows[i].bit;
+            return true;
+        }
+    return fault_at(fault, "unknown event type \"%s\"; use one of: %s", name, EVENT_TYPE_NAMES);
+}
+
+static bool set_event_number(struct scenario *scenario, const char *key, struct event *event,
+                             struct fault *fault) {
+    unsigned long long before =
+        scenario->event_count ? scenario->events[scenario->event_count - 1].number : 0;
+    if (strncmp(key, "event ", 6) != 0 ||
+        !number_of(key + 6, 0x7FFFFFFFFFFFFFFF, &event->number) || event->number <= before)
+        return fault_at(fault,
+                        "\"%s\" must be \"event <number>\" with a number above %llu; numbers only "
+                        "grow",
+                        key, before);
+    return true;
+}
+
+bool set_event(struct scenario *scenario, const char *key, char *value, struct fault *fault) {
+    struct pair pairs[MAX_PAIRS];
+    struct event event = {0};
+    if (!set_event_number(scenario, key, &event, fault)) return false;
+    int count = split(value, " gpu type data gi ci ", pairs, fault);
+    if (count < 0) return false;
+    if (scenario->event_count == MAX_EVENTS)
+        return fault_at(fault, "more than %d events; remove the oldest", MAX_EVENTS);
+    unsigned data = 0;
+    if (!set_event_type(&event, pair_value(pairs, count, "type", ""), fault) ||
+        !set_number(&event.gpu, "gpu", pair_value(pairs, count, "gpu", ""), MAX_GPUS - 1, fault) ||
+        !set_number(&data, "data", pair_value(pairs, count, "data", "0"), 0xFFFFFFFF, fault) ||
+        !set_instance_id(&event.gi, "gi", pair_value(pairs, count, "gi", "none"), fault) ||
+        !set_instance_id(&event.ci, "ci", pair_value(pairs, count, "ci", "none"), fault))
+        return false;
+    event.data = data;
+    scenario->events[scenario->event_count++] = event;
+    return true;
+}

@@ -1,0 +1,61 @@
+"""What can only be said of a scenario when all of it is read.
+
+Settings that must be there, things that must differ, instances that must fit:
+the same rules and sentences as in `nvml/check.c`. Pure.
+"""
+
+from collections.abc import Sequence
+
+from simulator.gpu import Event, Instance
+from simulator.scenario_draft import Draft
+from simulator.scenario_words import LineError
+
+_NEEDED = ("product", "uuid", "serial", "minor", "pci")
+_UNIQUE = ("uuid", "minor", "pci")
+
+
+def check_gpu(draft: Draft, before: Sequence[Draft]) -> None:
+    """Raise LineError when a section lacks something or clashes with one `before` it."""
+    for name in _NEEDED:
+        if getattr(draft, name) in (None, ""):
+            raise LineError(f"[gpu {draft.index}] has no {name}; add {name} = ...")
+    for other in before:
+        for name in _UNIQUE:
+            if getattr(draft, name) == getattr(other, name):
+                raise LineError(
+                    f"[gpu {draft.index}] has the {name} of [gpu {other.index}]; give it another"
+                )
+    if draft.instances and not draft.mig:
+        raise LineError(f"[gpu {draft.index}] has instances but MIG is off; set mig = on")
+    for count, instance in enumerate(draft.instances):
+        _check_instance(draft.index, instance, draft.instances[:count])
+
+
+def _check_instance(index: int, instance: Instance, before: Sequence[Instance]) -> None:
+    where = f"[gpu {index}]: gi={instance.gi}"
+    if instance.start not in instance.profile.starts:
+        raise LineError(
+            f"{where} of profile {instance.profile.name} cannot start at {instance.start}; "
+            "see its placements"
+        )
+    for other in before:
+        if instance.gi == other.gi or instance.uuid == other.uuid:
+            raise LineError(f"{where} is there twice or shares a uuid; change one")
+        if _overlap(instance, other):
+            raise LineError(f"[gpu {index}]: gi={other.gi} and gi={instance.gi} overlap; move one")
+
+
+def _overlap(one: Instance, other: Instance) -> bool:
+    return (
+        one.start < other.start + other.profile.size and other.start < one.start + one.profile.size
+    )
+
+
+def check_events(events: Sequence[Event], gpus: int) -> None:
+    """Raise LineError when an event names a GPU that is not there."""
+    for event in events:
+        if event.gpu >= gpus:
+            raise LineError(
+                f"event {event.number} names gpu={event.gpu}, which is not there; "
+                f"add [gpu {event.gpu}]"
+            )

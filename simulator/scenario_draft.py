@@ -1,0 +1,151 @@
+"""One `[gpu n]` section while it is read: each setting taken by its own small function.
+
+A draft may still lack what a GPU needs; `simulator.scenario_check` says so. Pure.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from simulator import facts, grammar
+from simulator.gpu import HEALTHY, Failure, Gpu, Instance, Process
+from simulator.product import PRODUCTS, Product
+from simulator.scenario_words import (
+    LineError,
+    failure_of,
+    instance_id,
+    number,
+    pairs,
+    plain_text,
+    reading,
+)
+
+_PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.0")
+_LARGEST = {value.name: value.largest for value in grammar.VALUES}
+
+
+class Draft(msgspec.Struct):
+    """What a section has said so far."""
+
+    line: int
+    index: int
+    product: Product | None = None
+    uuid: str = ""
+    minor: int | None = None
+    pci: str = ""
+    serial: str = ""
+    mig: bool = False
+    failure: Failure = HEALTHY
+    values: dict[str, int | None] = {}
+    instances: list[Instance] = []
+    processes: list[Process] = []
+
+    def take(self, key: str, value: str) -> None:
+        """Apply one setting; raises LineError."""
+        if key in _LARGEST:
+            self.values[key] = reading(key, value, _LARGEST[key])
+            return
+        word, numbered, _ = key.partition(" ")
+        taker = _NUMBERED.get(word) if numbered else _TAKERS.get(word)
+        if taker is None:
+            raise LineError(
+                f'unknown setting "{key}" in [gpu {self.index}]; use one of: {facts.GPU_KEYS}'
+            )
+        taker(self, value)
+
+    def gpu(self) -> Gpu:
+        """Return the finished GPU; call it after `scenario_check`."""
+        if self.product is None or self.minor is None:
+            raise LineError(f"[gpu {self.index}] is not complete")
+        fields = msgspec.structs.asdict(self)
+        del fields["line"], fields["index"]
+        return Gpu(**fields)
+
+
+def _product(draft: Draft, value: str) -> None:
+    draft.product = PRODUCTS.get(value)
+    if draft.product is None:
+        raise LineError(f'unknown product "{value}"; use one of: {", ".join(PRODUCTS)}')
+
+
+def _uuid(draft: Draft, value: str) -> None:
+    draft.uuid = plain_text("uuid", value)
+
+
+def _serial(draft: Draft, value: str) -> None:
+    draft.serial = plain_text("serial", value)
+
+
+def _minor(draft: Draft, value: str) -> None:
+    draft.minor = number("minor", value, 255)
+
+
+def _pci(draft: Draft, value: str) -> None:
+    if not _PCI.fullmatch(value):
+        raise LineError(f'pci must look like 0000:18:00.0, not "{value}"')
+    draft.pci = value
+
+
+def _mig(draft: Draft, value: str) -> None:
+    if value not in ("on", "off"):
+        raise LineError(f'mig must be on or off, not "{value}"')
+    draft.mig = value == "on"
+
+
+def _failure(draft: Draft, value: str) -> None:
+    draft.failure = failure_of(value)
+
+
+def _instance(draft: Draft, value: str) -> None:
+    words = pairs(value, ("gi", "ci", "profile", "start", "uuid"))
+    if len(draft.instances) == grammar.MAX_INSTANCES:
+        raise LineError(f"more than {grammar.MAX_INSTANCES} instances; remove some")
+    name = words.get("profile", "")
+    profile = draft.product.profile(name) if draft.product else None
+    if profile is None:
+        raise LineError(
+            f'unknown profile "{name}"; put product above it and use one of its MIG profiles'
+        )
+    draft.instances.append(
+        Instance(
+            profile=profile,
+            gi=number("gi", words.get("gi", ""), 127),
+            ci=number("ci", words.get("ci", "0"), 127),
+            start=number("start", words.get("start", ""), 7),
+            uuid=plain_text("uuid", words.get("uuid", "")),
+        )
+    )
+
+
+def _process(draft: Draft, value: str) -> None:
+    words = pairs(value, ("pid", "memory_mib", "gi", "ci", "type"))
+    if len(draft.processes) == grammar.MAX_PROCESSES:
+        raise LineError(f"more than {grammar.MAX_PROCESSES} processes; remove some")
+    kind = words.get("type", "compute")
+    if kind not in ("compute", "graphics"):
+        raise LineError(f'type must be compute or graphics, not "{kind}"')
+    draft.processes.append(
+        Process(
+            graphics=kind == "graphics",
+            pid=number("pid", words.get("pid", ""), 0xFFFFFFFF),
+            memory_mib=number("memory_mib", words.get("memory_mib", "0"), 0xFFFFFFFF),
+            gi=instance_id("gi", words.get("gi", "none")),
+            ci=instance_id("ci", words.get("ci", "none")),
+        )
+    )
+
+
+_TAKERS: Mapping[str, Callable[[Draft, str], None]] = {
+    "product": _product,
+    "uuid": _uuid,
+    "serial": _serial,
+    "minor": _minor,
+    "pci": _pci,
+    "mig": _mig,
+    "failure": _failure,
+}
+_NUMBERED: Mapping[str, Callable[[Draft, str], None]] = {
+    "instance": _instance,
+    "process": _process,
+}

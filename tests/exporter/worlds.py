@@ -1,0 +1,96 @@
+"""Values for the exporter's tests: short names for readings, observations and signals."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from exporter.pairing import Pairing
+from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
+from exporter.report import NodeHealth, SourceHealth
+from exporter.signals import Ring, Signal
+
+START = datetime(2026, 11, 21, 8, tzinfo=UTC)
+BUS = {f"GPU-{number}": f"0000:{number:02x}:00.0" for number in range(1, 9)}
+UP = SourceHealth(name="nvml", up=True)
+DOWN = SourceHealth(name="nvml", up=False, reason="Crashed")
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def gpu(number: int = 1, **fields: Any) -> GpuReading:
+    usual: dict[str, Any] = {"mig": False, "recovery_supported": True, "recovery_action": 0}
+    uuid = f"GPU-{number}"
+    return GpuReading(index=number - 1, uuid=uuid, bus_id=BUS[uuid], **(usual | fields))
+
+
+def mig_gpu(number: int = 1, gis: tuple[int, ...] = (3, 5), **fields: Any) -> GpuReading:
+    parts = tuple(
+        MigReading(uuid=f"MIG-{number}-{gi}", gi=gi, ci=0, profile="1g.10gb", fb_used=gi << 20)
+        for gi in gis
+    )
+    return gpu(number, mig=True, instances=parts, **fields)
+
+
+def seen(*gpus: GpuReading, seconds: float = 0.0, driver: str = "595.45.04") -> Observation:
+    reading = NvmlReading(at=at(seconds), driver_version=driver, gpus=gpus)
+    return Observation(at=at(seconds), sources=(UP,), nvml=reading)
+
+
+def unseen(seconds: float = 0.0) -> Observation:
+    return Observation(at=at(seconds), sources=(DOWN,))
+
+
+class Sensed:
+    """Numbers, pairs and keeps signals as a sensor does."""
+
+    def __init__(self, run: str = "run-1", boot_id: str = "boot-1", capacity: int = 100) -> None:
+        self.ring = Ring(run, boot_id, capacity)
+        self._pairing = Pairing()
+
+    def kmsg(self, seconds: float, code: int, number: int = 1, **fields: Any) -> Signal:
+        return self._add(
+            Signal(
+                kind=fields.pop("kind", "xid"),
+                source="kmsg",
+                at=at(seconds),
+                code=code,
+                bus_id=BUS[f"GPU-{number}"],
+                kernel_sequence=self.ring.number_next() * 10,
+                **fields,
+            )
+        )
+
+    def nvml(self, seconds: float, code: int, number: int = 1, **fields: Any) -> Signal:
+        uuid = f"GPU-{number}"
+        return self._add(
+            Signal(
+                kind="xid",
+                source="nvml",
+                at=at(seconds),
+                code=code,
+                uuid=uuid,
+                bus_id=BUS[uuid],
+                **fields,
+            )
+        )
+
+    def _add(self, signal: Signal) -> Signal:
+        numbered = Signal(
+            **{
+                name: getattr(signal, name) for name in signal.__struct_fields__ if name != "number"
+            },
+            number=self.ring.number_next(),
+        )
+        paired = self._pairing.pair(numbered)
+        self.ring.append(paired)
+        return paired
+
+
+def counts(report: NodeHealth) -> dict[str, dict[tuple[int, int | None], int]]:
+    """Return {uuid: {(code, gi): count}} of a report."""
+    return {
+        one.uuid: {(record.code, record.gi): record.count for record in one.xids}
+        for one in report.gpus
+        if one.xids
+    }

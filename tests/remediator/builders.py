@@ -1,0 +1,222 @@
+"""Short ways to write down a node, its GPUs and what happened to them."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from exporter.device import Device
+from exporter.report import (
+    GpuHealth,
+    MigInstance,
+    NodeHealth,
+    ObjectMeta,
+    RecoveryAction,
+    SourceHealth,
+    XidRecord,
+)
+from exporter.slices import SliceDevice
+from remediator.incident import Incident, IncidentStatus
+from remediator.plan import (
+    ChangeRule,
+    CreateRule,
+    DeleteRule,
+    OpenIncident,
+    Step,
+    UpdateIncident,
+    WriteStatus,
+)
+from remediator.policy import SHIPPED, Limits, Policy, Row
+from remediator.taints import Rule
+from remediator.view import NodeView
+
+T0 = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+BOOT = T0 - timedelta(hours=5)
+NODE = "node-a"
+DRIVER = "gpu.nvidia.com"
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def uuid(index: int, node: str = NODE) -> str:
+    return f"GPU-{node[-1]}{index:07x}-0000-0000-0000-000000000000"
+
+
+def slice_uuid(index: int, gi: int) -> str:
+    return f"MIG-{index:08x}-0000-0000-0000-{gi:012x}"
+
+
+def action(value: int = 0, since: float = -3600, observed: float = 0) -> RecoveryAction:
+    return RecoveryAction(supported=True, value=value, since=at(since), observed_at=at(observed))
+
+
+NO_ACTION_FIELD = RecoveryAction(supported=False, observed_at=T0)
+
+
+def xid(  # noqa: PLR0917 - a table of facts
+    code: int,
+    seen: float = 0,
+    gi: int | None = None,
+    reset: bool | None = None,  # noqa: FBT001 - as the record has it
+    count: int = 1,
+    epoch: int = 1,
+) -> XidRecord:
+    return XidRecord(
+        code=code,
+        count=count,
+        first_seen=at(seen),
+        last_seen=at(seen),
+        gi=gi,
+        reset=reset,
+        epoch=epoch,
+        sources=("kmsg",),
+    )
+
+
+def gpu(index: int = 0, *xids: XidRecord, node: str = NODE, **fields: object) -> GpuHealth:
+    standard = GpuHealth(
+        uuid=uuid(index, node),
+        presence="Present",
+        presence_since=BOOT,
+        pci_bus_id=f"0000:{index + 1:02x}:00.0",
+        minor=index,
+        mig=False,
+        recovery_action=action(),
+        epoch_started=BOOT,
+        xids=xids,
+    )
+    return msgspec.structs.replace(standard, **fields)
+
+
+def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object) -> GpuHealth:
+    instances = tuple(
+        MigInstance(
+            uuid=slice_uuid(index, gi),
+            gi=gi,
+            ci=0,
+            profile="1g.10gb",
+            gi_profile_id=19,
+            placement_start=gi - 1,
+            placement_size=1,
+        )
+        for gi in range(1, slices + 1)
+    )
+    one = gpu(index, *xids)
+    return msgspec.structs.replace(one, mig=True, instances=instances, **fields)
+
+
+def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
+    """What NVIDIA's driver publishes for a GPU: itself, or each static slice."""
+    if not one.instances:
+        name = Device(DRIVER, node, f"gpu-{one.minor}")
+        return (
+            SliceDevice(
+                device=name, kind="gpu", uuid=one.uuid, pci_bus_id=one.pci_bus_id, node=node
+            ),
+        )
+    return tuple(
+        SliceDevice(
+            device=Device(
+                DRIVER,
+                node,
+                f"gpu-{one.minor}-mig-1g10gb-{part.gi_profile_id}-{part.placement_start}",
+            ),
+            kind="mig",
+            uuid=part.uuid,
+            parent_uuid=one.uuid,
+            profile=part.profile,
+            pci_bus_id=one.pci_bus_id,
+            node=node,
+        )
+        for part in one.instances
+    )
+
+
+def report(*gpus: GpuHealth) -> NodeHealth:
+    return NodeHealth(
+        boot_id="boot-1",
+        observed_at=T0,
+        sources=(SourceHealth(name="nvml", up=True), SourceHealth(name="kmsg", up=True)),
+        gpus=gpus,
+    )
+
+
+def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
+    devices = tuple(device for one in gpus for device in published(one, node))
+    standard = NodeView(node=node, report=report(*gpus), inventory=devices)
+    return msgspec.structs.replace(standard, **fields)
+
+
+def policy(limits: Limits | None = None, **fields: object) -> Policy:
+    """Every class enforced, with short times, unless a field says otherwise."""
+    standard: dict[str, object] = {
+        "mode": "enforce",
+        "settle": timedelta(seconds=3),
+        "soak": timedelta(seconds=600),
+    }
+    rows: tuple[Row, ...] = tuple(
+        msgspec.structs.replace(row, **(standard | fields)) for row in SHIPPED
+    )
+    return Policy(rows=rows, limits=limits or Limits())
+
+
+class Stored:
+    """What an API server would hold: takes steps, keeps rules and incidents."""
+
+    def __init__(self) -> None:
+        self.rules: dict[Device, Rule] = {}
+        self.incidents: dict[str, Incident] = {}
+        self.taken: list[Step] = []
+        self._versions = 0
+
+    def take(self, step: Step, now: datetime) -> None:
+        self.taken.append(step)
+        self._versions += 1
+        match step:
+            case OpenIncident(incident):
+                assert incident.name not in self.incidents, "an incident was opened twice"
+                meta = ObjectMeta(
+                    name=incident.name,
+                    uid=f"uid-{incident.name}",
+                    resource_version=str(self._versions),
+                    creation_timestamp=now.replace(microsecond=0),
+                )
+                self.incidents[incident.name] = Incident(meta, incident.spec)
+            case UpdateIncident(incident):
+                stored = self.incidents[incident.name]
+                self.incidents[incident.name] = msgspec.structs.replace(stored, spec=incident.spec)
+            case WriteStatus(incident, status):
+                self._write(incident.name, status)
+            case CreateRule(rule):
+                assert rule.device not in self.rules, "a rule was created twice"
+                self.rules[rule.device] = msgspec.structs.replace(
+                    rule, uid=f"uid-{rule.name}", resource_version=str(self._versions)
+                )
+            case ChangeRule(stored_rule, rule):
+                assert stored_rule.device in self.rules
+                self.rules[rule.device] = msgspec.structs.replace(
+                    rule, uid=stored_rule.uid, resource_version=str(self._versions)
+                )
+            case DeleteRule(stored_rule):
+                del self.rules[stored_rule.device]
+
+    def _write(self, name: str, status: IncidentStatus) -> None:
+        self.incidents[name] = msgspec.structs.replace(self.incidents[name], status=status)
+
+    def over(self, seen: NodeView) -> NodeView:
+        """Return a view with what is stored here in it."""
+        return msgspec.structs.replace(
+            seen,
+            rules=tuple(self.rules.values()),
+            incidents=tuple(self.incidents.values()),
+        )
+
+    def effects(self) -> dict[str, str]:
+        return {rule.device.device: rule.effect for rule in self.rules.values()}
+
+    @property
+    def incident(self) -> Incident:
+        """The only incident."""
+        (only,) = self.incidents.values()
+        return only

@@ -1,0 +1,424 @@
+"""Whole stories through the pure core: views in, steps out, taken by a store in memory."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.report import GpuHealth, RecoveryAction, XidRecord
+from remediator.claims import (
+    Allocation,
+    Claim,
+    ClaimMeta,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+)
+from remediator.plan import ChangeRule, Step
+from remediator.policy import Limits, Policy
+from remediator.reconcile import NodeDecision, decide_node
+from remediator.view import NodeView
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    Stored,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    policy,
+    report,
+    uuid,
+    view,
+    xid,
+)
+
+ENFORCE = policy()
+SLICE_5 = "gpu-0-mig-1g10gb-19-4"
+
+
+def claim(device: str, pod: str = "train-0") -> Claim:
+    result = DeviceResult(DRIVER, NODE, device)
+    return Claim(
+        ClaimMeta(name=f"claim-of-{pod}", namespace="team"),
+        ClaimStatus(
+            Allocation(DeviceAllocation((result,))), (ConsumerReference(pod, "pods", f"u-{pod}"),)
+        ),
+    )
+
+
+def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
+    """Reconcile once at T0 + seconds."""
+    now = at(seconds)
+    decision = decide_node(stored.over(seen), tuple(stored.rules.values()), rows, now)
+    for step in decision.steps:
+        stored.take(step, now)
+    return decision
+
+
+def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
+    """Reconcile until nothing is left to do at this moment."""
+    for _ in range(8):
+        decision = tick(stored, seen, seconds, rows)
+        if not decision.steps:
+            return decision
+    raise AssertionError(f"never settles: {stored.taken[-3:]}")
+
+
+def names(*indexes: int) -> set[str]:
+    return {f"gpu-0-mig-1g10gb-19-{index}" for index in indexes}
+
+
+def test_healthy_gpus_and_application_xids_write_nothing() -> None:
+    stored = Stored()
+    seen = view(*(gpu(index, xid(31, count=900), xid(43)) for index in range(8)))
+
+    decision = settle(stored, seen, 1)
+
+    assert not stored.taken
+    assert decision.sentence == "node-a: 8 healthy, 0 sick, 0 unknown"
+
+
+def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time() -> None:
+    stored = Stored()
+    dead = gpu(3, xid(79), presence="Lost", presence_since=at(0), recovery_action=RecoveryAction())
+    seen = view(*(dead if index == 3 else gpu(index) for index in range(8)))
+    seen = msgspec.structs.replace(seen, claims=(claim("gpu-3"), claim("gpu-4", "other-0")))
+
+    settle(stored, seen, 1)
+    assert stored.effects() == {"gpu-3": "NoSchedule"}
+    assert stored.incident.status.phase == "Fenced"
+    assert [hold.pod for hold in stored.incident.status.hit] == ["train-0"]
+
+    settle(stored, seen, 3.5)
+    assert stored.effects() == {"gpu-3": "NoSchedule"}
+
+    settle(stored, seen, 4)
+    assert stored.effects() == {"gpu-3": "NoExecute"}
+    assert stored.incident.status.phase == "Evicting"
+
+    settle(stored, msgspec.structs.replace(seen, claims=(claim("gpu-4", "other-0"),)), 5)
+    assert stored.incident.status.phase == "Drained"
+    assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
+
+
+def test_a_contained_error_fences_its_slice_and_no_other() -> None:
+    stored = Stored()
+    seen = view(mig_gpu(0, xid(94, gi=5, reset=False), recovery_action=action(observed=0.1)))
+
+    settle(stored, seen, 1)
+    settle(stored, seen, 5)
+
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+    assert stored.incident.spec.scope.summary == "1 of 7 slices"
+
+
+def test_the_second_witness_names_the_slice_before_anything_is_fenced() -> None:
+    stored = Stored()
+    without = view(mig_gpu(0, xid(94), recovery_action=action(observed=0.1)))
+    with_instance = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
+
+    settle(stored, without, 0.1)
+    assert stored.effects() == {}
+    assert stored.incident.status.phase in ("Suspected", "Verifying")
+    settle(stored, with_instance, 0.3)
+    settle(stored, with_instance, 4)
+
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+
+
+def test_a_contained_error_that_nobody_places_never_moves_a_pod() -> None:
+    stored = Stored()
+    seen = view(mig_gpu(0, xid(94), recovery_action=action(observed=-1)))
+
+    for second in range(0, 500, 5):
+        settle(stored, seen, second)
+
+    assert set(stored.effects()) == names(*range(7))
+    assert set(stored.effects().values()) == {"NoSchedule"}
+
+
+def test_an_uncontained_error_fences_every_slice_before_it_empties_any() -> None:
+    stored = Stored()
+    seen = view(mig_gpu(0, xid(95), recovery_action=action(1, 1, 1)))
+
+    for second in (1, 2, 3, 4, 5, 9):
+        settle(stored, seen, second)
+
+    order = [_effect(step) for step in stored.taken if _effect(step)]
+    assert order == ["NoSchedule"] * 7 + ["NoExecute"] * 7
+
+
+def _effect(step: Step) -> str:
+    return getattr(getattr(step, "rule", None), "effect", "")
+
+
+def test_recovery_releases_only_after_the_whole_soak_time() -> None:
+    stored = Stored()
+    sick = view(gpu(0, xid(95), recovery_action=action(1, 1, 1)))
+    mended = view(gpu(0, xid(95), recovery_action=action(0, since=100, observed=100)))
+    settle(stored, sick, 1)
+    settle(stored, sick, 5)
+
+    settle(stored, mended, 699)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    settle(stored, mended, 700)
+
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+    assert stored.incident.status.closed_at == at(700)
+    phases = [entry.phase for entry in stored.incident.status.timeline]
+    assert phases == ["Fenced", "Drained", "Verifying", "Recovered"]
+
+
+def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, xid(95), recovery_action=action(1, 1, 1))), 1)
+    mended = view(gpu(0, xid(95), recovery_action=action(0, since=10, observed=10)))
+    settle(stored, mended, 700)
+    settle(stored, mended, 800)
+    assert len(stored.incidents) == 1
+
+    settle(stored, view(gpu(0, xid(95, seen=900), recovery_action=action(1, 901, 901))), 902)
+
+    assert [name[-2:] for name in sorted(stored.incidents)] == ["-1", "-2"]
+
+
+@pytest.mark.parametrize(
+    "blind",
+    [
+        {"stale": "the agent of node-a has been silent"},
+        {"report": None},
+        {"elsewhere": {uuid(0): ("node-b",)}},
+        {"report": report(), "stale": ""},
+    ],
+)
+def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object]) -> None:
+    fenced = Stored()
+    sick = view(gpu(0, xid(79)))
+    settle(fenced, sick, 1)
+    before = fenced.effects()
+    for second in (2, 10, 5000):
+        settle(fenced, msgspec.structs.replace(sick, **blind), second)
+    assert fenced.effects() == before == {"gpu-0": "NoSchedule"}
+
+    fresh = Stored()
+    settle(fresh, msgspec.structs.replace(sick, **blind), 1)
+    assert not fresh.taken
+
+
+def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, xid(79))), 1)
+
+    settle(stored, NodeView(node=NODE), 5000)
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
+    stored = Stored()
+    seen = view(gpu(0, xid(79)), claims=(claim("gpu-0"),))
+
+    settle(stored, seen, 1, Policy())
+    settle(stored, seen, 60, Policy())
+
+    assert stored.effects() == {}
+    status = stored.incident.status
+    assert [(one.device, one.effect) for one in status.would_fence] == [
+        (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
+    ]
+    assert [hold.pod for hold in status.hit] == ["train-0"]
+
+
+def test_dry_run_marks_only_devices_that_somebody_holds() -> None:
+    stored = Stored()
+    seen = view(mig_gpu(0, xid(95), recovery_action=action(1, 1, 1)), claims=(claim(SLICE_5),))
+
+    settle(stored, seen, 2, policy(mode="dry-run"))
+
+    assert stored.effects() == {SLICE_5: "None"}
+
+
+@pytest.mark.parametrize("blind", ["", "the agent of node-a has been silent"])
+def test_a_lowered_mode_takes_rules_down_at_once(blind: str) -> None:
+    stored = Stored()
+    seen = view(gpu(0, xid(79)))
+    settle(stored, seen, 1)
+    settle(stored, seen, 5)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, msgspec.structs.replace(seen, stale=blind), 6, Policy())
+
+    assert stored.effects() == {}
+
+
+def test_a_ceiling_of_no_schedule_lowers_what_stands() -> None:
+    stored = Stored()
+    seen = view(gpu(0, xid(79)))
+    settle(stored, seen, 1)
+    settle(stored, seen, 5)
+
+    settle(stored, seen, 6, policy(ceiling="NoSchedule"))
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_severity_only_rises_within_an_episode() -> None:
+    stored = Stored()
+    worse = view(mig_gpu(0, xid(95), recovery_action=action(1, 1, 1)))
+    settle(stored, worse, 2)
+
+    later = view(mig_gpu(0, xid(95), xid(94, seen=3, gi=5), recovery_action=action(1, 1, 4)))
+    settle(stored, later, 5)
+
+    assert stored.incident.spec.fault == "gpu"
+    assert set(stored.effects()) == names(*range(7))
+
+
+def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
+    stored = Stored()
+    seen = view(*(gpu(index, xid(79)) for index in range(3)))
+    settle(stored, seen, 1)
+
+    settle(stored, seen, 5)
+
+    assert sorted(stored.effects().values()) == ["NoExecute", "NoExecute", "NoSchedule"]
+    held = [
+        condition.message
+        for one in stored.incidents.values()
+        for condition in one.status.conditions
+        if condition.type == "Held" and condition.status == "True"
+    ]
+    assert held == ["NoExecute held: evict_gpus_per_node=2 is used up"]
+
+
+def test_the_budget_of_the_cluster_counts_other_nodes_and_reopens_by_itself() -> None:
+    stored = Stored()
+    tight = policy(Limits(evict_gpus_per_cluster=1))
+    seen = view(gpu(0, xid(79)))
+    other = Stored()
+    settle(other, view(gpu(5, xid(79))), 1)
+    settle(other, view(gpu(5, xid(79))), 5)
+    elsewhere = tuple(other.rules.values())
+
+    for second in (1, 5, 6):
+        for step in decide_node(
+            stored.over(seen), (*stored.rules.values(), *elsewhere), tight, at(second)
+        ).steps:
+            stored.take(step, at(second))
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    settle(stored, seen, 9, tight)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_old_faults_that_are_over_open_nothing_when_draguard_is_new() -> None:
+    stored = Stored()
+    seen = view(gpu(0, xid(95, seen=-4000), recovery_action=action(0, since=-10, observed=0)))
+
+    settle(stored, seen, 1)
+
+    assert not stored.taken
+
+
+_XIDS = st.builds(
+    xid,
+    st.sampled_from([13, 31, 43, 48, 63, 79, 94, 95, 119, 154, 9999]),
+    seen=st.integers(0, 30),
+    gi=st.sampled_from([None, 1, 5, 9]),
+    reset=st.sampled_from([None, True, False]),
+)
+_ACTIONS = st.one_of(
+    st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 60)),
+    st.just(RecoveryAction()),
+    st.just(RecoveryAction(supported=False)),
+)
+
+
+@st.composite
+def _gpus(draw: st.DrawFn, index: int) -> GpuHealth:
+    records: list[XidRecord] = draw(st.lists(_XIDS, max_size=3))
+    build = draw(st.sampled_from([gpu, mig_gpu]))
+    return build(
+        index,
+        *records,
+        recovery_action=draw(_ACTIONS),
+        presence=draw(st.sampled_from(["Present", "Present", "Lost", "Unknown"])),
+    )
+
+
+@st.composite
+def _stories(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
+    views = [view(draw(_gpus(0)), draw(_gpus(1))) for _ in range(draw(st.integers(1, 4)))]
+    stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
+    times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
+    return [
+        (float(second), msgspec.structs.replace(one, stale=why))
+        for second, one, why in zip(times, views, stale, strict=False)
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories(), st.data())
+def test_a_crash_after_any_step_changes_nothing_in_the_end(
+    story: list[tuple[float, NodeView]], data: st.DataObject
+) -> None:
+    calm, broken = Stored(), Stored()
+    for second, seen in story:
+        settle(calm, seen, second)
+        steps = decide_node(
+            broken.over(seen), tuple(broken.rules.values()), ENFORCE, at(second)
+        ).steps
+        for step in steps[: data.draw(st.integers(0, len(steps)))]:
+            broken.take(step, at(second))
+        settle(broken, seen, second)
+
+        assert calm.effects() == broken.effects()
+        assert _told(calm) == _told(broken)
+
+
+def _told(stored: Stored) -> dict[str, tuple[str, str]]:
+    return {name: (one.spec.fault, one.status.phase) for name, one in stored.incidents.items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories())
+def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
+    story: list[tuple[float, NodeView]],
+) -> None:
+    stored = Stored()
+    for second, seen in story:
+        before = dict(stored.rules)
+        fenced_at = {
+            one.spec.uuid: one.status.fenced_at for one in stored.incidents.values() if one.open
+        }
+        decision = tick(stored, seen, second)
+        for step in decision.steps:
+            if _effect(step) != "NoExecute":
+                continue
+            assert isinstance(step, ChangeRule)
+            since = fenced_at[step.rule.gpu]
+            assert since is not None
+            assert at(second) >= since + timedelta(seconds=3)
+            stories = [wish.incident for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
+            assert all(
+                target.name in before
+                for story in stories
+                for target in (story.spec.scope.devices if story else ())
+            )
+        settle(stored, seen, second)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories())
+def test_what_a_blind_moment_shows_changes_no_rule(story: list[tuple[float, NodeView]]) -> None:
+    stored = Stored()
+    for second, seen in story:
+        before = stored.effects()
+        settle(stored, seen, second)
+        if seen.stale:
+            assert before == stored.effects()

@@ -1,0 +1,110 @@
+"""What is true of one GPU, row by row."""
+
+import pytest
+
+from exporter import xid as catalogue
+from exporter.report import GpuHealth, MemoryHealth, RecoveryAction
+from remediator.fault import Healthy, Sick, Unknown
+from remediator.verdict import verdict
+from tests.remediator.builders import NO_ACTION_FIELD, action, at, gpu, mig_gpu, xid
+
+APPLICATION = sorted(
+    code for code, row in catalogue.catalogue().items() if row.xid_class == "application"
+)
+
+
+@pytest.mark.parametrize("code", [*APPLICATION, 63, 154, 9999])
+def test_application_information_and_unknown_codes_are_no_fault(code: int) -> None:
+    one = gpu(0, xid(code, count=500), recovery_action=action(observed=1))
+
+    assert isinstance(verdict(one), Healthy)
+
+
+@pytest.mark.parametrize(
+    ("one", "fault_class", "cause", "certain"),
+    [
+        (gpu(0, xid(95)), "gpu", "xid-95", False),
+        (gpu(0, xid(95), recovery_action=action(1, 1, 1)), "gpu", "xid-95", True),
+        (gpu(0, xid(95), recovery_action=action(4, 1, 1)), "gpu", "xid-95", False),
+        (gpu(0, xid(95), recovery_action=NO_ACTION_FIELD), "gpu", "xid-95", True),
+        (gpu(0, xid(79)), "lost", "xid-79", True),
+        (gpu(0, presence="Lost", presence_since=at(0)), "lost", "gpu-lost", True),
+        (gpu(0, recovery_action=action(1)), "gpu", "recovery-action-1", True),
+        (gpu(0, recovery_action=action(2)), "node", "recovery-action-2", True),
+        (gpu(0, recovery_action=action(3)), "fabric", "recovery-action-3", False),
+        (gpu(0, recovery_action=action(9)), "gpu", "recovery-action-9", False),
+        (gpu(0, memory=MemoryHealth(remap_failure=True)), "memory", "row-remap-failure", False),
+        (mig_gpu(0, xid(94)), "contained", "xid-94", False),
+        (mig_gpu(0, xid(94, gi=5)), "contained", "xid-94", True),
+        (mig_gpu(0, xid(94, gi=5, reset=True)), "gpu", "xid-94", False),
+        (gpu(0, xid(74)), "fabric", "xid-74", False),
+        (gpu(0, xid(151)), "node", "xid-151", False),
+    ],
+)
+def test_a_signal_makes_one_fault_of_its_class(
+    one: GpuHealth, fault_class: str, cause: str, certain: bool
+) -> None:
+    judged = verdict(one)
+
+    assert isinstance(judged, Sick)
+    fault = next(one for one in judged.faults if one.cause == cause)
+    assert (fault_class, certain) == (fault.fault_class, fault.certain)
+    assert bool(fault.doubt) is not fault.certain
+
+
+def test_the_recovery_action_read_after_an_xid_ends_its_fault() -> None:
+    one = gpu(0, xid(95, seen=0), recovery_action=action(0, since=30, observed=60))
+
+    judged = verdict(one)
+
+    assert isinstance(judged, Healthy)
+    assert judged.since == at(30)
+    assert [fault.ended for fault in judged.ended] == [at(30)]
+
+
+def test_a_recovery_action_read_before_the_xid_proves_nothing() -> None:
+    assert isinstance(verdict(gpu(0, xid(95, seen=5), recovery_action=action(observed=4))), Sick)
+
+
+def test_without_the_field_only_a_new_epoch_ends_a_fault() -> None:
+    same = gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)
+    after_reset = gpu(0, xid(95), recovery_action=NO_ACTION_FIELD, epoch=2, epoch_started=at(40))
+
+    assert isinstance(verdict(same), Sick)
+    judged = verdict(after_reset)
+    assert isinstance(judged, Healthy)
+    assert judged.since == at(40)
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        gpu(0, presence="Unknown", presence_reason="nvml is down"),
+        gpu(0, recovery_action=RecoveryAction()),
+    ],
+)
+def test_what_could_not_be_read_is_neither_healthy_nor_sick(one: GpuHealth) -> None:
+    assert isinstance(verdict(one), Unknown)
+
+
+def test_a_kernel_line_counts_although_nvml_cannot_answer() -> None:
+    one = gpu(0, xid(79), presence="Unknown", recovery_action=RecoveryAction())
+
+    assert isinstance(verdict(one), Sick)
+
+
+def test_a_report_that_cannot_be_believed_says_nothing_even_of_a_dead_gpu() -> None:
+    assert verdict(gpu(0, xid(79)), "node-a is silent") == Unknown("node-a is silent")
+
+
+def test_a_contained_error_without_mig_that_needs_no_action_is_no_fault() -> None:
+    one = gpu(0, xid(94, reset=False), recovery_action=action(observed=1))
+
+    assert isinstance(verdict(one), Healthy)
+
+
+def test_an_instance_in_a_line_is_ignored_while_mig_is_off() -> None:
+    judged = verdict(gpu(0, xid(94, gi=0)))
+
+    assert isinstance(judged, Sick)
+    assert judged.faults[0].instance is None

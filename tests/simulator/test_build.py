@@ -1,0 +1,81 @@
+"""Building the simulated library."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator import build
+
+
+def test_a_second_build_is_the_same_file_and_compiles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = build.build()
+    stamp = first.stat().st_mtime_ns
+    assert build.build() == first
+    assert first.stat().st_mtime_ns == stamp
+    assert [path.name for path in first.parent.iterdir()] == [build.LIBRARY]
+
+
+def test_builds_at_the_same_time_end_with_one_whole_library(tmp_path: Path) -> None:
+    program = (
+        "import ctypes; from simulator import build; "
+        "print(ctypes.CDLL(build.build()).nvmlShutdown())"
+    )
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        for _ in range(3)
+    ]
+    assert [one.communicate(timeout=120)[0] for one in running] == ["1\n"] * 3
+    assert len(list(tmp_path.rglob("*"))) == 3  # draguard, nvml-<key>, the library
+
+
+def test_changed_sources_or_compiler_give_another_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CC", "cc")
+    first = build.build()
+    monkeypatch.setenv("CC", "cc -DOTHER")
+    assert build.build() != first
+
+
+def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['ziglang'] = None; from simulator import build; build.build()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": str(tmp_path)},
+        cwd=Path(build.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stderr.endswith("install one, or run: pip install ziglang\n")
+
+
+def test_a_compiler_that_fails_is_told_in_its_own_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CC", "cc -include no-such-file.h")
+    with pytest.raises(build.BuildError, match=r"no-such-file\.h"):
+        build.build()
+    assert list(tmp_path.rglob(build.LIBRARY)) == []
+
+
+def test_the_sources_compile_without_warnings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    build.build()
+    assert capfd.readouterr().err == ""
