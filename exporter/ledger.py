@@ -116,12 +116,9 @@ def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHe
 
 def _count(gpus: _Gpus, signal: Signal) -> bool:
     uuid = _uuid_of(gpus, signal)
-    gpu = gpus.get(uuid)
-    if gpu is None:
-        known_only_by_log = sum(one.startswith(UNKNOWN_PREFIX) for one in gpus)
-        if known_only_by_log >= MAX_UNKNOWN:
-            return False
-        gpu = _by_log_only(uuid, signal)
+    if not _admit(gpus, uuid, signal):
+        return False
+    gpu = gpus[uuid]
     epoch = presence.epoch_at(gpu, signal.at)
     xids = counted(gpu.xids, signal, epoch=epoch, mig=gpu.mig)
     gpus[uuid] = msgspec.structs.replace(gpu, xids=xids)
@@ -136,7 +133,8 @@ def _reload(gpus: _Gpus, signal: Signal) -> bool:
 
 def _identify(gpus: _Gpus, signal: Signal) -> bool:
     _rename(gpus, signal.bus_id, signal.uuid)
-    return True
+    # The driver says it before a GPU's first XID, NVML may not have listed it yet.
+    return _admit(gpus, signal.uuid, signal)
 
 
 def _nothing(_gpus: _Gpus, _signal: Signal) -> bool:
@@ -158,14 +156,21 @@ def _uuid_of(gpus: _Gpus, signal: Signal) -> str:
     return signal.uuid or next(on_bus, UNKNOWN_PREFIX + signal.bus_id)
 
 
-def _by_log_only(uuid: str, signal: Signal) -> GpuHealth:
-    return GpuHealth(
+def _admit(gpus: _Gpus, uuid: str, signal: Signal) -> bool:
+    """Make an entry for a GPU that only the log speaks of; False when there are too many."""
+    if uuid in gpus:
+        return True
+    by_log_only = sum(gpu.presence_reason == presence.NEVER_LISTED for gpu in gpus.values())
+    if by_log_only >= MAX_UNKNOWN:
+        return False
+    gpus[uuid] = GpuHealth(
         uuid=uuid,
         presence="Unknown",
         presence_since=signal.at,
         presence_reason=presence.NEVER_LISTED,
         pci_bus_id=signal.bus_id,
     )
+    return True
 
 
 def _read_all(gpus: _Gpus, readings: Iterable[GpuReading], at: datetime) -> None:

@@ -179,7 +179,7 @@ class Reporter:
         self._complaint = complaint
         self._failures += 1
         if missing:
-            return _MISSING_RETRY
+            return min(_MISSING_RETRY, self._settings.report_interval)
         return _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1]
 
     def _stay_alive(self) -> None:

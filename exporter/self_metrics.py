@@ -5,9 +5,17 @@ Names are here alone; dashboards and alerts may use them beside those of `metric
 # pyright: basic
 # prometheus_client's renderers carry no types.
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics
+
+disable_created_metrics()  # a second series for each counter that nobody asks for
 
 
 class SelfMetrics:

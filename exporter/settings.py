@@ -67,6 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _POSITIVE = (
     "interval",
     "sample_deadline",
@@ -104,6 +105,8 @@ def _check(settings: Settings) -> None:
             f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
             f"{settings.sensor_socket}"
         )
+    if settings.log_level not in _LEVELS:
+        raise SettingsError(f"--log-level takes {', '.join(_LEVELS)}, not {settings.log_level}")
     if settings.kube_token_file and not settings.kube_server:
         raise SettingsError("--kube-token-file needs --kube-server")
 

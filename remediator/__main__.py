@@ -66,10 +66,19 @@ class Remediator:
     def _until_synced(self) -> None:
         """Wait for a whole world: acting on a part of it would be acting on absence."""
         self._cluster.start()
-        while not self._loop.stopped and not self._cluster.wait_synced(5.0):
-            waiting = [one.error for one in self._cluster.reflectors() if not one.synced]
-            _log.warning("waiting for the first lists: %s", "; ".join(filter(None, waiting)))
+        while not self._loop.stopped and not self._cluster.synced:
+            self._probe()
+            if not self._cluster.wait_synced(2.0):
+                waiting = {one.error for one in self._cluster.reflectors() if not one.synced}
+                _log.warning("waiting for the first lists: %s", "; ".join(filter(None, waiting)))
         _log.info("caches are complete: %d nodes", len(self._cluster.world.nodes()))
+
+    def _probe(self) -> None:
+        try:
+            served = self._cluster.probe_rules()
+            self._metrics.rules_served.set(served is not None)
+        except ApiError as error:
+            _log.warning("cannot tell whether DeviceTaintRules are served: %s", error)
 
     def _policy(self) -> Policy:
         policy = self._policy_file.policy
@@ -81,11 +90,7 @@ class Remediator:
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
     def _resync(self) -> None:
-        try:
-            served = self._cluster.probe_rules()
-            self._metrics.rules_served.set(served is not None)
-        except ApiError as error:
-            _log.warning("cannot tell whether DeviceTaintRules are served: %s", error)
+        self._probe()
         self._metrics.undecodable.set(sum(one.undecodable for one in self._cluster.reflectors()))
         self._mark_all()
 

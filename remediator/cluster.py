@@ -50,6 +50,7 @@ class Cluster:
         self._freshness = Freshness(stale_after, monotonic)
         self._mark = mark
         self._rules: Reflector[RawRule] | None = None
+        self._probed = False
         self._reflectors: tuple[Reflector[Any], ...] = (
             Reflector(client, REPORTS, NodeDeviceHealth, on_change=self._report),
             Reflector(client, SLICES, ResourceSlice, on_change=self._slice),
@@ -61,7 +62,6 @@ class Cluster:
     def start(self) -> None:
         for reflector in self._reflectors:
             reflector.start()
-        self.probe_rules()
 
     def stop(self) -> None:
         for reflector in self.reflectors():
@@ -78,7 +78,8 @@ class Cluster:
 
     @property
     def synced(self) -> bool:
-        return all(one.synced for one in self.reflectors())
+        """Whether the whole world was seen once; a part of it would be acting on absence."""
+        return self._probed and all(one.synced for one in self.reflectors())
 
     def probe_rules(self) -> str | None:
         """Find out which version of DeviceTaintRule is served, and watch that one.
@@ -86,6 +87,7 @@ class Cluster:
         Returns the version, None when there is none. Raises ApiError when nobody answers.
         """
         version = served(self._client, "resource.k8s.io", "devicetaintrules", RULE_VERSIONS)
+        self._probed = True
         if version == self.writer.rules_version:
             return version
         if self._rules is not None:

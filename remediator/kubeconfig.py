@@ -16,7 +16,9 @@ def endpoint(path: Path) -> Endpoint:
         config.load_kube_config(str(path), client_configuration=found)
     except (config.ConfigException, OSError) as error:
         raise EndpointError(f"kubeconfig {path}: {error}; check --kubeconfig") from error
-    token = str(found.api_key.get("authorization", "")).removeprefix("Bearer ")
+    token = str(
+        found.api_key.get("BearerToken", found.api_key.get("authorization", ""))
+    ).removeprefix("Bearer ")
     return Endpoint(
         server=found.host,
         token=token or None,

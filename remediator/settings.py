@@ -26,8 +26,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a word after which an agent counts as silent: two Leases missed and slack."""
     resync: float = 60.0
     """Seconds between reconciles of all nodes; changes are reconciled at once."""
-    leader_elect: bool = False
-    """Wait for the Lease `draguard-remediator`; needed as soon as two replicas run."""
     log_level: str = "INFO"
 
 
@@ -53,7 +51,6 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         flag = f"--{name.replace('_', '-')}"
         default = getattr(standard, name)
         parser.add_argument(flag, type=kind, default=default, help=f"{help_text} [{default}]")
-    parser.add_argument("--leader-elect", action="store_true", help="run beside other replicas")
     found = parser.parse_args(arguments)
     if found.stale_after <= 0 or found.resync <= 0:
         parser.error("--stale-after and --resync are seconds above 0")

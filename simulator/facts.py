@@ -41,7 +41,14 @@ def header() -> str:
 
 
 def _limits() -> Iterable[str]:
-    for name in ("MAX_GPUS", "MAX_INSTANCES", "MAX_PROCESSES", "MAX_EVENTS", "MAX_TEXT"):
+    for name in (
+        "MAX_GPUS",
+        "MAX_INSTANCES",
+        "MAX_PROCESSES",
+        "MAX_EVENTS",
+        "MAX_TEXT",
+        "MAX_COMPLAINT",
+    ):
         yield f"#define {name} {getattr(grammar, name)}"
     texts = {
         "UNSUPPORTED": grammar.UNSUPPORTED,

@@ -14,6 +14,8 @@ MAX_INSTANCES = 7
 MAX_PROCESSES = 64
 MAX_EVENTS = 512
 """Events kept in the file; older ones are dropped when new ones are added."""
+MAX_COMPLAINT = 1023
+"""Bytes of what is said about a bad line, which may quote a long value."""
 MAX_TEXT = 95
 """Bytes of the longest text value; NVML's longest string buffer holds 96."""
 

@@ -39,11 +39,14 @@ def _escaped(text: str) -> str:
 
 
 class KernelLog:
-    """The log of one node. Several processes may write; each record is written whole."""
+    """The log of one node. Several processes may write; each record is written whole.
+
+    Times are the machine's own since boot, as in a real log, so that a reader can
+    turn them into times of day; a simulated reboot does not set them back.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._booted = time.monotonic()
         self._size = -1
         self._next = 0
 
@@ -51,7 +54,6 @@ class KernelLog:
         """Start an empty log whose sequence begins at 0."""
         self.path.unlink(missing_ok=True)
         self.path.touch()
-        self._booted = time.monotonic()
         self._size, self._next = 0, 0
 
     def write(
@@ -77,7 +79,7 @@ class KernelLog:
         with self.path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             first = self._sequence(file.fileno())
-            now = int((time.monotonic() - self._booted) * 1e6)
+            now = time.monotonic_ns() // 1000
             records = (
                 record(
                     message,

@@ -48,9 +48,9 @@ class ScenarioError(Exception):
     """A scenario that cannot be used: `file:line: what is wrong; what to do`."""
 
     def __init__(self, name: str, line: int, what: str) -> None:
-        super().__init__(f"{name}:{line}: {what}")
+        self.what = what.encode()[: grammar.MAX_COMPLAINT].decode(errors="ignore")
         self.line = line
-        self.what = what
+        super().__init__(f"{name}:{line}: {self.what}")
 
 
 def parse(text: str, name: str = "scenario.ini") -> Scenario:

@@ -23,7 +23,7 @@ class ScenarioFile:
     def load(self) -> Scenario:
         """Read it; raises ScenarioError, also when there is no such file."""
         try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
+            text = self.path.read_bytes().decode("utf-8", "replace")
         except OSError as error:
             what = f"cannot be read: {error.strerror}; create the node first"
             raise ScenarioError(str(self.path), 0, what) from error

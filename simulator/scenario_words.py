@@ -3,10 +3,13 @@
 Every refusal is a `LineError` with the same sentence as in `nvml/settings.c`. Pure.
 """
 
+import re
 from collections.abc import Sequence
 
 from simulator import grammar
 from simulator.gpu import Failure
+
+_WORD = re.compile(r"[^ \t]+")
 
 
 class LineError(Exception):
@@ -55,7 +58,7 @@ def reading(name: str, value: str, largest: int) -> int | None:
 def pairs(text: str, names: Sequence[str]) -> dict[str, str]:
     """Split `a=1 b=2`; each name must be one of `names`, the first of two equal ones counts."""
     found: dict[str, str] = {}
-    for count, word in enumerate(text.split()):
+    for count, word in enumerate(_WORD.findall(text)):
         name, equals, value = word.partition("=")
         if not equals or name not in names or count == 8:
             allowed = " ".join(names)

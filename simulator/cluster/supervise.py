@@ -6,6 +6,7 @@ of the owner), it kills them, waits, and removes the owner's folder. Should it b
 the kernel kills them (PR_SET_PDEATHSIG).
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -31,6 +32,7 @@ class Supervisor:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._guard = threading.Lock()
+        self._folder = folder
         self._child = subprocess.Popen(
             [sys.executable, "-m", "simulator.cluster.supervise", str(folder or "")],
             stdin=subprocess.PIPE,
@@ -59,11 +61,14 @@ class Supervisor:
 
     def close(self) -> None:
         """Kill and reap everything, remove the folder; returns when all is gone."""
-        if self._child.stdin and not self._child.stdin.closed:
-            self._child.stdin.close()
-        if self._child.stdout and not self._child.stdout.closed:
-            self._child.stdout.close()
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                # A request that could not be sent any more may still be in the buffer.
+                with contextlib.suppress(OSError):
+                    pipe.close()
         self._child.wait()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
         with self._guard:

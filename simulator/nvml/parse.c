@@ -15,7 +15,7 @@ struct reader {
     struct fault *fault;
     enum section section;
     bool seen[SECTION_EVENTS + 1];
-    char keys[2 * MAX_EVENTS][24]; /* settings seen in this section */
+    char keys[2 * MAX_EVENTS][128]; /* settings seen in this section */
     int key_count;
 };
 

@@ -1,5 +1,6 @@
 /* One setting of a scenario file: what each key takes, and what to say when it
  * does not fit. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -166,12 +167,17 @@ static bool set_product(struct gpu *gpu, char *value, struct fault *fault) {
            fault_at(fault, "unknown product \"%s\"; use one of: %s", value, PRODUCT_NAMES);
 }
 
+static bool looks_like_pci(const char *value) {
+    static const char form[] = "xxxx:xx:xx.0";
+    for (size_t i = 0; i < sizeof form; i++)
+        if (form[i] == 'x' ? !isxdigit((unsigned char)value[i]) : value[i] != form[i]) return false;
+    return true;
+}
+
 static bool set_pci(struct gpu *gpu, char *value, struct fault *fault) {
-    int end = 0;
-    if (sscanf(value, "%4x:%2x:%2x.0%n", &gpu->pci_domain, &gpu->pci_bus, &gpu->pci_device, &end) !=
-            3 ||
-        end != 12 || strlen(value) != 12)
+    if (!looks_like_pci(value))
         return fault_at(fault, "pci must look like 0000:18:00.0, not \"%s\"", value);
+    sscanf(value, "%4x:%2x:%2x", &gpu->pci_domain, &gpu->pci_bus, &gpu->pci_device);
     return set_text(gpu->pci_text, "pci", value, fault);
 }
 

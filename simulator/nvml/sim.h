@@ -60,7 +60,7 @@ struct scenario {
 /* What is wrong with a scenario, and on which line. */
 struct fault {
     int line;
-    char what[1024];
+    char what[MAX_COMPLAINT + 1];
 };
 
 /* parse.c: text (is cut up) to scenario; false fills fault. */

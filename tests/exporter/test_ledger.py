@@ -92,6 +92,14 @@ class TestCounting:
         report = ledger.observe(report, seen(gpu(2)), published=offered)
         assert counts(report) == {"GPU-1": {(79, None): 1}}
 
+    def test_the_line_that_comes_before_a_gpus_first_error_is_remembered(self) -> None:
+        sensed = Sensed()
+        line = sensed.kmsg(1, 0, kind="identity", uuid="GPU-1")
+        report = take(FRESH, line, sensed.kmsg(1, 79))
+        assert counts(report) == {"GPU-1": {(79, None): 1}}
+        assert only(report).presence_reason == "NeverListed"
+        assert only(ledger.observe(report, seen(gpu()))).presence == "Present"
+
     def test_signals_that_were_counted_are_not_counted_again(self) -> None:
         sensed = Sensed()
         first = sensed.kmsg(1, 13)

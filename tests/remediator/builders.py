@@ -29,7 +29,7 @@ from remediator.policy import SHIPPED, Limits, Policy, Row
 from remediator.taints import Rule
 from remediator.view import NodeView
 
-T0 = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 BOOT = T0 - timedelta(hours=5)
 NODE = "node-a"
 DRIVER = "gpu.nvidia.com"
@@ -58,7 +58,7 @@ def xid(  # noqa: PLR0917 - a table of facts
     code: int,
     seen: float = 0,
     gi: int | None = None,
-    reset: bool | None = None,  # noqa: FBT001 - as the record has it
+    reset: bool | None = None,
     count: int = 1,
     epoch: int = 1,
 ) -> XidRecord:

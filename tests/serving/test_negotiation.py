@@ -70,7 +70,7 @@ def test_the_text_form_is_chosen_by_the_accept_header(accept: str, expected: Exp
         ("gzip;q=much", False),
     ],
 )
-def test_gzip_only_when_it_is_welcome(header: str, expected: bool) -> None:  # noqa: FBT001 - a table
+def test_gzip_only_when_it_is_welcome(header: str, expected: bool) -> None:
     assert wants_gzip(header) is expected
 
 

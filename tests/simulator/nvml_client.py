@@ -122,6 +122,17 @@ class NvmlClient:
         self.begin(line)
         return signal.Signals(-self._process.wait(20))
 
+    def complaint(self, seconds: float = 20.0) -> str:
+        """Return the next line that the library wrote to stderr."""
+        assert self._process.stderr is not None
+        assert select.select([self._process.stderr], [], [], seconds)[0], "no complaint in time"
+        return self._process.stderr.readline().decode(errors="ignore")
+
+    def complains(self) -> bool:
+        """Whether there is something on stderr to be read."""
+        assert self._process.stderr is not None
+        return bool(select.select([self._process.stderr], [], [], 0)[0])
+
     def stderr_after_end(self) -> str:
         """End the process in peace and return what it wrote to stderr."""
         assert self._process.stdin is not None

@@ -1,6 +1,7 @@
 """The simulated kernel log: /dev/kmsg records, and the driver's lines in them."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,14 @@ def test_sequences_go_on_across_writers_and_start_again_after_a_reboot(
     log.reboot()
     assert log.write("f") == 0
     assert log.text().count("\n") == 1
+
+
+def test_times_are_those_of_the_machine_since_boot_whoever_writes(log: KernelLog) -> None:
+    before = time.monotonic()
+    log.write("a")
+    KernelLog(log.path).write("b")
+    times = [int(line.split(",")[2]) / 1e6 for line in log.text().splitlines()]
+    assert before - 1e-5 <= times[0] <= times[1] <= time.monotonic()
 
 
 def test_a_gap_shows_as_missing_sequence_numbers(log: KernelLog) -> None:

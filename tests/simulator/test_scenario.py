@@ -1,10 +1,11 @@
 """The scenario file: what it may say, and that Python and the C library read it alike."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import board, grammar
@@ -51,6 +52,7 @@ BAD = {
     "a GPU number that is none": ("[gpu 1]", "[gpu one]"),
     "an unknown setting": ("serial = 1", "color = red"),
     "an unknown node setting": ("driver = 580.95.05", "kernel = 6"),
+    "a value that is too long to quote": ("minor = 1", f"minor = {'é' * 1000}"),
     "an empty text": ("driver = 580.95.05", "driver ="),
     "a text that is too long": ("serial = 1", f"serial = {'9' * 96}"),
     "a text that is not ASCII": ("serial = 1", "serial = é"),
@@ -91,6 +93,7 @@ BAD = {
     "an event number that falls": ("data=79", "data=79\nevent 3 = gpu=0 type=xid"),
     "an event of an unknown type": ("type=xid", "type=boom"),
     "an event of a GPU that is not there": ("gpu=1", "gpu=2"),
+    "an instance without words": ("gi=7 ci=0 profile=1g.10gb start=0 uuid=MIG-a", ""),
     "an event without GPU": ("gpu=1 ", ""),
     "event data that is no number": ("data=79", "data=many"),
 }
@@ -108,20 +111,26 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedNode]:
         yield node
 
 
+@pytest.fixture(scope="module")
+def reader(shared: SimulatedNode) -> Iterator[NvmlClient]:
+    with NvmlClient(shared) as client:
+        client.ask("nvmlInit()")
+        yield client
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_python_and_the_c_library_refuse_with_the_same_words(
-    shared: SimulatedNode, what: str
+    shared: SimulatedNode, reader: NvmlClient, what: str
 ) -> None:
     old, new = BAD[what]
     assert old in GOOD
     text = GOOD.replace(old, new, 1)
     told = told_by_python(text, shared.scenario.path)
     shared.scenario.save_text(GOOD)
-    with NvmlClient(shared) as nvml:
-        nvml.ask("nvmlInit()")
-        shared.scenario.save_text(text)
-        assert nvml.ask("nvmlDeviceGetCount()") == 2
-        assert nvml.stderr_after_end() == f"{told}\n"
+    assert reader.ask("nvmlDeviceGetCount()") == 2
+    shared.scenario.save_text(text)
+    assert reader.ask("nvmlDeviceGetCount()") == 2
+    assert reader.complaint() == f"{told}\n"
 
 
 def test_a_refusal_names_file_and_line_and_what_to_do() -> None:
@@ -208,6 +217,54 @@ def test_any_text_is_read_or_refused_with_a_line(text: str) -> None:
         parse(text)
     except ScenarioError as error:
         assert 1 <= error.line <= text.count("\n") + 1  # noqa: PT017 both ends are allowed
+
+
+LINES = [str(line) for line in GOOD.splitlines()]
+TOKENS = sorted({token for line in LINES for token in re.split(r"([ =:.])", line)})
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, len(LINES) - 1),
+        st.sampled_from(["delete", "repeat", "cut", "swap", "insert"]),
+        st.integers(0, 40),
+        st.sampled_from(TOKENS) | st.text(st.characters(codec="utf-8", exclude_characters="\0")),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def edited(line: str, kind: str, place: int, text: str) -> list[str]:
+    parts = re.split(r"([ =:.])", line)
+    parts[place % len(parts)] = text
+    return {
+        "delete": [],
+        "repeat": [line, line],
+        "cut": [line[:place]],
+        "swap": ["".join(parts)],
+        "insert": [line[:place] + text[:50] + line[place:]],
+    }[kind]
+
+
+@settings(max_examples=300, deadline=None)
+@given(EDITS)
+def test_python_and_the_c_library_agree_on_every_damaged_file(
+    shared: SimulatedNode, reader: NvmlClient, edits: list[tuple[int, str, int, str]]
+) -> None:
+    lines = list(LINES)
+    for number, kind, place, token in edits:
+        lines[number] = "\n".join(edited(lines[number], kind, place, token))
+    shared.scenario.save_text("[gpu 0]\n")
+    reader.ask("nvmlDeviceGetCount()")
+    assert reader.complaint().endswith("[gpu 0] has no product; add product = ...\n")
+    shared.scenario.save_text("\n".join(lines))
+    found = reader.ask("nvmlDeviceGetCount()")
+    try:
+        scenario = shared.scenario.load()
+    except ScenarioError as error:
+        assert reader.complaint() == f"{error}\n"  # noqa: PT017 both ends are allowed
+    else:
+        assert not reader.complains()
+        assert found == sum(gpu.failure.kind != "gone" for gpu in scenario.gpus)
 
 
 def test_an_edit_that_ends_badly_changes_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,46 @@
+"""A scene for each test: an empty real cluster with the CRDs, and the remediator to start."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from kubeapi.client import ApiError, Client, Conflict
+from simulator.cluster.controlplane import ControlPlane
+from tests.chain.scene import INCIDENTS, LEASES, REPORTS, Scene
+from tests.lab.cluster import Cluster, await_true
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: ControlPlane, client: Client) -> None:
+    """Install what the chart installs, with the real kubectl."""
+    control_plane.kubectl("apply", "-f", str(CRDS))
+    established = ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    control_plane.kubectl(*established)
+    for path in (REPORTS, INCIDENTS):
+        await_true(f"{path} is served", partial(served, client, path))
+    with suppress(Conflict):
+        client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
+
+
+def served(client: Client, path: str) -> bool:
+    """A new CRD answers 429 for a moment, while its storage is made."""
+    try:
+        client.get(path)
+    except ApiError:
+        return False
+    return True
+
+
+@pytest.fixture
+def scene(crds: None, cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+    one = Scene(cluster, tmp_path)
+    yield one
+    one.close()
+    for log in sorted(tmp_path.glob("remediator-*.log")):
+        sys.stdout.write(log.read_text(encoding="utf-8"))  # shown when the test failed

@@ -1,0 +1,104 @@
+"""A proxy before the API server that sees each write, and can refuse, delay or cut it.
+
+`after_write` runs when the server has stored a write and before its writer hears of it: the worst
+moment for the writer to die.
+"""
+
+import http.client
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from kubeapi.endpoint import Endpoint
+
+Write = tuple[str, str]
+"""Method and path."""
+_HOP = {"transfer-encoding", "connection", "keep-alive", "content-length"}
+
+
+def _nothing(write: Write) -> None:
+    """Let every write pass."""
+
+
+class Proxy:
+    """Plain HTTP on loopback in front of the endpoint, for the time of a `with` block."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._target = urlsplit(endpoint.server)
+        self._tls = ssl.create_default_context(cafile=endpoint.ca_file)
+        self.writes: list[Write] = []
+        self.after_write: Callable[[Write], None] = _nothing
+        self.refuse: int = 0
+        """Answer every request with this status instead, 0 for none."""
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> "Proxy":
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def connect(self) -> http.client.HTTPSConnection:
+        target = self._target
+        return http.client.HTTPSConnection(
+            target.hostname or "", target.port, timeout=60, context=self._tls
+        )
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A peer that was killed is what this proxy is for."""
+
+
+def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+            """Stay quiet."""
+
+        def _pass(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length") or 0)) or None
+            if proxy.refuse:
+                self.send_error(proxy.refuse, "refused by the test")
+                return
+            upstream = proxy.connect()
+            try:
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
+                headers.pop("Host", None)
+                upstream.request(self.command, self.path, body, headers)
+                answer = upstream.getresponse()
+                if self.command != "GET" and answer.status < 300:
+                    write = (self.command, urlsplit(self.path).path)
+                    proxy.writes.append(write)
+                    proxy.after_write(write)
+                self._relay(answer)
+            finally:
+                upstream.close()
+
+        def _relay(self, answer: http.client.HTTPResponse) -> None:
+            self.send_response(answer.status)
+            for key, value in answer.getheaders():
+                if key.lower() not in _HOP:
+                    self.send_header(key, value)
+            self.send_header("connection", "close")
+            self.end_headers()
+            with suppress(OSError, http.client.HTTPException):
+                while piece := answer.read1(65536):
+                    self.wfile.write(piece)
+                    self.wfile.flush()
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the base's names
+
+    return Handler

@@ -1,0 +1,269 @@
+"""A real cluster with simulated nodes and the real remediator as a process of its own."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from exporter.report import GpuHealth, NodeHealth, RecoveryAction
+from exporter.slices import SliceDevice
+from kubeapi import clock
+from kubeapi.client import Conflict, NotFound
+from kubeapi.lease import renew
+from simulator.cluster import workloads
+from tests.lab.cluster import RULES, Cluster, Json, await_true
+from tests.remediator import builders
+
+T = TypeVar("T")
+REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
+INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+LEASES = "draguard-system"
+ENFORCE = """
+defaults: {mode: enforce, settle: 1s, soak: 4s}
+"""
+INCIDENT_ONLY = """
+defaults: {mode: incident-only, settle: 1s, soak: 4s}
+"""
+
+
+class Remediator:
+    """`python -m remediator` against the scene's API server, or against a proxy before it."""
+
+    def __init__(self, arguments: list[str], log: Path) -> None:
+        self._arguments = arguments
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "remediator", *self._arguments], stdout=out, stderr=out
+            )
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """End it without any chance to finish what it was doing."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            self._process.wait(timeout=20)
+
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8")
+
+    def await_saying(self, text: str) -> None:
+        def says() -> bool:
+            assert self.running, f"the remediator ended: {self.said()[-2000:]}"
+            return text in self.said()
+
+        await_true(f"the remediator says {text!r}", says)
+
+
+class Scene:
+    """What a test sees of the cluster, and what it does to it."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.policy_file = folder / "policy.yaml"
+        self.policy(ENFORCE)
+        self._remediators: list[Remediator] = []
+
+    def policy(self, text: str) -> None:
+        """Replace the policy file in one step, as a mounted ConfigMap is replaced."""
+        fresh = self.folder / "policy.new"
+        fresh.write_text(text, encoding="utf-8")
+        fresh.rename(self.policy_file)
+
+    def remediator(self, *flags: str, server: str = "") -> Remediator:
+        """Start the real remediator; it is stopped with the scene."""
+        endpoint = self.cluster.plane.endpoint()
+        where = ["--kubeconfig", str(self.cluster.plane.kubeconfig)]
+        if server:
+            token = self.folder / "token"
+            token.write_text(endpoint.token or "", encoding="utf-8")
+            where = ["--kube-server", server, "--kube-token-file", str(token)]
+        one = Remediator(
+            [
+                *where,
+                "--policy",
+                str(self.policy_file),
+                "--listen",
+                "127.0.0.1:0",
+                *flags,
+            ],
+            self.folder / f"remediator-{len(self._remediators)}.log",
+        )
+        one.start()
+        self._remediators.append(one)
+        one.await_saying("caches are complete")
+        return one
+
+    def close(self) -> None:
+        for one in self._remediators:
+            one.stop()
+
+    def node(self, name: str, *gpus: GpuHealth) -> None:
+        """Add a node that publishes these GPUs, and their first report."""
+        self.cluster.player.add_node(name)
+        self.publish(name, *gpus)
+        self.report(name, *gpus)
+
+    def publish(self, name: str, *gpus: GpuHealth, new_generation: bool = False) -> None:
+        devices = [device for one in gpus for device in builders.published(one, name)]
+        body = [resource_slice(name, devices)]
+        self.cluster.player.publish(name, body, new_generation=new_generation)
+
+    def report(self, name: str, *gpus: GpuHealth, **fields: object) -> None:
+        """Write the node's report as its agent would."""
+        status = msgspec.structs.replace(builders.report(*gpus), observed_at=clock.now(), **fields)
+        self.write(name, status)
+
+    def write(self, name: str, status: NodeHealth) -> None:
+        body = {
+            "apiVersion": "draguard.dev/v1alpha1",
+            "kind": "NodeDeviceHealth",
+            "metadata": {"name": name},
+        }
+        with suppress(Conflict):
+            self.cluster.client.create(REPORTS, body)
+        self.cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": status})
+
+    def alive(self, name: str) -> None:
+        """Renew the Lease of the node's agent."""
+        client = self.cluster.client
+        renew(client, LEASES, f"draguard-agent-{name}", name, 60, clock.now())
+
+    def train(self, name: str, replicas: int, request: Json) -> None:
+        """Run a Deployment whose replicas hold one device each."""
+        self.cluster.add(
+            "resource.k8s.io/v1",
+            "resourceclaimtemplates",
+            workloads.claim_template(name, request),
+        )
+        spec = workloads.pod_spec(template=name)
+        self.cluster.add("apps/v1", "deployments", workloads.deployment(name, replicas, spec))
+        await_true(
+            f"{replicas} pods of {name} run",
+            lambda: len(self.holders(name)) == replicas,
+        )
+
+    def holders(self, name: str = "") -> Mapping[str, str]:
+        """Return device (`pool/device`) by UID of each running pod of a Deployment."""
+        pods = [pod for pod in self.cluster.running() if pod["metadata"]["name"].startswith(name)]
+        found = {
+            pod["metadata"]["uid"]: self.cluster.device_of(pod["metadata"]["name"])
+            for pod in pods
+            if "deletionTimestamp" not in pod["metadata"]
+        }
+        return {uid: device for uid, device in found.items() if device}
+
+    def rules(self) -> dict[str, str]:
+        """Return the effect of every DeviceTaintRule by `pool/device`."""
+        found: dict[str, str] = {}
+        for rule in self.cluster.items(RULES):
+            selector = rule["spec"]["deviceSelector"]
+            found[f"{selector['pool']}/{selector['device']}"] = rule["spec"]["taint"]["effect"]
+        return found
+
+    def incidents(self) -> list[Json]:
+        return self.cluster.items(INCIDENTS)
+
+    def incident(self) -> Json:
+        """Return the only incident."""
+        (only,) = self.incidents()
+        return only
+
+    def phase(self) -> str:
+        """Return the phase of the only incident, "" before there is one."""
+        found = self.incidents()
+        return found[0].get("status", {}).get("phase", "") if len(found) == 1 else ""
+
+    def await_rules(self, expected: Mapping[str, str], timeout: float = 20.0) -> None:
+        seen: list[dict[str, str]] = [{}]
+
+        def as_expected() -> bool:
+            seen[0] = self.rules()
+            return seen[0] == dict(expected)
+
+        with _explained(lambda: f"rules are {seen[0]}"):
+            await_true(f"rules are {dict(expected)}", as_expected, timeout)
+
+    def await_phase(self, phase: str, timeout: float = 20.0) -> Json:
+        with _explained(lambda: f"phase is {self.phase()!r}"):
+            await_true(f"phase {phase}", lambda: self.phase() == phase, timeout)
+        return self.incident()
+
+    def events(self, reason: str) -> list[Json]:
+        return [one for one in self.cluster.items("/api/v1/events") if one["reason"] == reason]
+
+    def holds_for(self, seconds: float, what: str, condition: Callable[[], bool]) -> None:
+        """Watch that something stays true for a while."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            assert condition(), f"no longer: {what}"
+            time.sleep(0.05)
+
+
+@contextmanager
+def _explained(say: Callable[[], str]) -> Generator[None]:
+    try:
+        yield
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {say()}") from None
+
+
+def resource_slice(node: str, devices: list[SliceDevice]) -> Json:
+    """Return the ResourceSlice that publishes the devices, in NVIDIA's attribute names."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"00000-{builders.DRIVER}-{node}-0"},
+        "spec": {
+            "driver": builders.DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": [_device(one) for one in devices],
+        },
+    }
+
+
+def _device(one: SliceDevice) -> Json:
+    texts = {
+        "type": one.kind,
+        "uuid": one.uuid,
+        "parentUUID": one.parent_uuid,
+        "profile": one.profile,
+        "resource.kubernetes.io/pciBusID": one.pci_bus_id,
+    }
+    attributes: dict[str, Any] = {name: {"string": value} for name, value in texts.items() if value}
+    return {"name": one.device.device, "attributes": attributes}
+
+
+def fresh(value: int = 0) -> RecoveryAction:
+    """A recovery action read just now."""
+    now = clock.now()
+    return RecoveryAction(supported=True, value=value, since=now, observed_at=now)
+
+
+def gone(cluster: Cluster, path: str) -> bool:
+    try:
+        cluster.client.get(path)
+    except NotFound:
+        return True
+    return False

