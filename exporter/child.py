@@ -20,6 +20,7 @@ from enum import Enum
 import msgspec
 
 from exporter import callnotes, wire
+from exporter.ledger import STARTING
 from exporter.quarantine import Quarantine
 from exporter.readings import Hang, NvmlReading
 from exporter.report import SourceHealth
@@ -88,7 +89,7 @@ class NvmlChild:
         self._stopping = threading.Event()
         self._quarantine = Quarantine(settings.hang_retry)
         self._notes_fd, self._notes = callnotes.create()
-        self._state = NvmlState(source=SourceHealth(name="nvml", up=False, reason="Starting"))
+        self._state = NvmlState(source=SourceHealth(name="nvml", up=False, reason=STARTING))
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
 

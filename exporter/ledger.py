@@ -20,6 +20,9 @@ UNKNOWN_PREFIX = "unknown-"
 """Begins the `uuid` of a GPU that only the kernel log knows, followed by its bus id: its XIDs are
 kept there until NVML, a ResourceSlice or the log tells the real UUID."""
 
+STARTING = "Starting"
+"""Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
+
 MAX_UNKNOWN = 32
 """GPUs kept that only the kernel log knows."""
 
@@ -83,6 +86,9 @@ def observe(
     driver = report.driver_version
     if nvml is None:
         reason = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+        if reason == STARTING:
+            # Nothing was said yet: a restarting agent must not make its GPUs unknown.
+            return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
         hung = seen.hang.uuid if seen.hang else None
         gpus = {
             uuid: presence.unread(gpu, presence.HUNG if uuid == hung else f"Nvml{reason}", seen.at)

@@ -15,6 +15,7 @@ import msgspec
 from exporter import kernel_log, podresources
 from exporter.child import NvmlChild, NvmlState
 from exporter.kmsg import KernelLogReader
+from exporter.ledger import STARTING
 from exporter.pairing import Pairing
 from exporter.readings import ContainerDevices, Observation
 from exporter.report import Cursor, SourceHealth
@@ -55,9 +56,9 @@ class Sensor:
         self._pairing = Pairing()
         self._rejected: dict[str, int] = {}
         self._refused = 0
-        self._nvml = NvmlState(source=SourceHealth(name="nvml", up=False, reason="Starting"))
-        self._kmsg = SourceHealth(name="kmsg", up=False, reason="Starting")
-        self._pods = SourceHealth(name="podresources", up=False, reason="Starting")
+        self._nvml = NvmlState(source=SourceHealth(name="nvml", up=False, reason=STARTING))
+        self._kmsg = SourceHealth(name="kmsg", up=False, reason=STARTING)
+        self._pods = SourceHealth(name="podresources", up=False, reason=STARTING)
         self._containers: tuple[ContainerDevices, ...] | None = None
         self._child = NvmlChild(settings, self._on_nvml, self.add)
         self._reader = KernelLogReader(

@@ -53,7 +53,8 @@ def build(say: Say = to_stderr) -> Path:
     """
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    go = find_go(cache, _go_directive(), say)
+    with _alone(cache / "go.lock", say):
+        go = find_go(cache, _go_directive(), say)
     folder = cache / f"controlplane-{_key(go)}"
     if not folder.is_dir():
         with _alone(cache / "controlplane.lock", say):

@@ -54,7 +54,8 @@ def version_of(go: Path) -> tuple[int, ...]:
 
 
 def _executable(folder: Path) -> Path | None:
-    return next((file for file in sorted(folder.glob("**/bin/go")) if file.is_file()), None)
+    # The package also has a wrapper of that name, which works in an environment only.
+    return next((file for file in sorted(folder.glob("**/bin/go")) if version_of(file)), None)
 
 
 def _install(folder: Path) -> None:

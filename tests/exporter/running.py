@@ -22,7 +22,7 @@ T = TypeVar("T")
 PATIENCE = 20.0
 
 
-def wait_for(probe: Callable[[], T], seconds: float = PATIENCE, what: str = "") -> T:
+def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str = "") -> T:
     """Return the first true value of a probe; fails with its last value after the time."""
     end = time.monotonic() + seconds
     while not (value := probe()):

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from exporter import ledger
 from exporter.ledger import Published
-from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.readings import Observation
+from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
 from exporter.signals import Signal
 from tests.exporter.worlds import (
     BUS,
@@ -144,6 +145,12 @@ class TestPresence:
         for seconds in (30, 3600):
             report = ledger.observe(report, unseen(seconds))
         assert (only(report).presence, only(report).presence_reason) == ("Unknown", "NvmlCrashed")
+
+    def test_a_source_that_has_not_spoken_yet_changes_nothing(self) -> None:
+        """So an agent that restarts keeps its GPUs and since when they are there."""
+        starting = SourceHealth(name="nvml", up=False, reason="Starting")
+        report = ledger.observe(known(gpu()), Observation(at=at(30), sources=(starting,)))
+        assert (only(report).presence, only(report).presence_since) == ("Present", START)
 
     def test_lost_stays_lost_while_nvml_is_down(self) -> None:
         report = ledger.observe(known(gpu()), seen(gpu(lost=True), seconds=30))

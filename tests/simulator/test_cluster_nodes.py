@@ -97,6 +97,19 @@ def test_pods_of_nodes_that_are_not_played_are_left_alone(cluster: Cluster, clie
     other.stop()
 
 
+def test_pods_that_wait_on_a_node_start_when_it_is_taken_over(
+    cluster: Cluster, client: Client
+) -> None:
+    NodePlayer(client).add_node("node-e")
+    cluster.add("v1", "pods", workloads.pod("early", workloads.pod_spec(node="node-e")))
+    await_true("it is bound", lambda: cluster.pods()[0]["spec"].get("nodeName"))
+    cluster.player.add_node("node-f")
+    cluster.add("v1", "pods", workloads.pod("later", workloads.pod_spec(node="node-f")))
+    await_true("the player has seen both", lambda: len(cluster.running()) == 1)
+    cluster.player.add_node("node-e")
+    await_true("both run", lambda: len(cluster.running()) == 2)
+
+
 def test_published_slices_become_exactly_what_is_wanted(cluster: Cluster) -> None:
     player = cluster.player
     player.add_node("node-a")

@@ -1,11 +1,13 @@
 """What PodResources says of a pod, from its claims: pure, for the shapes that clusters have."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from simulator.cluster.pods import Claim, Pod, claim_names, is_startable, pod_resources
+from simulator.kubelet import Kubelet
 
 Json = dict[str, Any]
 
@@ -105,7 +107,7 @@ def test_claims_of_templates_are_found_through_the_status() -> None:
     assert devices_of(pod, claim_with("p-c-x", result("a", "gpu-3"))) == {"main": ["gpu-3"]}
 
 
-def test_extended_resources_and_share_ids_are_told() -> None:
+def test_extended_resources_and_share_ids_are_told_as_the_simulated_kubelet_takes_them() -> None:
     mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r-0"}
     pod = pod_with(
         [],
@@ -142,6 +144,7 @@ def test_extended_resources_and_share_ids_are_told() -> None:
         },
         {"name": "other", "dynamic_resources": []},
     ]
+    Kubelet(Path("never-started")).set_pods([told])
 
 
 @pytest.mark.parametrize(
