@@ -45,6 +45,8 @@ class Agent:
         self._observed = 0.0
         self._run = ""
         self._listening = False
+        self._reconnecting = False
+        self._blind = False
         self._begun = time.monotonic()
         self._page: Page | None = None
         self._dirty = threading.Event()
@@ -102,7 +104,7 @@ class Agent:
     def welcome(self, message: wire.Welcome) -> None:
         with self._lock:
             self._run = message.run
-            self._listening = True
+            self._listening, self._reconnecting, self._blind = True, False, False
             self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
@@ -129,12 +131,12 @@ class Agent:
     def unheard(self, message: str) -> None:
         with self._lock:
             at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
-            if not self._listening and not at_start and self._observation is None and self._run:
-                return
+            expected, self._reconnecting = self._reconnecting, False
             self._listening = False
             self._observation = None
-            if at_start:
+            if expected or at_start or self._blind:
                 return
+            self._blind = True
             self._report = ledger.blind(self._report, "SensorUnreachable", message, clock.now())
             self._tell()
         _log.warning("%s", message)
@@ -145,7 +147,7 @@ class Agent:
             if last is not None and (boot_id in ("", last.boot_id)):
                 self._report = ledger.adopt(last, last.boot_id, self._version, clock.now())
                 # What is on its way was sent for another cursor.
-                self._listening = False
+                self._listening, self._reconnecting = False, True
                 self._observation = None
                 self._link.reconnect()
         self._adopted.set()

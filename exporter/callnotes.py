@@ -10,7 +10,7 @@ import os
 import struct
 import time
 
-import msgspec
+from exporter.readings import CallNote
 
 _SLOT = struct.Struct("=di64s")
 _START = struct.Struct("=d")
@@ -21,14 +21,6 @@ SAMPLING = 0
 """Slot of the thread that reads state."""
 EVENTS = 1
 """Slot of the thread that waits for events."""
-
-
-class Note(msgspec.Struct, frozen=True):
-    """A call under way for `seconds`. `gpu` is the NVML index, None for the whole library."""
-
-    gpu: int | None
-    call: str
-    seconds: float
 
 
 class Slot:
@@ -58,10 +50,10 @@ def attach(descriptor: int) -> mmap.mmap:
     return mmap.mmap(descriptor, SIZE)
 
 
-def read(memory: mmap.mmap, slot: int) -> Note | None:
+def read(memory: mmap.mmap, slot: int) -> CallNote | None:
     """Return the call under way in a slot, None while there is none."""
     start, gpu, name = _SLOT.unpack_from(memory, slot * _PITCH)
     if start == 0.0:
         return None
     call = name.split(b"\0", 1)[0].decode("ascii", "replace")
-    return Note(None if gpu < 0 else gpu, call, time.monotonic() - start)
+    return CallNote(None if gpu < 0 else gpu, call, time.monotonic() - start)

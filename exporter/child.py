@@ -20,9 +20,8 @@ from enum import Enum
 import msgspec
 
 from exporter import callnotes, wire
-from exporter.ledger import STARTING
 from exporter.quarantine import Quarantine
-from exporter.readings import Hang, NvmlReading
+from exporter.readings import STARTING, CallNote, Hang, NvmlReading
 from exporter.report import SourceHealth
 from exporter.settings import Settings
 from exporter.signals import Signal
@@ -230,7 +229,7 @@ class NvmlChild:
         if sample_seconds > _WHOLE_SAMPLE * deadline + self._settings.start_deadline:
             raise _Ended("Slow", f"NVML needs more than {sample_seconds:.0f} s for one sample")
 
-    def _hang(self, note: callnotes.Note) -> _Ended:
+    def _hang(self, note: CallNote) -> _Ended:
         uuid = self._quarantine.put(note, time.monotonic())
         where = "NVML" if note.gpu is None else f"GPU {note.gpu}" + (f" ({uuid})" if uuid else "")
         return _Ended(

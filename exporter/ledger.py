@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from exporter import presence
-from exporter.readings import GpuReading, Observation
+from exporter.readings import STARTING, GpuReading, Observation
 from exporter.report import SCHEMA_VERSION, Cursor, GpuHealth, NodeHealth, SourceHealth
 from exporter.signals import ERRORS, Signal
 from exporter.xid_counts import counted, joined
@@ -19,9 +19,6 @@ from exporter.xid_counts import counted, joined
 UNKNOWN_PREFIX = "unknown-"
 """Begins the `uuid` of a GPU that only the kernel log knows, followed by its bus id: its XIDs are
 kept there until NVML, a ResourceSlice or the log tells the real UUID."""
-
-STARTING = "Starting"
-"""Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
 
 MAX_UNKNOWN = 32
 """GPUs kept that only the kernel log knows."""

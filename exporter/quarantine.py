@@ -6,8 +6,7 @@ Pure: monotonic seconds come in.
 
 import msgspec
 
-from exporter.callnotes import Note
-from exporter.readings import GpuReading, Hang, NvmlReading
+from exporter.readings import CallNote, GpuReading, Hang, NvmlReading
 
 LONGEST = 600.0
 """Seconds."""
@@ -27,7 +26,7 @@ class Quarantine:
         self._last: dict[int, GpuReading] = {}
         """Who a GPU is, by NVML index, from when it was last read."""
 
-    def put(self, note: Note, now: float) -> str:
+    def put(self, note: CallNote, now: float) -> str:
         """Leave out the GPU of a call that hangs; returns its UUID, "" when not known."""
         if note.gpu is None:
             return ""

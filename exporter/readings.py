@@ -10,6 +10,9 @@ import msgspec
 
 from exporter.report import SourceHealth
 
+STARTING = "Starting"
+"""Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
+
 
 class MigReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One live MIG slice. Memory in bytes (nvmlDeviceGetMemoryInfo on the MIG handle)."""
@@ -107,6 +110,14 @@ class ContainerDevices(msgspec.Struct, frozen=True, order=True):
     container: str
     claims: tuple[ClaimDevice, ...] = ()
     plugin: tuple[PluginDevice, ...] = ()
+
+
+class CallNote(msgspec.Struct, frozen=True):
+    """A call under way for `seconds`. `gpu` is the NVML index, None for the whole library."""
+
+    gpu: int | None
+    call: str
+    seconds: float
 
 
 class Hang(msgspec.Struct, frozen=True):

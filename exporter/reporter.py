@@ -1,7 +1,7 @@
 """Writes the node's report: adopts its last one, then tells what changed.
 
-A change is written at once, but no more than one a second; without changes every
-quarter of an hour. A write that fails is counted and tried again with the newest
+A change is written at once, in a storm no more than one a second; without changes
+every quarter of an hour. A write that fails is counted and tried again with the newest
 report, so nothing is lost by it.
 """
 
@@ -23,8 +23,9 @@ _log = logging.getLogger(__name__)
 
 COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
 
-_GAP = 1.0
-"""Seconds between two writes."""
+_WINDOW = 2.0
+"""Seconds in which there are two writes at most: an XID and the recovery action read after it
+follow each other at once, and a storm is one write a second."""
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _MISSING_RETRY = 30.0
 """Seconds, while the CRD is not installed."""
@@ -87,6 +88,7 @@ class Reporter:
             return
         written: object = None
         due = 0.0
+        before = 0.0
         while (report := self._await(due)) is not None:
             finished = outline.finished(report)
             key = outline.change_key(finished)
@@ -96,7 +98,8 @@ class Reporter:
             pause = self._write(finished)
             if pause == 0.0:
                 written, due = key, begun + self._settings.report_interval
-                pause = begun + _GAP - time.monotonic()
+                pause = before + _WINDOW - time.monotonic()
+                before = begun
             else:
                 # After the pause whatever is newest then is written, changed or not.
                 written, due = None, 0.0

@@ -15,9 +15,8 @@ import msgspec
 from exporter import kernel_log, podresources
 from exporter.child import NvmlChild, NvmlState
 from exporter.kmsg import KernelLogReader
-from exporter.ledger import STARTING
 from exporter.pairing import Pairing
-from exporter.readings import ContainerDevices, Observation
+from exporter.readings import STARTING, ContainerDevices, Observation
 from exporter.report import Cursor, SourceHealth
 from exporter.settings import Settings
 from exporter.signals import Ring, Signal

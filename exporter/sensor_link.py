@@ -52,7 +52,7 @@ class SensorLink:
 
     def reconnect(self) -> None:
         """Close the connection; the next one starts from the position of then."""
-        channel = self._channel
+        channel, self._channel = self._channel, None
         if channel is not None:
             channel.close()
 
@@ -83,7 +83,11 @@ class SensorLink:
             cursor, boot_id = self._listener.position()
             channel.send(wire.Hello(cursor, boot_id))
             while True:
-                self._take(channel.receive(wire.to_agent))
+                message = channel.receive(wire.to_agent)
+                if self._channel is not channel:
+                    # A closed socket still gives what had arrived.
+                    raise wire.Closed("connecting anew")
+                self._take(message)
                 heard += 1
         except wire.Closed as error:
             self._complain(str(error))

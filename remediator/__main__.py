@@ -69,8 +69,7 @@ class Remediator:
         while not self._loop.stopped and not self._cluster.synced:
             self._probe()
             if not self._cluster.wait_synced(2.0):
-                waiting = {one.error for one in self._cluster.reflectors() if not one.synced}
-                _log.warning("waiting for the first lists: %s", "; ".join(filter(None, waiting)))
+                _log.warning("waiting for the first lists: %s", self._cluster.waiting_for())
         _log.info("caches are complete: %d nodes", len(self._cluster.world.nodes()))
 
     def _probe(self) -> None:

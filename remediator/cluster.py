@@ -81,6 +81,13 @@ class Cluster:
         """Whether the whole world was seen once; a part of it would be acting on absence."""
         return self._probed and all(one.synced for one in self.reflectors())
 
+    def waiting_for(self) -> str:
+        """Return what still lacks its first list, with what to do about it."""
+        missing = [one for one in self.reflectors() if not one.synced]
+        if any(one.missing for one in missing):
+            return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
+        return "; ".join(sorted({one.error for one in missing if one.error}))
+
     def probe_rules(self) -> str | None:
         """Find out which version of DeviceTaintRule is served, and watch that one.
 
@@ -101,7 +108,7 @@ class Cluster:
         self.writer.rules_version = version
         return version
 
-    def view(self, node: str, now: datetime) -> NodeView:  # noqa: ARG002 - staleness is monotonic
+    def view(self, node: str) -> NodeView:
         return self.world.view(node, self._freshness.stale(node))
 
     def cluster_rules(self) -> tuple[Rule, ...]:

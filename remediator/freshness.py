@@ -23,11 +23,12 @@ class Freshness:
         self._seen[node] = self._tick()
 
     def first_seen(self, node: str, written_at: datetime | None, now: datetime) -> None:
-        """Note what was found at our start, and count its own age."""
-        if written_at is None or node in self._seen:
+        """Note what was found at our start, and count its own age; the youngest sign counts."""
+        if written_at is None:
             return
         age = max(now - written_at, timedelta())
-        self._seen[node] = self._tick() - age.total_seconds()
+        heard = self._tick() - age.total_seconds()
+        self._seen[node] = max(heard, self._seen.get(node, heard))
 
     def forget(self, node: str) -> None:
         self._seen.pop(node, None)

@@ -19,72 +19,50 @@ _openmetrics = cast(
 )
 
 
+PREFIX = "draguard_remediator"
+
+
 class Metrics:
-    """One registry; families carry the prefix `draguard_remediator_`."""
+    """One registry; every family carries our prefix."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.reconciles = Counter(
-            "draguard_remediator_reconciles",
+        self.reconciles = self._counter(
+            "reconciles",
             "Ticks by result: done, superseded (decided again), failed (API), bug.",
-            ["result"],
-            registry=self.registry,
+            "result",
         )
-        self.steps = Counter(
-            "draguard_remediator_steps",
-            "Steps taken, by kind.",
-            ["step"],
-            registry=self.registry,
-        )
+        self.steps = self._counter("steps", "Steps taken, by kind.", "step")
         self.duration = Histogram(
-            "draguard_remediator_reconcile_duration_seconds",
+            f"{PREFIX}_reconcile_duration_seconds",
             "Time of one tick that went well, its writes included.",
             registry=self.registry,
         )
-        self.jobs_failed = Counter(
-            "draguard_remediator_timer_failures",
-            "Timer jobs that failed or were missed.",
-            registry=self.registry,
-        )
-        self.undecodable = Gauge(
-            "draguard_remediator_undecodable_objects",
+        self.jobs_failed = self._counter("timer_failures", "Timer jobs that failed or were missed.")
+        self.undecodable = self._gauge(
+            "undecodable_objects",
             "Objects left out since start because they could not be decoded.",
-            registry=self.registry,
         )
-        self.policy_bad = Gauge(
-            "draguard_remediator_policy_file_bad",
-            "1 while the policy file cannot be used and the last good policy stays in force.",
-            registry=self.registry,
+        self.policy_bad = self._gauge(
+            "policy_file_bad", "1 while the file is unusable and the last good policy is in force."
         )
-        self.rules_served = Gauge(
-            "draguard_remediator_rules_served",
-            "1 when the API server serves DeviceTaintRules; without them nothing can be fenced.",
-            registry=self.registry,
+        self.rules_served = self._gauge(
+            "rules_served", "1 when DeviceTaintRules are served; without them nothing is fenced."
         )
-        self._incidents = Gauge(
-            "draguard_remediator_incidents",
-            "Open incidents by phase.",
-            ["phase"],
-            registry=self.registry,
+        self._incidents = self._gauge("incidents", "Open incidents by phase.", "phase")
+        self._rules = self._gauge("rules", "DeviceTaintRules of ours, by effect.", "effect")
+        self._gpus = self._gauge(
+            "node_gpus", "GPUs of a node by verdict: healthy, sick, unknown.", "node", "verdict"
         )
-        self._rules = Gauge(
-            "draguard_remediator_rules",
-            "DeviceTaintRules of ours, by effect.",
-            ["effect"],
-            registry=self.registry,
+        self._held = self._gauge(
+            "held_gpus", "GPUs of a node for which the budget holds something back.", "node"
         )
-        self._gpus = Gauge(
-            "draguard_remediator_node_gpus",
-            "GPUs of a node by verdict: healthy, sick, unknown.",
-            ["node", "verdict"],
-            registry=self.registry,
-        )
-        self._held = Gauge(
-            "draguard_remediator_held_gpus",
-            "GPUs of a node for which the budget holds something back.",
-            ["node"],
-            registry=self.registry,
-        )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
     def decided(self, decision: NodeDecision) -> None:
         """Count one tick; call it after its writes succeeded."""

@@ -81,7 +81,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
 
     def __post_init__(self) -> None:
-        if {row.fault_class for row in self.rows} != set(SEVERITY):
+        if sorted(row.fault_class for row in self.rows) != sorted(SEVERITY):
             raise PolicyError(f"a policy has one row for each of {', '.join(SEVERITY)}")
 
     def row(self, fault_class: FaultClass) -> Row:

@@ -25,7 +25,7 @@ from remediator.view import NodeView, cases
 class Hands(Protocol):
     """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
 
-    def view(self, node: str, now: datetime) -> NodeView: ...
+    def view(self, node: str) -> NodeView: ...
 
     def cluster_rules(self) -> tuple[Rule, ...]: ...
 
@@ -78,7 +78,7 @@ class Reconciler:
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
         """Observe a node, take every step that its state asks for, and say what was decided."""
-        view = self._hands.view(node, now)
+        view = self._hands.view(node)
         decision = decide_node(view, self._hands.cluster_rules(), self._policy(), now)
         for step in decision.steps:
             self._hands.take(step)

@@ -96,9 +96,10 @@ class World:
     def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         dirty: set[str] = set()
         with self._lock:
-            for node, one in ((old.spec.node_name if old else "", None), *_placed(new)):
-                if node:
-                    dirty |= {node, *self._publish(node, name, one)}
+            placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
+            placed |= {new.spec.node_name: new} if new else {}
+            for node, one in placed.items():
+                dirty |= {node, *self._publish(node, name, one)} if node else set()
         for node in dirty:
             self._mark(node)
 
@@ -165,10 +166,6 @@ class World:
             }
         for node in dirty:
             self._mark(node)
-
-
-def _placed(new: ResourceSlice | None) -> tuple[tuple[str, ResourceSlice], ...]:
-    return ((new.spec.node_name, new),) if new else ()
 
 
 def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:

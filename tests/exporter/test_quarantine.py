@@ -2,14 +2,14 @@
 
 import os
 
-from exporter.callnotes import EVENTS, SAMPLING, Note, Slot, create, read
+from exporter.callnotes import EVENTS, SAMPLING, Slot, create, read
 from exporter.quarantine import LONGEST, Quarantine
-from exporter.readings import Hang, NvmlReading
+from exporter.readings import CallNote, Hang, NvmlReading
 from tests.exporter.worlds import START, gpu
 
 
-def hangs(index: int | None = 1, call: str = "nvmlDeviceGetName") -> Note:
-    return Note(index, call, 12.0)
+def hangs(index: int | None = 1, call: str = "nvmlDeviceGetName") -> CallNote:
+    return CallNote(index, call, 12.0)
 
 
 def reading(*numbers: int) -> NvmlReading:

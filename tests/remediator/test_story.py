@@ -1,25 +1,11 @@
 """Whole stories through the pure core: views in, steps out, taken by a store in memory."""
 
-from datetime import timedelta
-
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from exporter.report import GpuHealth, RecoveryAction, XidRecord
-from remediator.claims import (
-    Allocation,
-    Claim,
-    ClaimMeta,
-    ClaimStatus,
-    ConsumerReference,
-    DeviceAllocation,
-    DeviceResult,
-)
-from remediator.plan import ChangeRule, Step
+from exporter.report import RecoveryAction
 from remediator.policy import Limits, Policy
-from remediator.reconcile import NodeDecision, decide_node
+from remediator.reconcile import decide_node
 from remediator.view import NodeView
 from tests.remediator.builders import (
     DRIVER,
@@ -35,37 +21,9 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.telling import claim, effect_of, settle
 
-ENFORCE = policy()
 SLICE_5 = "gpu-0-mig-1g10gb-19-4"
-
-
-def claim(device: str, pod: str = "train-0") -> Claim:
-    result = DeviceResult(DRIVER, NODE, device)
-    return Claim(
-        ClaimMeta(name=f"claim-of-{pod}", namespace="team"),
-        ClaimStatus(
-            Allocation(DeviceAllocation((result,))), (ConsumerReference(pod, "pods", f"u-{pod}"),)
-        ),
-    )
-
-
-def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
-    """Reconcile once at T0 + seconds."""
-    now = at(seconds)
-    decision = decide_node(stored.over(seen), tuple(stored.rules.values()), rows, now)
-    for step in decision.steps:
-        stored.take(step, now)
-    return decision
-
-
-def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
-    """Reconcile until nothing is left to do at this moment."""
-    for _ in range(8):
-        decision = tick(stored, seen, seconds, rows)
-        if not decision.steps:
-            return decision
-    raise AssertionError(f"never settles: {stored.taken[-3:]}")
 
 
 def names(*indexes: int) -> set[str]:
@@ -148,12 +106,8 @@ def test_an_uncontained_error_fences_every_slice_before_it_empties_any() -> None
     for second in (1, 2, 3, 4, 5, 9):
         settle(stored, seen, second)
 
-    order = [_effect(step) for step in stored.taken if _effect(step)]
+    order = [effect_of(step) for step in stored.taken if effect_of(step)]
     assert order == ["NoSchedule"] * 7 + ["NoExecute"] * 7
-
-
-def _effect(step: Step) -> str:
-    return getattr(getattr(step, "rule", None), "effect", "")
 
 
 def test_recovery_releases_only_after_the_whole_soak_time() -> None:
@@ -323,102 +277,3 @@ def test_old_faults_that_are_over_open_nothing_when_draguard_is_new() -> None:
     settle(stored, seen, 1)
 
     assert not stored.taken
-
-
-_XIDS = st.builds(
-    xid,
-    st.sampled_from([13, 31, 43, 48, 63, 79, 94, 95, 119, 154, 9999]),
-    seen=st.integers(0, 30),
-    gi=st.sampled_from([None, 1, 5, 9]),
-    reset=st.sampled_from([None, True, False]),
-)
-_ACTIONS = st.one_of(
-    st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 60)),
-    st.just(RecoveryAction()),
-    st.just(RecoveryAction(supported=False)),
-)
-
-
-@st.composite
-def _gpus(draw: st.DrawFn, index: int) -> GpuHealth:
-    records: list[XidRecord] = draw(st.lists(_XIDS, max_size=3))
-    build = draw(st.sampled_from([gpu, mig_gpu]))
-    return build(
-        index,
-        *records,
-        recovery_action=draw(_ACTIONS),
-        presence=draw(st.sampled_from(["Present", "Present", "Lost", "Unknown"])),
-    )
-
-
-@st.composite
-def _stories(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
-    views = [view(draw(_gpus(0)), draw(_gpus(1))) for _ in range(draw(st.integers(1, 4)))]
-    stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
-    times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
-    return [
-        (float(second), msgspec.structs.replace(one, stale=why))
-        for second, one, why in zip(times, views, stale, strict=False)
-    ]
-
-
-@settings(max_examples=150, deadline=None)
-@given(_stories(), st.data())
-def test_a_crash_after_any_step_changes_nothing_in_the_end(
-    story: list[tuple[float, NodeView]], data: st.DataObject
-) -> None:
-    calm, broken = Stored(), Stored()
-    for second, seen in story:
-        settle(calm, seen, second)
-        steps = decide_node(
-            broken.over(seen), tuple(broken.rules.values()), ENFORCE, at(second)
-        ).steps
-        for step in steps[: data.draw(st.integers(0, len(steps)))]:
-            broken.take(step, at(second))
-        settle(broken, seen, second)
-
-        assert calm.effects() == broken.effects()
-        assert _told(calm) == _told(broken)
-
-
-def _told(stored: Stored) -> dict[str, tuple[str, str]]:
-    return {name: (one.spec.fault, one.status.phase) for name, one in stored.incidents.items()}
-
-
-@settings(max_examples=150, deadline=None)
-@given(_stories())
-def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
-    story: list[tuple[float, NodeView]],
-) -> None:
-    stored = Stored()
-    for second, seen in story:
-        before = dict(stored.rules)
-        fenced_at = {
-            one.spec.uuid: one.status.fenced_at for one in stored.incidents.values() if one.open
-        }
-        decision = tick(stored, seen, second)
-        for step in decision.steps:
-            if _effect(step) != "NoExecute":
-                continue
-            assert isinstance(step, ChangeRule)
-            since = fenced_at[step.rule.gpu]
-            assert since is not None
-            assert at(second) >= since + timedelta(seconds=3)
-            stories = [wish.incident for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
-            assert all(
-                target.name in before
-                for story in stories
-                for target in (story.spec.scope.devices if story else ())
-            )
-        settle(stored, seen, second)
-
-
-@settings(max_examples=150, deadline=None)
-@given(_stories())
-def test_what_a_blind_moment_shows_changes_no_rule(story: list[tuple[float, NodeView]]) -> None:
-    stored = Stored()
-    for second, seen in story:
-        before = stored.effects()
-        settle(stored, seen, second)
-        if seen.stale:
-            assert before == stored.effects()

@@ -1,0 +1,202 @@
+"""What the API server holds into one frozen picture: devices, who holds them, rules, incidents.
+
+Pure: decoded objects in, values out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from exporter.device import Device
+from exporter.report import GpuHealth, NodeDeviceHealth
+from exporter.slices import ResourceSlice, SliceDevice, inventory
+from remediator.claims import Claim
+from remediator.incident import Incident
+from remediator.taints import EFFECTS, RawRule
+
+
+class PodMeta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    deletion_timestamp: datetime | None = None
+
+
+class PodCondition(msgspec.Struct, frozen=True):
+    type: str
+    reason: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True):
+    metadata: PodMeta
+    status: PodStatus = PodStatus()
+
+
+class Objects(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was read."""
+
+    slices: tuple[ResourceSlice, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    rules: tuple[RawRule, ...] = ()
+    reports: tuple[NodeDeviceHealth, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A running pod that holds a device."""
+
+    pod: str
+    uid: str
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """One published device and what is known of it."""
+
+    device: Device
+    gpu: str
+    """UUID of the physical GPU."""
+    uuid: str
+    """UUID of the device itself: the GPU's, or the slice's."""
+    number: int | None = None
+    """Minor number of the GPU; None while no report names it."""
+    is_slice: bool = False
+    holder: Holder | None = None
+    effect: str = ""
+    """The strongest that a DeviceTaintRule has on it, "" for none."""
+    presence: str = ""
+    """Present, Lost or Unknown, as reported; "" before the first report."""
+
+    @property
+    def name(self) -> str:
+        return device_name(self.device)
+
+    @property
+    def node(self) -> str:
+        return self.device.pool
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    seats: tuple[Seat, ...] = ()
+    """By node and GPU."""
+    rules: Mapping[str, str] = {}
+    """Effect by `pool/device`, of everybody's rules."""
+    incidents: tuple[Incident, ...] = ()
+    """Newest first."""
+    waiting: tuple[str, ...] = ()
+    """Pods that do not run."""
+    xids: Mapping[tuple[str, int], int] = {}
+    """Count by GPU UUID and code, as reported."""
+
+    def held(self) -> Mapping[str, Seat]:
+        """Return who sits where, by the pod's UID."""
+        return {seat.holder.uid: seat for seat in self.seats if seat.holder}
+
+    def seat(self, name: str) -> Seat | None:
+        return next((seat for seat in self.seats if seat.name == name), None)
+
+
+def device_name(device: Device) -> str:
+    """Return `pool/device`; the demo has one driver, and pools are named after their nodes."""
+    return f"{device.pool}/{device.device}"
+
+
+def picture(objects: Objects) -> Picture:
+    """Return the cluster as these objects tell it."""
+    gpus = {gpu.uuid: gpu for report in objects.reports for gpu in report.status.gpus}
+    rules = dict(_effects(objects.rules))
+    running = {
+        pod.metadata.uid: pod.metadata.name for pod in objects.pods if pod.status.phase == "Running"
+    }
+    holders = {
+        name: Holder(running[uid], uid)
+        for claim in objects.claims
+        for name, uid, _ in consumers(claim)
+        if uid in running
+    }
+    seats = [_seat(one, gpus, rules, holders) for one in inventory(objects.slices)]
+    waiting = [pod.metadata.name for pod in objects.pods if pod.metadata.uid not in running]
+    return Picture(
+        seats=tuple(sorted(seats, key=_place)),
+        rules=rules,
+        incidents=tuple(sorted(objects.incidents, key=_opened, reverse=True)),
+        waiting=tuple(sorted(waiting)),
+        xids=_counts(gpus.values()),
+    )
+
+
+def consumers(claim: Claim) -> Iterator[tuple[str, str, str]]:
+    """Yield (`pool/device`, pod UID, pod name) of an allocated claim that is reserved."""
+    status = claim.status
+    if status is None or status.allocation is None:
+        return
+    for result in status.allocation.devices.results:
+        for pod in status.reserved_for:
+            device = Device(result.driver, result.pool, result.device)
+            yield device_name(device), pod.uid, pod.name
+
+
+def rule_target(rule: RawRule) -> str:
+    """Return `pool/device` of a rule; one that selects more says so."""
+    selector = rule.spec.device_selector
+    if selector is None or not (selector.pool and selector.device):
+        return f"every device that {rule.metadata.name} selects"
+    return f"{selector.pool}/{selector.device}"
+
+
+def _effects(rules: Iterable[RawRule]) -> Iterator[tuple[str, str]]:
+    """Yield the rules by strength, so that in a dict the strongest of a device stays."""
+    for rule in sorted(rules, key=lambda one: strength(one.spec.taint.effect)):
+        yield rule_target(rule), rule.spec.taint.effect
+
+
+def strength(effect: str) -> int:
+    """Return the order of effects; one that is not known counts as none."""
+    known: tuple[str, ...] = EFFECTS
+    return known.index(effect) if effect in known else -1
+
+
+def _seat(
+    one: SliceDevice,
+    gpus: Mapping[str, GpuHealth],
+    rules: Mapping[str, str],
+    holders: Mapping[str, Holder],
+) -> Seat:
+    uuid = one.uuid or ""
+    gpu = one.parent_uuid or uuid
+    known = gpus.get(gpu)
+    name = device_name(one.device)
+    return Seat(
+        device=one.device,
+        gpu=gpu,
+        uuid=uuid,
+        number=known.minor if known else None,
+        is_slice=one.kind == "mig",
+        holder=holders.get(name),
+        effect=rules.get(name, ""),
+        presence=known.presence if known else "",
+    )
+
+
+def _place(seat: Seat) -> tuple[str, int, str]:
+    return seat.node, -1 if seat.number is None else seat.number, seat.device.device
+
+
+def _opened(incident: Incident) -> str:
+    created = incident.metadata.creation_timestamp
+    return f"{created.isoformat() if created else ''} {incident.name}"
+
+
+def _counts(gpus: Iterable[GpuHealth]) -> Mapping[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for gpu in gpus:
+        for record in gpu.xids:
+            key = gpu.uuid, record.code
+            found[key] = found.get(key, 0) + record.count
+    return found

@@ -1,0 +1,50 @@
+"""Tells a story to the pure core: views in at a moment, steps taken by a store in memory."""
+
+from remediator.claims import (
+    Allocation,
+    Claim,
+    ClaimMeta,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+)
+from remediator.plan import Step
+from remediator.policy import Policy
+from remediator.reconcile import NodeDecision, decide_node
+from remediator.view import NodeView
+from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
+
+ENFORCE = policy()
+
+
+def claim(device: str, pod: str = "train-0") -> Claim:
+    result = DeviceResult(DRIVER, NODE, device)
+    return Claim(
+        ClaimMeta(name=f"claim-of-{pod}", namespace="team"),
+        ClaimStatus(
+            Allocation(DeviceAllocation((result,))), (ConsumerReference(pod, "pods", f"u-{pod}"),)
+        ),
+    )
+
+
+def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
+    """Reconcile once at T0 + seconds."""
+    now = at(seconds)
+    decision = decide_node(stored.over(seen), tuple(stored.rules.values()), rows, now)
+    for step in decision.steps:
+        stored.take(step, now)
+    return decision
+
+
+def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
+    """Reconcile until nothing is left to do at this moment."""
+    for _ in range(8):
+        decision = tick(stored, seen, seconds, rows)
+        if not decision.steps:
+            return decision
+    raise AssertionError(f"never settles: {stored.taken[-3:]}")
+
+
+def effect_of(step: Step) -> str:
+    return getattr(getattr(step, "rule", None), "effect", "")

@@ -1,0 +1,93 @@
+"""The queue and the loop: nothing is lost, nothing runs twice at once, one failure stops nobody."""
+
+import threading
+from datetime import datetime
+
+from kubeapi import clock
+from kubeapi.client import ApiError
+from remediator.events import Event
+from remediator.loop import Loop, Queue
+from remediator.metrics import Metrics
+from remediator.plan import Step
+from remediator.policy import Policy
+from remediator.reconcile import Reconciler
+from remediator.taints import Rule
+from remediator.view import NodeView
+from tests.lab.cluster import await_true
+from tests.remediator.builders import gpu, view
+
+
+def test_a_node_waits_once_however_often_it_is_added() -> None:
+    queue = Queue()
+    for _ in range(5):
+        queue.add("node-a")
+
+    assert queue.take(0.1) == "node-a"
+    assert queue.take(0.01) is None
+
+
+def test_the_sooner_of_two_dates_counts() -> None:
+    queue = Queue()
+    queue.add("node-a", delay=60)
+    queue.add("node-a")
+
+    assert queue.take(0.1) == "node-a"
+
+
+def test_a_node_that_waits_does_not_hold_up_the_others() -> None:
+    queue = Queue()
+    queue.add("later", delay=0.2)
+    queue.add("now")
+
+    assert queue.take(0.1) == "now"
+    assert queue.take(2) == "later"
+
+
+class Hands:
+    """Shows healthy nodes; some nodes make trouble."""
+
+    def __init__(self, trouble: dict[str, list[Exception]]) -> None:
+        self.trouble = trouble
+        self.seen: list[str] = []
+
+    def view(self, node: str) -> NodeView:
+        self.seen.append(node)
+        if self.trouble.get(node):
+            raise self.trouble[node].pop()
+        return view(gpu(0, node=node), node=node)
+
+    def cluster_rules(self) -> tuple[Rule, ...]:
+        return ()
+
+    def take(self, step: Step) -> None:
+        """Healthy nodes have no steps."""
+
+    def post(self, event: Event, now: datetime) -> None:
+        """Nor events."""
+
+
+def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
+    trouble: list[Exception] = [ApiError("no answer"), ValueError("a bug")]
+    hands = Hands({"bad": trouble})
+    queue, metrics = Queue(), Metrics()
+    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    ticks: list[float] = []
+    loop.every(0.05, lambda: ticks.append(1.0), "tick")
+    loop.every(0.05, lambda: 1 / 0, "broken timer")
+    worker = threading.Thread(target=loop.run)
+    worker.start()
+    try:
+        queue.add("bad")
+        queue.add("good")
+        await_true("both were reconciled", lambda: hands.seen.count("bad") == 3)
+        await_true("timers run", lambda: len(ticks) > 2)
+    finally:
+        loop.stop()
+        worker.join(5)
+
+    assert "good" in hands.seen
+    page = metrics.page(openmetrics=False).decode()
+    assert 'draguard_remediator_reconciles_total{result="failed"} 1.0' in page
+    assert 'draguard_remediator_reconciles_total{result="bug"} 1.0' in page
+    assert 'draguard_remediator_reconciles_total{result="done"} 2.0' in page
+    assert "draguard_remediator_timer_failures_total 0.0" not in page

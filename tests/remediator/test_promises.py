@@ -1,0 +1,112 @@
+"""Promises of the design that hold in any story, found by making stories up."""
+
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.report import GpuHealth, RecoveryAction, XidRecord
+from remediator.plan import ChangeRule
+from remediator.reconcile import decide_node
+from remediator.view import NodeView
+from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, xid
+from tests.remediator.telling import ENFORCE, effect_of, settle, tick
+
+_XIDS = st.builds(
+    xid,
+    st.sampled_from([13, 31, 43, 48, 63, 79, 94, 95, 119, 154, 9999]),
+    seen=st.integers(0, 30),
+    gi=st.sampled_from([None, 1, 5, 9]),
+    reset=st.sampled_from([None, True, False]),
+)
+_ACTIONS = st.one_of(
+    st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 60)),
+    st.just(RecoveryAction()),
+    st.just(RecoveryAction(supported=False)),
+)
+
+
+@st.composite
+def _gpus(draw: st.DrawFn, index: int) -> GpuHealth:
+    records: list[XidRecord] = draw(st.lists(_XIDS, max_size=3))
+    build = draw(st.sampled_from([gpu, mig_gpu]))
+    return build(
+        index,
+        *records,
+        recovery_action=draw(_ACTIONS),
+        presence=draw(st.sampled_from(["Present", "Present", "Lost", "Unknown"])),
+    )
+
+
+@st.composite
+def _stories(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
+    views = [view(draw(_gpus(0)), draw(_gpus(1))) for _ in range(draw(st.integers(1, 4)))]
+    stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
+    times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
+    return [
+        (float(second), msgspec.structs.replace(one, stale=why))
+        for second, one, why in zip(times, views, stale, strict=False)
+    ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories(), st.data())
+def test_a_crash_after_any_step_changes_nothing_in_the_end(
+    story: list[tuple[float, NodeView]], data: st.DataObject
+) -> None:
+    calm, broken = Stored(), Stored()
+    for second, seen in story:
+        settle(calm, seen, second)
+        steps = decide_node(
+            broken.over(seen), tuple(broken.rules.values()), ENFORCE, at(second)
+        ).steps
+        for step in steps[: data.draw(st.integers(0, len(steps)))]:
+            broken.take(step, at(second))
+        settle(broken, seen, second)
+
+        assert calm.effects() == broken.effects()
+        assert _told(calm) == _told(broken)
+
+
+def _told(stored: Stored) -> dict[str, tuple[str, str]]:
+    return {name: (one.spec.fault, one.status.phase) for name, one in stored.incidents.items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories())
+def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
+    story: list[tuple[float, NodeView]],
+) -> None:
+    stored = Stored()
+    for second, seen in story:
+        before = dict(stored.rules)
+        fenced_at = {
+            one.spec.uuid: one.status.fenced_at for one in stored.incidents.values() if one.open
+        }
+        decision = tick(stored, seen, second)
+        for step in decision.steps:
+            if effect_of(step) != "NoExecute":
+                continue
+            assert isinstance(step, ChangeRule)
+            since = fenced_at[step.rule.gpu]
+            assert since is not None
+            assert at(second) >= since + timedelta(seconds=3)
+            stories = [wish.incident for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
+            assert all(
+                target.name in before
+                for story in stories
+                for target in (story.spec.scope.devices if story else ())
+            )
+        settle(stored, seen, second)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_stories())
+def test_what_a_blind_moment_shows_changes_no_rule(story: list[tuple[float, NodeView]]) -> None:
+    stored = Stored()
+    for second, seen in story:
+        before = stored.effects()
+        settle(stored, seen, second)
+        if seen.stale:
+            assert before == stored.effects()

@@ -1,0 +1,193 @@
+"""What is heard of the cluster, found again by node, and who is told to look."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.slices import ResourceSlice
+from remediator import taints
+from remediator.incident import Incident, IncidentSpec, ScopeRecord, Target
+from remediator.taints import RawRule, Rule
+from remediator.world import World
+from tests.chain.scene import resource_slice
+from tests.remediator.builders import DRIVER, gpu, published, report, uuid
+from tests.remediator.telling import claim
+
+
+class Marks(list[str]):
+    def __call__(self, node: str) -> None:
+        self.append(node)
+
+    def taken(self) -> set[str]:
+        found = set(self)
+        self.clear()
+        return found
+
+
+@pytest.fixture
+def marks() -> Marks:
+    return Marks()
+
+
+@pytest.fixture
+def world(marks: Marks) -> World:
+    return World(marks)
+
+
+def health(name: str, status: NodeHealth) -> NodeDeviceHealth:
+    return NodeDeviceHealth(ObjectMeta(name=name), status)
+
+
+def slice_of(node: str, *indexes: int, generation: int = 1, count: int = 1) -> ResourceSlice:
+    devices = [one for index in indexes for one in published(gpu(index, node=node), node)]
+    body: dict[str, Any] = resource_slice(node, devices)
+    body["spec"]["pool"] |= {"generation": generation, "resourceSliceCount": count}
+    return msgspec.convert(body, ResourceSlice)
+
+
+def raw_rule(
+    node: str = "node-a", version: str = "5", effect: taints.Effect = "NoSchedule"
+) -> RawRule:
+    rule = Rule(
+        device=published(gpu(0, node=node), node)[0].device,
+        effect=effect,
+        fault="gpu",
+        cause="xid-95",
+        incident="gpu-1",
+        uuid=uuid(0, node),
+        gpu=uuid(0, node),
+        node=node,
+    )
+    raw = msgspec.convert(taints.manifest(rule, "v1"), RawRule)
+    meta = msgspec.structs.replace(raw.metadata, uid="u1", resource_version=version)
+    return msgspec.structs.replace(raw, metadata=meta)
+
+
+def incident(node: str = "node-a", version: str = "5") -> Incident:
+    target = Target(DRIVER, node, "gpu-0", uuid(0, node))
+    spec = IncidentSpec(node, uuid(0, node), "gpu", scope=ScopeRecord("gpu", "", (target,)))
+    return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec)
+
+
+def test_a_report_a_slice_and_a_rule_mark_their_node(world: World, marks: Marks) -> None:
+    acts: list[Callable[[], None]] = [
+        lambda: world.report("node-a", health("node-a", report(gpu(0)))),
+        lambda: world.slice("s1", None, slice_of("node-a", 0)),
+        lambda: world.rule(raw_rule().metadata.name, raw_rule()),
+        lambda: world.incident("node-a-1", incident()),
+    ]
+    for act in acts:
+        act()
+        assert marks.taken() == {"node-a"}
+
+
+def test_a_claim_marks_the_nodes_whose_rules_or_incidents_it_touches(
+    world: World, marks: Marks
+) -> None:
+    world.incident("node-a-1", incident())
+    marks.clear()
+
+    world.claim("team/c", None, claim("gpu-0"))
+    assert marks.taken() == {"node-a"}
+    world.claim("team/c", claim("gpu-0"), None)
+    assert marks.taken() == {"node-a"}
+    assert world.view("node-a", "").claims == ()
+
+
+def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(world: World) -> None:
+    for node in ("node-a", "node-b"):
+        world.report(node, health(node, report(gpu(0, node=node))))
+        world.slice(f"s-{node}", None, slice_of(node, 0))
+        raw = raw_rule(node)
+        world.rule(raw.metadata.name, raw)
+        world.incident(f"{node}-1", incident(node))
+    world.claim("team/c", None, claim("gpu-0"))
+
+    seen = world.view("node-a", "")
+
+    assert {one.device.pool for one in seen.inventory} == {"node-a"}
+    assert [rule.node for rule in seen.rules] == ["node-a"]
+    assert [one.spec.node for one in seen.incidents] == ["node-a"]
+    assert len(seen.claims) == 1
+    assert world.view("node-b", "").claims == ()
+    assert seen.elsewhere == {}
+
+
+def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
+    world: World, marks: Marks
+) -> None:
+    world.report("node-a", health("node-a", report(gpu(0))))
+    marks.clear()
+
+    world.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
+
+    assert marks.taken() == {"node-a", "node-b"}
+    assert world.view("node-a", "").elsewhere == {uuid(0): ("node-b",)}
+    assert world.view("node-b", "").elsewhere == {uuid(0): ("node-a",)}
+    world.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
+    assert marks.taken() == {"node-a", "node-b"}
+    assert world.view("node-a", "").elsewhere == {}
+
+
+def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_silent(
+    world: World,
+) -> None:
+    world.slice("s1", None, slice_of("node-a", 0))
+
+    world.report("node-b", health("node-b", report(gpu(0))))
+
+    assert world.view("node-b", "").elsewhere == {uuid(0): ("node-a",)}
+
+
+def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(world: World) -> None:
+    name = raw_rule().metadata.name
+    world.rule(name, raw_rule(version="7", effect="NoExecute"))
+    world.incident("node-a-1", incident(version="7"))
+
+    world.rule(name, raw_rule(version="6"))
+    world.incident("node-a-1", incident(version="6"))
+
+    assert [rule.effect for rule in world.rules()] == ["NoExecute"]
+    assert [one.metadata.resource_version for one in world.incidents()] == ["7"]
+
+
+def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(world: World) -> None:
+    old = slice_of("node-a", 0, 1)
+    world.slice("s1", None, old)
+
+    world.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
+
+    names = [one.device.device for one in world.view("node-a", "").inventory]
+    assert names == ["gpu-0", "gpu-1"]
+
+
+def test_other_peoples_rules_are_not_in_the_world(world: World) -> None:
+    raw = raw_rule()
+    foreign = msgspec.structs.replace(
+        raw, metadata=msgspec.structs.replace(raw.metadata, labels={})
+    )
+
+    world.rule(raw.metadata.name, foreign)
+
+    assert world.rules() == ()
+
+
+def test_everything_forgotten_is_gone(world: World) -> None:
+    one = slice_of("node-a", 0)
+    world.report("node-a", health("node-a", report(gpu(0))))
+    world.slice("s1", None, one)
+    world.rule(raw_rule().metadata.name, raw_rule())
+    world.incident("node-a-1", incident())
+    assert world.nodes() == {"node-a"}
+
+    world.report("node-a", None)
+    world.slice("s1", one, None)
+    world.rule(raw_rule().metadata.name, None)
+    world.incident("node-a-1", None)
+
+    seen = world.view("node-a", "")
+    assert (seen.report, seen.inventory, seen.rules, seen.incidents) == (None, (), (), ())
+    assert world.nodes() == frozenset()

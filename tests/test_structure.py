@@ -1,0 +1,62 @@
+"""The rules of the house that a machine can check."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter import cli
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks")
+GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
+LONGEST_FILE = 400
+LONGEST_FUNCTION = 40
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+
+
+def test_imports_point_one_way_and_the_core_stays_pure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    assert cli.lint_imports(config_filename="pyproject.toml") == 0
+
+
+def test_tests_are_no_packages() -> None:
+    """An `__init__.py` in tests/exporter would hide the real package of that name."""
+    assert [path for path in modules("tests") if path.name == "__init__.py"] == []
+
+
+@pytest.mark.parametrize("path", modules(*PACKAGES, "tests"), ids=str)
+def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+
+    assert path.stem not in GRAB_BAGS
+    assert not text.strip() or path.name == "conftest.py" or ast.get_docstring(tree)
+    assert len(text.splitlines()) <= LONGEST_FILE
+    lengths = {one.name: (one.end_lineno or 0) - one.lineno + 1 for one in functions(tree)}
+    longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
+    assert {name: size for name, size in lengths.items() if size > longest} == {}
+
+
+@pytest.mark.parametrize("entry", ["exporter.agent", "exporter.sensor", "exporter.nvml_child"])
+def test_the_node_agent_loads_nothing_of_the_controller(entry: str) -> None:
+    script = (
+        f"import sys, {entry}; "
+        "print([n for n in ('kubernetes', 'yaml', 'apscheduler', 'rich', 'remediator') "
+        "if n in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+
+    assert ran.stdout.strip() == "[]"
