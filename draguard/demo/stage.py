@@ -14,7 +14,7 @@ import msgspec
 
 from draguard.demo.interrupt import Interrupts
 from draguard.demo.programs import Programs, StageError
-from draguard.demo.watching import Watching
+from draguard.demo.watching import Watching, page
 from kubeapi.client import ApiError, Client, Conflict
 from simulator.board import BoardError
 from simulator.build import BuildError as LibraryError
@@ -140,7 +140,6 @@ class Stage:
     def _start_plane(self) -> None:
         self.programs = Programs()
         self._closing.callback(self.programs.close)
-        # All of the demo's temporary files go with its one folder.
         self.plane = ControlPlane(say=self._say)
         self._closing.callback(self.plane.stop)
         self.plane.start()
@@ -217,7 +216,7 @@ class Stage:
             and all(name in reports for name in NODES)
             and all(one.status.summary.present == 8 for one in reports.values())
             and not any(one.status.summary.sources_down for one in reports.values())
-            and "caches are complete" in self.programs.last_words("remediator")
+            and page(self.ports["remediator"], "/readyz") != ""
         )
 
     def _start_workloads(self) -> None:

@@ -121,10 +121,10 @@ class Watching:
         self.tell(diary.of_pod(change.old, change.new, device))
 
 
-def scrape(port: int) -> str:
-    """Return an exporter's metrics page, "" when it does not answer within two seconds."""
+def page(port: int, path: str = "/metrics") -> str:
+    """Return what a process here serves, "" when it gives no good answer within two seconds."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2.0) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=2.0) as answer:
             return answer.read().decode()
     except OSError:
         return ""

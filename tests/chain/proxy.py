@@ -33,7 +33,12 @@ class Proxy:
         self.writes: list[Write] = []
         self.after_write: Callable[[Write], None] = _nothing
         self.refuse: int = 0
-        """Answer every request with this status instead, 0 for none."""
+        """Answer with this status instead, 0 for none."""
+        self.refused_path = ""
+        """Refuse only paths that contain this."""
+        self.open_gate = threading.Event()
+        """While it is clear no request is answered."""
+        self.open_gate.set()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
 
     @property
@@ -45,6 +50,7 @@ class Proxy:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.open_gate.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -70,7 +76,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
 
         def _pass(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0)) or None
-            if proxy.refuse:
+            proxy.open_gate.wait(60)
+            if proxy.refuse and proxy.refused_path in self.path:
                 self.send_error(proxy.refuse, "refused by the test")
                 return
             upstream = proxy.connect()

@@ -66,12 +66,12 @@ class Remediator:
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def await_saying(self, text: str) -> None:
+    def await_saying(self, text: str, timeout: float = 20.0) -> None:
         def says() -> bool:
             assert self.running, f"the remediator ended: {self.said()[-2000:]}"
             return text in self.said()
 
-        await_true(f"the remediator says {text!r}", says)
+        await_true(f"the remediator says {text!r}", says, timeout)
 
 
 class Scene:
@@ -90,7 +90,9 @@ class Scene:
         fresh.write_text(text, encoding="utf-8")
         fresh.rename(self.policy_file)
 
-    def remediator(self, *flags: str, server: str = "") -> Remediator:
+    def remediator(
+        self, *flags: str, server: str = "", until: str = "caches are complete"
+    ) -> Remediator:
         """Start the real remediator; it is stopped with the scene."""
         endpoint = self.cluster.plane.endpoint()
         where = ["--kubeconfig", str(self.cluster.plane.kubeconfig)]
@@ -111,7 +113,7 @@ class Scene:
         )
         one.start()
         self._remediators.append(one)
-        one.await_saying("caches are complete")
+        one.await_saying(until)
         return one
 
     def close(self) -> None:

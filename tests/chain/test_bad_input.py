@@ -1,0 +1,94 @@
+"""What the remediator makes of a world that is not as it should be."""
+
+import urllib.request
+
+from kubeapi import clock
+from tests.chain.proxy import Proxy
+from tests.chain.scene import ENFORCE, Scene
+from tests.chain.test_fence_and_move import now, with_xids
+from tests.exporter.running import free_port
+from tests.remediator.builders import gpu
+
+
+def page(port: int, path: str = "/metrics") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return str(answer.read().decode())
+
+
+def test_an_apiserver_that_hangs_only_delays_the_answer(scene: Scene) -> None:
+    one = gpu(0)
+    port = free_port()
+    scene.node("node-a", one)
+    with Proxy(scene.cluster.plane.endpoint()) as proxy:
+        remediator = scene.remediator(f"--listen=127.0.0.1:{port}", server=proxy.url)
+        proxy.open_gate.clear()
+        stamp = clock.now()
+        scene.report("node-a", with_xids(one, now(79), presence="Lost", presence_since=stamp))
+        scene.holds_for(2, "nothing is fenced yet", lambda: not scene.rules())
+        assert "draguard_remediator_rules" in page(port)
+        assert page(port, "/healthz").startswith("ok")
+
+        proxy.open_gate.set()
+
+        scene.await_rules({"node-a/gpu-0": "NoExecute"}, timeout=40)
+    assert remediator.running
+
+
+def test_without_the_crds_it_says_what_to_install_and_waits(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    scene.report("node-a", with_xids(one, now(79)))
+    with Proxy(scene.cluster.plane.endpoint()) as proxy:
+        proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev/"
+        remediator = scene.remediator(server=proxy.url, until="kubectl apply -f deploy/crds")
+
+        proxy.refuse = 0
+
+        remediator.await_saying("caches are complete", timeout=40)
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+
+def test_a_bad_policy_file_changes_nothing_and_is_said_and_measured(scene: Scene) -> None:
+    one = gpu(0)
+    port = free_port()
+    scene.node("node-a", one)
+    remediator = scene.remediator(f"--listen=127.0.0.1:{port}")
+
+    scene.policy("defaults: {mode: 'off', soak: 0s}")
+    remediator.await_saying("the last good policy stays in force")
+    scene.report("node-a", with_xids(one, now(79)))
+
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    assert "draguard_remediator_policy_file_bad 1.0" in page(port)
+    scene.policy(ENFORCE)
+
+
+def test_a_sick_gpu_that_nobody_publishes_has_an_incident_and_no_rule(scene: Scene) -> None:
+    published, hidden = gpu(0), gpu(1)
+    scene.node("node-a", published)
+    scene.remediator()
+
+    scene.report("node-a", published, with_xids(hidden, now(79)))
+
+    scene.await_phase("Suspected")
+    assert scene.incident()["spec"]["scope"]["summary"] == "not published"
+    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+
+
+def test_a_rule_of_somebody_else_is_left_alone(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    foreign = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "an-admins-own"},
+        "spec": {
+            "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "node-a", "device": "gpu-7"},
+            "taint": {"key": "example.com/maintenance", "effect": "NoSchedule"},
+        },
+    }
+    scene.cluster.client.create("/apis/resource.k8s.io/v1/devicetaintrules", foreign)
+    remediator = scene.remediator("--resync", "0.5")
+    remediator.await_saying("node-a: 1 healthy")
+
+    scene.holds_for(2, "it stays", lambda: scene.rules() == {"node-a/gpu-7": "NoSchedule"})
