@@ -32,8 +32,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     expects: tuple[Expectation, ...]
     lasts: float = 0.0
     """Seconds for which the expectations must go on to hold: for acts where nothing may happen."""
-    patience: float = 30.0
-    """Seconds after which an expectation has failed."""
+    patience: float = 20.0
+    """Seconds beyond the policy's soak time after which an expectation has failed."""
 
 
 def busy_gpu(now: Picture, _last: Seat | None) -> Seat:

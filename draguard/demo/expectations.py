@@ -56,6 +56,27 @@ class Expectation(msgspec.Struct, frozen=True):
         return self.says.format(device=target.name, node=target.node, pod=pod)
 
 
+class Check(msgspec.Struct, frozen=True):
+    """One expectation in words, and what is seen instead; "" when it holds."""
+
+    expected: str
+    seen: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of one act; `acted` None when it was not played."""
+
+    title: str
+    acted: Acted | None = None
+    checks: tuple[Check, ...] = ()
+    problem: str = ""
+    """Why it was not played."""
+
+    @property
+    def good(self) -> bool:
+        return self.acted is not None and not any(check.seen for check in self.checks)
+
+
 def counted(codes: Mapping[int, int]) -> Question:
     """Exactly so many XIDs more of each code, on the target's GPU and on no other."""
 

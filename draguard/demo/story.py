@@ -8,33 +8,12 @@ import msgspec
 
 from draguard.demo.acts import Act, NoTargetError
 from draguard.demo.diary import Entry, News
-from draguard.demo.expectations import Acted
+from draguard.demo.expectations import Acted, Check, Outcome
 from draguard.demo.picture import Picture, Seat
 from draguard.demo.stage import Stage
 from draguard.demo.watching import page, xid_counts
 
 _PAUSE = 0.1
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One expectation in words, and what is seen instead; "" when it holds."""
-
-    expected: str
-    seen: str = ""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What came of one act; `acted` None when it was not played."""
-
-    act: Act
-    acted: Acted | None = None
-    checks: tuple[Check, ...] = ()
-    problem: str = ""
-    """Why it could not be played."""
-
-    @property
-    def good(self) -> bool:
-        return self.acted is not None and not any(check.seen for check in self.checks)
 
 
 class Scene(msgspec.Struct, frozen=True):
@@ -43,6 +22,7 @@ class Scene(msgspec.Struct, frozen=True):
     at: float
     picture: Picture
     entries: tuple[Entry, ...]
+    """Since the first act."""
     title: str = ""
     tells: str = ""
     checks: tuple[Check, ...] = ()
@@ -52,6 +32,8 @@ class Audience(Protocol):
     """Who is shown the story while it goes on."""
 
     def show(self, scene: Scene) -> None: ...
+
+    def end_act(self, outcome: Outcome) -> None: ...
 
 
 class Story:
@@ -63,6 +45,7 @@ class Story:
         self._soak = soak
         self._rest = rest
         """Seconds to look at the end of each act."""
+        self._first = len(stage.watching.entries())
 
     def play(self, acts: Sequence[Act]) -> list[Outcome]:
         """Play until one fails: the acts after it would begin from something else."""
@@ -70,10 +53,11 @@ class Story:
         target: Seat | None = None
         for number, act in enumerate(acts, 1):
             if outcomes and not outcomes[-1].good:
-                outcomes.append(Outcome(act, problem="not played, after what went wrong"))
+                outcomes.append(Outcome(act.title, problem="not played, after what went wrong"))
                 continue
             outcome = self._play(f"Act {number} of {len(acts)}: {act.title}", act, target)
             target = outcome.acted.target if outcome.acted else target
+            self._audience.end_act(outcome)
             outcomes.append(outcome)
         return outcomes
 
@@ -92,7 +76,7 @@ class Story:
             began = self._stage.now()
             act.play(self._stage, target)
         except NoTargetError as error:
-            return Outcome(act, problem=str(error))
+            return Outcome(act.title, problem=str(error))
         first = Acted(
             target=target,
             before=before,
@@ -115,9 +99,9 @@ class Story:
             good = not any(check.seen for check in checks)
             held_since = (held_since or acted.at) if good else None
             done = held_since is not None and acted.at - held_since >= act.lasts
-            if done or acted.at - acted.began > act.patience:
+            if done or acted.at - acted.began > act.patience + self._soak:
                 self._linger(scene, first, heard, checks)
-                return Outcome(act, acted, checks)
+                return Outcome(act.title, acted, checks)
             self._stage.programs.check()
             time.sleep(_PAUSE)
 
@@ -146,7 +130,7 @@ class Story:
                 scene,
                 at=acted.at,
                 picture=acted.now,
-                entries=self._stage.watching.entries(),
+                entries=self._stage.watching.entries()[self._first :],
                 checks=checks,
             )
         )

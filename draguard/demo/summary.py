@@ -1,7 +1,6 @@
 """The outcomes of the acts as rows of a table of words. Pure."""
 
-from draguard.demo.expectations import Acted
-from draguard.demo.story import Outcome
+from draguard.demo.expectations import Acted, Outcome
 
 HEADINGS = ("Act", "Seen", "Decided", "Done", "XID to NoSchedule", "NoExecute to pod gone", "")
 _PRESENCE = {"Lost": "GPU lost", "Present": "GPU back", "Unknown": "GPU silent"}
@@ -17,9 +16,9 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
     found: list[str] = []
     for number, one in enumerate(outcomes, 1):
         if one.problem:
-            found.append(f"act {number} ({one.act.title}): {one.problem}")
+            found.append(f"act {number} ({one.title}): {one.problem}")
         found += [
-            f"act {number} ({one.act.title}): expected: {check.expected}; seen: {check.seen}"
+            f"act {number} ({one.title}): expected: {check.expected}; seen: {check.seen}"
             for check in one.checks
             if check.seen
         ]
@@ -27,7 +26,7 @@ def complaints(outcomes: list[Outcome]) -> list[str]:
 
 
 def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
-    title = f"{number} {outcome.act.title}"
+    title = f"{number} {outcome.title}"
     acted = outcome.acted
     if acted is None:
         return (title, "", "", "", "", "", "not played")
