@@ -55,10 +55,8 @@ class Exporter:
             *flags,
         ]
         self._environment = {**os.environ, **node.environment()}
-        if f"--nvml-library-dir={node.library_dir}" not in self._command or any(
-            flag.startswith("--nvml-library-dir") for flag in flags
-        ):
-            self._environment.pop("LD_LIBRARY_PATH", None)
+        # The flag alone must be enough to find the library.
+        self._environment.pop("LD_LIBRARY_PATH", None)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
