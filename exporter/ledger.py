@@ -95,7 +95,7 @@ def observe(
         if driver and nvml.driver_version and nvml.driver_version != driver:
             gpus = _other_driver(gpus, seen.at)
         driver = nvml.driver_version or driver
-        _read_all(gpus, nvml.gpus, seen.at)
+        _read_all(gpus, nvml.gpus, nvml.at)
         listed = {reading.uuid for reading in nvml.gpus}
         _miss(gpus, listed, seen.at, published, lost_after)
     _name_unknown(gpus, published.by_bus if published else {})

@@ -114,10 +114,11 @@ class Sampler:
 
     def sample(self, skip: frozenset[int]) -> NvmlReading:
         """Read every GPU but those in `skip`; raises NvmlError when not even the count is told."""
+        begun = clock.now()
         count = self._call(_NO_GPU, pynvml.nvmlDeviceGetCount)
         readings = [self._gpu(index) for index in range(count) if index not in skip]
         return NvmlReading(
-            at=clock.now(),
+            at=begun,
             driver_version=self._driver,
             gpus=tuple(one for one in readings if one is not None),
         )

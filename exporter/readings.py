@@ -79,6 +79,7 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """One pass over all GPUs."""
 
     at: datetime
+    """When the pass began: nothing in it was read earlier, so it may count as read after an XID."""
     driver_version: str = ""
     gpus: tuple[GpuReading, ...] = ()
 

@@ -296,3 +296,17 @@ def test_lost_after_is_a_setting() -> None:
             report, seen(gpu(2), seconds=seconds), lost_after=timedelta(seconds=2)
         )
     assert report.gpus[0].presence == "Lost"
+
+
+def test_an_old_reading_that_is_told_again_was_not_read_after_the_error() -> None:
+    """The kubelet's news repeats NVML's last reading; it proves nothing about a later XID."""
+    reading = seen(gpu(), seconds=0)
+    report = take(ledger.observe(FRESH, reading), Sensed().kmsg(5, 95))
+
+    told_again = msgspec.structs.replace(reading, at=at(6))
+    report = ledger.observe(report, told_again)
+
+    (record,) = only(report).xids
+    observed = only(report).recovery_action.observed_at
+    assert observed is not None
+    assert observed < record.last_seen

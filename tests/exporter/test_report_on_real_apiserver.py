@@ -266,10 +266,11 @@ def test_an_apiserver_that_hangs_delays_the_report_and_nothing_else(
     with ControlPlane() as own:
         client = Client(own.endpoint())
         install(own, client)
-        with Exporter(node, "run", *flags(own.endpoint(), node)) as running:
+        to_cluster = flags(own.endpoint(), node)
+        with Exporter(node, "run", *to_cluster) as running:
             running.wait_shows("draguard_report_up 1")
             own.apiserver.pause()
-            node.inject_xid(0, 79)
+            node.inject_xid(0, 79, nvml=False)
             running.wait_count(79, 1)
             running.wait_shows('draguard_report_failures_total{status="unreachable"}')
             node.inject_xid(1, 43, nvml=False)
@@ -277,6 +278,17 @@ def test_an_apiserver_that_hangs_delays_the_report_and_nothing_else(
             own.apiserver.resume()
             wait_for(lambda: _counted_when_up(client) == {(79, None): 1, (43, None): 1}, 60)
             running.wait_shows("draguard_report_up 1")
+        own.apiserver.pause()
+        with Exporter(node, "run", *to_cluster) as again:
+            # It counts before it can read its own report, and once only after.
+            node.inject_xid(1, 43, nvml=False)
+            again.wait_count(43, 2)
+            own.apiserver.resume()
+            wait_for(lambda: _counted_when_up(client) == {(79, None): 1, (43, None): 2}, 60)
+            again.wait_shows("draguard_report_up 1")
+            node.inject_xid(1, 43, nvml=False)
+            wait_for(lambda: _counted_when_up(client) == {(79, None): 1, (43, None): 3})
+            assert again.count(79) == 1
         client.close()
 
 
