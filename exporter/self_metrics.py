@@ -24,44 +24,35 @@ class SelfMetrics:
     def __init__(self, version: str) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        build = Gauge(
-            "draguard_exporter_build_info",
-            "The version of the node agent.",
-            ["version"],
-            registry=self._registry,
-        )
+        build = self._gauge("exporter_build_info", "The version of the node agent.", "version")
         build.labels(version).set(1)
-        self.frames_refused = Counter(
-            "draguard_agent_frames_refused",
-            "Messages from the sensor that could not be read.",
-            registry=self._registry,
+        self.frames_refused = self._counter(
+            "agent_frames_refused", "Messages from the sensor that could not be read."
         )
-        self.report_writes = Counter(
-            "draguard_report_writes",
-            "Reports (NodeDeviceHealth) that the API server accepted.",
-            registry=self._registry,
+        self.report_writes = self._counter(
+            "report_writes", "Reports (NodeDeviceHealth) that the API server accepted."
         )
-        self.report_failures = Counter(
-            "draguard_report_failures",
+        self.report_failures = self._counter(
+            "report_failures",
             "Reports that it did not, by HTTP status or `unreachable`; the next one says all.",
-            ["status"],
-            registry=self._registry,
+            "status",
         )
-        self.report_success = Gauge(
-            "draguard_report_last_success_timestamp_seconds",
+        self.report_success = self._gauge(
+            "report_last_success_timestamp_seconds",
             "When a report was last accepted; 0 before the first.",
-            registry=self._registry,
         )
-        self.report_up = Gauge(
-            "draguard_report_up",
-            "1: the last report was accepted. 0: it was not, or there was none yet.",
-            registry=self._registry,
+        self.report_up = self._gauge(
+            "report_up", "1: the last report was accepted. 0: it was not, or there was none yet."
         )
-        self.lease_failures = Counter(
-            "draguard_lease_failures",
-            "Renewals of the agent's Lease that failed.",
-            registry=self._registry,
+        self.lease_failures = self._counter(
+            "lease_failures", "Renewals of the agent's Lease that failed."
         )
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"draguard_{name}", text, labels, registry=self._registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"draguard_{name}", text, labels, registry=self._registry)
 
     def text(self) -> bytes:
         return generate_latest(self._registry)

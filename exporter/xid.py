@@ -38,7 +38,9 @@ def lookup(code: int) -> Xid:
 @cache
 def catalogue() -> dict[int, Xid]:
     """Return every listed code by number."""
-    classes = {int(row["code"]): _class(row["class"]) for row in _rows("xid_classes.csv")}
+    classes: dict[int, XidClass] = {
+        int(row["code"]): _class(row["class"]) for row in _rows("xid_classes.csv")
+    }
     return {
         code: Xid(
             code,
