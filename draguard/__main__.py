@@ -1,5 +1,6 @@
 """The `draguard` command line: which part to run; everything after that is the part's own."""
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 
@@ -14,44 +15,43 @@ usage: draguard COMMAND [FLAGS]
 """
 
 
+Main = Callable[[Sequence[str]], int]
+_COMMANDS = {
+    "exporter": ("exporter.__main__", "exporter"),
+    "remediator": ("remediator.__main__", "remediator"),
+    "demo": ("draguard.demo.command", "cli,simulator"),
+}
+"""Module with the command's `main`, and the extras whose libraries it needs: a node has none of
+the controller's, and the other way round, so only what is asked for is imported."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status, 2 when there is no such command."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
         return 0
-    command = _COMMANDS.get(given[0]) if given else None
-    if command is None:
+    if not given or given[0] not in _COMMANDS:
         wrong = f"draguard: there is no command {given[0]!r}\n" if given else ""
         print(f"{wrong}{USAGE}", end="", file=sys.stderr)
         return 2
-    return command(given[1:])
+    try:
+        run = _imported(given[0])
+    except ModuleNotFoundError as error:
+        extras = _COMMANDS[given[0]][1]
+        print(
+            f"draguard {given[0]}: the Python module {error.name} is missing here; install "
+            f"draguard[{extras}]",
+            file=sys.stderr,
+        )
+        return 2
+    return run(given[1:])
 
 
-def _exporter(arguments: Sequence[str]) -> int:
-    from exporter.__main__ import main as run
+def _imported(command: str) -> Main:
+    run: Main = importlib.import_module(_COMMANDS[command][0]).main
+    return run
 
-    return run(arguments)
-
-
-def _remediator(arguments: Sequence[str]) -> int:
-    from remediator.__main__ import main as run
-
-    return run(arguments)
-
-
-def _demo(arguments: Sequence[str]) -> int:
-    from draguard.demo.command import main as run
-
-    return run(arguments)
-
-
-# Imported only when asked for: a node has no libraries of the controller, and the other way round.
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "exporter": _exporter,
-    "remediator": _remediator,
-    "demo": _demo,
-}
 
 if __name__ == "__main__":
     sys.exit(main())

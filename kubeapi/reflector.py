@@ -105,6 +105,15 @@ class Reflector(Generic[T]):
         return self._synced.is_set()
 
     @property
+    def dead(self) -> bool:
+        """Whether the thread ended although nobody stopped it: a bug, and the copy is frozen."""
+        begun = self._thread.ident is not None
+        return begun and not self._thread.is_alive() and not self._stopped.is_set()
+
+    def __str__(self) -> str:
+        return f"watch of {self._path}"
+
+    @property
     def undecodable(self) -> int:
         """How often an object could not be decoded and was left at its last good value."""
         return self._store.undecodable
@@ -150,7 +159,9 @@ class Reflector(Generic[T]):
         if self.missing:
             self._version = None
             return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-        longest = min(self._pace.first_retry * 2 ** (self._failures - 1), self._pace.longest_retry)
+        # Bounded before it is raised: after hours without an answer 2 ** n is no float any more.
+        doublings = min(self._failures - 1, 16)
+        longest = min(self._pace.first_retry * 2**doublings, self._pace.longest_retry)
         return max(error.retry_after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def _contact(self) -> None:

@@ -49,9 +49,9 @@ class Remediator:
         )
 
     def run(self) -> None:
-        self._policy_file.load()
         self._front.start()
         try:
+            self._until_there_is_a_policy()
             self._until_synced()
             self._loop.every(1.0, self._reload_policy, "policy file")
             self._loop.every(self._settings.resync, self._resync, "resync")
@@ -62,6 +62,13 @@ class Remediator:
 
     def stop(self) -> None:
         self._loop.stop()
+
+    def _until_there_is_a_policy(self) -> None:
+        """Wait for the first good policy: the shipped one would take down what stands."""
+        while not self._loop.stopped and not self._policy_file.ready:
+            self._reload_policy()
+            if not self._policy_file.ready:
+                self._loop.wait(1.0)
 
     def _until_synced(self) -> None:
         """Wait for a whole world: acting on a part of it would be acting on absence."""
@@ -91,6 +98,9 @@ class Remediator:
     def _resync(self) -> None:
         self._probe()
         self._metrics.undecodable.set(sum(one.undecodable for one in self._cluster.reflectors()))
+        nodes = self._cluster.world.nodes()
+        self._metrics.forget(nodes)
+        self._loop.forget(nodes)
         self._mark_all()
 
     def _mark_all(self) -> None:
@@ -105,10 +115,15 @@ class Remediator:
 
     def _healthy(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
+        dead = [str(one) for one in self._cluster.reflectors() if one.dead]
+        if dead:
+            return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
         alive = age < HUNG_AFTER or not self._cluster.synced
         return _words(alive, f"the loop last turned {age:.0f} s ago")
 
     def _ready(self, _: Request) -> Response:
+        if not self._policy_file.ready:
+            return _words(False, self._policy_file.error)  # noqa: FBT003 - see _words
         return _words(self._cluster.synced, "every collection was listed")
 
 

@@ -7,8 +7,8 @@ import msgspec
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.fault import Verdict
-from remediator.incident import Incident, PodHold
-from remediator.taints import Effect, Rule
+from remediator.incident import Incident, PodHold, WouldFence
+from remediator.taints import Rule
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +18,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     verdict: Verdict
     gpu: GpuHealth | None = None
-    """None when the node's report does not speak of it now."""
+    """None when the node's report does not speak of it now, or cannot be believed."""
     inventory: tuple[SliceDevice, ...] = ()
+    """What the node publishes."""
     incidents: tuple[Incident, ...] = ()
     """Of this GPU, first episode first."""
     rules: tuple[Rule, ...] = ()
@@ -35,10 +36,14 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     incident: Incident | None = None
     rules: tuple[Rule, ...] = ()
     """Rules that should stand, complete: a stored rule that is not here should go."""
-    would: Effect | None = None
-    """The effect that enforce mode would want in the end, None while it waits."""
+    would: tuple[WouldFence, ...] = ()
+    """What enforce mode would do in the end and the mode in force does not."""
+    settling: bool = False
+    """NoExecute is to come when the settle time is over."""
     closing: bool = False
     """Recovery is verified: the rules go, then the incident is closed."""
+    seen_through: datetime | None = None
+    """The youngest signal that this answer has taken into account, by the node's clock."""
     wake_at: datetime | None = None
     """When time alone changes the answer."""
     held: str = ""

@@ -1,7 +1,9 @@
 """What an incident's status should read, from what is desired and what is stored.
 
 The status is written after the world has followed: rules appear in it with the
-UIDs they have in the cluster, and a phase is entered when it is true. Pure.
+UIDs they have in the cluster, and a phase is entered when it is true. Its dates
+are ours, but for `seenThrough` and `handledThrough`, which are compared with
+the node's signals and so keep the node's clock. Pure.
 """
 
 from datetime import datetime
@@ -9,20 +11,29 @@ from datetime import datetime
 import msgspec
 
 from remediator.case import Case, Desired
-from remediator.fault import Healthy, Unknown, faults_of
+from remediator.fault import Healthy, Unknown
 from remediator.incident import (
     TIMELINE_LIMIT,
     Condition,
+    Incident,
     IncidentStatus,
-    Phase,
     PodHold,
     RuleRecord,
     TimelineEntry,
-    WouldFence,
 )
-from remediator.ladder import all_fenced
 from remediator.policy import Mode
 from remediator.taints import Rule
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    """How far the world has followed what is desired."""
+
+    fenced: bool
+    """Every wanted fence is stored."""
+    evicting: bool
+    """NoExecute is wanted, and stored wherever it is."""
+    drained: bool
+    """And nobody holds those devices."""
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
@@ -30,85 +41,87 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     story = desired.incident
     if story is None:
         raise ValueError(f"{case.uuid} has no incident to write a status for")
-    old, targets = story.status, story.spec.scope.devices
-    fenced = all_fenced(case.rules, targets)
-    evicting = fenced and all(rule.effect == "NoExecute" for rule in _on(case, desired))
-    drained = evicting and not _in_scope(case, desired)
+    old, done = story.status, _progress(case, desired)
+    hit = _holds_in_scope(case, story)
     closed = desired.closing and not case.rules
-    phase = _phase(case, desired, fenced=fenced, evicting=evicting, drained=drained)
+    phase = _phase(case, desired, old, done)
     new = IncidentStatus(
         phase=phase,
         phase_since=old.phase_since if phase == old.phase and old.phase_since else now,
         mode=mode,
         message=desired.held or desired.reason,
-        fenced_at=(old.fenced_at or now) if fenced else None,
-        evicting_at=old.evicting_at or (now if evicting else None),
-        drained_at=old.drained_at or (now if drained else None),
-        healthy_since=case.verdict.since if isinstance(case.verdict, Healthy) else None,
+        fenced_at=_fenced_at(case, old, now) if done.fenced else None,
+        evicting_at=old.evicting_at or (now if done.evicting else None),
+        drained_at=old.drained_at or (now if done.drained else None),
+        healthy_since=_healthy_since(case, old, now),
         closed_at=now if closed else None,
-        handled_through=_handled_through(case, now) if closed else None,
+        seen_through=desired.seen_through or old.seen_through,
+        handled_through=(desired.seen_through or old.seen_through) if closed else None,
         conditions=_conditions(case, desired, old.conditions, now),
-        rules=tuple(_record(rule) for rule in _on(case, desired)),
-        would_fence=_would_fence(desired, mode),
-        hit=_in_scope(case, desired),
-        evicted=_evicted(case, desired, old),
+        rules=tuple(_record(rule) for rule in sorted(case.rules, key=_device)),
+        would_fence=() if desired.closing else desired.would,
+        hit=hit,
+        evicted=_evicted(case, old, hit),
     )
     return msgspec.structs.replace(new, timeline=_timeline(old, new, desired, now))
 
 
-def _on(case: Case, desired: Desired) -> tuple[Rule, ...]:
-    """Return the stored rules on the devices of the scope."""
-    targets = desired.incident.spec.scope.devices if desired.incident else ()
-    names = {target.name for target in targets}
-    return tuple(sorted((rule for rule in case.rules if rule.device in names), key=_name))
+def _progress(case: Case, desired: Desired) -> _Progress:
+    stored = {rule.device: rule.effect for rule in case.rules}
+    fences = {rule.device for rule in desired.rules if rule.effect != "None"}
+    moves = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
+    holding = {hold.device for hold in case.holds}
+    evicting = bool(moves) and all(stored.get(device) == "NoExecute" for device in moves)
+    return _Progress(
+        fenced=bool(fences) and all(stored.get(device, "None") != "None" for device in fences),
+        evicting=evicting,
+        drained=evicting and not any(str(device) in holding for device in moves),
+    )
 
 
-def _name(rule: Rule) -> str:
+def _fenced_at(case: Case, old: IncidentStatus, now: datetime) -> datetime:
+    """Return since when the fence is whole; a rule that is new in it starts the time anew."""
+    recorded = {one.uid for one in old.rules if one.effect != "None"}
+    new = [one for one in case.rules if one.effect != "None" and one.uid not in recorded]
+    return now if new or old.fenced_at is None else old.fenced_at
+
+
+def _healthy_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
+    """Return since when we saw health without a gap; not knowing is a gap."""
+    return (old.healthy_since or now) if isinstance(case.verdict, Healthy) else None
+
+
+def _device(rule: Rule) -> str:
     return str(rule.device)
 
 
-def _in_scope(case: Case, desired: Desired) -> tuple[PodHold, ...]:
-    targets = desired.incident.spec.scope.devices if desired.incident else ()
-    names = {str(target.name) for target in targets}
+def _holds_in_scope(case: Case, story: Incident) -> tuple[PodHold, ...]:
+    names = {str(target.name) for target in story.spec.scope.devices}
     return tuple(hold for hold in case.holds if hold.device in names)
 
 
-def _phase(case: Case, desired: Desired, *, fenced: bool, evicting: bool, drained: bool) -> Phase:
-    old: Phase = desired.incident.status.phase if desired.incident else "Suspected"
+def _phase(case: Case, desired: Desired, old: IncidentStatus, done: _Progress) -> str:
     if isinstance(case.verdict, Unknown):
-        return old
+        return old.phase
     if desired.closing:
         return "Verifying" if case.rules else "Recovered"
-    moving = any(rule.effect == "NoExecute" for rule in desired.rules) and not drained
-    if isinstance(case.verdict, Healthy) and not moving and desired.would != "NoExecute":
+    moving = any(rule.effect == "NoExecute" for rule in desired.rules)
+    healthy = isinstance(case.verdict, Healthy)
+    if healthy and not desired.settling and (done.drained or not moving):
         return "Verifying"
-    if drained:
-        return "Verifying" if isinstance(case.verdict, Healthy) else "Drained"
-    if evicting:
-        return "Evicting"
-    return "Fenced" if fenced else "Suspected"
-
-
-def _handled_through(case: Case, now: datetime) -> datetime:
-    return max((fault.last_seen for fault in faults_of(case.verdict)), default=now)
+    if done.evicting:
+        return "Drained" if done.drained else "Evicting"
+    return "Fenced" if done.fenced else "Suspected"
 
 
 def _record(rule: Rule) -> RuleRecord:
     return RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
 
 
-def _would_fence(desired: Desired, mode: Mode) -> tuple[WouldFence, ...]:
-    if mode == "enforce" or desired.would is None or desired.incident is None or desired.closing:
-        return ()
-    targets = desired.incident.spec.scope.devices
-    return tuple(WouldFence(str(target.name), desired.would) for target in targets)
-
-
-def _evicted(case: Case, desired: Desired, old: IncidentStatus) -> tuple[PodHold, ...]:
+def _evicted(case: Case, old: IncidentStatus, hit: tuple[PodHold, ...]) -> tuple[PodHold, ...]:
     """Return who held a device when it carried NoExecute and holds it no longer."""
     evicting = {str(rule.device) for rule in case.rules if rule.effect == "NoExecute"}
-    still = set(_in_scope(case, desired))
-    gone = {hold for hold in old.hit if hold.device in evicting and hold not in still and hold.pod}
+    gone = {one for one in old.hit if one.device in evicting and one not in hit and one.pod}
     return tuple(sorted({*old.evicted, *gone}))
 
 
@@ -134,19 +147,21 @@ def _condition(
 def _timeline(
     old: IncidentStatus, new: IncidentStatus, desired: Desired, now: datetime
 ) -> tuple[TimelineEntry, ...]:
-    """Add an entry when the phase or the mode changed, or something began to be held."""
-    held_now = bool(desired.held) and desired.held not in {one.text for one in old.timeline[-1:]}
-    if old.timeline and not held_now and (new.phase, new.mode) == (old.phase, old.mode):
-        return old.timeline
-    first = not old.timeline
-    text = desired.held or _story_line(new, desired, opening=first)
-    return (*old.timeline, TimelineEntry(now, new.phase, text))[-TIMELINE_LIMIT:]
+    """Add an entry when the phase or the mode changed, or something began to be held.
+
+    The opening is kept whatever comes after it.
+    """
+    told = old.timeline
+    held_now = bool(desired.held) and all(one.text != desired.held for one in told[-1:])
+    if told and not held_now and (new.phase, new.mode) == (old.phase, old.mode):
+        return told
+    entry = TimelineEntry(now, new.phase, desired.held or _line(new, desired, opening=not told))
+    return (*told[:1], *told[1:][-(TIMELINE_LIMIT - 2) :], entry)
 
 
-def _story_line(new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
-    story = desired.incident
-    if opening and story is not None:
-        return f"{'; '.join(story.spec.evidence)}. {desired.reason}"
+def _line(new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
+    if opening and desired.incident is not None:
+        return f"{'; '.join(desired.incident.spec.evidence)}. {desired.reason}"
     pods = sorted({f"{hold.namespace}/{hold.pod}" for hold in new.evicted})
-    gone = f" Pods moved: {', '.join(pods)}." if new.phase == "Drained" and pods else ""
+    gone = f" Pods gone: {', '.join(pods)}." if new.phase == "Drained" and pods else ""
     return f"{desired.reason}.{gone}"

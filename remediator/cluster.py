@@ -5,6 +5,7 @@ indexing is `world`'s, deciding happens elsewhere.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from time import monotonic
 from typing import Any
@@ -28,6 +29,10 @@ from remediator.writes import INCIDENTS, RULE_VERSIONS, Writer, rules_path
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
+WATCH_SILENT = 150.0
+"""Seconds without an event or a bookmark; API servers send a bookmark each minute."""
+POSTED_LIMIT = 4096
+"""Events remembered, so that a lasting state is not told at every tick."""
 AGENT_LEASE_PREFIX = "draguard-agent-"
 
 
@@ -47,6 +52,7 @@ class Cluster:
         self._now = now
         self.world = World(mark)
         self.writer = Writer(client, self.world)
+        self._posted: dict[events.Event, None] = {}
         self._freshness = Freshness(stale_after, monotonic)
         self._mark = mark
         self._rules: Reflector[RawRule] | None = None
@@ -109,7 +115,14 @@ class Cluster:
         return version
 
     def view(self, node: str) -> NodeView:
-        return self.world.view(node, self._freshness.stale(node))
+        return self.world.view(node, self._stale)
+
+    def _stale(self, node: str) -> str:
+        """Say why a node's report is not to be believed: its agent, or our own eyes."""
+        silent = monotonic() - self._reflectors[0].last_contact
+        if silent > WATCH_SILENT:
+            return f"the watch of reports has been silent for {silent:.0f} s"
+        return self._freshness.stale(node)
 
     def cluster_rules(self) -> tuple[Rule, ...]:
         return self.world.rules()
@@ -118,10 +131,14 @@ class Cluster:
         self.writer.take(step)
 
     def post(self, event: events.Event, now: datetime) -> None:
-        try:
+        """Post an Event once; it is a courtesy, what it says is in the incident and the log too."""
+        if event in self._posted:
+            return
+        with suppress(ApiError):
             self.writer.post(event, now)
-        except ApiError:
-            return  # an Event is a courtesy; what it says is in the incident and the log too
+            self._posted[event] = None
+        if len(self._posted) > POSTED_LIMIT:
+            self._posted.pop(next(iter(self._posted)))
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         if change.new is None:

@@ -36,18 +36,17 @@ class Event(msgspec.Struct, frozen=True):
 
 def of_view(view: NodeView) -> tuple[Event, ...]:
     """Return the events that a node's state asks for, whatever is done about it."""
-    return tuple(
-        Event(
-            "Node",
-            view.node,
-            view.node,
-            FOREIGN_DEVICE,
-            f"{uuid} is claimed by {view.node} and by {', '.join(others)}: unknown for all of "
-            "them, nothing is tainted or released; one of the reports is wrong",
-        )
-        for uuid, others in sorted(view.elsewhere.items())
-        if others
+    reported = {gpu.uuid for gpu in (view.report.gpus if view.report else ())}
+    contested = sorted(reported & view.elsewhere.keys())
+    if not contested:
+        return ()
+    rivals = sorted({one for uuid in contested for one in view.elsewhere[uuid]})
+    named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
+    message = (
+        f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
+        "them, nothing is tainted or released; one of the reports is wrong"
     )
+    return (Event("Node", view.node, view.node, FOREIGN_DEVICE, message),)
 
 
 def of_steps(steps: list[Step]) -> tuple[Event, ...]:
@@ -57,7 +56,7 @@ def of_steps(steps: list[Step]) -> tuple[Event, ...]:
             "DeviceIncident",
             step.incident.name,
             step.incident.metadata.uid,
-            PHASE_REASONS[step.status.phase],
+            PHASE_REASONS.get(step.status.phase, "DeviceIncident"),
             f"{step.incident.spec.node} {step.incident.spec.uuid}: {step.status.message}",
             "Normal" if step.status.phase in ("Verifying", "Recovered") else "Warning",
         )

@@ -44,7 +44,6 @@ class Target(Entry, frozen=True, order=True):
 class ScopeRecord(msgspec.Struct, frozen=True, rename=kubernetes_case):
     """Written whole, like the spec that holds it: a merge patch keeps what it does not name."""
 
-    kind: str = ""
     summary: str = ""
     devices: tuple[Target, ...] = ()
 
@@ -69,7 +68,7 @@ class Condition(Entry, frozen=True):
 
 class TimelineEntry(Entry, frozen=True):
     time: datetime
-    phase: Phase
+    phase: str
     text: str
 
 
@@ -98,7 +97,8 @@ class PodHold(Entry, frozen=True, order=True):
 class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     """Always written whole, because a merge patch keeps what it does not name."""
 
-    phase: Phase = "Suspected"
+    phase: str = "Suspected"
+    """A `Phase`; a word of another version is carried along."""
     phase_since: datetime | None = None
     mode: str = ""
     message: str = ""
@@ -108,6 +108,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     healthy_since: datetime | None = None
     closed_at: datetime | None = None
     handled_through: datetime | None = None
+    seen_through: datetime | None = None
     conditions: tuple[Condition, ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     rules: tuple[RuleRecord, ...] = ()

@@ -1,9 +1,11 @@
-"""How far one GPU's fault may go now: nothing yet, NoSchedule, or NoExecute.
+"""How far one fault may go now: nothing yet, NoSchedule, or NoExecute.
 
 NoExecute needs three things at once: a class whose ceiling allows it, complete
-evidence, and every device in scope under NoSchedule for the settle time (write
-order is not effect order: the scheduler and the eviction controller watch
-apart). Pure.
+evidence, and every device of the fault under a stored NoSchedule for the settle
+time (write order is not effect order: the scheduler and the eviction controller
+watch apart). The settle time counts for the very rules that the incident has
+recorded by their UIDs, so a rule that is new or was made again starts it anew.
+Pure.
 """
 
 from datetime import datetime, timedelta
@@ -17,59 +19,84 @@ from remediator.policy import Row
 from remediator.scope import scope
 from remediator.taints import EFFECTS, Effect, Rule
 
+FRESH = timedelta(minutes=5)
+"""A contained error has killed its process when it is written. Later than this, whoever holds the
+slice came afterwards and is not moved for it."""
 
-class Rung(msgspec.Struct, frozen=True):
-    """Where enforce mode stands; `effect` None is below the first rung."""
 
+FENCING = "every device in scope is fenced first"
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one fault asks for now. `effect` None: nothing yet; `goal`: in the end."""
+
+    fault: Fault
+    row: Row
+    targets: tuple[Target, ...]
     effect: Effect | None
+    goal: Effect
     reason: str
     wake_at: datetime | None = None
 
 
-def rung(case: Case, story: Incident, row: Row, doubt: str, now: datetime) -> Rung:
-    """Return how far a story may go; `doubt` is what its evidence lacks."""
-    until = _patience(story, row, now) if doubt else None
+def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+    """Return what one fault of a story asks for now."""
+    if case.gpu is None:
+        return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
+    found = scope(fault, case.gpu, case.inventory)
+    targets = _recorded(story, fault, found.targets)
+    doubt = fault.doubt or ("" if found.exact else "the instance it names is not published")
+    if not doubt and fault.ended is not None and now - fault.last_seen > FRESH:
+        doubt = "its process died long ago"
+    goal = milder("NoSchedule" if doubt else "NoExecute", row.ceiling)
+    until = _patience(story, row, now) if doubt and row.patient else None
     if until is not None:
-        return Rung(None, f"waiting for better evidence: {doubt}", until)
-    if row.ceiling != "NoExecute":
-        return Rung(row.ceiling, f"class {row.fault_class} goes no further than {row.ceiling}")
-    if doubt:
-        return Rung("NoSchedule", f"kept from new work only: {doubt}")
-    fenced_at = story.status.fenced_at
-    if fenced_at is None or not all_fenced(case.rules, story.spec.scope.devices):
-        return Rung("NoSchedule", "fencing every device in scope first")
-    settled = fenced_at + row.settle
+        why = f"waiting for better evidence: {doubt}"
+        return Demand(fault, row, targets, None, goal, why, until)
+    if goal != "NoExecute":
+        why = doubt or f"class {row.fault_class} goes no further"
+        return Demand(fault, row, targets, goal, goal, f"{goal} only: {why}")
+    return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
+
+
+def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
+    since = fenced_since(case.rules, story, asked.targets)
+    if since is None:
+        return msgspec.structs.replace(asked, reason=FENCING)
+    settled = since + asked.row.settle
     if now < settled:
-        return Rung("NoSchedule", f"settling for {row.settle.total_seconds():g} s", settled)
-    return Rung("NoExecute", "evidence complete and settled: pods are moved")
+        why = f"settling for {asked.row.settle.total_seconds():g} s"
+        return msgspec.structs.replace(asked, reason=why, wake_at=settled)
+    why = "evidence complete and settled: pods are moved"
+    return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
 
 
-def doubt_of(case: Case, story: Incident, faults: tuple[Fault, ...]) -> str:
-    """Return what the evidence for a story's class lacks, "" when it is complete.
+def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
+    """Hold every eviction back until all that the faults of one GPU fence is fenced.
 
-    A contained error is over as soon as it is written, and still a reason to
-    move its pod; of every other class only what stands now counts.
+    A pod that is moved off one slice must not land on a sibling that is about to
+    be fenced.
     """
-    leading = [
-        fault
-        for fault in faults
-        if fault.fault_class == story.spec.fault
-        and (fault.ended is None or fault.fault_class == "contained")
-    ]
-    if not leading:
-        return "nothing stands any more"
-    doubts = [fault.doubt for fault in leading if not fault.certain]
-    if doubts:
-        return doubts[0]
-    if case.gpu is not None and not scope(leading, case.gpu, case.inventory, case.node).exact:
-        return "the instance that the error names is not published"
-    return ""
+    fencing = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
+    everything = tuple(sorted({target for one in fencing for target in one.targets}))
+    if fenced_since(case.rules, story, everything) is not None:
+        return tuple(asked)
+    return tuple(
+        msgspec.structs.replace(one, effect="NoSchedule", reason=FENCING)
+        if one.effect == "NoExecute"
+        else one
+        for one in asked
+    )
 
 
-def all_fenced(rules: tuple[Rule, ...], targets: tuple[Target, ...]) -> bool:
-    """Whether every device carries a stored rule of NoSchedule or more."""
-    fenced = {rule.device for rule in rules if rule.effect != "None"}
-    return bool(targets) and all(target.name in fenced for target in targets)
+def fenced_since(
+    rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
+) -> datetime | None:
+    """Return since when the targets' stored rules fence, as the incident has recorded them."""
+    recorded = {one.uid for one in story.status.rules if one.effect != "None"}
+    known = {rule.device for rule in rules if rule.effect != "None" and rule.uid in recorded}
+    whole = bool(targets) and all(target.name in known for target in targets)
+    return story.status.fenced_at if whole else None
 
 
 def milder(one: Effect, other: Effect) -> Effect:
@@ -80,8 +107,21 @@ def stronger(one: Effect, other: Effect) -> Effect:
     return other if milder(one, other) == one else one
 
 
+def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    """Return the slices that an instance fault meant when it was new.
+
+    Instance ids are used again: after a change of the layout an old error must
+    not be read as one of whoever got its number.
+    """
+    through = story.status.seen_through
+    if fault.instance is None or through is None or fault.last_seen > through:
+        return targets
+    known = set(story.spec.scope.devices)
+    return tuple(target for target in targets if target in known) if known else targets
+
+
 def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
-    """Return until when a patient class waits for its second witness, None when it need not."""
-    opened = story.metadata.creation_timestamp or now
-    until = opened + row.settle + timedelta(seconds=1)  # creation stamps have whole seconds
-    return until if row.patient and story.status.fenced_at is None and now < until else None
+    """Return until when to wait for a second witness, None when that time is over."""
+    opened = story.status.timeline[0].time if story.status.timeline else now
+    until = opened + row.settle
+    return until if story.status.fenced_at is None and now < until else None

@@ -9,7 +9,7 @@ nothing that happens to one node stops the others.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from time import monotonic
 
@@ -110,6 +110,10 @@ class Loop:
     def stop(self) -> None:
         self._stopped.set()
 
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not past `stop`."""
+        self._stopped.wait(seconds)
+
     @property
     def stopped(self) -> bool:
         return self._stopped.is_set()
@@ -142,7 +146,13 @@ class Loop:
     def _retry(self, node: str) -> None:
         failures = self._failures.get(node, 0)
         self._failures[node] = failures + 1
-        self._queue.add(node, min(FIRST_RETRY * 2**failures, LONGEST_RETRY))
+        self._queue.add(node, min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY))
+
+    def forget(self, nodes: Collection[str]) -> None:
+        """Forget what was said of nodes other than these."""
+        for memory in (self._failures, self._said):
+            for node in [one for one in memory if one not in nodes]:
+                memory.pop(node, None)
 
     def _say(self, node: str, sentence: str) -> None:
         level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO

@@ -1,14 +1,14 @@
 """What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
-from remediator.fault import Healthy, Sick
+from remediator.fault import Healthy, Sick, Verdict
 from remediator.incident import Incident
 from remediator.reconcile import NodeDecision
 from remediator.taints import Rule
@@ -51,12 +51,9 @@ class Metrics:
         )
         self._incidents = self._gauge("incidents", "Open incidents by phase.", "phase")
         self._rules = self._gauge("rules", "DeviceTaintRules of ours, by effect.", "effect")
-        self._gpus = self._gauge(
-            "node_gpus", "GPUs of a node by verdict: healthy, sick, unknown.", "node", "verdict"
-        )
-        self._held = self._gauge(
-            "held_gpus", "GPUs of a node for which the budget holds something back.", "node"
-        )
+        self._gpus = self._gauge("gpus", "GPUs by verdict: healthy, sick, unknown.", "verdict")
+        self._held = self._gauge("held_gpus", "GPUs for which the budget holds something back.")
+        self._nodes: dict[str, Tally[str]] = {}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
@@ -69,14 +66,22 @@ class Metrics:
         self.reconciles.labels("done").inc()
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
-        verdicts = [case.verdict for case, _ in decision.pairs]
-        sick = sum(isinstance(one, Sick) for one in verdicts)
-        healthy = sum(isinstance(one, Healthy) for one in verdicts)
-        node = decision.node
-        self._gpus.labels(node, "sick").set(sick)
-        self._gpus.labels(node, "healthy").set(healthy)
-        self._gpus.labels(node, "unknown").set(len(verdicts) - sick - healthy)
-        self._held.labels(node).set(sum(bool(wish.held) for _, wish in decision.pairs))
+        tally = Tally(_word(case.verdict) for case, _ in decision.pairs)
+        tally["held"] = sum(bool(wish.held) for _, wish in decision.pairs)
+        self._nodes[decision.node] = tally
+        self._total()
+
+    def forget(self, nodes: Collection[str]) -> None:
+        """Drop what was counted of nodes other than these."""
+        for node in [one for one in self._nodes if one not in nodes]:
+            del self._nodes[node]
+        self._total()
+
+    def _total(self) -> None:
+        total = sum(self._nodes.values(), Tally[str]())
+        for word in ("healthy", "sick", "unknown"):
+            self._gpus.labels(word).set(total[word])
+        self._held.set(total["held"])
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
@@ -91,3 +96,9 @@ class Metrics:
         if openmetrics:
             return _openmetrics(self.registry)
         return generate_latest(self.registry)
+
+
+def _word(verdict: Verdict) -> str:
+    if isinstance(verdict, Sick):
+        return "sick"
+    return "healthy" if isinstance(verdict, Healthy) else "unknown"

@@ -57,6 +57,8 @@ def plan(pairs: Iterable[tuple[Case, Desired]], statuses: dict[str, IncidentStat
     steps = [step for case, desired in pairs for step in _steps(case, desired)]
     touched = {step.rule.gpu for step in steps if isinstance(step, CreateRule | ChangeRule)}
     touched |= {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
+    # Two writes of one object in one plan would carry one resourceVersion.
+    touched |= {step.incident.spec.uuid for step in steps if isinstance(step, UpdateIncident)}
     steps += [
         WriteStatus(desired.incident, statuses[case.uuid])
         for case, desired in pairs
@@ -97,17 +99,32 @@ def _content(rule: Rule) -> tuple[str, str, str, str, str]:
 
 
 def _rank(step: Step) -> tuple[int, int]:
-    """Order of steps; the second number puts milder effects first."""
+    """Order of steps; the second number puts milder effects first.
+
+    A rule goes before another is made, because another board under its name
+    gets a rule of the same name.
+    """
     match step:
         case OpenIncident():
             return (0, 0)
-        case CreateRule(rule):
-            return (1, EFFECTS.index(rule.effect))
-        case ChangeRule(_, rule):
-            return (1, EFFECTS.index(rule.effect))
         case DeleteRule():
-            return (2, 0)
+            return (1, 0)
+        case CreateRule(rule):
+            return (2, EFFECTS.index(rule.effect))
+        case ChangeRule(_, rule):
+            return (2, EFFECTS.index(rule.effect))
         case UpdateIncident():
             return (3, 0)
         case WriteStatus():
             return (4, 0)
+
+
+def gpu_of(step: Step) -> str:
+    """Return the UUID of the GPU that a step is about."""
+    match step:
+        case OpenIncident(incident) | UpdateIncident(incident) | WriteStatus(incident):
+            return incident.spec.uuid
+        case CreateRule(rule) | ChangeRule(_, rule):
+            return rule.gpu
+        case DeleteRule(stored):
+            return stored.gpu

@@ -23,6 +23,8 @@ from remediator.taints import Effect
 
 _log = logging.getLogger(__name__)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+LONGEST = timedelta(days=90)
+"""A longer time is a slip of the pen."""
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -52,7 +54,7 @@ def read(text: str) -> Policy:
     try:
         raw: object = yaml.safe_load(text)
         said = msgspec.convert(raw or {}, PolicyText)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise PolicyError(f"no YAML: {error}") from error
     except msgspec.ValidationError as error:
         raise PolicyError(f"{error}") from error
@@ -82,16 +84,24 @@ def _duration(fault_class: str, name: str, text: str) -> timedelta:
         raise PolicyError(
             f"class {fault_class}: {name}: {text!r} is no duration; write 500ms, 3s, 10m or 1h"
         )
-    return timedelta(seconds=float(found[1]) * _UNITS[found[2]])
+    seconds = float(found[1]) * _UNITS[found[2]]
+    if seconds > LONGEST.total_seconds():
+        raise PolicyError(f"class {fault_class}: {name}: {text} is longer than {LONGEST.days} days")
+    return timedelta(seconds=seconds)
 
 
 class PolicyFile:
-    """The policy in force. A file that turns bad changes nothing but `error`."""
+    """The policy in force. A file that turns bad changes nothing but `error`.
+
+    A file that was never good gives no policy at all (`ready` is False): to fall
+    back to the shipped one would take down every rule that a better day set up.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
-        self.policy = Policy()
+        self.policy: Policy = Policy()
+        self.ready = path is None
         self.error = ""
 
     def load(self) -> bool:
@@ -105,15 +115,21 @@ class PolicyFile:
                 return False
             policy = read(self._path.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, PolicyError) as error:
-            return self._keep(f"policy {self._path}: {error}; the last good policy stays in force")
+            return self._keep(f"policy {self._path}: {error}")
         self._stamp, self.error = stamp, ""
-        changed, self.policy = policy != self.policy, policy
+        changed = policy != self.policy or not self.ready
+        self.policy, self.ready = policy, True
         _log.info("policy %s: %s", self._path, in_words(policy))
         return changed
 
     def _keep(self, error: str) -> bool:
+        goes_on = (
+            "the last good policy stays in force"
+            if self.ready
+            else "nothing is done until it can be read"
+        )
         if error != self.error:
-            _log.error("%s", error)
+            _log.error("%s; %s", error, goes_on)
         self.error = error
         return False
 

@@ -19,7 +19,7 @@ from remediator.fault import Healthy, Sick, Unknown
 from remediator.plan import Step
 from remediator.policy import Mode, Policy
 from remediator.taints import Rule
-from remediator.view import NodeView, cases
+from remediator.view import NodeView, cases, unnamed
 
 
 class Hands(Protocol):
@@ -77,11 +77,24 @@ class Reconciler:
         self._policy = policy
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
-        """Observe a node, take every step that its state asks for, and say what was decided."""
+        """Observe a node, take every step that its state asks for, and say what was decided.
+
+        A step that fails ends the steps of its GPU, but for deletions, because
+        healing waits for nobody; the other GPUs go on. The first error is raised
+        at the end, so that the node is looked at again.
+        """
         view = self._hands.view(node)
         decision = decide_node(view, self._hands.cluster_rules(), self._policy(), now)
+        failed: dict[str, Exception] = {}
         for step in decision.steps:
-            self._hands.take(step)
+            gpu = plan.gpu_of(step)
+            if gpu not in failed or isinstance(step, plan.DeleteRule):
+                try:
+                    self._hands.take(step)
+                except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
+                    failed.setdefault(gpu, error)
+        if failed:
+            raise next(iter(failed.values()))
         for event in decision.events:
             self._hands.post(event, now)
         return decision
@@ -99,6 +112,8 @@ def _sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list
     sick = sum(isinstance(one, Sick) for one in verdicts)
     unknown = sorted({one.why for one in verdicts if isinstance(one, Unknown)})
     counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
+    nameless = unnamed(view)
+    counts += f", {nameless} without a name" if nameless else ""
     done = _steps_in_words(steps)
     parts = [counts, *told, *(f"unknown: {why}" for why in unknown[:2]), done]
     return f"{view.node}: {'; '.join(part for part in parts if part)}"

@@ -2,7 +2,7 @@
 
 Taints do not inherit in Kubernetes: a taint on `gpu-0` says nothing about
 `gpu-0-mig-...`, so a scope lists each published device by itself. Devices are
-found by UUID and only among slices that the reporting node publishes. Pure.
+found by UUID and only among what the reporting node publishes. Pure.
 """
 
 from collections.abc import Iterable
@@ -14,31 +14,52 @@ from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.fault import Fault
 from remediator.incident import Target
+from remediator.taints import Rule
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """`kind` is `instance` or `gpu`; `exact` is False when a named instance was not found."""
+    """What one fault means. `exact` is False when it names an instance that is not published."""
 
-    kind: str
     targets: tuple[Target, ...]
-    summary: str
     exact: bool = True
 
 
-def scope(
-    faults: Iterable[Fault], gpu: GpuHealth, inventory: tuple[SliceDevice, ...], node: str
-) -> Scope:
-    """Return the union of what the given faults of one GPU mean.
+def scope(fault: Fault, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> Scope:
+    """Return the devices of one fault of one GPU, among what its node publishes."""
+    mine = parts_of(gpu, inventory)
+    if fault.instance is None:
+        return Scope(_targets(mine, gpu))
+    found = _slice(fault.instance, gpu, mine)
+    return Scope(_targets(found or mine, gpu), exact=bool(found))
 
-    `inventory` may hold other nodes' devices too: they never match.
-    """
-    mine = [device for device in inventory if device.node == node and _is_part(device, gpu)]
-    named = [fault.instance for fault in faults]
-    slices = [_slice(instance, gpu, mine) for instance in named if instance is not None]
-    if named and all(one is not None for one in named) and all(slices):
-        found = {device for one in slices for device in one}
-        return Scope("instance", _targets(found, gpu), _slices_in_words(found, mine))
-    return Scope("gpu", _targets(mine, gpu), _gpu_in_words(mine), exact=all(slices))
+
+def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDevice]:
+    """Return what is published of a GPU: itself, its slices, its VFIO twin."""
+    return [device for device in inventory if _is_part(device, gpu)]
+
+
+def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
+    """Whether other hardware is published now under the name that a rule selects."""
+    return any(
+        one.device == rule.device
+        and one.uuid is not None
+        and one.uuid != rule.uuid
+        and rule.gpu not in (one.uuid, one.parent_uuid)
+        for one in inventory
+    )
+
+
+def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
+    """Say how much of a GPU is in scope."""
+    if not targets:
+        return "not published"
+    slices = {one.device for one in mine if one.kind == "mig"}
+    hit = sum(target.name in slices for target in targets)
+    if not slices:
+        return "whole GPU"
+    return (
+        f"GPU with {len(slices)} slices" if hit == len(slices) else f"{hit} of {len(slices)} slices"
+    )
 
 
 def _is_part(device: SliceDevice, gpu: GpuHealth) -> bool:
@@ -51,12 +72,11 @@ def _is_part(device: SliceDevice, gpu: GpuHealth) -> bool:
 def _slice(instance: Instance, gpu: GpuHealth, mine: list[SliceDevice]) -> list[SliceDevice]:
     live = [one for one in gpu.instances if one.gi == instance.gi and instance.ci in (None, one.ci)]
     uuids = {one.uuid for one in live}
-    abstract = {f"-{one.gi_profile_id}-{one.placement_start}" for one in live}
+    abstract = tuple(f"-{one.gi_profile_id}-{one.placement_start}" for one in live)
     return [
         device
         for device in mine
-        if device.uuid in uuids
-        or (device.uuid is None and device.device.device.endswith(tuple(abstract)))
+        if device.uuid in uuids or (device.uuid is None and device.device.device.endswith(abstract))
     ]
 
 
@@ -67,14 +87,3 @@ def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ..
             for one in devices
         )
     )
-
-
-def _slices_in_words(found: set[SliceDevice], mine: list[SliceDevice]) -> str:
-    return f"{len(found)} of {len(mine)} slices"
-
-
-def _gpu_in_words(mine: list[SliceDevice]) -> str:
-    if not mine:
-        return "not published"
-    slices = sum(device.kind == "mig" for device in mine)
-    return f"GPU with {slices} slices" if slices else "whole GPU"

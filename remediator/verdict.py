@@ -7,17 +7,19 @@ The rules, in the order of the design's safety argument:
   decides, and only a new epoch (reset, reboot, driver load) ends a fault.
 - Application XIDs, information and unknown codes are never a fault. They are
   counted elsewhere.
+- A contained error is over as soon as it is written: its process is dead. Its
+  slice is emptied and watched all the same; that is `episode`.
 - A fault is `certain` when the evidence is complete enough to move pods: the
   MIG instance is named, the GPU is gone, or the recovery action after the XID
   asks for more than keeping new work away.
-- Health needs a GPU that answers and a recovery action that was read. Anything
-  short of that, without a fault, is Unknown.
+- Health needs a GPU that answers and a recovery action that was read of late.
+  Anything short of that, without a fault, is Unknown.
 
 Thresholds of truth live here; what is done about it is `policy`. Pure.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from exporter import xid
 from exporter.device import Instance
@@ -47,25 +49,37 @@ _SUSPECT: dict[xid.XidClass, FaultClass] = {
 }
 
 
-def verdict(gpu: GpuHealth, unusable: str = "") -> Verdict:
-    """Judge one GPU from its report; `unusable` says why the report itself cannot be believed."""
+OLD_READING = timedelta(minutes=5)
+"""A recovery action read this long before the report was made says nothing of now."""
+
+
+def verdict(gpu: GpuHealth, reported_at: datetime | None = None, unusable: str = "") -> Verdict:
+    """Judge one GPU from its report.
+
+    `reported_at` is the report's own time; `unusable` says why the report cannot
+    be believed at all.
+    """
     if unusable:
         return Unknown(unusable)
     faults = tuple(_faults(gpu))
     if any(fault.ended is None for fault in faults):
         return Sick(faults)
-    gap = _gap(gpu)
+    gap = _gap(gpu, reported_at)
     if gap:
         return Unknown(gap)
     return Healthy(_healthy_since(gpu, faults), _evidence_of_health(gpu), faults)
 
 
-def _gap(gpu: GpuHealth) -> str:
+def _gap(gpu: GpuHealth, reported_at: datetime | None) -> str:
     """Return what is missing for a statement of health, "" when nothing is."""
+    action = gpu.recovery_action
     if gpu.presence != "Present":
         return f"{gpu.uuid} cannot be asked: {gpu.presence_reason or gpu.presence}"
-    if gpu.recovery_action.supported is None:
+    unread = action.supported is None or (action.supported and action.value is None)
+    if unread or action.observed_at is None:
         return f"the recovery action of {gpu.uuid} could not be read"
+    if reported_at is not None and reported_at - action.observed_at > OLD_READING:
+        return f"the recovery action of {gpu.uuid} was last read long before the report"
     return ""
 
 
@@ -79,7 +93,7 @@ def _healthy_since(gpu: GpuHealth, faults: tuple[Fault, ...]) -> datetime:
 def _evidence_of_health(gpu: GpuHealth) -> str:
     if gpu.recovery_action.supported:
         return "answers, and the driver wants no recovery action"
-    return "answers, in a new epoch (the driver has no recovery action to ask)"
+    return "answers, and nothing speaks against it (the driver has no recovery action to ask)"
 
 
 def _faults(gpu: GpuHealth) -> Iterator[Fault]:
@@ -130,11 +144,11 @@ def _xid(gpu: GpuHealth, record: XidRecord) -> Iterator[Fault]:
         return
     if fault_class == "contained" and record.reset:
         fault_class = "gpu"  # a Blackwell 94 can ask for a reset of the whole GPU
-    ended = _ended(gpu, record)
+    ended = _ended(gpu, record, fault_class)
     if ended and (fault_class == "fabric" or (fault_class == "contained" and gpu.mig is False)):
         return  # the driver wants nothing done and no slice is there to move: the process is gone
     instance = Instance(record.gi, record.ci) if record.gi is not None and gpu.mig else None
-    certain, doubt = _certainty(gpu, record, fault_class, instance, ended)
+    doubt = _doubt(gpu, record, fault_class, instance, ended)
     yield Fault(
         fault_class=fault_class,
         cause=f"xid-{record.code}",
@@ -142,12 +156,12 @@ def _xid(gpu: GpuHealth, record: XidRecord) -> Iterator[Fault]:
         evidence=_sentence(known, record),
         instance=instance if fault_class == "contained" else None,
         ended=ended,
-        certain=certain,
+        certain=not doubt,
         doubt=doubt,
     )
 
 
-def _ended(gpu: GpuHealth, record: XidRecord) -> datetime | None:
+def _ended(gpu: GpuHealth, record: XidRecord, fault_class: FaultClass) -> datetime | None:
     """Return since when an XID's fault is over, None while it stands."""
     if gpu.presence != "Present":
         return None
@@ -156,6 +170,8 @@ def _ended(gpu: GpuHealth, record: XidRecord) -> datetime | None:
     action = gpu.recovery_action
     if action.value == 0 and _read_after(gpu, record):
         return max(action.since or record.last_seen, record.last_seen, gpu.presence_since)
+    if fault_class == "contained" and action.supported is False:
+        return record.last_seen  # nobody can be asked, and the catalogue wants only a restart
     return None
 
 
@@ -164,26 +180,33 @@ def _read_after(gpu: GpuHealth, record: XidRecord) -> bool:
     return read is not None and read > record.last_seen
 
 
-def _certainty(
+def _doubt(
     gpu: GpuHealth,
     record: XidRecord,
     fault_class: FaultClass,
     instance: Instance | None,
     ended: datetime | None,
-) -> tuple[bool, str]:
-    """Return whether the evidence suffices to move pods, and if not, what is missing."""
+) -> str:
+    """Return what the evidence lacks to move pods, "" when it suffices."""
     if fault_class == "contained":
-        doubt = f"no witness of XID {record.code} has named the MIG instance"
-        return (False, doubt) if instance is None else (True, "")
+        return "" if instance else f"no witness of XID {record.code} has named the MIG instance"
     if ended is not None:
-        return False, "the driver wants no recovery action any more"
-    if fault_class == "lost" or gpu.recovery_action.supported is False:
-        return True, ""
-    if not (gpu.recovery_action.value and _read_after(gpu, record)):
-        return False, f"the recovery action has not been read since XID {record.code}"
-    if gpu.recovery_action.value in LEAVES_WORK_ALONE:
-        return False, f"recovery action {gpu.recovery_action.value} lets running work finish"
-    return True, ""
+        return "the driver wants no recovery action any more"
+    if fault_class == "lost" and gpu.presence != "Present":
+        return ""
+    return _doubt_by_action(gpu, record)
+
+
+def _doubt_by_action(gpu: GpuHealth, record: XidRecord) -> str:
+    action = gpu.recovery_action
+    if action.supported is False:
+        seen_here = record.last_seen >= gpu.presence_since
+        return "" if seen_here else "it happened before the agent saw this GPU"
+    if not (action.value and _read_after(gpu, record)):
+        return f"the recovery action has not been read since XID {record.code}"
+    if action.value in LEAVES_WORK_ALONE:
+        return f"recovery action {action.value} lets running work finish"
+    return ""
 
 
 def _sentence(known: xid.Xid, record: XidRecord) -> str:

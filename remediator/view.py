@@ -5,16 +5,19 @@ two nodes claim, or that another node publishes, is Unknown for both: nobody can
 get another node's device tainted by naming it. Pure.
 """
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
+from exporter.device import GPU_DRIVER
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.slices import SliceDevice
 from remediator.case import Case
 from remediator.claims import Claim, holds
 from remediator.fault import Unknown
 from remediator.incident import Incident, of_gpu
+from remediator.scope import displaced
 from remediator.taints import Rule
 from remediator.verdict import verdict
 
@@ -33,16 +36,38 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
-    """GPU UUID to the other nodes that report or publish it."""
+    """GPU UUID to the other nodes that publish it, or report it and are heard of."""
+
+
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""NVML's form. Objects are named after it, so another form cannot have a story."""
 
 
 def cases(view: NodeView) -> tuple[Case, ...]:
-    """Return a case for each GPU that the report, an incident or a rule speaks of."""
+    """Return a case for each GPU that the report, an incident or a rule speaks of.
+
+    A GPU that moved is told of by the node that has it now.
+    """
+    bound = msgspec.structs.replace(view, inventory=tuple(filter(_own, view.inventory)))
     reported = {gpu.uuid: gpu for gpu in (view.report.gpus if view.report else ())}
     remembered = {one.spec.uuid for one in view.incidents if one.open}
     ruled = {rule.gpu for rule in view.rules}
-    uuids = sorted({*reported, *remembered, *ruled})
-    return tuple(_case(view, uuid, reported.get(uuid)) for uuid in uuids)
+    here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
+    here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
+    uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
+    return tuple(_case(bound, uuid, reported.get(uuid)) for uuid in uuids)
+
+
+def unnamed(view: NodeView) -> int:
+    """Return how many GPUs the report speaks of without a UUID that can be acted on."""
+    gpus = view.report.gpus if view.report else ()
+    return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
+
+
+def _own(device: SliceDevice) -> bool:
+    """NVIDIA's driver names a pool after its node: another pool is another node's to speak of."""
+    name = device.device
+    return name.driver != GPU_DRIVER or name.pool == device.node
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
@@ -52,10 +77,11 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     devices |= {rule.device for rule in rules}
     devices |= {one.name for inc in incidents if inc.open for one in inc.spec.scope.devices}
     why = _unusable(view, uuid, gpu)
+    reported_at = view.report.observed_at if view.report else None
     return Case(
         node=view.node,
         uuid=uuid,
-        verdict=Unknown(why) if gpu is None else verdict(gpu, why),
+        verdict=Unknown(why) if gpu is None else verdict(gpu, reported_at, why),
         gpu=None if why else gpu,
         inventory=view.inventory,
         incidents=incidents,

@@ -49,8 +49,11 @@ class World:
         with self._lock:
             return tuple(self._incidents.values())
 
-    def view(self, node: str, stale: str) -> NodeView:
-        """Return one node as it is known now; `stale` says why its report is not to be believed."""
+    def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
+        """Return one node as it is known now.
+
+        `stale` says of a node why its report is not to be believed, "" when it is.
+        """
         with self._lock:
             report = self._reports.get(node)
             devices = self._inventory.get(node, ())
@@ -61,26 +64,34 @@ class World:
             )
             pools |= {(rule.device.driver, rule.device.pool) for rule in rules}
             claims = {key: one for pool in pools for key, one in self._claims[_key(pool)].items()}
+            incidents = tuple(
+                one
+                for one in self._incidents.values()
+                if one.spec.node == node or one.spec.uuid in reported
+            )
+            spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
             return NodeView(
                 node=node,
                 report=report.status if report else None,
-                stale=stale,
+                stale=stale(node),
                 inventory=devices,
-                incidents=tuple(
-                    one
-                    for one in self._incidents.values()
-                    if one.spec.node == node or one.spec.uuid in reported
-                ),
+                incidents=incidents,
                 rules=rules,
                 claims=tuple(claims.values()),
-                elsewhere=self._elsewhere(node, reported),
+                elsewhere=self._elsewhere(node, reported | spoken_of, stale),
             )
 
-    def _elsewhere(self, node: str, reported: set[str]) -> Mapping[str, tuple[str, ...]]:
-        others = {
-            uuid: (self._reporters[uuid] | self._publishers[uuid]) - {node} for uuid in reported
-        }
-        return {uuid: tuple(sorted(nodes)) for uuid, nodes in others.items() if nodes}
+    def _elsewhere(
+        self, node: str, uuids: set[str], stale: Callable[[str], str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the other nodes that speak for a GPU; the report of a silent one does not."""
+        found: dict[str, tuple[str, ...]] = {}
+        for uuid in uuids:
+            reporters = {one for one in self._reporters.get(uuid, ()) if not stale(one)}
+            others = (reporters | self._publishers.get(uuid, set())) - {node}
+            if others:
+                found[uuid] = tuple(sorted(others))
+        return found
 
     def report(self, name: str, new: NodeDeviceHealth | None) -> None:
         with self._lock:
@@ -113,16 +124,16 @@ class World:
         self._inventory[node] = after
         return self._move(self._publishers, node, _uuids(before), _uuids(after))
 
-    @staticmethod
     def _move(
-        owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
+        self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
     ) -> set[str]:
-        """Note who names which GPU now; return the other nodes whose contest began or ended."""
+        """Note who names which GPU now; return the nodes whose contest began or ended."""
         for uuid in before - after:
             owners[uuid].discard(node)
         for uuid in after - before:
             owners[uuid].add(node)
-        return {other for uuid in before ^ after for other in owners[uuid]}
+        both = (self._reporters, self._publishers)
+        return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
 
     def rule(self, name: str, new: RawRule | None) -> None:
         """Take in any DeviceTaintRule; others' rules are not kept."""

@@ -25,10 +25,10 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     logging.basicConfig(handlers=[logging.NullHandler()])
     interrupts, screen = Interrupts(), Screen()
-    interrupts.install()
     try:
         policy = options.policy.read_text(encoding="utf-8") if options.policy else POLICY
-        return _run(policy, interrupts, screen, keep=options.keep)
+        with interrupts.installed():
+            return _run(policy, interrupts, screen, keep=options.keep)
     except KeyboardInterrupt:
         screen.say("ended by hand; nothing is left running")
         return INTERRUPTED
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="draguard demo",
-        description="Watch Draguard fence failed GPUs on a real control plane, with simulated GPUs.",
+        description="Watch Draguard fence failed GPUs: simulated ones, on a real control plane.",
     )
     parser.add_argument("--keep", action="store_true", help="stay up after the story")
     parser.add_argument(
@@ -68,8 +68,10 @@ def _run(policy: str, interrupts: Interrupts, screen: Screen, *, keep: bool) -> 
         return 0 if good else WRONG
     finally:
         with interrupts.ignored():
-            screen.say("stopping everything", stage.now())
-            stage.close()
+            try:
+                screen.say("stopping everything", stage.now())
+            finally:
+                stage.close()
 
 
 def _stay(stage: Stage, screen: Screen) -> None:
@@ -90,9 +92,9 @@ def _stay(stage: Stage, screen: Screen) -> None:
         f"  {sys.executable} -m simulator recover --root {folder / NODES[1]} --gpu 5",
         f"Logs: {stage.programs.logs} and {stage.plane.logs}",
     ]
-    for line in lines:
-        screen.say(line)
     try:
+        for line in lines:
+            screen.say(line)
         while True:
             stage.programs.check()
             time.sleep(0.5)

@@ -4,6 +4,7 @@ Each line stands in one of four columns: `story` (what the demo did), `seen` (by
 `decided` (by the remediator), `done` (in the cluster). Pure.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -76,11 +77,10 @@ def _xids(where: str, old: GpuHealth, new: GpuHealth) -> Iterator[News]:
         more = count - before.get(code, 0)
         if more > 0:
             times = f" {more} times" if more > 1 else ""
-            description = xid.lookup(code).description
             yield News(
                 column="seen",
                 kind="xid",
-                text=f"{where}: XID {code}{times} ({description})",
+                text=f"{where}: XID {code}{times} ({_in_short(code)})",
                 subject=new.uuid,
                 value=str(code),
             )
@@ -92,6 +92,10 @@ def _xids(where: str, old: GpuHealth, new: GpuHealth) -> Iterator[News]:
             subject=new.uuid,
             value=str(gi),
         )
+
+
+def _in_short(code: int) -> str:
+    return re.split(r"[;,(]", xid.lookup(code).description)[0].strip()
 
 
 def _by_code(gpu: GpuHealth) -> Mapping[int, int]:

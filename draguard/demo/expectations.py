@@ -122,12 +122,15 @@ def only_target_moved(acted: Acted) -> str:
 
 
 def replaced(acted: Acted) -> str:
-    """As many pods hold a device as before, and none of them the target."""
+    """A new pod runs, as many as before hold a device, and none was given the target."""
     before, now = acted.before.held(), acted.now.held()
-    if len(now) < len(before):
-        return f"{len(now)} pods hold a device, {len(before)} did before"
     given = {one.news.value for one in acted.news("given")}
-    return f"{acted.target.name} was given away again" if acted.target.name in given else ""
+    if acted.target.name in given:
+        return f"{acted.target.name} was given away again"
+    if not now.keys() - before.keys():
+        return "no new pod runs"
+    missing = len(before) - len(now)
+    return f"{missing} pods fewer than before hold a device" if missing > 0 else ""
 
 
 def fenced_in_order(acted: Acted) -> str:
@@ -136,16 +139,15 @@ def fenced_in_order(acted: Acted) -> str:
 
 
 def still_fenced(acted: Acted) -> str:
-    seen = dict(acted.now.rules)
-    return "" if seen == {acted.target.name: "NoExecute"} else f"the rules are {seen or 'none'}"
+    """The target's rule, and no other, is there."""
+    good = dict(acted.now.rules) == {acted.target.name: "NoExecute"}
+    return "" if good else _standing(acted)
 
 
 def released(acted: Acted) -> str:
-    """No rule of any kind is left, and the target's went after the soak time, not before."""
+    """The target's rule went, and no rule of any kind is left."""
     gone = acted.heard("rule", acted.target.name, "")
-    if acted.now.rules or gone is None:
-        return f"the rules are {dict(acted.now.rules) or 'none, and none of them went'}"
-    return ""
+    return _standing(acted) if acted.now.rules or gone is None else ""
 
 
 def soaked(acted: Acted) -> str:
@@ -177,10 +179,17 @@ def used_again(acted: Acted) -> str:
     return stayed(acted)
 
 
+def _standing(acted: Acted) -> str:
+    found = [f"{effect} on {name}" for name, effect in sorted(acted.now.rules.items())]
+    return ", ".join(found) or "no rule is there"
+
+
 def _moved(acted: Acted, expected: frozenset[str]) -> str:
     """Compare who lost its device with who should, by pod UID."""
     before, now = acted.before.held(), acted.now.held()
-    gone = {uid for uid, seat in before.items() if uid not in now or now[uid].name != seat.name}
+    gone = frozenset(
+        uid for uid, seat in before.items() if uid not in now or now[uid].name != seat.name
+    )
     if gone == expected:
         return ""
     too_many = [_pod(before[uid]) for uid in sorted(gone - expected)]

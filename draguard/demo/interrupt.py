@@ -1,6 +1,8 @@
 """Ctrl-C at any moment: an end in order, never in the middle of starting or ending something."""
 
+import os
 import signal
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,22 +17,35 @@ class Interrupts:
         self._held = 0
         self._asked = False
 
-    def install(self) -> None:
-        """Only a main thread can do this."""
-        for number in SIGNALS:
-            signal.signal(number, self._on_signal)
+    @contextmanager
+    def installed(self) -> Generator[None]:
+        """Listen to the signals; only a main thread can do this."""
+        before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Let what is inside finish first; an interrupt in the meantime comes at its end."""
+        """Let what is inside finish first; an interrupt in the meantime comes at its end.
+
+        Ctrl-C also reaches a program that is being waited for: its failure is then no error.
+        """
         self._held += 1
+        failure: Exception | None = None
         try:
             yield
+        except Exception as error:
+            if not self._asked:
+                raise
+            failure = error
         finally:
             self._held -= 1
         if self._asked and not self._held:
             self._asked = False
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt from failure
 
     @contextmanager
     def ignored(self) -> Generator[None]:
@@ -45,5 +60,7 @@ class Interrupts:
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         if self._held:
             self._asked = True
+            # Past all buffers: the signal may have come in the middle of a print.
+            os.write(sys.stderr.fileno(), b"\nending, as soon as this step is done\n")
         else:
             raise KeyboardInterrupt

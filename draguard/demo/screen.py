@@ -1,6 +1,6 @@
 """A scene as a live view on a terminal, or as plain lines without one. The one door to rich."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Console, Group, RenderableType
@@ -31,7 +31,11 @@ _LEGEND = {
 }
 _PHASES = {"Recovered": "green", "Verifying": "cyan", "Drained": "red", "Evicting": "bold red"}
 _PLAIN_WIDTH = 180
+_WIDTHS = (26, 26, 32, 44, 10, 12, None)
+"""Of the summary's columns."""
 _INCIDENTS = 3
+_SMALL = 30
+"""Lines of a terminal on which there is room for one incident only."""
 _LEAST_DIARY = 4
 _REFRESH_SECONDS = 0.25
 
@@ -43,9 +47,7 @@ class Screen:
         self._console = console or Console(highlight=False)
         if not self._console.is_terminal:
             self._console.width = _PLAIN_WIDTH
-        self.live = Live(
-            console=self._console, auto_refresh=False, vertical_overflow="crop", transient=True
-        )
+        self.live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
         self._shown = 0
         self._drawn_at = -1.0
 
@@ -63,8 +65,8 @@ class Screen:
             self._print_new(scene.entries)
         elif scene.at - self._drawn_at >= _REFRESH_SECONDS:
             self._drawn_at = scene.at
-            height = self._console.height - 1
-            self.live.update(_Page(view(scene, height)), refresh=True)
+            width, height = self._console.size
+            self.live.update(view(scene, width, height - 1), refresh=True)
 
     def end_act(self, outcome: Outcome) -> None:
         if not self.is_terminal:
@@ -86,48 +88,39 @@ class Screen:
         self._shown = len(entries)
 
 
-class _Page:
-    """A view cut to the width of the terminal, one line per line."""
-
-    def __init__(self, content: RenderableType) -> None:
-        self._content = content
-
-    def __rich__(self) -> RenderableType:
-        return self._content
-
-
-def view(scene: Scene, height: int) -> RenderableType:
+def view(scene: Scene, width: int, height: int) -> RenderableType:
     """Return the whole live view, at most `height` lines: the diary gets what is left."""
-    incidents = list(_incidents(scene.picture))
+    tells = Text(scene.tells, style="bold")
     checks = [check_line(check) for check in scene.checks]
-    above: list[RenderableType] = [
-        Text(f"{_clock(scene.at)}  {scene.title}", style="bold reverse"),
-        Text(scene.tells, style="bold"),
+    incidents = list(_incidents(scene.picture, _INCIDENTS if height > _SMALL else 1))
+    nodes = {seat.node for seat in scene.picture.seats}
+    wrapped = len(scene.tells) // width + 1
+    used = 4 + wrapped + 2 * len(nodes) + len(checks) + len(incidents)
+    room = max(height - used, _LEAST_DIARY)
+    return Group(
+        _line((f"{_clock(scene.at)}  {scene.title}", "bold reverse")),
+        tells,
         grid(scene.picture),
         _legend(),
         *checks,
         *incidents,
-    ]
-    nodes = {seat.node for seat in scene.picture.seats}
-    used = 5 + 2 * len(nodes) + len(checks) + len(incidents)
-    room = max(height - used, _LEAST_DIARY)
-    diary = [diary_line(entry) for entry in scene.entries[-room:]]
-    return Group(*above, Text(), *diary)
+        Text(),
+        *(diary_line(entry) for entry in scene.entries[-room:]),
+    )
 
 
 def grid(picture: Picture) -> Table:
     """Return nodes by GPUs; each cell says who holds the device and what fences it."""
-    table = Table.grid(padding=(0, 1), expand=True)
-    table.add_column(no_wrap=True)
-    widest = 0
     rows: list[list[Text]] = []
     for node, seats in groupby(picture.seats, key=lambda seat: seat.node):
         cells = [_cell(list(of_gpu)) for _, of_gpu in groupby(seats, key=lambda seat: seat.gpu)]
         rows.append([Text(node, style="bold"), *cells])
-        widest = max(widest, len(cells))
-    for number in range(widest):
-        table.add_column(Text(f"GPU {number}"), ratio=1, no_wrap=True)
-    table.add_row(Text(), *(Text(f"GPU {number}", style="dim") for number in range(widest)))
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(no_wrap=True)
+    numbers = range(max((len(row) for row in rows), default=1) - 1)
+    for _ in numbers:
+        table.add_column(ratio=1, no_wrap=True)
+    table.add_row(Text(), *(Text(f"GPU {number}", style="dim") for number in numbers))
     for row in rows:
         table.add_row(*row)
     return table
@@ -136,11 +129,10 @@ def grid(picture: Picture) -> Table:
 def _cell(seats: list[Seat]) -> Text:
     """Two lines: who sits there; which taint is on it."""
     taint = max((seat.effect for seat in seats), key=strength)
-    style = _MARKS[taint][1] if taint in _MARKS else ""
-    below = ("\n", (taint, style)) if taint else ("\n",)
-    if len(seats) == 1 and not seats[0].is_slice:
-        return Text.assemble(_mark(seats[0]), " ", (_who(seats[0]), _MARKS[state(seats[0])][1]), *below)
-    return Text.assemble(*(_mark(seat) for seat in seats), *below)
+    below = Text(f"\n{taint}", style=_MARKS[taint][1] if taint in _MARKS else "")
+    if len(seats) > 1 or seats[0].is_slice:
+        return Text.assemble(*(_mark(seat) for seat in seats), below)
+    return Text.assemble(_mark(seats[0]), (f" {_who(seats[0])}", _mark(seats[0])[1]), below)
 
 
 def state(seat: Seat) -> str:
@@ -160,7 +152,7 @@ def _who(seat: Seat) -> str:
     """Return the part of a pod's name that tells it from its siblings."""
     if seat.holder:
         return seat.holder.pod.rpartition("-")[2]
-    return "lost" if seat.presence == "Lost" else "free"
+    return {"lost": "lost", "free": "free"}.get(state(seat), "empty")
 
 
 def _legend() -> Text:
@@ -174,8 +166,8 @@ def check_line(check: Check) -> Text:
     return _line(("  ✔ ", "bold green"), check.expected)
 
 
-def _incidents(picture: Picture) -> Iterator[Text]:
-    for one in picture.incidents[:_INCIDENTS]:
+def _incidents(picture: Picture, most: int) -> Iterator[Text]:
+    for one in picture.incidents[:most]:
         spec, status = one.spec, one.status
         where = next((seat for seat in picture.seats if seat.gpu == spec.uuid), None)
         number = "?" if where is None or where.number is None else where.number
@@ -202,16 +194,13 @@ def _line(*parts: str | tuple[str, str]) -> Text:
 
 def summary_table(outcomes: list[Outcome]) -> Table:
     table = Table(title="What happened", title_style="bold", show_lines=True)
-    for heading in summary.HEADINGS:
-        table.add_column(heading)
+    for heading, width in zip(summary.HEADINGS, _WIDTHS, strict=True):
+        # Device names are longer than a column on a small terminal, and must be readable.
+        table.add_column(heading, overflow="fold", max_width=width)
     for row in summary.rows(outcomes):
         style = {"ok": "green", "FAILED": "bold red"}.get(row[-1], "dim")
         table.add_row(*row[:-1], Text(row[-1], style=style))
     return table
-
-
-def join(lines: Iterable[str]) -> str:
-    return "\n".join(lines)
 
 
 def _clock(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Plays the acts one after the other and asks their questions until all are answered, or too late."""
+"""Plays the acts one by one and asks their questions until all are answered, or too late."""
 
 import time
 from collections.abc import Sequence
@@ -116,9 +116,7 @@ class Story:
             counted=xid_counts(page(port)),
         )
 
-    def _linger(
-        self, scene: Scene, first: Acted, heard: int, checks: tuple[Check, ...]
-    ) -> None:
+    def _linger(self, scene: Scene, first: Acted, heard: int, checks: tuple[Check, ...]) -> None:
         until = self._stage.now() + self._rest
         while self._stage.now() < until:
             self._show(scene, self._look(first, heard), checks)

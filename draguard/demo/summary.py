@@ -1,5 +1,7 @@
 """The outcomes of the acts as rows of a table of words. Pure."""
 
+from itertools import groupby
+
 from draguard.demo.expectations import Acted, Outcome
 
 HEADINGS = ("Act", "Seen", "Decided", "Done", "XID to NoSchedule", "NoExecute to pod gone", "")
@@ -59,8 +61,8 @@ def _seen(acted: Acted) -> str:
 
 
 def _decided(acted: Acted) -> str:
-    found = [one.news.value for one in acted.news("phase")]
-    return " > ".join(dict.fromkeys(found)) or "nothing to do"
+    found = groupby(one.news.value for one in acted.news("phase"))
+    return " > ".join(phase for phase, _ in found) or "nothing to do"
 
 
 def _done(acted: Acted) -> str:
@@ -69,11 +71,23 @@ def _done(acted: Acted) -> str:
     moved = {one.news.subject for one in acted.news("evicted")}
     started = len({one.news.subject for one in acted.news("given")}) - len(moved)
     stayed = len(acted.before.held().keys() & acted.now.held().keys())
-    words = [f"{', '.join(sorted(fenced))} fenced"] if fenced else []
-    words += [f"{', '.join(sorted(freed))} free again"] if freed else []
-    words += [f"{len(moved)} pod moved" if len(moved) == 1 else f"{len(moved)} pods moved"]
-    words += [f"{started} started"] if started > 0 else []
-    return "; ".join((*words, f"{stayed} stayed"))
+    words = [
+        _devices(fenced - freed, "fenced"),
+        _devices(fenced & freed, "fenced, then free again"),
+        _devices(freed - fenced, "free again"),
+        _pods(started, "started") if started > 0 else "",
+        _pods(len(moved), "moved"),
+        f"{stayed} stayed",
+    ]
+    return "; ".join(filter(None, words))
+
+
+def _devices(names: set[str], became: str) -> str:
+    return f"{', '.join(sorted(names))} {became}" if names else ""
+
+
+def _pods(count: int, did: str) -> str:
+    return {0: f"no pod {did}", 1: f"1 pod {did}"}.get(count, f"{count} pods {did}")
 
 
 def _gone(acted: Acted) -> float | None:

@@ -4,7 +4,7 @@ import re
 import threading
 import urllib.request
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from draguard.demo import diary
 from draguard.demo.diary import Entry, News
@@ -85,7 +85,7 @@ class Watching:
         with self._guard:
             self._entries += [Entry(at, one) for one in news]
 
-    def _all(self) -> tuple[Reflector[object], ...]:
+    def _all(self) -> tuple[Reflector[Any], ...]:
         return (
             self._slices,
             self._claims,
@@ -93,7 +93,7 @@ class Watching:
             self._pods,
             self._reports,
             self._incidents,
-        )  # pyright: ignore[reportReturnType] - read only, so their kind does not matter
+        )
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         self.tell(diary.of_report(change.old, change.new))

@@ -15,7 +15,7 @@ from exporter.report import (
     XidRecord,
 )
 from exporter.slices import SliceDevice
-from remediator.incident import Incident, IncidentStatus
+from remediator.incident import Incident
 from remediator.plan import (
     ChangeRule,
     CreateRule,
@@ -87,6 +87,13 @@ def gpu(index: int = 0, *xids: XidRecord, node: str = NODE, **fields: object) ->
         xids=xids,
     )
     return msgspec.structs.replace(standard, **fields)
+
+
+def dead(index: int = 0) -> GpuHealth:
+    """A GPU off the bus: the line, and NVML that cannot reach it."""
+    return gpu(
+        index, xid(79), presence="Lost", presence_since=at(0), recovery_action=RecoveryAction()
+    )
 
 
 def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object) -> GpuHealth:
@@ -184,25 +191,27 @@ class Stored:
                 )
                 self.incidents[incident.name] = Incident(meta, incident.spec)
             case UpdateIncident(incident):
-                stored = self.incidents[incident.name]
-                self.incidents[incident.name] = msgspec.structs.replace(stored, spec=incident.spec)
+                self._write(incident, spec=incident.spec)
             case WriteStatus(incident, status):
-                self._write(incident.name, status)
+                self._write(incident, status=status)
             case CreateRule(rule):
                 assert rule.device not in self.rules, "a rule was created twice"
-                self.rules[rule.device] = msgspec.structs.replace(
-                    rule, uid=f"uid-{rule.name}", resource_version=str(self._versions)
-                )
-            case ChangeRule(stored_rule, rule):
-                assert stored_rule.device in self.rules
-                self.rules[rule.device] = msgspec.structs.replace(
-                    rule, uid=stored_rule.uid, resource_version=str(self._versions)
-                )
-            case DeleteRule(stored_rule):
-                del self.rules[stored_rule.device]
+                self.rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
+            case ChangeRule(stored, rule):
+                assert self.rules[rule.device].uid == stored.uid
+                self.rules[rule.device] = self._stamped(rule, stored.uid)
+            case DeleteRule(stored):
+                assert self.rules.pop(stored.device).uid == stored.uid
 
-    def _write(self, name: str, status: IncidentStatus) -> None:
-        self.incidents[name] = msgspec.structs.replace(self.incidents[name], status=status)
+    def _stamped(self, rule: Rule, uid: str) -> Rule:
+        return msgspec.structs.replace(rule, uid=uid, resource_version=str(self._versions))
+
+    def _write(self, incident: Incident, **fields: object) -> None:
+        stored = self.incidents[incident.name]
+        read = incident.metadata.resource_version
+        assert read == stored.metadata.resource_version, "a write would have been a conflict"
+        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._versions))
+        self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
 
     def over(self, seen: NodeView) -> NodeView:
         """Return a view with what is stored here in it."""

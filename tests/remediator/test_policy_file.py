@@ -64,7 +64,7 @@ def test_a_file_that_turns_bad_keeps_the_last_good_policy_and_says_so(tmp_path: 
     path.write_text("defaults: {mode: everything}")
     assert not file.load()
     assert file.policy is good
-    assert "the last good policy stays in force" in file.error
+    assert "everything" in file.error
 
     path.unlink()
     assert not file.load()
@@ -104,3 +104,30 @@ def test_the_policy_in_words_names_each_class_and_limit() -> None:
 
     for name in (*(row.fault_class for row in SHIPPED), *msgspec.structs.asdict(Limits())):
         assert name in words
+
+
+@pytest.mark.parametrize("text", [None, "defaults: {mode: everything}"])
+def test_a_file_that_was_never_good_gives_no_policy_at_all(
+    tmp_path: Path, text: str | None
+) -> None:
+    """The shipped policy instead would take down every rule of a better day."""
+    path = tmp_path / "policy.yaml"
+    if text is not None:
+        path.write_text(text)
+    file = PolicyFile(path)
+
+    assert not file.load()
+    assert not file.ready
+
+    path.write_text("defaults: {mode: enforce}")
+    assert file.load()
+    assert file.ready
+
+
+def test_without_a_file_the_shipped_policy_is_in_force() -> None:
+    assert PolicyFile(None).ready
+
+
+def test_a_time_beyond_reason_is_refused() -> None:
+    with pytest.raises(PolicyError, match="longer than 90 days"):
+        read("defaults: {soak: 99999999999999h}")

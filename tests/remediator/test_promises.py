@@ -80,10 +80,7 @@ def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
 ) -> None:
     stored = Stored()
     for second, seen in story:
-        before = dict(stored.rules)
-        fenced_at = {
-            one.spec.uuid: one.status.fenced_at for one in stored.incidents.values() if one.open
-        }
+        told = {one.spec.uuid: one.status for one in stored.incidents.values() if one.open}
         decision = tick(stored, seen, second)
         for step in decision.steps:
             if effect_of(step) != "NoExecute":
@@ -91,15 +88,12 @@ def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
             assert isinstance(step, ChangeRule)
             if step.stored.effect == "NoExecute":
                 continue  # it is not raised, only told anew
-            since = fenced_at[step.rule.gpu]
-            assert since is not None
-            assert at(second) >= since + timedelta(seconds=3)
-            stories = [wish.incident for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
-            assert all(
-                target.name in before
-                for story in stories
-                for target in (story.spec.scope.devices if story else ())
-            )
+            status = told[step.rule.gpu]
+            assert status.fenced_at is not None
+            assert at(second) >= status.fenced_at + timedelta(seconds=3)
+            recorded = {one.device for one in status.rules if one.effect != "None"}
+            (wish,) = [wish for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
+            assert {str(rule.device) for rule in wish.rules} <= recorded
         settle(stored, seen, second)
 
 

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from exporter.report import RecoveryAction
 from remediator.policy import Limits, Policy
 from remediator.reconcile import decide_node
 from remediator.view import NodeView
@@ -13,6 +12,7 @@ from tests.remediator.builders import (
     Stored,
     action,
     at,
+    dead,
     gpu,
     mig_gpu,
     policy,
@@ -42,8 +42,7 @@ def test_healthy_gpus_and_application_xids_write_nothing() -> None:
 
 def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time() -> None:
     stored = Stored()
-    dead = gpu(3, xid(79), presence="Lost", presence_since=at(0), recovery_action=RecoveryAction())
-    seen = view(*(dead if index == 3 else gpu(index) for index in range(8)))
+    seen = view(*(dead(3) if index == 3 else gpu(index) for index in range(8)))
     seen = msgspec.structs.replace(seen, claims=(claim("gpu-3"), claim("gpu-4", "other-0")))
 
     settle(stored, seen, 1)
@@ -117,6 +116,7 @@ def test_recovery_releases_only_after_the_whole_soak_time() -> None:
     settle(stored, sick, 1)
     settle(stored, sick, 5)
 
+    settle(stored, mended, 100)
     settle(stored, mended, 699)
     assert stored.effects() == {"gpu-0": "NoExecute"}
     settle(stored, mended, 700)
@@ -132,8 +132,8 @@ def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> 
     stored = Stored()
     settle(stored, view(gpu(0, xid(95), recovery_action=action(1, 1, 1))), 1)
     mended = view(gpu(0, xid(95), recovery_action=action(0, since=10, observed=10)))
-    settle(stored, mended, 700)
-    settle(stored, mended, 800)
+    for second in (10, 700, 800):
+        settle(stored, mended, second)
     assert len(stored.incidents) == 1
 
     settle(stored, view(gpu(0, xid(95, seen=900), recovery_action=action(1, 901, 901))), 902)
@@ -152,7 +152,7 @@ def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> 
 )
 def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object]) -> None:
     fenced = Stored()
-    sick = view(gpu(0, xid(79)))
+    sick = view(dead(0))
     settle(fenced, sick, 1)
     before = fenced.effects()
     for second in (2, 10, 5000):
@@ -166,7 +166,7 @@ def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object
 
 def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
     stored = Stored()
-    settle(stored, view(gpu(0, xid(79))), 1)
+    settle(stored, view(dead(0)), 1)
 
     settle(stored, NodeView(node=NODE), 5000)
 
@@ -175,7 +175,7 @@ def test_a_node_that_is_gone_with_its_slices_keeps_its_rules() -> None:
 
 def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
     stored = Stored()
-    seen = view(gpu(0, xid(79)), claims=(claim("gpu-0"),))
+    seen = view(dead(0), claims=(claim("gpu-0"),))
 
     settle(stored, seen, 1, Policy())
     settle(stored, seen, 60, Policy())
@@ -200,7 +200,7 @@ def test_dry_run_marks_only_devices_that_somebody_holds() -> None:
 @pytest.mark.parametrize("blind", ["", "the agent of node-a has been silent"])
 def test_a_lowered_mode_takes_rules_down_at_once(blind: str) -> None:
     stored = Stored()
-    seen = view(gpu(0, xid(79)))
+    seen = view(dead(0))
     settle(stored, seen, 1)
     settle(stored, seen, 5)
     assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -212,7 +212,7 @@ def test_a_lowered_mode_takes_rules_down_at_once(blind: str) -> None:
 
 def test_a_ceiling_of_no_schedule_lowers_what_stands() -> None:
     stored = Stored()
-    seen = view(gpu(0, xid(79)))
+    seen = view(dead(0))
     settle(stored, seen, 1)
     settle(stored, seen, 5)
 
@@ -235,7 +235,7 @@ def test_severity_only_rises_within_an_episode() -> None:
 
 def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
     stored = Stored()
-    seen = view(*(gpu(index, xid(79)) for index in range(3)))
+    seen = view(*(dead(index) for index in range(3)))
     settle(stored, seen, 1)
 
     settle(stored, seen, 5)
@@ -253,10 +253,10 @@ def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
 def test_the_budget_of_the_cluster_counts_other_nodes_and_reopens_by_itself() -> None:
     stored = Stored()
     tight = policy(Limits(evict_gpus_per_cluster=1))
-    seen = view(gpu(0, xid(79)))
+    seen = view(dead(0))
     other = Stored()
-    settle(other, view(gpu(5, xid(79))), 1)
-    settle(other, view(gpu(5, xid(79))), 5)
+    settle(other, view(dead(5)), 1)
+    settle(other, view(dead(5)), 5)
     elsewhere = tuple(other.rules.values())
 
     for second in (1, 5, 6):

@@ -6,7 +6,7 @@ from exporter import xid as catalogue
 from exporter.report import GpuHealth, MemoryHealth, RecoveryAction
 from remediator.fault import Healthy, Sick, Unknown
 from remediator.verdict import verdict
-from tests.remediator.builders import NO_ACTION_FIELD, action, at, gpu, mig_gpu, xid
+from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 
 APPLICATION = sorted(
     code for code, row in catalogue.catalogue().items() if row.xid_class == "application"
@@ -27,11 +27,18 @@ def test_application_information_and_unknown_codes_are_no_fault(code: int) -> No
         (gpu(0, xid(95), recovery_action=action(1, 1, 1)), "gpu", "xid-95", True),
         (gpu(0, xid(95), recovery_action=action(4, 1, 1)), "gpu", "xid-95", False),
         (gpu(0, xid(95), recovery_action=NO_ACTION_FIELD), "gpu", "xid-95", True),
-        (gpu(0, xid(79)), "lost", "xid-79", True),
+        (gpu(0, xid(79)), "lost", "xid-79", False),
+        (gpu(0, xid(79), recovery_action=action(1, 1, 1)), "lost", "xid-79", True),
+        (gpu(0, xid(79), presence="Unknown"), "lost", "xid-79", True),
+        (dead(0), "lost", "xid-79", True),
         (gpu(0, presence="Lost", presence_since=at(0)), "lost", "gpu-lost", True),
         (gpu(0, recovery_action=action(1)), "gpu", "recovery-action-1", True),
         (gpu(0, recovery_action=action(2)), "node", "recovery-action-2", True),
         (gpu(0, recovery_action=action(3)), "fabric", "recovery-action-3", False),
+        (gpu(0, recovery_action=action(4)), "gpu", "recovery-action-4", False),
+        (gpu(0, recovery_action=action(5)), "fabric", "recovery-action-5", False),
+        (gpu(0, recovery_action=action(6)), "gpu", "recovery-action-6", True),
+        (gpu(0, recovery_action=action(7)), "node", "recovery-action-7", True),
         (gpu(0, recovery_action=action(9)), "gpu", "recovery-action-9", False),
         (gpu(0, memory=MemoryHealth(remap_failure=True)), "memory", "row-remap-failure", False),
         (mig_gpu(0, xid(94)), "contained", "xid-94", False),
@@ -94,7 +101,7 @@ def test_a_kernel_line_counts_although_nvml_cannot_answer() -> None:
 
 
 def test_a_report_that_cannot_be_believed_says_nothing_even_of_a_dead_gpu() -> None:
-    assert verdict(gpu(0, xid(79)), "node-a is silent") == Unknown("node-a is silent")
+    assert verdict(dead(0), at(0), "node-a is silent") == Unknown("node-a is silent")
 
 
 def test_a_contained_error_without_mig_that_needs_no_action_is_no_fault() -> None:
@@ -108,3 +115,44 @@ def test_an_instance_in_a_line_is_ignored_while_mig_is_off() -> None:
 
     assert isinstance(judged, Sick)
     assert judged.faults[0].instance is None
+
+
+def test_a_gpu_that_came_back_a_moment_ago_is_healthy_since_then() -> None:
+    judged = verdict(gpu(0, presence_since=at(-1)))
+
+    assert isinstance(judged, Healthy)
+    assert judged.since == at(-1)
+
+
+def test_an_error_of_an_older_epoch_still_stands_while_the_gpu_cannot_be_asked() -> None:
+    one = gpu(0, xid(95), epoch=2, epoch_started=at(40), presence="Unknown")
+
+    assert isinstance(verdict(one), Sick)
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        RecoveryAction(supported=True, observed_at=at(0)),
+        action(observed=-600),
+        RecoveryAction(supported=True, value=0),
+    ],
+)
+def test_an_action_without_value_or_read_long_ago_proves_no_health(reading: RecoveryAction) -> None:
+    assert isinstance(verdict(gpu(0, recovery_action=reading), at(0)), Unknown)
+
+
+def test_without_the_field_an_error_from_before_the_agent_moves_nobody() -> None:
+    one = gpu(0, xid(48, seen=-30), recovery_action=NO_ACTION_FIELD, presence_since=at(-10))
+
+    judged = verdict(one)
+
+    assert isinstance(judged, Sick)
+    assert not judged.faults[0].certain
+
+
+def test_without_the_field_a_contained_error_is_over_when_it_is_written() -> None:
+    judged = verdict(mig_gpu(0, xid(94, gi=5), recovery_action=NO_ACTION_FIELD))
+
+    assert isinstance(judged, Healthy)
+    assert judged.ended[0].certain

@@ -27,6 +27,11 @@ class Marks(list[str]):
         return found
 
 
+def believed(_: str) -> str:
+    """Every agent is alive."""
+    return ""
+
+
 @pytest.fixture
 def marks() -> Marks:
     return Marks()
@@ -68,7 +73,7 @@ def raw_rule(
 
 def incident(node: str = "node-a", version: str = "5") -> Incident:
     target = Target(DRIVER, node, "gpu-0", uuid(0, node))
-    spec = IncidentSpec(node, uuid(0, node), "gpu", scope=ScopeRecord("gpu", "", (target,)))
+    spec = IncidentSpec(node, uuid(0, node), "gpu", scope=ScopeRecord("", (target,)))
     return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec)
 
 
@@ -94,7 +99,7 @@ def test_a_claim_marks_the_nodes_whose_rules_or_incidents_it_touches(
     assert marks.taken() == {"node-a"}
     world.claim("team/c", claim("gpu-0"), None)
     assert marks.taken() == {"node-a"}
-    assert world.view("node-a", "").claims == ()
+    assert world.view("node-a", believed).claims == ()
 
 
 def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(world: World) -> None:
@@ -106,13 +111,13 @@ def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(world: World) ->
         world.incident(f"{node}-1", incident(node))
     world.claim("team/c", None, claim("gpu-0"))
 
-    seen = world.view("node-a", "")
+    seen = world.view("node-a", believed)
 
     assert {one.device.pool for one in seen.inventory} == {"node-a"}
     assert [rule.node for rule in seen.rules] == ["node-a"]
     assert [one.spec.node for one in seen.incidents] == ["node-a"]
     assert len(seen.claims) == 1
-    assert world.view("node-b", "").claims == ()
+    assert world.view("node-b", believed).claims == ()
     assert seen.elsewhere == {}
 
 
@@ -125,11 +130,11 @@ def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
     world.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
 
     assert marks.taken() == {"node-a", "node-b"}
-    assert world.view("node-a", "").elsewhere == {uuid(0): ("node-b",)}
-    assert world.view("node-b", "").elsewhere == {uuid(0): ("node-a",)}
+    assert world.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
+    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
     world.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
     assert marks.taken() == {"node-a", "node-b"}
-    assert world.view("node-a", "").elsewhere == {}
+    assert world.view("node-a", believed).elsewhere == {}
 
 
 def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_silent(
@@ -139,7 +144,7 @@ def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_si
 
     world.report("node-b", health("node-b", report(gpu(0))))
 
-    assert world.view("node-b", "").elsewhere == {uuid(0): ("node-a",)}
+    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(world: World) -> None:
@@ -160,7 +165,7 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(world: World) -> No
 
     world.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
 
-    names = [one.device.device for one in world.view("node-a", "").inventory]
+    names = [one.device.device for one in world.view("node-a", believed).inventory]
     assert names == ["gpu-0", "gpu-1"]
 
 
@@ -188,6 +193,6 @@ def test_everything_forgotten_is_gone(world: World) -> None:
     world.rule(raw_rule().metadata.name, None)
     world.incident("node-a-1", None)
 
-    seen = world.view("node-a", "")
+    seen = world.view("node-a", believed)
     assert (seen.report, seen.inventory, seen.rules, seen.incidents) == (None, (), (), ())
     assert world.nodes() == frozenset()

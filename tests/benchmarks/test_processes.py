@@ -1,0 +1,63 @@
+"""Memory of processes from the kernel's text, and the clock of another process."""
+
+import os
+import time
+
+from benchmarks.processes import (
+    Mapping,
+    alone_megabytes,
+    cpu_seconds,
+    mappings,
+    maps_of,
+    pss_megabytes,
+)
+
+SMAPS = """\
+55d0c0a00000-55d0c0a01000 r-xp 00001000 fe:00 123 /usr/bin/my python3
+Size:                  8 kB
+Pss:                   5 kB
+Shared_Clean:          4 kB
+Shared_Dirty:          2 kB
+Private_Clean:         1 kB
+Private_Dirty:         2 kB
+THPeligible:           0
+VmFlags: rd ex mr mw me
+55d0c1000000-55d0c1100000 rw-p 00000000 00:00 0 [heap]
+Pss:                  40 kB
+Private_Dirty:        40 kB
+VmFlags: rd wr
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0
+Pss:                   7 kB
+Private_Dirty:         7 kB
+"""
+
+
+def test_the_kernel_s_text_is_read_mapping_by_mapping() -> None:
+    assert mappings(SMAPS) == (
+        Mapping("/usr/bin/my python3", "00001000", 5, 3, 6),
+        Mapping("", "55d0c1000000-55d0c1100000", 40, 40, 0),
+        Mapping("", "7f0000000000-7f0000001000", 7, 7, 0),
+    )
+    assert mappings("") == ()
+
+
+def test_pss_is_the_sum_over_all_mappings() -> None:
+    assert pss_megabytes(mappings(SMAPS)) == 52 * 1024 / 1e6
+
+
+def test_alone_a_shared_page_of_a_file_counts_once_and_in_full() -> None:
+    library = Mapping("/lib/a.so", "0", pss=3, private=0, shared=9)
+    less_of_it = Mapping("/lib/a.so", "0", pss=1, private=0, shared=4)
+    elsewhere_in_it = Mapping("/lib/a.so", "1000", pss=1, private=0, shared=2)
+    own = Mapping("", "7f00", pss=5, private=5, shared=0)
+
+    found = alone_megabytes([[library, own], [less_of_it, elsewhere_in_it, own]])
+
+    assert found == (9 + 2 + 5 + 5) * 1024 / 1e6
+
+
+def test_this_process_has_memory_and_a_cpu_clock_that_runs() -> None:
+    assert 5 < pss_megabytes(maps_of(os.getpid())) < 2000
+    mine = time.process_time()
+    theirs = cpu_seconds(os.getpid())
+    assert mine <= theirs <= time.process_time()

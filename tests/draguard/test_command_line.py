@@ -1,0 +1,62 @@
+"""`draguard COMMAND`: what is there, and what is said when it is not."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from draguard.__main__ import main
+
+
+def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert {"exporter", "remediator", "demo"} <= set(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("arguments", [[], ["fence-everything"]])
+def test_no_command_and_an_unknown_one_end_with_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "usage: draguard COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [("exporter", "--nvml-library-dir"), ("remediator", "--policy"), ("demo", "--keep")],
+)
+def test_flags_belong_to_the_part(
+    command: str, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert flag in capsys.readouterr().out
+
+
+def test_a_library_that_is_not_installed_is_named_with_its_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "draguard.demo.command", raising=False)
+    monkeypatch.delitem(sys.modules, "draguard.demo.screen", raising=False)
+    monkeypatch.setitem(sys.modules, "rich.live", None)
+    assert main(["demo"]) == 2
+    said = capsys.readouterr().err
+    assert "rich.live is missing" in said
+    assert "draguard[cli,simulator]" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "No such file"), ("defaults: {mode: harsh}", "harsh"), ("a: [", "no YAML")],
+)
+def test_a_policy_that_cannot_be_read_is_a_sentence(
+    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    if text is not None:
+        policy.write_text(text, encoding="utf-8")
+    assert main(["demo", f"--policy={policy}"]) == 2
+    said_so = capsys.readouterr().err
+    assert said in said_so
+    assert str(policy) in said_so
