@@ -38,8 +38,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """Rules that should stand, complete: a stored rule that is not here should go."""
     would: tuple[WouldFence, ...] = ()
     """What enforce mode would do in the end and the mode in force does not."""
-    settling: bool = False
-    """NoExecute is to come when the settle time is over."""
+    pending: bool = False
+    """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
     closing: bool = False
     """Recovery is verified: the rules go, then the incident is closed."""
     seen_through: datetime | None = None

@@ -107,7 +107,7 @@ def _phase(case: Case, desired: Desired, old: IncidentStatus, done: _Progress) -
         return "Verifying" if case.rules else "Recovered"
     moving = any(rule.effect == "NoExecute" for rule in desired.rules)
     healthy = isinstance(case.verdict, Healthy)
-    if healthy and not desired.settling and (done.drained or not moving):
+    if healthy and not desired.pending and (done.drained or not moving):
         return "Verifying"
     if done.evicting:
         return "Drained" if done.drained else "Evicting"

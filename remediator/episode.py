@@ -214,7 +214,7 @@ def _standing(
         incident=story,
         rules=_rules(case, story, asked, kept),
         would=_would(asked),
-        settling=any(one.goal == "NoExecute" != one.effect for one in enforced),
+        pending=any(one.effect != one.goal for one in enforced),
         seen_through=max(seen, default=story.status.seen_through),
         wake_at=min(wakes, default=None),
         reason=_reason(case, story, asked),
@@ -282,6 +282,8 @@ def _reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
     """Say why, by the demand that goes furthest."""
     leading = max(asked, key=lambda one: SEVERITY.index(one.fault.fault_class), default=None)
     parts: list[str] = []
+    if isinstance(case.verdict, Healthy) and all(one.effect == one.goal for one in asked):
+        return f"verifying: {case.verdict.evidence}"
     if leading is not None and leading.row.mode != "enforce":
         parts.append(f"{leading.row.mode}: enforce would go up to {leading.goal}")
     elif leading is not None and not leading.targets:

@@ -24,6 +24,8 @@ FRESH = timedelta(minutes=5)
 slice came afterwards and is not moved for it."""
 
 
+ACTED = frozenset({"Fenced", "Evicting", "Drained"})
+"""Phases in which the scope had been found."""
 FENCING = "every device in scope is fenced first"
 
 
@@ -116,8 +118,9 @@ def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tup
     through = story.status.seen_through
     if fault.instance is None or through is None or fault.last_seen > through:
         return targets
+    acted = any(entry.phase in ACTED for entry in story.status.timeline)
     known = set(story.spec.scope.devices)
-    return tuple(target for target in targets if target in known) if known else targets
+    return tuple(target for target in targets if target in known) if known or acted else targets
 
 
 def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:

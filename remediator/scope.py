@@ -39,14 +39,20 @@ def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDe
 
 
 def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
-    """Whether other hardware is published now under the name that a rule selects."""
-    return any(
-        one.device == rule.device
-        and one.uuid is not None
-        and one.uuid != rule.uuid
-        and rule.gpu not in (one.uuid, one.parent_uuid)
-        for one in inventory
-    )
+    """Whether other hardware is published now under the name that a rule selects.
+
+    A slice that was made again on the same GPU is other hardware to a contained
+    error, and the same to a fault of the GPU.
+    """
+    return any(one.device == rule.device and _is_other(rule, one) for one in inventory)
+
+
+def _is_other(rule: Rule, device: SliceDevice) -> bool:
+    if device.uuid is None or device.uuid == rule.uuid:
+        return False
+    if rule.gpu not in (device.uuid, device.parent_uuid):
+        return True
+    return rule.fault == "contained" and rule.uuid != rule.gpu
 
 
 def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:

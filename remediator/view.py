@@ -48,7 +48,8 @@ def cases(view: NodeView) -> tuple[Case, ...]:
 
     A GPU that moved is told of by the node that has it now.
     """
-    bound = msgspec.structs.replace(view, inventory=tuple(filter(_own, view.inventory)))
+    own = tuple(device for device in view.inventory if _is_own(device, view.node))
+    bound = msgspec.structs.replace(view, inventory=own)
     reported = {gpu.uuid: gpu for gpu in (view.report.gpus if view.report else ())}
     remembered = {one.spec.uuid for one in view.incidents if one.open}
     ruled = {rule.gpu for rule in view.rules}
@@ -64,10 +65,10 @@ def unnamed(view: NodeView) -> int:
     return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
 
 
-def _own(device: SliceDevice) -> bool:
+def _is_own(device: SliceDevice, node: str) -> bool:
     """NVIDIA's driver names a pool after its node: another pool is another node's to speak of."""
     name = device.device
-    return name.driver != GPU_DRIVER or name.pool == device.node
+    return device.node == node and (name.driver != GPU_DRIVER or name.pool == node)
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:

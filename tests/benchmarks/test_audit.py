@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.audit import LEGS, legs, requests
+from benchmarks.audit import LEGS, eviction, legs, requests
 
 
 def line(resource: str, arrived: float, answered: float, verb: str = "create") -> str:
@@ -53,3 +53,18 @@ def test_a_last_line_that_is_still_being_written_is_left_out() -> None:
 
     assert len(requests(text)) == 5
     assert len(requests(text[:-1])) == 4
+
+
+def test_an_eviction_runs_from_the_raised_rule_to_the_pod_that_is_deleted_after_it() -> None:
+    story = [
+        line("devicetaintrules", 99.0, 99.1, "patch"),
+        line("pods", 100.1, 100.2, "delete"),
+        line("devicetaintrules", 100.3, 100.4, "create"),
+        line("devicetaintrules", 100.6, 100.7, "patch"),
+        line("pods", 100.65, 100.75, "delete"),
+        line("pods", 100.8, 100.9, "delete"),
+    ]
+
+    assert eviction(requests("".join(story).encode()), written=100.0) == pytest.approx(0.15)
+    assert eviction(requests("".join(story[:4]).encode()), written=100.0) is None
+    assert eviction(requests("".join(story[:3]).encode()), written=100.0) is None

@@ -155,6 +155,12 @@ def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
     return msgspec.structs.replace(standard, **fields)
 
 
+def told(seen: NodeView, **fields: object) -> NodeHealth:
+    """Return the report of a view with other fields."""
+    assert seen.report is not None
+    return msgspec.structs.replace(seen.report, **fields)
+
+
 def policy(limits: Limits | None = None, **fields: object) -> Policy:
     """Every class enforced, with short times, unless a field says otherwise."""
     standard: dict[str, object] = {

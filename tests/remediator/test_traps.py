@@ -1,0 +1,262 @@
+"""Moments in which a healthy device or an innocent pod could be hit."""
+
+import msgspec
+
+from exporter.report import GpuHealth
+from exporter.slices import SliceDevice
+from remediator.fault import Healthy
+from remediator.policy import Policy
+from remediator.reconcile import decide_node
+from remediator.view import NodeView, cases
+from tests.remediator.builders import (
+    NODE,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    policy,
+    published,
+    report,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import ENFORCE, claim, effect_of, settle, tick
+
+SLICE_5 = "gpu-0-mig-1g10gb-19-4"
+ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
+RESET = action(1, 1, 1)
+
+
+def wide(second: float) -> GpuHealth:
+    """A slice fault, and then one of the whole GPU."""
+    return mig_gpu(
+        0,
+        xid(94, gi=5),
+        xid(95, seen=second),
+        recovery_action=action(1, second + 0.1, second + 0.1),
+    )
+
+
+class TestOthers:
+    def test_another_board_under_the_name_is_not_held_for_the_old_one(self) -> None:
+        stored = Stored()
+        settle(stored, view(dead()), 1)
+        fresh = gpu(0)
+        fresh = msgspec.structs.replace(fresh, uuid=uuid(77))
+
+        settle(stored, view(fresh), 5)
+
+        assert stored.effects() == {}
+
+    def test_a_new_sick_board_under_an_old_name_gets_its_own_rule(self) -> None:
+        stored = Stored()
+        settle(stored, view(dead()), 1)
+        fresh = msgspec.structs.replace(dead(), uuid=uuid(77))
+
+        settle(stored, view(fresh), 5)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert {rule.gpu for rule in stored.rules.values()} == {uuid(77)}
+
+    def test_a_node_that_publishes_into_another_nodes_pool_taints_nothing_there(self) -> None:
+        stored = Stored()
+        sick = dead()
+        foreign = tuple(
+            msgspec.structs.replace(one, device=msgspec.structs.replace(one.device, pool="node-b"))
+            for one in published(sick)
+        )
+
+        settle(stored, view(sick, inventory=foreign), 1)
+
+        assert stored.effects() == {}
+        assert stored.incident.spec.scope.summary == "not published"
+
+    def test_a_gpu_that_only_the_log_names_has_no_story_and_stops_nobody(self) -> None:
+        nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")
+        seen = view(dead(0), nameless)
+
+        assert [case.uuid for case in cases(seen)] == [uuid(0)]
+        assert "1 without a name" in decide_node(seen, (), ENFORCE, at(1)).sentence
+
+    def test_an_instance_number_used_again_does_not_condemn_the_new_slice(self) -> None:
+        stored = Stored()
+        sick = mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1))
+        settle(stored, view(sick), 1)
+        settle(stored, view(sick), 5)
+        moved = tuple(
+            msgspec.structs.replace(one, uuid=one.uuid.replace("MIG-0", "MIG-9"))
+            for one in sick.instances
+        )
+        again = msgspec.structs.replace(sick, instances=moved)
+
+        settle(stored, view(again), 60)
+
+        assert stored.effects() == {}
+
+    def test_who_came_after_a_contained_error_is_not_moved_for_it(self) -> None:
+        stored = Stored()
+        seen = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
+
+        settle(stored, seen, 540)
+        settle(stored, seen, 545)
+
+        assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+    def test_a_gpu_fault_that_the_driver_calls_over_opens_nothing(self) -> None:
+        stored = Stored()
+
+        settle(stored, view(gpu(0, xid(119), recovery_action=action(0, -60, 0.1))), 1)
+
+        assert not stored.taken
+
+    def test_the_same_uuid_in_another_nodes_slice_is_never_a_target(self) -> None:
+        stored = Stored()
+        sick = dead()
+        there = published(sick, "node-b")
+
+        settle(stored, view(sick, inventory=(*published(sick), *there)), 1)
+
+        assert {rule.device.pool for rule in stored.rules.values()} == {NODE}
+
+    def test_the_vfio_twin_of_a_sick_gpu_is_fenced_with_it(self) -> None:
+        stored = Stored()
+        sick = dead()
+        (whole,) = published(sick)
+        twin = msgspec.structs.replace(
+            whole,
+            device=msgspec.structs.replace(whole.device, device="gpu-vfio-0"),
+            kind="vfio",
+            uuid="0e5fffd1-0000-0000-0000-000000000000",
+        )
+        other = msgspec.structs.replace(
+            twin,
+            device=msgspec.structs.replace(whole.device, device="gpu-vfio-1"),
+            pci_bus_id="0000:ff:00.0",
+        )
+
+        settle(stored, view(sick, inventory=(whole, twin, other)), 1)
+
+        assert set(stored.effects()) == {"gpu-0", "gpu-vfio-0"}
+
+    def test_a_dynamic_slice_is_found_by_profile_and_placement(self) -> None:
+        stored = Stored()
+        sick = mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1))
+        abstract: tuple[SliceDevice, ...] = tuple(
+            msgspec.structs.replace(one, uuid=None) for one in published(sick)
+        )
+
+        settle(stored, view(sick, inventory=abstract), 1)
+
+        assert set(stored.effects()) == {SLICE_5}
+
+    def test_an_instance_that_is_not_published_never_moves_a_pod(self) -> None:
+        stored = Stored()
+        sick = mig_gpu(0, xid(94, gi=12), recovery_action=action(observed=0.1))
+
+        for second in (1, 5, 10, 20):
+            settle(stored, view(sick), second)
+
+        assert set(stored.effects()) == ALL_SEVEN
+        assert set(stored.effects().values()) == {"NoSchedule"}
+
+    def test_a_claim_that_is_reserved_for_nobody_still_holds_its_device(self) -> None:
+        stored = Stored()
+        held = claim("gpu-0")
+        assert held.status is not None
+        idle = msgspec.structs.replace(
+            held, status=msgspec.structs.replace(held.status, reserved_for=())
+        )
+        seen = view(dead(), claims=(idle,))
+
+        settle(stored, seen, 1)
+        settle(stored, seen, 5)
+
+        assert stored.incident.status.phase == "Evicting"
+
+
+class TestSettling:
+    def test_a_scope_that_grows_settles_anew(self) -> None:
+        stored = Stored()
+        narrow = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
+        settle(stored, narrow, 1)
+        settle(stored, narrow, 5)
+        assert stored.effects() == {SLICE_5: "NoExecute"}
+
+        settle(stored, view(wide(20)), 20.2)
+        assert stored.effects() == {
+            name: "NoExecute" if name == SLICE_5 else "NoSchedule" for name in ALL_SEVEN
+        }
+        settle(stored, view(wide(20)), 23.1)
+        assert set(stored.effects().values()) == {"NoExecute", "NoSchedule"}
+        settle(stored, view(wide(20)), 23.3)
+        assert set(stored.effects().values()) == {"NoExecute"}
+
+    def test_a_rule_that_a_person_deleted_comes_back_and_settles_anew(self) -> None:
+        stored = Stored()
+        seen = view(dead())
+        settle(stored, seen, 1)
+        settle(stored, seen, 5)
+        stored.rules.clear()
+
+        settle(stored, seen, 100)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        settle(stored, seen, 103)
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    def test_a_dry_run_that_becomes_enforce_settles_from_then(self) -> None:
+        stored = Stored()
+        seen = view(dead(), claims=(claim("gpu-0"),))
+        for second in (1, 50, 100):
+            settle(stored, seen, second, policy(mode="dry-run"))
+        assert stored.effects() == {"gpu-0": "None"}
+
+        settle(stored, seen, 101)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_an_unplaced_contained_error_is_not_fenced_before_its_time(self) -> None:
+        stored = Stored()
+        seen = view(mig_gpu(0, xid(94)))
+        settle(stored, seen, 1)
+
+        settle(stored, seen, 3.9)
+        assert stored.effects() == {}
+        settle(stored, seen, 4)
+        assert set(stored.effects()) == ALL_SEVEN
+
+    def test_all_deletions_come_before_all_fences_and_those_before_all_evictions(self) -> None:
+        stored = Stored()
+        settle(stored, view(dead(0), gpu(1), gpu(2, xid(95), recovery_action=RESET)), 1)
+        mended = gpu(2, xid(95), recovery_action=action(0, 2, 2))
+        for second in (2, 4):
+            settle(stored, view(dead(0), gpu(1), mended), second, policy())
+        stored.rules[published(dead(0))[0].device] = msgspec.structs.replace(
+            stored.rules[published(dead(0))[0].device], effect="NoSchedule"
+        )
+
+        decision = tick(stored, view(dead(0), dead(1), mended), 700)
+
+        names = [type(step).__name__ for step in decision.steps]
+        effects = [effect_of(step) for step in decision.steps if effect_of(step)]
+        assert names.index("DeleteRule") < names.index("CreateRule") < names.index("ChangeRule")
+        assert effects == ["NoSchedule", "NoExecute"]
+
+
+def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
+    stored = Stored()
+    settle(stored, view(dead()), 1)
+    left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
+
+    decision = decide_node(stored.over(left), (), Policy(), at(5))
+
+    assert decision.steps == []
+    assert decision.pairs == ()
+
+
+def test_healthy_says_since_when_and_by_what() -> None:
+    (case,) = cases(view(gpu(0)))
+
+    assert isinstance(case.verdict, Healthy)
+    assert "recovery action" in case.verdict.evidence
