@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,7 +134,8 @@ class Scene:
 
     def report(self, name: str, *gpus: GpuHealth, **fields: object) -> None:
         """Write the node's report as its agent would."""
-        status = msgspec.structs.replace(builders.report(*gpus), observed_at=clock.now(), **fields)
+        seen = builders.report(*map(_read_lately, gpus))
+        status = msgspec.structs.replace(seen, observed_at=clock.now(), **fields)
         self.write(name, status)
 
     def write(self, name: str, status: NodeHealth) -> None:
@@ -261,6 +263,15 @@ def fresh(value: int = 0) -> RecoveryAction:
     """A recovery action read just now."""
     now = clock.now()
     return RecoveryAction(supported=True, value=value, since=now, observed_at=now)
+
+
+def _read_lately(one: GpuHealth) -> GpuHealth:
+    """Date a recovery action that the test says nothing of shortly before now."""
+    if one.recovery_action.observed_at != builders.T0:
+        return one
+    lately = clock.now() - timedelta(seconds=30)
+    action = msgspec.structs.replace(one.recovery_action, observed_at=lately)
+    return msgspec.structs.replace(one, recovery_action=action)
 
 
 def gone(cluster: Cluster, path: str) -> bool:

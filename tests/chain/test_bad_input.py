@@ -2,10 +2,9 @@
 
 import urllib.request
 
-from kubeapi import clock
 from tests.chain.proxy import Proxy
 from tests.chain.scene import ENFORCE, Scene
-from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_fence_and_move import off_the_bus
 from tests.exporter.running import free_port
 from tests.remediator.builders import gpu
 
@@ -22,8 +21,7 @@ def test_an_apiserver_that_hangs_only_delays_the_answer(scene: Scene) -> None:
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
         remediator = scene.remediator(f"--listen=127.0.0.1:{port}", server=proxy.url)
         proxy.open_gate.clear()
-        stamp = clock.now()
-        scene.report("node-a", with_xids(one, now(79), presence="Lost", presence_since=stamp))
+        scene.report("node-a", off_the_bus(one))
         scene.holds_for(2, "nothing is fenced yet", lambda: not scene.rules())
         assert "draguard_remediator_rules" in page(port)
         assert page(port, "/healthz").startswith("ok")
@@ -37,7 +35,7 @@ def test_an_apiserver_that_hangs_only_delays_the_answer(scene: Scene) -> None:
 def test_without_the_crds_it_says_what_to_install_and_waits(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
-    scene.report("node-a", with_xids(one, now(79)))
+    scene.report("node-a", off_the_bus(one))
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
         proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev/"
         remediator = scene.remediator(server=proxy.url, until="kubectl apply -f deploy/crds")
@@ -56,7 +54,7 @@ def test_a_bad_policy_file_changes_nothing_and_is_said_and_measured(scene: Scene
 
     scene.policy("defaults: {mode: 'off', soak: 0s}")
     remediator.await_saying("the last good policy stays in force")
-    scene.report("node-a", with_xids(one, now(79)))
+    scene.report("node-a", off_the_bus(one))
 
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
     assert "draguard_remediator_policy_file_bad 1.0" in page(port)
@@ -68,7 +66,7 @@ def test_a_sick_gpu_that_nobody_publishes_has_an_incident_and_no_rule(scene: Sce
     scene.node("node-a", published)
     scene.remediator()
 
-    scene.report("node-a", published, with_xids(hidden, now(79)))
+    scene.report("node-a", published, off_the_bus(hidden))
 
     scene.await_phase("Suspected")
     assert scene.incident()["spec"]["scope"]["summary"] == "not published"

@@ -2,11 +2,10 @@
 
 import time
 
-from kubeapi import clock
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import Scene, fresh
-from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu
 
@@ -75,8 +74,7 @@ def test_an_apiserver_that_refuses_for_a_while_only_delays_the_same_answer(scene
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
         remediator = scene.remediator(server=proxy.url)
         proxy.refuse = 500
-        stamp = clock.now()
-        scene.report("node-a", with_xids(one, now(79), presence="Lost", presence_since=stamp))
+        scene.report("node-a", off_the_bus(one))
         scene.holds_for(2, "nothing is written", lambda: not scene.rules())
         assert remediator.running
 

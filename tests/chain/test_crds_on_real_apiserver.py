@@ -6,7 +6,7 @@ import pytest
 from exporter.report import Summary
 from kubeapi.client import ApiError
 from tests.chain.scene import REPORTS, Scene
-from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_fence_and_move import off_the_bus
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, report
 
@@ -16,7 +16,7 @@ def test_kubectl_get_reads_well_at_a_glance(scene: Scene) -> None:
     scene.node("node-a", one)
     scene.remediator()
     sick = msgspec.structs.replace(
-        report(with_xids(one, now(79))),
+        report(off_the_bus(one)),
         summary=Summary(gpus=1, present=0, attention="GPU-a0000000: XID 79", sources_down="nvml"),
     )
     scene.write("node-a", sick)

@@ -19,6 +19,10 @@ def with_xids(one: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealt
     return msgspec.structs.replace(one, xids=tuple(records), **fields)
 
 
+def off_the_bus(one: GpuHealth) -> GpuHealth:
+    return with_xids(one, now(79), presence="Lost", presence_since=clock.now())
+
+
 def eight(node: str) -> list[GpuHealth]:
     return [gpu(index, node=node) for index in range(8)]
 
@@ -31,7 +35,7 @@ def test_one_dead_gpu_of_eight_costs_one_gpu_and_moves_one_pod(scene: Scene) -> 
     before = dict(scene.holders())
     scene.remediator()
 
-    first[3] = with_xids(first[3], now(79), presence="Lost", presence_since=clock.now())
+    first[3] = off_the_bus(first[3])
     scene.report("node-a", *first)
 
     scene.await_rules({"node-a/gpu-3": "NoExecute"})
@@ -173,7 +177,7 @@ def test_a_node_deleted_and_registered_again_does_not_set_a_sick_gpu_free(scene:
     one = gpu(0)
     scene.node("node-a", one)
     scene.remediator()
-    scene.report("node-a", with_xids(one, now(79)))
+    scene.report("node-a", off_the_bus(one))
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
 
     scene.cluster.player.remove_node("node-a")
@@ -192,7 +196,7 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     scene.node("node-a", one)
     scene.train("train", 1, gpu_request())
     scene.remediator()
-    scene.report("node-a", with_xids(one, now(79)))
+    scene.report("node-a", off_the_bus(one))
 
     await_true("an incident is told", scene.phase)
     status = scene.incident()["status"]
@@ -215,7 +219,7 @@ def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_reported(
     scene.node("node-a", mine)
     scene.node("node-b", theirs)
     scene.remediator()
-    stolen = with_xids(mine, now(79))
+    stolen = off_the_bus(mine)
 
     scene.report("node-b", theirs, stolen)
 
@@ -224,5 +228,5 @@ def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_reported(
         "node-a",
         "node-b",
     }
-    scene.report("node-a", with_xids(mine, now(79)))
+    scene.report("node-a", off_the_bus(mine))
     scene.holds_for(3, "nothing is fenced", lambda: not scene.rules())

@@ -1,0 +1,33 @@
+"""The machine in one line, because a figure without it says nothing."""
+
+import os
+import platform
+from pathlib import Path
+
+from kubeapi import clock
+
+
+def machine() -> str:
+    """Say cores, processor, memory, kernel, Python, date and how busy it was."""
+    load = os.getloadavg()
+    return (
+        f"{clock.now():%Y-%m-%d %H:%M} UTC; {os.cpu_count()} cores, {_processor()}, "
+        f"{_memory_gib():.0f} GiB; {platform.system()} {platform.release()}; "
+        f"Python {platform.python_version()}; load {load[0]:.1f} (1 min), {load[1]:.1f} (5 min)"
+    )
+
+
+def _processor() -> str:
+    return _field("/proc/cpuinfo", "model name") or platform.machine()
+
+
+def _memory_gib() -> float:
+    return float(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20
+
+
+def _field(file: str, name: str) -> str:
+    for line in Path(file).read_text(encoding="utf-8", errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == name:
+            return value.strip()
+    return ""

@@ -1,0 +1,279 @@
+"""What is measured: a real control plane that writes to disk, a node of 8 GPUs, the real programs.
+
+Exporter and remediator run as in production, at their default settings, as processes of their own.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from benchmarks import audit, processes
+from benchmarks.kernel_log_device import KernelLogDevice
+from benchmarks.scraper import page
+from benchmarks.tape import Tape, TooLate
+from exporter.report import NodeDeviceHealth
+from kubeapi.client import ApiError, Client
+from remediator.incident import Incident
+from remediator.taints import RawRule
+from simulator import driver_messages
+from simulator.cluster import workloads
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.nodes import NodePlayer
+from simulator.cluster.pods import Pod
+from simulator.cluster.supervise import Supervisor
+from simulator.node import SimulatedNode
+
+T = TypeVar("T")
+CRDS = Path(__file__).parents[1] / "deploy" / "crds"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
+INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+NODE = "node-a"
+GPUS = 8
+NVML_CHILD = "NVML child"
+POLICY = """\
+defaults: {mode: enforce, settle: 500ms, soak: 600ms}
+budget: {evict_gpus_per_node: 64, evict_gpus_per_cluster: 64, fence_gpus_per_cluster: 64}
+"""
+Say = Callable[[str], None]
+_LOAD_ALL = """
+import importlib, pkgutil
+for package in ("exporter", "kubeapi", "remediator", "serving"):
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
+        importlib.import_module(module.name)
+"""
+
+
+def await_true(what: str, condition: Callable[[], T], timeout: float = 30.0) -> T:
+    """Poll until a condition gives something true and return it. Raises TooLate."""
+    deadline = time.monotonic() + timeout
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise TooLate(f"not within {timeout:.0f} s: {what}")
+        time.sleep(0.02)
+    return found
+
+
+class Stage:
+    """Open it with `with`; everything that it started ends with the block."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._closing = contextlib.ExitStack()
+        self.folder = Path(tempfile.mkdtemp(prefix="dg-bench-"))
+        self._supervisor = Supervisor(self.folder)
+        self._closing.callback(self._supervisor.close)
+
+    plane: ControlPlane
+    client: Client
+    node: SimulatedNode
+    rules: Tape[RawRule]
+    pods: Tape[Pod]
+    reports: Tape[NodeDeviceHealth]
+    incidents: Tape[Incident]
+    remediator: int
+    """Process id."""
+    exporter: Mapping[str, int]
+    """Process ids of agent, sensor and NVML child."""
+    port: int
+    """Of the agent's page."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    @property
+    def versions(self) -> str:
+        return self.plane.versions()
+
+    def audited(self) -> tuple[audit.Request, ...]:
+        """Return the writes of rules, incidents and reports that the apiserver has logged."""
+        return audit.requests((self.folder / "audit.log").read_bytes())
+
+    def running(self) -> int:
+        """Return how many pods hold a GPU and run."""
+        alive = (pod for pod in self.pods.items().values() if not pod.metadata.deletion_timestamp)
+        return sum(pod.status.phase == "Running" for pod in alive)
+
+    def last_words(self, lines: int = 8) -> str:
+        """Return the ends of the logs of what is measured."""
+        logs = sorted(self.folder.glob("*.log"))
+        ends = (
+            [f"{log.name}:", *log.read_text(errors="replace").splitlines()[-lines:]]
+            for log in logs
+            if log.name != "audit.log"
+        )
+        return "\n".join(line for end in ends for line in end)
+
+    def _open(self) -> None:
+        self._say("starting etcd (with fsync), kube-apiserver, scheduler and controllers")
+        self._start_plane()
+        self._say(f"real components: {self.versions}")
+        self._say(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
+        self._install()
+        self._start_tapes()
+        self._start_node()
+        self._start_programs()
+        self._start_workload()
+        self._await_ready()
+
+    def _start_plane(self) -> None:
+        policy = self.folder / "audit-policy.yaml"
+        policy.write_text(audit.POLICY, encoding="utf-8")
+        flags = (
+            f"--audit-policy-file={policy}",
+            f"--audit-log-path={self.folder / 'audit.log'}",
+            "--audit-log-mode=batch",
+            "--audit-log-batch-max-wait=1s",
+        )
+        self.plane = ControlPlane(fsync=True, apiserver_flags=flags, say=self._say)
+        self._closing.callback(self.plane.stop)
+        self.plane.start()
+        self.client = Client(self.plane.endpoint())
+        self._closing.callback(self.client.close)
+
+    def _install(self) -> None:
+        self.plane.kubectl("apply", "-f", str(CRDS))
+        self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        for path in (REPORTS, INCIDENTS):
+            await_true(f"{path} is served", lambda path=path: self._is_served(path))
+        self.client.create("/api/v1/namespaces", {"metadata": {"name": "draguard-system"}})
+        for one in workloads.device_classes():
+            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+
+    def _is_served(self, path: str) -> bool:
+        try:
+            self.client.get(path)
+        except ApiError:
+            return False
+        return True
+
+    def _start_tapes(self) -> None:
+        self.rules = self._tape(RULES, RawRule)
+        self.pods = self._tape("/api/v1/pods", Pod)
+        self.reports = self._tape(REPORTS, NodeDeviceHealth)
+        self.incidents = self._tape(INCIDENTS, Incident)
+
+    def _tape(self, path: str, kind: type[T]) -> Tape[T]:
+        tape = Tape(self.client, path, kind)
+        tape.start()
+        self._closing.callback(tape.stop)
+        if not tape.wait_synced(20.0):
+            raise TooLate(f"{path} cannot be listed")
+        return tape
+
+    def _start_node(self) -> None:
+        self.node = SimulatedNode(self.folder / NODE, NODE).create(f"{GPUS}xH100")
+        self._closing.callback(self.node.close)
+        device = KernelLogDevice()
+        self._closing.callback(device.close)
+        self.node.kernel_log = device
+        for gpu in self.node.scenario.load().gpus:
+            # As at the driver's start, long before anything fails.
+            lines = driver_messages.identity(gpu.pci, gpu.uuid, gpu.serial)
+            self.node.kernel_log.write_all(lines)
+        player = NodePlayer(
+            self.client, lambda name: self.node.kubelet.set_pods(player.pods_of(name))
+        )
+        player.start()
+        self._closing.callback(player.stop)
+        player.add_node(NODE)
+        player.publish(NODE, self.node.slices())
+
+    def _start_programs(self) -> None:
+        self._compile()
+        policy = self.folder / "policy.yaml"
+        policy.write_text(POLICY, encoding="utf-8")
+        endpoint = self.plane.endpoint()
+        token = self.folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(endpoint.token or "", encoding="ascii")
+        server = [
+            f"--kube-server={endpoint.server}",
+            f"--kube-token-file={token}",
+            f"--kube-ca-file={endpoint.ca_file}",
+        ]
+        self.remediator = self._run(
+            "remediator", [f"--policy={policy}", "--listen=127.0.0.1:0", *server]
+        )
+        self.port = _free_port()
+        flags = [
+            *self.node.exporter_flags(),
+            f"--listen=127.0.0.1:{self.port}",
+            f"--sensor-socket={self.folder / 'sensor.sock'}",
+            *server,
+        ]
+        agent = self._run("exporter", ["run", *flags])
+        self.exporter = {"agent": agent, **await_true("the exporter runs", lambda: _parts(agent))}
+
+    def _run(self, module: str, arguments: Sequence[str]) -> int:
+        variables = [
+            f"DRAGUARD_SIM_SCENARIO={self.node.scenario.path}",
+            *(f"{key}={value}" for key, value in self._bytecode().items()),
+        ]
+        command = ["env", *variables, sys.executable, "-m", module, *arguments]
+        return self._supervisor.start(command, self.folder / f"{module}.log")
+
+    def _bytecode(self) -> dict[str, str]:
+        """Return variables under which modules are loaded as compiled before."""
+        return {
+            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
+            "PYTHONDONTWRITEBYTECODE": "",
+        }
+
+    def _compile(self) -> None:
+        """Load every module once: compiling takes memory that an installed image never spends."""
+        variables = {**os.environ, **self._bytecode()}
+        subprocess.run([sys.executable, "-c", _LOAD_ALL], check=True, env=variables, timeout=60)
+
+    def _start_workload(self) -> None:
+        root = "namespaces/default"
+        template = workloads.claim_template("train", workloads.gpu_request())
+        self.client.create(f"/apis/resource.k8s.io/v1/{root}/resourceclaimtemplates", template)
+        body = workloads.deployment("train", GPUS, workloads.pod_spec(template="train"))
+        self.client.create(f"/apis/apps/v1/{root}/deployments", body)
+
+    def _await_ready(self) -> None:
+        await_true(f"{GPUS} pods run", lambda: self.running() == GPUS)
+        await_true("the node reports", lambda: self.reports.items().get(NODE))
+        await_true(
+            "the page names the holder of each GPU",
+            lambda: page(self.port).count(b"draguard_device_allocation_info{") == GPUS,
+        )
+
+
+def _parts(agent: int) -> dict[str, int]:
+    """Return sensor and NVML child, nothing before both run."""
+    names = {"-m exporter sensor": "sensor", "exporter.nvml_child": NVML_CHILD}
+    found = {
+        name: pid
+        for pid, line in processes.descendants(agent).items()
+        for sign, name in names.items()
+        if sign in line
+    }
+    return found if len(found) == len(names) else {}
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

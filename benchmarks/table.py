@@ -1,0 +1,57 @@
+"""Figures into lines of plain aligned text. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from benchmarks.figures import Figure, Section, percentile
+
+HEADER = ("figure", "n", "min", "p50", "p99", "max", "unit", "budget")
+_TEXT_COLUMNS = {0, 6, 7}
+
+
+def table(sections: Iterable[Section]) -> str:
+    """Lay out all sections as one table, and below it what there is to say."""
+    found = list(sections)
+    rows: list[Sequence[str]] = [HEADER]
+    for section in found:
+        rows.append((section.title, *[""] * (len(HEADER) - 1)))
+        rows += [row(figure) for figure in section.figures]
+    widths = _widths(rows)
+    lines = [_line(cells, widths) for cells in rows]
+    lines.insert(1, "-" * max(len(line) for line in lines))
+    notes = [f"* {note}" for section in found for note in section.notes]
+    return "\n".join([*lines, *([""] if notes else []), *notes])
+
+
+def row(figure: Figure) -> tuple[str, ...]:
+    """Return the cells of one figure; what was measured once has one number, under p50."""
+    name = ("    " if figure.part else "  ") + figure.what
+    return (name, *_numbers(figure), figure.unit, figure.budget)
+
+
+def _numbers(figure: Figure) -> tuple[str, ...]:
+    values = figure.values
+    if not values:
+        return ("0", "", "not measured", "", "")
+
+    def shown(value: float) -> str:
+        return f"{value:,.{figure.digits}f}"
+
+    if len(values) == 1:
+        return ("1", "", shown(values[0]), "", "")
+    middle = (shown(percentile(values, 0.5)), shown(percentile(values, 0.99)))
+    return (str(len(values)), shown(min(values)), *middle, shown(max(values)))
+
+
+def _widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    # A title may run on over the empty cells beside it.
+    counted = [row for row in rows if any(row[1:])]
+    return [max(len(row[column]) for row in counted) for column in range(len(HEADER))]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(_padded(cells, widths)).rstrip()
+
+
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        yield cell.ljust(width) if column in _TEXT_COLUMNS else cell.rjust(width)
