@@ -25,6 +25,8 @@ from kubeapi.client import Client
 
 _log = logging.getLogger(__name__)
 
+_RENDER_DELAY = 0.1
+"""Seconds from news to a page that shows it; news that comes in pairs is rendered once."""
 _RENDER_GAP = 0.25
 """Seconds between two renderings, however much happens."""
 _STALE_INTERVALS = 3
@@ -179,6 +181,8 @@ class Agent:
     def _render(self) -> None:
         while not self._stopping.is_set():
             self._dirty.wait(self._settings.interval)
+            # The report goes first: rendering would take the interpreter from its writer.
+            self._stopping.wait(_RENDER_DELAY)
             self._dirty.clear()
             self._check_freshness()
             self._page = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())

@@ -119,7 +119,8 @@ def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> Recover
     if reading.recovery_supported is None:
         return old
     if not reading.recovery_supported:
-        return RecoveryAction(supported=False, observed_at=at)
+        # A driver that had the field does not lose it: this reading failed.
+        return old if old.supported else RecoveryAction(supported=False, observed_at=at)
     since = old.since if old.value == reading.recovery_action else at
     return RecoveryAction(
         supported=True, value=reading.recovery_action, since=since, observed_at=at

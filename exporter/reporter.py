@@ -8,7 +8,8 @@ report, so nothing is lost by it.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -23,12 +24,14 @@ _log = logging.getLogger(__name__)
 
 COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
 
-_WINDOW = 2.0
-"""Seconds in which there are two writes at most: an XID and the recovery action read after it
-follow each other at once, and a storm is one write a second."""
+_PACE = ((2, 1.0), (3, 3.0))
+"""At most so many writes in so many seconds: an XID, the recovery action read after it and the
+event that names its slice follow each other quickly, and a storm is one write a second."""
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _MISSING_RETRY = 30.0
 """Seconds, while the CRD is not installed."""
+_LEASE_LOOK = 1.0
+"""Seconds between two looks whether reports are accepted again."""
 _LEASE_DURATIONS = 4
 """A Lease counts as old after this many missed renewals, as kubelets do."""
 
@@ -59,6 +62,8 @@ class Reporter:
         self._stopping = threading.Event()
         self._failures = 0
         self._complaint = ""
+        self._accepted = threading.Event()
+        """The newest write was accepted."""
         self._threads = [
             threading.Thread(target=self._run, name="reporter", daemon=True),
             threading.Thread(target=self._stay_alive, name="lease", daemon=True),
@@ -88,7 +93,7 @@ class Reporter:
             return
         written: object = None
         due = 0.0
-        before = 0.0
+        begins: deque[float] = deque(maxlen=max(most for most, _ in _PACE))
         while (report := self._await(due)) is not None:
             finished = outline.finished(report)
             key = outline.change_key(finished)
@@ -98,8 +103,8 @@ class Reporter:
             pause = self._write(finished)
             if pause == 0.0:
                 written, due = key, begun + self._settings.report_interval
-                pause = before + _WINDOW - time.monotonic()
-                before = begun
+                begins.append(begun)
+                pause = next_slot(begins) - time.monotonic()
             else:
                 # After the pause whatever is newest then is written, changed or not.
                 written, due = None, 0.0
@@ -147,6 +152,7 @@ class Reporter:
         if self._complaint or self._failures:
             _log.info("reports are accepted again")
         self._complaint, self._failures = "", 0
+        self._accepted.set()
         self._metrics.report_writes.inc()
         self._metrics.report_up.set(1)
         self._metrics.report_success.set(clock.now().timestamp())
@@ -173,6 +179,7 @@ class Reporter:
             return
 
     def _fail(self, error: ApiError) -> float:
+        self._accepted.clear()
         self._metrics.report_up.set(0)
         self._metrics.report_failures.labels(str(error.status or "unreachable")).inc()
         missing = isinstance(error, NotFound)
@@ -186,10 +193,16 @@ class Reporter:
         return _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1]
 
     def _stay_alive(self) -> None:
+        """Renew the Lease while reports are accepted.
+
+        A living agent whose reports go nowhere must not lend its life to an old one.
+        """
         name = f"draguard-agent-{self._settings.node_name}"
         duration = max(1, int(_LEASE_DURATIONS * self._settings.lease_interval))
         told = ""
         while not self._stopping.is_set():
+            if not self._accepted.wait(_LEASE_LOOK):
+                continue
             try:
                 lease.renew(
                     self._client,
@@ -206,3 +219,8 @@ class Reporter:
                     _log.warning("the agent's Lease is not renewed: %s", error.message)
                 told = error.message
             self._stopping.wait(self._settings.lease_interval)
+
+
+def next_slot(begins: Sequence[float]) -> float:
+    """Return the moment from which one more write keeps the pace."""
+    return max((begins[-most] + span for most, span in _PACE if len(begins) >= most), default=0.0)

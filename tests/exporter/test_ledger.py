@@ -310,3 +310,14 @@ def test_an_old_reading_that_is_told_again_was_not_read_after_the_error() -> Non
     observed = only(report).recovery_action.observed_at
     assert observed is not None
     assert observed < record.last_seen
+
+
+def test_a_field_that_was_there_and_is_said_to_be_missing_was_not_read() -> None:
+    report = ledger.observe(FRESH, seen(gpu(recovery_action=1), seconds=0))
+
+    report = ledger.observe(
+        report, seen(gpu(recovery_supported=False, recovery_action=None), seconds=9)
+    )
+
+    action = only(report).recovery_action
+    assert (action.supported, action.value, action.observed_at) == (True, 1, at(0))

@@ -254,8 +254,10 @@ def test_without_the_crd_there_are_metrics_and_a_sentence_and_later_a_report(
             assert running.get("/readyz")[0] == 200
             node.inject_xid(0, 79)
             running.wait_count(79, 1)
+            assert not _leased(client), "alive is said of an agent whose reports are accepted"
             install(plane, client)
             wait_for(lambda: counted(client) == {(79, None): 1})
+            wait_for(lambda: _leased(client))
     finally:
         install(plane, client)
 
@@ -290,6 +292,14 @@ def test_an_apiserver_that_hangs_delays_the_report_and_nothing_else(
             wait_for(lambda: _counted_when_up(client) == {(79, None): 1, (43, None): 3})
             assert again.count(79) == 1
         client.close()
+
+
+def _leased(client: Client) -> bool:
+    try:
+        client.get(f"{LEASES}/draguard-agent-node-a")
+    except NotFound:
+        return False
+    return True
 
 
 def _counted_when_up(client: Client) -> dict[tuple[int, int | None], int]:
