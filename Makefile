@@ -34,7 +34,7 @@ clean: ## Remove what was installed here; slow builds stay in the user's cache f
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -c constraints.txt \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.13'
+	$(BIN)/uv pip install --system-certs --quiet --python $(BIN)/python -c constraints.txt \
 		-e '.[exporter,remediator,cli,simulator]' --group dev
 	touch $@
