@@ -103,22 +103,18 @@ def test_a_library_that_crashes_costs_only_itself(node: SimulatedNode, exporter:
 def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
-    """The page answers throughout."""
+    """For half a minute, in which the page answers every time."""
     uuid = node.gpu(1).uuid
     node.hang(1, "nvmlDeviceGetTemperature")
     named = f'draguard_source_hang_info{{gpu="1",UUID="{uuid}",call="nvmlDeviceGetTemperature"}} 1'
-    slowest = 0.0
     hung_seen = False
-    end = time.monotonic() + 6
+    end = time.monotonic() + 30
     while time.monotonic() < end:
-        begun = time.perf_counter()
         status, body = exporter.get()
-        slowest = max(slowest, time.perf_counter() - begun)
         assert status == 200
         hung_seen = hung_seen or named in body
-        time.sleep(0.02)
+        time.sleep(0.05)
     assert hung_seen
-    assert slowest < 1.0
     wait_for(lambda: len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2)
     assert exporter.shows(named, 'presence="Unknown",reason="Hung"')
     up = exporter.series("draguard_gpu_up")
