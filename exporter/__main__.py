@@ -8,8 +8,8 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from types import FrameType
 
+from exporter.ending import Ending
 from exporter.lifeline import die_with
 from exporter.settings import Settings, SettingsError, parse
 
@@ -32,17 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         format=f"%(asctime)s %(levelname)s {settings.role} %(message)s",
     )
     _log.info("settings: %s", settings.one_line())
-    stopping = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    return _ROLES[settings.role](settings, stopping, arguments)
+    ending = Ending()
+    ending.listen(signal.SIGTERM, signal.SIGINT)
+    return _ROLES[settings.role](settings, ending, arguments)
 
 
-def _sensor(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
+def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
     from exporter.sensor import Sensor
     from exporter.sensor_server import SensorServer
 
@@ -60,13 +55,13 @@ def _sensor(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
         return 1
     sensor.start()
     server.start()
-    stopping.wait()
+    ending.await_signal()
     server.stop()
     sensor.stop()
     return 0
 
 
-def _agent(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
+def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
     from exporter.agent import Agent
     from exporter.kube import client_of
     from exporter.web import routes
@@ -82,7 +77,7 @@ def _agent(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
         return 1
     agent.start()
     _log.info("serving /metrics on port %d", front.port)
-    stopping.wait()
+    ending.await_signal()
     agent.stop()
     front.stop()
     if client is not None:
@@ -90,14 +85,14 @@ def _agent(settings: Settings, stopping: threading.Event, _: list[str]) -> int:
     return 0
 
 
-def _run(settings: Settings, stopping: threading.Event, arguments: list[str]) -> int:
+def _run(settings: Settings, ending: Ending, arguments: list[str]) -> int:
     """Be the agent, with a sensor of its own."""
     keeper = threading.Thread(
-        target=_keep_sensor, args=(arguments, stopping), name="sensor keeper", daemon=True
+        target=_keep_sensor, args=(arguments, ending.asked), name="sensor keeper", daemon=True
     )
     keeper.start()
-    code = _agent(settings, stopping, arguments)
-    stopping.set()
+    code = _agent(settings, ending, arguments)
+    ending.asked.set()
     keeper.join(_SENSOR_END_SECONDS + 1)
     return code
 
@@ -120,7 +115,7 @@ def _keep_sensor(arguments: list[str], stopping: threading.Event) -> None:
             _log.warning("the sensor ended with code %d and is started again", code)
 
 
-_ROLES: dict[str, Callable[[Settings, threading.Event, list[str]], int]] = {
+_ROLES: dict[str, Callable[[Settings, Ending, list[str]], int]] = {
     "sensor": _sensor,
     "agent": _agent,
     "run": _run,

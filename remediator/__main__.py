@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from time import monotonic
+from time import monotonic, sleep
 from types import FrameType
 
 from kubeapi import clock
@@ -22,6 +22,8 @@ from serving.front import Front, Request, Response
 from serving.negotiation import Exposition, exposition
 
 _log = logging.getLogger("remediator")
+POLICY_LOOK = 1.0
+"""Seconds between two looks at the policy file."""
 HUNG_AFTER = 120.0
 """Seconds without a turn of the loop after which it is not healthy."""
 
@@ -53,7 +55,7 @@ class Remediator:
         try:
             self._until_there_is_a_policy()
             self._until_synced()
-            self._loop.every(1.0, self._reload_policy, "policy file")
+            self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
             self._loop.every(self._settings.resync, self._resync, "resync")
             self._loop.run()
         finally:
@@ -68,7 +70,7 @@ class Remediator:
         while not self._loop.stopped and not self._policy_file.ready:
             self._reload_policy()
             if not self._policy_file.ready:
-                self._loop.wait(1.0)
+                sleep(POLICY_LOOK)
 
     def _until_synced(self) -> None:
         """Wait for a whole world: acting on a part of it would be acting on absence."""

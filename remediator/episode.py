@@ -168,7 +168,12 @@ def _cause(spec: IncidentSpec, faults: tuple[Fault, ...], fault_class: FaultClas
     leading = {one.cause: one for one in faults if one.fault_class == fault_class}
     if not leading or (spec.fault == fault_class and spec.cause in leading):
         return spec.cause
-    return max(leading.values(), key=lambda one: (one.certain, one.last_seen)).cause
+    return max(leading.values(), key=_telling).cause
+
+
+def _telling(fault: Fault) -> tuple[bool, bool, datetime]:
+    """Order faults by how well they name an incident."""
+    return fault.certain, fault.xid is not None, fault.last_seen
 
 
 def _unknown(case: Case, story: Incident) -> str:

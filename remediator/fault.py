@@ -25,6 +25,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A label value that names the signal: `xid-95`, `recovery-action-1`, `gpu-lost`."""
     last_seen: datetime
     evidence: str
+    xid: int | None = None
+    """The XID code, where the signal is one: the best name for what happened."""
     """One sentence for the case file."""
     instance: Instance | None = None
     ended: datetime | None = None

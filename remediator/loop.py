@@ -76,7 +76,8 @@ class Loop:
         self._now = now
         self._failures: dict[str, int] = {}
         self._said: dict[str, str] = {}
-        self._stopped = threading.Event()
+        self._stopping = False
+        """A plain value: it is set by a signal handler, which may take no lock."""
         self._scheduler = BackgroundScheduler(timezone="UTC")
         self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
         self.last_pass = monotonic()
@@ -99,7 +100,7 @@ class Loop:
         """Work until `stop`."""
         self._scheduler.start()
         try:
-            while not self._stopped.is_set():
+            while not self._stopping:
                 self.last_pass = monotonic()
                 node = self._queue.take(timeout=0.5)
                 if node is not None:
@@ -108,15 +109,11 @@ class Loop:
             self._scheduler.shutdown(wait=False)
 
     def stop(self) -> None:
-        self._stopped.set()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep, but not past `stop`."""
-        self._stopped.wait(seconds)
+        self._stopping = True
 
     @property
     def stopped(self) -> bool:
-        return self._stopped.is_set()
+        return self._stopping
 
     def _once(self, node: str) -> None:
         started = monotonic()

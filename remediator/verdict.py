@@ -152,6 +152,7 @@ def _xid(gpu: GpuHealth, record: XidRecord) -> Iterator[Fault]:
     yield Fault(
         fault_class=fault_class,
         cause=f"xid-{record.code}",
+        xid=record.code,
         last_seen=record.last_seen,
         evidence=_sentence(known, record),
         instance=instance if fault_class == "contained" else None,

@@ -11,9 +11,9 @@ import argparse
 import json
 import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -145,14 +145,15 @@ def _print_use(node: SimulatedNode) -> None:
 
 
 def _until_stopped() -> None:
-    stopped = threading.Event()
+    # A queue, not an Event: a second signal would find the Event's lock taken.
+    asked: SimpleQueue[int] = SimpleQueue()
 
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        stopped.set()
+    def stop(number: int, _frame: FrameType | None) -> None:
+        asked.put(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    stopped.wait()
+    asked.get()
 
 
 def _name(root: Path) -> str:
