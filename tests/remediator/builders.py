@@ -51,6 +51,11 @@ def action(value: int = 0, since: float = -3600, observed: float = 0) -> Recover
     return RecoveryAction(supported=True, value=value, since=at(since), observed_at=at(observed))
 
 
+RESET = action(1, 1, 1)
+"""The driver asks for a reset, a second after T0."""
+SLICE_5 = "gpu-0-mig-1g10gb-19-4"
+ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
+"""Names of the slices of `mig_gpu(0)`; GPU instance 5 is the one at start 4."""
 NO_ACTION_FIELD = RecoveryAction(supported=False, observed_at=T0)
 
 

@@ -2,10 +2,10 @@
 
 import msgspec
 
-from exporter.report import GpuHealth
 from remediator.policy import Limits
 from remediator.view import cases
 from tests.remediator.builders import (
+    RESET,
     Stored,
     action,
     dead,
@@ -17,20 +17,6 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.telling import claim, settle, tick
-
-SLICE_5 = "gpu-0-mig-1g10gb-19-4"
-ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
-RESET = action(1, 1, 1)
-
-
-def wide(second: float) -> GpuHealth:
-    """A slice fault, and then one of the whole GPU."""
-    return mig_gpu(
-        0,
-        xid(94, gi=5),
-        xid(95, seen=second),
-        recovery_action=action(1, second + 0.1, second + 0.1),
-    )
 
 
 class TestBudget:

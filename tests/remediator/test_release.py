@@ -3,9 +3,12 @@
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth, MemoryHealth
+from exporter.report import MemoryHealth
 from remediator.policy_file import read
 from tests.remediator.builders import (
+    ALL_SEVEN,
+    RESET,
+    SLICE_5,
     Stored,
     action,
     at,
@@ -17,20 +20,6 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.telling import settle, tick
-
-SLICE_5 = "gpu-0-mig-1g10gb-19-4"
-ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
-RESET = action(1, 1, 1)
-
-
-def wide(second: float) -> GpuHealth:
-    """A slice fault, and then one of the whole GPU."""
-    return mig_gpu(
-        0,
-        xid(94, gi=5),
-        xid(95, seen=second),
-        recovery_action=action(1, second + 0.1, second + 0.1),
-    )
 
 
 class TestRelease:

@@ -9,6 +9,7 @@ from remediator.view import NodeView
 from tests.remediator.builders import (
     DRIVER,
     NODE,
+    SLICE_5,
     Stored,
     action,
     at,
@@ -22,8 +23,6 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.telling import claim, effect_of, settle
-
-SLICE_5 = "gpu-0-mig-1g10gb-19-4"
 
 
 def names(*indexes: int) -> set[str]:

@@ -9,7 +9,10 @@ from remediator.policy import Policy
 from remediator.reconcile import decide_node
 from remediator.view import NodeView, cases
 from tests.remediator.builders import (
+    ALL_SEVEN,
     NODE,
+    RESET,
+    SLICE_5,
     Stored,
     action,
     at,
@@ -24,10 +27,6 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.telling import ENFORCE, claim, effect_of, settle, tick
-
-SLICE_5 = "gpu-0-mig-1g10gb-19-4"
-ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
-RESET = action(1, 1, 1)
 
 
 def wide(second: float) -> GpuHealth:
