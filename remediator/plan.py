@@ -1,9 +1,11 @@
 """What is desired and what is stored into ordered steps.
 
-The order is the safety argument: the incident is opened first, so that no rule
-is without a story; every NoSchedule of a node precedes every NoExecute; rules
-are taken away before an incident is closed. A plan that was cut off after any
-step is simply made again: what was done is not repeated. Pure.
+The order is the safety argument: new work is kept away first and told of right
+after, because a rule says itself what it is for and gets its story at the next
+tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
+and no NoExecute goes before its incident; rules are taken away before an
+incident is closed. A plan that was cut off after any step is simply made again:
+what was done is not repeated. Pure.
 """
 
 from collections.abc import Iterable
@@ -105,18 +107,18 @@ def _rank(step: Step) -> tuple[int, int]:
     gets a rule of the same name.
     """
     match step:
-        case OpenIncident():
-            return (0, 0)
         case DeleteRule():
-            return (1, 0)
+            return (0, 0)
         case CreateRule(rule):
-            return (2, EFFECTS.index(rule.effect))
+            return (1, EFFECTS.index(rule.effect))
+        case OpenIncident():
+            return (2, 0)
         case ChangeRule(_, rule):
-            return (2, EFFECTS.index(rule.effect))
+            return (3, EFFECTS.index(rule.effect))
         case UpdateIncident():
-            return (3, 0)
-        case WriteStatus():
             return (4, 0)
+        case WriteStatus():
+            return (5, 0)
 
 
 def gpu_of(step: Step) -> str:

@@ -22,7 +22,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, effect_of, settle
+from tests.remediator.telling import claim, effect_of, settle, tick
 
 
 def names(*indexes: int) -> set[str]:
@@ -59,6 +59,19 @@ def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time()
     settle(stored, msgspec.structs.replace(seen, claims=(claim("gpu-4", "other-0"),)), 5)
     assert stored.incident.status.phase == "Drained"
     assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
+
+
+def test_new_work_is_kept_away_first_and_told_of_right_after() -> None:
+    stored = Stored()
+
+    tick(stored, view(dead(0), dead(1)), 1)
+
+    assert [type(step).__name__ for step in stored.taken] == [
+        "CreateRule",
+        "CreateRule",
+        "OpenIncident",
+        "OpenIncident",
+    ]
 
 
 def test_a_contained_error_fences_its_slice_and_no_other() -> None:
