@@ -26,14 +26,12 @@ rules:
   - {group: "", resources: [pods]}
 - level: None
 """
-REPORT, INCIDENT, RULE = "nodedevicehealths", "deviceincidents", "devicetaintrules"
+REPORT, RULE = "nodedevicehealths", "devicetaintrules"
 POD = "pods"
 LEGS = (
     "line written -> read by the sensor",
     "-> report arrives at the apiserver",
     "-> report stored and answered",
-    "-> incident arrives",
-    "-> incident stored and answered",
     "-> rule arrives",
     "-> rule stored and answered",
     "-> rule seen by a watch",
@@ -79,7 +77,7 @@ def legs(
     """
     path = [written, read]
     later = [one for one in log if one.arrived >= written]
-    for resource in (REPORT, INCIDENT, RULE):
+    for resource in (REPORT, RULE):
         first = _first(later, resource)
         if first is None:
             return None

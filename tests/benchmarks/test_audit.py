@@ -38,7 +38,7 @@ def test_each_leg_runs_from_the_end_of_the_one_before() -> None:
 
     assert found is not None
     assert len(found) == len(LEGS)
-    expected = (0.004, 0.006, 0.005, 0.007, 0.005, 0.003, 0.006, 0.001)
+    expected = (0.004, 0.006, 0.005, 0.015, 0.006, 0.001)
     assert found == pytest.approx(expected, abs=1e-6)
 
 
