@@ -148,7 +148,7 @@ class Loop:
     def forget(self, nodes: Collection[str]) -> None:
         """Forget what was said of nodes other than these."""
         for memory in (self._failures, self._said):
-            for node in [one for one in memory if one not in nodes]:
+            for node in [one for one in list(memory) if one not in nodes]:
                 memory.pop(node, None)
 
     def _say(self, node: str, sentence: str) -> None:

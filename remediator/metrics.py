@@ -73,12 +73,12 @@ class Metrics:
 
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
-        for node in [one for one in self._nodes if one not in nodes]:
-            del self._nodes[node]
+        for node in [one for one in list(self._nodes) if one not in nodes]:
+            self._nodes.pop(node, None)
         self._total()
 
     def _total(self) -> None:
-        total = sum(self._nodes.values(), Tally[str]())
+        total = sum(list(self._nodes.values()), Tally[str]())
         for word in ("healthy", "sick", "unknown"):
             self._gpus.labels(word).set(total[word])
         self._held.set(total["held"])

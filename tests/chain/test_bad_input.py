@@ -3,7 +3,7 @@
 import urllib.request
 
 from tests.chain.proxy import Proxy
-from tests.chain.scene import ENFORCE, Scene
+from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene
 from tests.chain.test_fence_and_move import off_the_bus
 from tests.exporter.running import free_port
 from tests.remediator.builders import gpu
@@ -59,6 +59,22 @@ def test_a_bad_policy_file_changes_nothing_and_is_said_and_measured(scene: Scene
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
     assert "draguard_remediator_policy_file_bad 1.0" in page(port)
     scene.policy(ENFORCE)
+
+
+def test_a_restart_without_a_readable_policy_takes_nothing_down(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    before = scene.remediator()
+    scene.report("node-a", off_the_bus(one))
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    before.stop()
+    scene.policy("defaults: {mode: everything}")
+
+    scene.remediator(until="nothing is done until it can be read")
+
+    scene.holds_for(3, "the rule stays", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+    scene.policy(INCIDENT_ONLY)
+    scene.await_rules({})
 
 
 def test_a_sick_gpu_that_nobody_publishes_has_an_incident_and_no_rule(scene: Scene) -> None:
