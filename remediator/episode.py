@@ -232,13 +232,18 @@ def _rules(
     """Return the strongest of what is asked for each device and of what stands on it."""
     held = {hold.device for hold in case.holds}
     wanted = {rule.device: rule for rule in kept}
-    for one in sorted(asked, key=lambda each: SEVERITY.index(each.fault.fault_class)):
+    for one in sorted(asked, key=_by_class):
         for target in one.targets:
             effect = _effect(one, allocated=str(target.name) in held)
             if effect is not None:
                 rule = _rule(case, story, one.fault, target, effect)
                 wanted[target.name] = _joined(rule, wanted.get(target.name))
     return tuple(wanted[device] for device in sorted(wanted))
+
+
+def _by_class(asked: Demand) -> tuple[int, bool]:
+    """Order demands from the mildest class; among equals an XID speaks first."""
+    return SEVERITY.index(asked.fault.fault_class), asked.fault.xid is None
 
 
 def _effect(asked: Demand, *, allocated: bool) -> Effect | None:
@@ -287,7 +292,8 @@ def _reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
     """Say why, by the demand that goes furthest."""
     leading = max(asked, key=lambda one: SEVERITY.index(one.fault.fault_class), default=None)
     parts: list[str] = []
-    if isinstance(case.verdict, Healthy) and all(one.effect == one.goal for one in asked):
+    over = all(one.effect == one.goal != "NoExecute" for one in asked)
+    if isinstance(case.verdict, Healthy) and over:
         return f"verifying: {case.verdict.evidence}"
     if leading is not None and leading.row.mode != "enforce":
         parts.append(f"{leading.row.mode}: enforce would go up to {leading.goal}")

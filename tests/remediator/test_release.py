@@ -69,7 +69,7 @@ class TestRelease:
 
         settle(stored, mended, 20)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert stored.incident.spec.cause == "recovery-action-1"
+        assert stored.incident.spec.cause == "xid-95"
         settle(stored, mended, 620)
         assert stored.effects() == {}
 

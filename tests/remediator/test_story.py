@@ -46,6 +46,7 @@ def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time()
 
     settle(stored, seen, 1)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
+    assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
     assert stored.incident.status.phase == "Fenced"
     assert [hold.pod for hold in stored.incident.status.hit] == ["train-0"]
 
