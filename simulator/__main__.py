@@ -138,7 +138,7 @@ def _print_use(node: SimulatedNode) -> None:
     print(f"Node {node.name} with {len(node.scenario.load().gpus)} GPUs is in {node.root}\n")
     print("Any NVML program sees it with\n")
     print("\n".join(f"  export {key}={value}" for key, value in node.environment().items()))
-    print("\nThe exporter sees it with\n")
+    print("\nWith the first of the two set, the exporter sees it with\n")
     print("  draguard exporter " + " \\\n    ".join(node.exporter_flags()))
     print(f"\nLet something fail: python -m simulator inject --root {node.root} --gpu 0 xid 79")
     print("Ctrl-C ends it; the folder stays.", flush=True)
