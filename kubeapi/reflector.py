@@ -36,6 +36,11 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     page: int = 500
     """Objects per list request."""
 
+    def retry_after(self, failures: int) -> float:
+        """Return the longest wait after so many failures in a row, at least one."""
+        # Bounded before it is raised: after hours 2 ** n is no float any more.
+        return min(self.first_retry * 2 ** min(failures - 1, 16), self.longest_retry)
+
 
 class _Event(msgspec.Struct, frozen=True):
     type: str
@@ -159,9 +164,7 @@ class Reflector(Generic[T]):
         if self.missing:
             self._version = None
             return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-        # Bounded before it is raised: after hours without an answer 2 ** n is no float any more.
-        doublings = min(self._failures - 1, 16)
-        longest = min(self._pace.first_retry * 2**doublings, self._pace.longest_retry)
+        longest = self._pace.retry_after(self._failures)
         return max(error.retry_after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
 
     def _contact(self) -> None:

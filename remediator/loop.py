@@ -26,6 +26,12 @@ FIRST_RETRY = 0.25
 LONGEST_RETRY = 30.0
 
 
+def retry_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row before this one."""
+    # Bounded before it is raised: after hours 2 ** n is no float any more.
+    return min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY)
+
+
 class Queue:
     """Node names that wait for a reconcile, each at most once, some not before a moment."""
 
@@ -143,7 +149,7 @@ class Loop:
     def _retry(self, node: str) -> None:
         failures = self._failures.get(node, 0)
         self._failures[node] = failures + 1
-        self._queue.add(node, min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY))
+        self._queue.add(node, retry_after(failures))
 
     def forget(self, nodes: Collection[str]) -> None:
         """Forget what was said of nodes other than these."""

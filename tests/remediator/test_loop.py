@@ -6,7 +6,7 @@ from datetime import datetime
 from kubeapi import clock
 from kubeapi.client import ApiError
 from remediator.events import Event
-from remediator.loop import Loop, Queue
+from remediator.loop import LONGEST_RETRY, Loop, Queue, retry_after
 from remediator.metrics import Metrics
 from remediator.plan import Step
 from remediator.policy import Policy
@@ -91,3 +91,8 @@ def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
     assert 'draguard_remediator_reconciles_total{result="bug"} 1.0' in page
     assert 'draguard_remediator_reconciles_total{result="done"} 2.0' in page
     assert "draguard_remediator_timer_failures_total 0.0" not in page
+
+
+def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:
+    assert [retry_after(failures) for failures in (0, 1, 2)] == [0.25, 0.5, 1.0]
+    assert retry_after(5000) == LONGEST_RETRY
