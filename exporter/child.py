@@ -1,8 +1,8 @@
-"""Keeps one NVML child at work: asks it for samples, kills it when it hangs, starts it again.
+"""Keeps one vendor child at work: asks it for samples, kills it when it hangs, starts it again.
 
 Whatever happens to the child becomes a `SourceHealth`; a call that does not come
-back is named, and its GPU is left out for a while so that the others stay
-visible. There is never a second child before the first is reaped.
+back is named. There is never a second child before the first is reaped. What is
+particular to a library is its `Vendor`'s.
 """
 
 import logging
@@ -14,14 +14,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import Enum
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from exporter import callnotes, wire
-from exporter.quarantine import Quarantine
-from exporter.readings import STARTING, CallNote, Hang, NvmlReading
+from exporter.readings import STARTING, CallNote, DcgmReading, Hang, NvmlReading
 from exporter.report import SourceHealth
 from exporter.settings import Settings
 from exporter.signals import Signal
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _REAP_SECONDS = 5.0
+_WITHHELD_SECONDS = 0.5
 _CHECK_SECONDS = 0.5
 """How often the running call is looked at."""
 _MIN_GAP = 1.0
@@ -40,13 +42,54 @@ _WHOLE_SAMPLE = 6
 """A sample may take this many times the deadline of one call, as long as calls come back."""
 
 
-class NvmlState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known through NVML now; `reading` is None while it cannot be asked."""
+R = TypeVar("R", NvmlReading, DcgmReading)
+R_co = TypeVar("R_co", NvmlReading, DcgmReading, covariant=True)
+
+
+class VendorState(msgspec.Struct, Generic[R], frozen=True, kw_only=True):
+    """What is known through a library now; `reading` is None while it cannot be asked."""
 
     source: SourceHealth
-    reading: NvmlReading | None = None
+    reading: R | None = None
     hang: Hang | None = None
     restarts: int = 0
+
+
+class Vendor(Protocol[R_co]):
+    """What `VendorChild` must know of a library; used from the supervisor's thread alone."""
+
+    name: str
+    """Of the source, such as `nvml`."""
+    title: str
+    """For sentences, such as `NVML`."""
+    module: str
+    """The child's program, run with `python -m`."""
+
+    def environment(self) -> Mapping[str, str]:
+        """Return what the child's environment has beside the sensor's own."""
+        ...
+
+    def withheld(self) -> tuple[str, str] | None:
+        """Return (reason, sentence) while the library must not be opened at all."""
+        ...
+
+    def request(self, now: float) -> wire.SampleRequest: ...
+
+    def reading(self, heard: wire.FromChild, asked: wire.SampleRequest) -> R_co | None:
+        """Return the reading that a message carries, None when it is no sample."""
+        ...
+
+    def hung(self, note: CallNote, now: float) -> Hang:
+        """Take note of a call that does not come back, and name it."""
+        ...
+
+    def remark(self) -> tuple[str, Hang | None]:
+        """Return a sentence about what is left out of samples, and a hang without reading."""
+        ...
+
+    def must_reopen(self) -> bool:
+        """Say whether the running child holds something that it must not hold any more."""
+        ...
 
 
 class _Mark(Enum):
@@ -68,7 +111,7 @@ class _Ended(Exception):  # noqa: N818 - how a child's life ended
         self.hang = hang
 
 
-class NvmlChild:
+class VendorChild(Generic[R]):
     """Supervises the child from one thread, which must live as long as the child.
 
     (The kernel sends the parent-death signal when that thread ends, not the process.)
@@ -76,21 +119,22 @@ class NvmlChild:
 
     def __init__(
         self,
+        vendor: Vendor[R],
         settings: Settings,
-        on_state: Callable[[NvmlState], None],
+        on_state: Callable[[VendorState[R]], None],
         on_signal: Callable[[Signal], None],
     ) -> None:
+        self._vendor = vendor
         self._settings = settings
         self._on_state = on_state
         self._on_signal = on_signal
         self._inbox: queue.SimpleQueue[wire.FromChild | _Mark] = queue.SimpleQueue()
         self._asked = threading.Event()
         self._stopping = threading.Event()
-        self._quarantine = Quarantine(settings.hang_retry)
         self._notes_fd, self._notes = callnotes.create()
-        self._state = NvmlState(source=SourceHealth(name="nvml", up=False, reason=STARTING))
+        self._state: VendorState[R] = VendorState(source=self._source(up=False, reason=STARTING))
         self._failures = 0
-        self._thread = threading.Thread(target=self._run, name="nvml", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=vendor.name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -110,9 +154,15 @@ class NvmlChild:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            if (withheld := self._vendor.withheld()) is not None:
+                self._down(_Ended(*withheld))
+                self._failures = 0
+                self._stopping.wait(_WITHHELD_SECONDS)
+                continue
             process = self._spawn()
             try:
                 self._work(process)
+                continue
             except _Ended as ended:
                 self._down(ended)
             finally:
@@ -131,28 +181,23 @@ class NvmlChild:
                 [
                     sys.executable,
                     "-m",
-                    "exporter.nvml_child",
+                    self._vendor.module,
                     *map(str, (*descriptors, os.getpid())),
                 ],
                 pass_fds=descriptors,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # vendor libraries print there
-                env=self._environment(),
+                env={**os.environ, **self._vendor.environment()},
             )
         process = _Process(popen, wire.Channel(ours))
         threading.Thread(
-            target=self._hear, args=(process.channel,), name="nvml child", daemon=True
+            target=self._hear,
+            args=(process.channel,),
+            name=f"{self._vendor.name} child",
+            daemon=True,
         ).start()
-        _log.info("NVML child %d started", popen.pid)
+        _log.info("%s child %d started", self._vendor.title, popen.pid)
         return process
-
-    def _environment(self) -> dict[str, str]:
-        environment = dict(os.environ)
-        if self._settings.nvml_library_dir is not None:
-            before = environment.get("LD_LIBRARY_PATH")
-            folder = str(self._settings.nvml_library_dir)
-            environment["LD_LIBRARY_PATH"] = f"{folder}:{before}" if before else folder
-        return environment
 
     def _hear(self, channel: wire.Channel) -> None:
         inbox = self._inbox
@@ -163,30 +208,34 @@ class NvmlChild:
             inbox.put(_Mark.CLOSED)
 
     def _work(self, process: _Process) -> None:
-        """Ask for samples until the child ends or must be ended; raises _Ended."""
+        """Ask for samples until the library must be opened anew; raises _Ended for other ends."""
         first = True
         while True:
-            skip = self._quarantine.left_out(time.monotonic())
+            asked = self._vendor.request(time.monotonic())
             self._asked.clear()
-            self._request(process, skip)
-            reading = self._await_sample(process, first=first)
+            self._request(process, asked)
+            reading = self._await_sample(process, asked, first=first)
             first = False
             self._failures = 0
-            self._up(reading, skip)
+            self._up(reading)
             self._rest(process, time.monotonic())
+            if self._vendor.must_reopen():
+                return
 
-    def _request(self, process: _Process, skip: frozenset[int]) -> None:
+    def _request(self, process: _Process, asked: wire.SampleRequest) -> None:
         try:
-            process.channel.send(wire.SampleRequest(tuple(sorted(skip))))
+            process.channel.send(asked)
         except wire.WireError:
             raise self._death(process) from None
 
-    def _await_sample(self, process: _Process, *, first: bool) -> NvmlReading:
+    def _await_sample(self, process: _Process, asked: wire.SampleRequest, *, first: bool) -> R:
         begun = time.monotonic()
         while True:
             heard = self._next(process, _CHECK_SECONDS)
-            if isinstance(heard, wire.Sampled):
-                return heard.reading
+            if heard is not None and not isinstance(heard, _Mark):
+                reading = self._vendor.reading(heard, asked)
+                if reading is not None:
+                    return reading
             self._check_calls(time.monotonic() - begun, first=first)
 
     def _rest(self, process: _Process, sampled: float) -> None:
@@ -194,10 +243,12 @@ class NvmlChild:
         while True:
             wait = _MIN_GAP if self._asked.is_set() else self._settings.interval
             left = sampled + min(wait, self._settings.interval) - time.monotonic()
-            if left <= 0:
+            if left <= 0 or self._vendor.must_reopen():
                 return
             self._next(process, min(left, _CHECK_SECONDS))
             self._check_calls(0.0, first=False)
+            if (withheld := self._vendor.withheld()) is not None:
+                raise _Ended(*withheld)
 
     def _next(self, process: _Process, seconds: float) -> wire.FromChild | _Mark | None:
         try:
@@ -227,54 +278,72 @@ class NvmlChild:
         if waiting is not None and waiting.seconds > deadline + _WAIT_SECONDS:
             raise self._hang(waiting)
         if sample_seconds > _WHOLE_SAMPLE * deadline + self._settings.start_deadline:
-            raise _Ended("Slow", f"NVML needs more than {sample_seconds:.0f} s for one sample")
+            raise _Ended(
+                "Slow",
+                f"{self._vendor.title} needs more than {sample_seconds:.0f} s for one sample",
+            )
 
     def _hang(self, note: CallNote) -> _Ended:
-        uuid = self._quarantine.put(note, time.monotonic())
-        where = "NVML" if note.gpu is None else f"GPU {note.gpu}" + (f" ({uuid})" if uuid else "")
+        hang = self._vendor.hung(note, time.monotonic())
+        title = self._vendor.title
+        known = f" ({hang.uuid})" if hang.uuid else ""
+        where = title if hang.gpu is None else f"GPU {hang.gpu}{known}"
         return _Ended(
             "Hung",
-            f"{where} hangs in {note.call} for {note.seconds:.0f} s; the NVML process is killed "
+            f"{where} hangs in {note.call} for {note.seconds:.0f} s; the {title} process is killed "
             "and started again. If this goes on, drain the node and reset the GPU",
-            Hang(note.call, note.gpu, uuid),
+            hang,
         )
 
     def _death(self, process: _Process) -> _Ended:
         """Say how a child that closed its socket came to its end."""
+        title = self._vendor.title
         try:
             code = process.popen.wait(_REAP_SECONDS)
         except subprocess.TimeoutExpired:
-            return _Ended("Crashed", "the NVML process closed its socket and did not end")
+            return _Ended("Crashed", f"the {title} process closed its socket and did not end")
         if code < 0:
             name = signal.Signals(-code).name
-            return _Ended("Crashed", f"the NVML process was ended by {name}; it is started again")
+            return _Ended(
+                "Crashed", f"the {title} process was ended by {name}; it is started again"
+            )
         return _Ended(
-            "Crashed", f"the NVML process ended by itself with code {code}; see its output"
+            "Crashed", f"the {title} process ended by itself with code {code}; see its output"
         )
 
-    def _up(self, reading: NvmlReading, skip: frozenset[int]) -> None:
-        whole = self._quarantine.complete(reading, skip)
-        message = self._quarantine.sentence()
-        self._tell(
-            source=SourceHealth(name="nvml", up=True, message=message, last_success=reading.at),
-            reading=whole,
-            hang=self._quarantine.nameless(),
-        )
+    def _up(self, reading: R) -> None:
+        message, hang = self._vendor.remark()
+        source = self._source(up=True, message=message, last_success=reading.at)
+        self._tell(source=source, reading=reading, hang=hang)
 
     def _down(self, ended: _Ended) -> None:
         self._failures += 1
         last = self._state.source.last_success
-        source = SourceHealth(
-            name="nvml", up=False, reason=ended.reason, message=ended.message, last_success=last
+        source = self._source(
+            up=False, reason=ended.reason, message=ended.message, last_success=last
         )
         if source.message != self._state.source.message and not self._stopping.is_set():
-            _log.warning("NVML is down: %s", ended.message)
+            _log.warning("%s is down: %s", self._vendor.title, ended.message)
         self._tell(source=source, reading=None, hang=ended.hang)
 
-    def _tell(
-        self, *, source: SourceHealth, reading: NvmlReading | None, hang: Hang | None
-    ) -> None:
-        self._state = NvmlState(
+    def _source(
+        self,
+        *,
+        up: bool,
+        reason: str = "",
+        message: str = "",
+        last_success: datetime | None = None,
+    ) -> SourceHealth:
+        return SourceHealth(
+            name=self._vendor.name,
+            up=up,
+            reason=reason,
+            message=message,
+            last_success=last_success,
+        )
+
+    def _tell(self, *, source: SourceHealth, reading: R | None, hang: Hang | None) -> None:
+        self._state = VendorState(
             source=source, reading=reading, hang=hang, restarts=self._state.restarts
         )
         self._on_state(self._state)

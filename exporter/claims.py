@@ -22,20 +22,38 @@ _PLUGIN_PREFIX = "nvidia.com/"
 
 
 class Holder(msgspec.Struct, frozen=True, order=True, kw_only=True):
-    """One container's hold on one GPU or slice. `dra` is None with a device plugin."""
+    """One container's hold on one device. `dra` is None with a device plugin."""
 
     namespace: str
     pod: str
     container: str
     dra: ClaimDevice | None = None
     resource: str = ""
-    """The device plugin's resource name."""
+    """The device plugin's resource name, or the one that an extended-resource claim stands for."""
+    replica: str = ""
+    """Of a time-sliced or otherwise shared device plugin id (dcgm-exporter's `vgpu`)."""
+    pod_uid: str = ""
+    claim_uid: str = ""
+    request: str = ""
+    """`main` or `main/sub` of the claim's allocation."""
+    device_class: str = ""
+    pod_group: str = ""
+    admin: bool | None = None
+    """Admin access: looks on, holds nothing. None: not known."""
+    declared_memory: int | None = None
+    """Bytes that the claim was given: consumed capacity of a share, else the device's memory."""
+    profile: str = ""
+    """MIG profile as published."""
+    pod_labels: tuple[tuple[str, str], ...] = ()
+    """Allowed ones, sorted, as on the pod."""
 
 
 class Holders(msgspec.Struct, frozen=True):
     """Holders by UUID (`GPU-…` or `MIG-…`), sorted; and what could not be joined."""
 
     by_uuid: dict[str, tuple[Holder, ...]] = {}
+    elsewhere: tuple[Holder, ...] = ()
+    """Holds on devices that NVML cannot show: of other drivers, and of GPUs given to VFIO."""
     misses: tuple[tuple[Miss, str], ...] = ()
     """(reason, device) for each hold that has no hardware known."""
 
@@ -52,7 +70,7 @@ def join(containers: Iterable[ContainerDevices], published: Iterable[SliceDevice
             else:
                 misses.add(uuid)
     by_uuid = {uuid: tuple(sorted(found[uuid], key=_order)) for uuid in sorted(found)}
-    return Holders(by_uuid, tuple(sorted(misses)))
+    return Holders(by_uuid=by_uuid, misses=tuple(sorted(misses)))
 
 
 def _holds(

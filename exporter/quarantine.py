@@ -40,12 +40,18 @@ class Quarantine:
         return frozenset(gpu for gpu, entry in self._entries.items() if now < entry.until)
 
     def complete(self, reading: NvmlReading, skipped: frozenset[int]) -> NvmlReading:
-        """Add the GPUs that were skipped to a reading, as hung; forget those that answered."""
+        """Add the GPUs that were skipped to a reading; forget the hangs of those that answered."""
         for gpu in reading.gpus:
             self._last[gpu.index] = gpu
             self._entries.pop(gpu.index, None)
-        hung = [self._hung(index) for index in sorted(skipped) if index in self._last]
-        return msgspec.structs.replace(reading, gpus=(*reading.gpus, *hung))
+        absent = [self._unread(index) for index in sorted(skipped) if index in self._last]
+        return msgspec.structs.replace(reading, gpus=(*reading.gpus, *absent))
+
+    def named(self, names: frozenset[str]) -> frozenset[int]:
+        """Return the GPUs, as last read, whose UUID or bus id is among `names`."""
+        return frozenset(
+            index for index, gpu in self._last.items() if names & {gpu.uuid, gpu.bus_id}
+        )
 
     def sentence(self) -> str:
         """Say which GPUs are left out, "" when none is."""
@@ -61,8 +67,8 @@ class Quarantine:
                 return Hang(entry.call, index)
         return None
 
-    def _hung(self, index: int) -> GpuReading:
-        known, entry = self._last[index], self._entries[index]
+    def _unread(self, index: int) -> GpuReading:
+        known, entry = self._last[index], self._entries.get(index)
         return GpuReading(
             index=index,
             uuid=known.uuid,
@@ -70,5 +76,6 @@ class Quarantine:
             serial=known.serial,
             minor=known.minor,
             product=known.product,
-            hung_call=entry.call,
+            hung_call=entry.call if entry else "",
+            released=entry is None,
         )

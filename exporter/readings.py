@@ -1,7 +1,8 @@
 """What the sensor sees of a node at one moment, as values.
 
-`None` is "could not read" everywhere. These structs travel from the NVML child
-to the sensor and from the sensor to the agent. Pure.
+`None` is "could not read" everywhere, and a field that could not be read is not
+in `Values`. These structs travel from the vendor children to the sensor and from
+the sensor to the agent. Pure.
 """
 
 from datetime import datetime
@@ -10,12 +11,15 @@ import msgspec
 
 from exporter.report import SourceHealth
 
+Values = dict[int, int | float | str]
+"""By DCGM field id (`exporter.fields`), in DCGM's unit, whichever library told it."""
+
 STARTING = "Starting"
 """Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
 
 
 class MigReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One live MIG slice. Memory in bytes (nvmlDeviceGetMemoryInfo on the MIG handle)."""
+    """One live MIG slice. `values` are of the slice itself (calls on its MIG handle, or GPM)."""
 
     uuid: str
     gi: int
@@ -27,6 +31,51 @@ class MigReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     placement_size: int | None = None
     fb_used: int | None = None
     fb_free: int | None = None
+    values: Values = {}
+
+
+class ProcessReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One process on a GPU (nvmlDeviceGetComputeRunningProcesses and its graphics twin)."""
+
+    pid: int
+    gi: int | None = None
+    ci: int | None = None
+    memory: int | None = None
+    """Bytes of framebuffer."""
+    sm_util: int | None = None
+    """Percent of SM time since the reading before (nvmlDeviceGetProcessUtilization); not on MIG."""
+    pod_uid: str = ""
+    """From the process's cgroup; "" when it is of no pod, or its /proc entry cannot be read."""
+    container_id: str = ""
+
+
+class LinkReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One NVLink of a GPU."""
+
+    link: int
+    up: bool | None = None
+    """nvmlDeviceGetNvLinkState."""
+    values: Values = {}
+
+
+class FabricReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """nvmlDeviceGetGpuFabricInfoV; only on GPUs behind NVSwitch with fabric registration."""
+
+    state: int
+    """0 not supported, 1 not started, 2 in progress, 3 completed."""
+    status: int
+    """nvmlReturn_t of the registration."""
+    health_mask: int | None = None
+    health_summary: int | None = None
+    clique: int | None = None
+    cluster_uuid: str = ""
+
+
+class PeerReading(msgspec.Struct, frozen=True, omit_defaults=True):
+    """nvmlDeviceGetP2PStatus towards another GPU (NVML index), NVML_P2P_CAPS_INDEX_NVLINK."""
+
+    peer: int
+    status: int
 
 
 class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,12 +106,26 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """nvmlDeviceGetTemperature, degrees Celsius."""
     power: int | None = None
     """nvmlDeviceGetPowerUsage, milliwatts."""
+    values: Values = {}
+    """What was asked for of the GPU as a whole."""
+    links: tuple[LinkReading, ...] = ()
+    processes: tuple[ProcessReading, ...] | None = None
+    peers: tuple[PeerReading, ...] = ()
+    fabric: FabricReading | None = None
+    sram_threshold: bool | None = None
+    """nvmlDeviceGetSramEccErrorStatus.bThresholdExceeded; needs root."""
+    retired_pending: bool | None = None
+    """nvmlDeviceGetRetiredPagesPendingStatus; GPUs before Ampere."""
+    slowdown: int | None = None
+    """nvmlDeviceGetCurrentClocksEventReasons, bit mask."""
     recovery_supported: bool | None = None
     recovery_action: int | None = None
     """Field 230, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
     dbe_volatile: int | None = None
     """nvmlDeviceGetTotalEccErrors, uncorrected, volatile."""
     dbe_aggregate: int | None = None
+    sbe_volatile: int | None = None
+    sbe_aggregate: int | None = None
     remap_pending: bool | None = None
     """nvmlDeviceGetRemappedRows."""
     remap_failure: bool | None = None
@@ -71,6 +134,8 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NVML said GPU_IS_LOST."""
     hung_call: str = ""
     """The call that did not come back; the GPU is then left out of sampling for a while."""
+    released: bool = False
+    """The GPU was let go on request (`Settings.release_file`) and is not read meanwhile."""
     error: str = ""
     """The first error met on this GPU, beyond "not supported"."""
 
@@ -82,6 +147,44 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """When the pass began: nothing in it was read earlier, so it may count as read after an XID."""
     driver_version: str = ""
     gpus: tuple[GpuReading, ...] = ()
+
+
+class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One DCGM entity, translated to NVML's ids: a GPU, an instance of it or an NVLink."""
+
+    uuid: str
+    """Of the physical GPU."""
+    gi: int | None = None
+    ci: int | None = None
+    link: int | None = None
+    values: Values = {}
+
+
+class HealthFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One incident of dcgmHealthCheck."""
+
+    uuid: str
+    watch: str
+    """As in DCGM_EXP_GPU_HEALTH_STATUS: PCIE, NVLINK, ..., ALL."""
+    health: int
+    """10 warning, 20 failure."""
+    error_code: str
+    """DCGM_FR_*."""
+    message: str = ""
+
+
+class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One pass over what DCGM watches."""
+
+    at: datetime
+    version: str = ""
+    entities: tuple[DcgmEntity, ...] = ()
+    health: tuple[HealthFinding, ...] | None = None
+    """None: not watched, or could not be asked."""
+    unsupported: tuple[int, ...] = ()
+    """Field ids that were asked for and that this engine cannot watch."""
+    detached: tuple[str, ...] = ()
+    """UUIDs of GPUs that the driver let go (DCGM status 7)."""
 
 
 class ClaimDevice(msgspec.Struct, frozen=True, order=True):
@@ -136,6 +239,10 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceHealth, ...] = ()
     nvml: NvmlReading | None = None
     hang: Hang | None = None
+    dcgm: DcgmReading | None = None
+    """None: no DCGM, or nothing fresh from it."""
+    pci_gpus: tuple[str, ...] | None = None
+    """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
     containers: tuple[ContainerDevices, ...] | None = None
     rejected: dict[str, int] = {}
     """Kernel-log records refused, by reason, since the sensor started."""
@@ -145,3 +252,4 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Signals that fell out of the ring before any agent took them."""
     restarts: int = 0
     """Times the NVML child was started after the first."""
+    dcgm_restarts: int = 0

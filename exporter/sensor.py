@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from exporter import kernel_log, podresources
-from exporter.child import NvmlChild, NvmlState
+from exporter.child import VendorChild, VendorState
 from exporter.kmsg import KernelLogReader
+from exporter.nvml_vendor import NvmlVendor
 from exporter.pairing import Pairing
-from exporter.readings import STARTING, ContainerDevices, Observation
+from exporter.readings import STARTING, ContainerDevices, NvmlReading, Observation
 from exporter.report import Cursor, SourceHealth
 from exporter.settings import Settings
 from exporter.signals import Ring, Signal
@@ -55,11 +56,15 @@ class Sensor:
         self._pairing = Pairing()
         self._rejected: dict[str, int] = {}
         self._refused = 0
-        self._nvml = NvmlState(source=SourceHealth(name="nvml", up=False, reason=STARTING))
+        self._wanted: tuple[int, ...] = ()
+        self._nvml: VendorState[NvmlReading] = VendorState(
+            source=SourceHealth(name="nvml", up=False, reason=STARTING)
+        )
         self._kmsg = SourceHealth(name="kmsg", up=False, reason=STARTING)
         self._pods = SourceHealth(name="podresources", up=False, reason=STARTING)
         self._containers: tuple[ContainerDevices, ...] | None = None
-        self._child = NvmlChild(settings, self._on_nvml, self.add)
+        nvml = NvmlVendor(settings, self._fields)
+        self._child = VendorChild[NvmlReading](nvml, settings, self._on_nvml, self.add)
         self._reader = KernelLogReader(
             settings.kernel_log,
             on_record=self._on_record,
@@ -100,6 +105,13 @@ class Sensor:
         with self.changed:
             self._refused += 1
             self._touch()
+
+    def want(self, fields: tuple[int, ...]) -> None:
+        """Read these fields from now on, beside those that health needs."""
+        with self.changed:
+            news, self._wanted = fields != self._wanted, fields
+        if news:
+            self._child.ask()
 
     def resume(self, cursor: Cursor, boot_id: str) -> tuple[Position, str]:
         """Return where an agent with this cursor stands, and the boot id."""
@@ -160,11 +172,15 @@ class Sensor:
             restarts=self._nvml.restarts,
         )
 
+    def _fields(self) -> tuple[int, ...]:
+        with self.changed:
+            return self._wanted
+
     def _touch(self) -> None:
         self._state += 1
         self.changed.notify_all()
 
-    def _on_nvml(self, state: NvmlState) -> None:
+    def _on_nvml(self, state: VendorState[NvmlReading]) -> None:
         with self.changed:
             self._nvml = state
             self._touch()

@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import socket
+import struct
 import threading
 from pathlib import Path
 
@@ -63,11 +64,18 @@ class SensorServer:
         try:
             stream.settimeout(_HELLO_SECONDS)
             hello = channel.receive(wire.to_sensor)
-            stream.settimeout(_SEND_SECONDS)
+            stream.settimeout(None)
+            _limit_sending(stream)
             # Only who spoke properly takes the place of the one before.
             before, self._agent = self._agent, channel
             if before is not None:
                 before.close()
+            if not isinstance(hello, wire.Hello):
+                raise wire.WireError("the first message must be a hello")
+            self._sensor.want(hello.wanted)
+            threading.Thread(
+                target=self._hear, args=(channel,), name="agent's words", daemon=True
+            ).start()
             self._tell(channel, hello)
         except wire.Closed:
             pass
@@ -75,6 +83,20 @@ class SensorServer:
             _log.warning("a connection to the sensor was closed: %s", error)
             self._sensor.refuse()
         finally:
+            channel.close()
+
+    def _hear(self, channel: wire.Channel) -> None:
+        """Take what an agent says after its hello: that it shows other fields."""
+        try:
+            while not self._stopping.is_set():
+                heard = channel.receive(wire.to_sensor)
+                if isinstance(heard, wire.Wanted):
+                    self._sensor.want(heard.fields)
+        except wire.Closed:
+            pass
+        except wire.WireError as error:
+            _log.warning("a connection to the sensor was closed: %s", error)
+            self._sensor.refuse()
             channel.close()
 
     def _tell(self, channel: wire.Channel, hello: wire.Hello) -> None:
@@ -86,6 +108,12 @@ class SensorServer:
                 channel.send(signals)
             if observation is not None:
                 channel.send(wire.Observed(observation))
+
+
+def _limit_sending(stream: socket.socket) -> None:
+    """Let a send fail after _SEND_SECONDS, but a receive wait: an agent may have nothing to say."""
+    limit = struct.pack("@ll", int(_SEND_SECONDS), 0)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _bind(path: Path) -> socket.socket:

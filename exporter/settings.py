@@ -35,6 +35,55 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The kubelet's PodResources socket."""
     nvml_library_dir: Path | None = None
     """Folder of libnvidia-ml.so.1, where the loader does not find it by itself."""
+    release_file: Path = Path("/run/draguard/release")
+    """Names GPUs (UUID or bus id, one a line; empty: all) that are not held open while it is there,
+    so that they can be reset or unbound."""
+    pci_devices_dir: Path = Path("/sys/bus/pci/devices")
+    """Where the kernel lists PCI devices; the GPUs there are the count that is expected."""
+    proc_dir: Path = Path("/proc")
+    """Where the cgroup of a GPU process is read, which names its pod; needs the host's pids."""
+    processes: bool = True
+    """Whether to read which processes use each GPU, for the shares of pods."""
+    dcgm: str = "off"
+    """`off`, `embedded`, `host:port` or `unix:///path` of an nv-hostengine."""
+    dcgm_library_dir: Path | None = None
+    """Folder of libdcgm.so.4, where the loader does not find it by itself."""
+    dcgm_health: bool = True
+    """Whether to set DCGM's health watches, which DCGM_EXP_GPU_HEALTH_STATUS shows."""
+    collectors: Path | None = None
+    """The counters file (CSV of DCGM field, type, help); none: the default set of 26."""
+    labels: Literal["drop-in", "lean", "full"] = "drop-in"
+    """Which labels ride on device series (`exporter.labels`)."""
+    max_series: int = 20_000
+    """Device series on a page; more are dropped and counted."""
+    old_namespace: bool = False
+    """dcgm-exporter's `-o`: uuid, pod_name, pod_namespace and container_name."""
+    hostname_label: Literal["Hostname", "hostname", "none"] = "Hostname"
+    """`Hostname` as dcgm-exporter up to 4.8.2, `hostname` as from 4.8.3."""
+    replace_blanks_in_model_name: bool = False
+    xid_window: float = 300.0
+    """Seconds of DCGM_EXP_XID_ERRORS_COUNT."""
+    clock_events_window: float = 300.0
+    """Seconds of DCGM_EXP_CLOCK_EVENTS_COUNT."""
+    devices: str = "f"
+    """dcgm-exporter's device selection: f, g[:ids], i[:ids]; ids such as 0,2-4."""
+    kubernetes: bool = True
+    """Whether to ask the kubelet and the API server who holds what."""
+    claim_details: bool = True
+    """Whether to read each claim that a pod here holds once (uid, request, admin access)."""
+    pod_labels: bool = False
+    """Whether labels of pods ride on their devices (one pod watch for this node)."""
+    pod_label_allow: tuple[str, ...] = ()
+    """Regular expressions of pod labels that may ride; none: all."""
+    pod_uid: bool = False
+    """Whether the pod's UID rides on device series (the same watch, or the claim)."""
+    kubernetes_gpu_id_type: Literal["uid", "device-name"] = "uid"
+    nvidia_resource_names: tuple[str, ...] = ()
+    """More resource names of device plugins that are NVIDIA's."""
+    web_config: Path | None = None
+    """Prometheus web configuration: TLS, client certificates, basic auth."""
+    max_scrapes: int = 16
+    """Scrapes served at once; one more is answered with 503."""
     interval: float = 30.0
     """Seconds between samples, as dcgm-exporter's default. An XID asks for one at once."""
     sample_deadline: float = 10.0

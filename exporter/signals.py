@@ -14,9 +14,13 @@ import msgspec
 
 from exporter.report import Cursor
 
-Kind = Literal["xid", "fell-off", "driver-load", "identity", "recovery"]
+Kind = Literal[
+    "xid", "fell-off", "driver-load", "identity", "recovery", "sxid", "rate-limit", "topology"
+]
 """`fell-off` is the kernel's line about a lost GPU without the word Xid (code 79), `identity` the
-line that ties a bus id to a UUID, `recovery` NVML's event that the recovery action changed."""
+line that ties a bus id to a UUID, `recovery` NVML's event that the recovery action changed, `sxid`
+an NVSwitch's error, `rate-limit` the driver's word that lines of `code` are left out from now on,
+`topology` NVML's event that GPUs were bound, unbound or cut into other instances."""
 
 ERRORS: tuple[Kind, ...] = ("xid", "fell-off")
 """Kinds that are counted."""
@@ -34,7 +38,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One piece of news. Fields that a kind does not have keep their default."""
 
     kind: Kind
-    source: Literal["kmsg", "nvml"]
+    source: Literal["kmsg", "nvml", "dcgm"]
     at: datetime
     number: int = 0
     """Position in the stream of this sensor run, from 1."""
@@ -50,6 +54,14 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int | None = None
     process: str = ""
     message: str = ""
+    caused_by: int | None = None
+    """XID that the line names as the root cause (45, new drivers)."""
+    recovery_to: int | None = None
+    """The recovery action that a line with XID 154 says is wanted from now on."""
+    link: int | None = None
+    """NVLink of a `sxid`."""
+    fatal: bool | None = None
+    """Of a `sxid`: `Fatal` or `Non-fatal` as printed."""
     partner: Partner | None = None
     """Set when another witness told of this error before: it is then counted already."""
 

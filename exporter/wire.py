@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from exporter.readings import NvmlReading, Observation
+from exporter.readings import DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor
 from exporter.signals import Signal
 
@@ -38,6 +38,14 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     cursor: Cursor
     boot_id: str
     """The boot that the cursor was written in, "" for none."""
+    wanted: tuple[int, ...] = ()
+    """DCGM field ids that the page shows, beside those that health needs."""
+
+
+class Wanted(msgspec.Struct, frozen=True, tag="wanted"):
+    """Agent to sensor: from now on the page shows these fields."""
+
+    fields: tuple[int, ...]
 
 
 class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
@@ -62,9 +70,11 @@ class Observed(msgspec.Struct, frozen=True, tag="observed"):
 
 
 class SampleRequest(msgspec.Struct, frozen=True, tag="sample"):
-    """Sensor to NVML child: read every GPU but those in `skip` (NVML indices)."""
+    """Sensor to a vendor child: read every GPU but those in `skip` (NVML indices)."""
 
     skip: tuple[int, ...] = ()
+    wanted: tuple[int, ...] = ()
+    """DCGM field ids that are shown; what health needs is read without being asked for."""
 
 
 class Sampled(msgspec.Struct, frozen=True, tag="sampled"):
@@ -73,23 +83,29 @@ class Sampled(msgspec.Struct, frozen=True, tag="sampled"):
     reading: NvmlReading
 
 
+class DcgmSampled(msgspec.Struct, frozen=True, tag="dcgm"):
+    """DCGM child to sensor."""
+
+    reading: DcgmReading
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """NVML child to sensor: the library cannot be used at all. The child ends itself after."""
+    """A vendor child to sensor: the library cannot be used at all. The child ends itself after."""
 
     reason: str
     message: str
 
 
 class Happened(msgspec.Struct, frozen=True, tag="happened"):
-    """NVML child to sensor: an event; the number is given by the sensor."""
+    """A vendor child to sensor: an event; the number is given by the sensor."""
 
     signal: Signal
 
 
-ToSensor = Hello
+ToSensor = Hello | Wanted
 ToAgent = Welcome | Signals | Observed
 ToChild = SampleRequest
-FromChild = Sampled | Failed | Happened
+FromChild = Sampled | DcgmSampled | Failed | Happened
 
 _encoder = msgspec.msgpack.Encoder()
 
