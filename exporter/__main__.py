@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 
 from exporter.ending import Ending
+from exporter.flags import parse
 from exporter.lifeline import die_with
-from exporter.settings import Settings, SettingsError, parse
+from exporter.settings import Settings, SettingsError
 
 _log = logging.getLogger("exporter")
 
@@ -23,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one role until SIGTERM or SIGINT; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
-        settings = parse(arguments)
+        settings, unused = parse(arguments)
     except SettingsError as error:
         print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
@@ -32,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         format=f"%(asctime)s %(levelname)s {settings.role} %(message)s",
     )
     _log.info("settings: %s", settings.one_line())
+    for sentence in unused:
+        _log.warning("%s", sentence)
     ending = Ending()
     ending.listen(signal.SIGTERM, signal.SIGINT)
     return _ROLES[settings.role](settings, ending, arguments)

@@ -1,13 +1,13 @@
-"""Flags into one validated, frozen value; the only reader of arguments and environment."""
+"""How one exporter process works, as one validated, frozen value (read by `exporter.flags`)."""
 
-import argparse
 import os
-import socket
-from collections.abc import Sequence
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
+
+from exporter.selection import SelectionError, parse_devices
 
 Role = Literal["sensor", "agent", "run"]
 
@@ -109,6 +109,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     parent: int = 0
     """Process id that the sensor ends with; 0 for none. Set by `run` for its own sensor."""
     log_level: str = "INFO"
+    log_format: Literal["text", "json"] = "text"
+    check: bool = False
+    """Validate the settings, say what would be collected and what is missing, and end."""
 
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""
@@ -116,7 +119,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
-_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_CHOICES = {
+    "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
+    "log_format": ("text", "json"),
+    "labels": ("drop-in", "lean", "full"),
+    "hostname_label": ("Hostname", "hostname", "none"),
+    "kubernetes_gpu_id_type": ("uid", "device-name"),
+}
 _POSITIVE = (
     "interval",
     "sample_deadline",
@@ -125,75 +134,67 @@ _POSITIVE = (
     "lost_after",
     "report_interval",
     "lease_interval",
+    "xid_window",
+    "clock_events_window",
+    "max_series",
+    "max_scrapes",
 )
 
 
-def parse(argv: Sequence[str]) -> Settings:
-    """Return the settings; raises SettingsError. `--help` and unknown flags end the process."""
-    flags = vars(_parser().parse_args(argv))
-    given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
-    given.setdefault("node_name", os.environ.get("NODE_NAME") or socket.gethostname())
-    given["report"] = not given.pop("no_report")
-    settings = Settings(**given)
-    _check(settings)
-    return settings
-
-
-def _check(settings: Settings) -> None:
+def check(settings: Settings) -> Settings:
+    """Return the settings; raises SettingsError for a value that cannot be used."""
     for name in _POSITIVE:
-        if not getattr(settings, name) > 0:
-            flag = "--" + name.replace("_", "-")
-            raise SettingsError(f"{flag} must be above 0 seconds, not {getattr(settings, name)}")
-    host, colon, port = settings.listen.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise SettingsError(
-            f"--listen takes host:port, such as 0.0.0.0:9400, not {settings.listen}"
-        )
+        value = getattr(settings, name)
+        if not value > 0:
+            raise SettingsError(f"{flag_of(name)} must be above 0, not {value}")
+    for name, allowed in _CHOICES.items():
+        value = getattr(settings, name)
+        if value not in allowed:
+            raise SettingsError(f"{flag_of(name)} takes {', '.join(allowed)}, not {value}")
+    _check_listen(settings.listen)
+    _check_dcgm(settings.dcgm)
+    for pattern in settings.pod_label_allow:
+        _check_pattern(pattern)
+    try:
+        parse_devices(settings.devices)
+    except SelectionError as error:
+        raise SettingsError(f"--devices: {error}") from error
     if len(os.fsencode(settings.sensor_socket)) > 107:
         raise SettingsError(
             f"--sensor-socket is longer than the 107 bytes a unix socket's path may have: "
             f"{settings.sensor_socket}"
         )
-    if settings.log_level not in _LEVELS:
-        raise SettingsError(f"--log-level takes {', '.join(_LEVELS)}, not {settings.log_level}")
     if settings.kube_token_file and not settings.kube_server:
         raise SettingsError("--kube-token-file needs --kube-server")
+    return settings
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="draguard exporter",
-        description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",
-    )
-    parser.add_argument("role", choices=("sensor", "agent", "run"), nargs="?")
-    for name, kind, text in _FLAGS:
-        default = getattr(Settings(node_name=""), name)
-        shown = f" (default: {default})" if default not in ("", None, 0) else ""
-        flag = "--" + name.replace("_", "-")
-        parser.add_argument(flag, type=kind, help=text + shown, metavar=kind.__name__.upper())
-    parser.add_argument("--no-report", action="store_true", help="serve metrics only")
-    return parser
+def flag_of(name: str) -> str:
+    """Return how a setting is written on the command line."""
+    return "--" + name.replace("_", "-")
 
 
-_FLAGS: tuple[tuple[str, type, str], ...] = (
-    ("node_name", str, "Kubernetes node name; $NODE_NAME or the host name when not given"),
-    ("listen", str, "where to serve /metrics"),
-    ("sensor_socket", Path, "unix socket between sensor and agent"),
-    ("kernel_log", Path, "kernel log: /dev/kmsg, or a file of such records"),
-    ("boot_id_file", Path, "file with the boot id"),
-    ("pod_resources_socket", Path, "kubelet PodResources socket"),
-    ("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
-    ("interval", float, "seconds between samples"),
-    ("sample_deadline", float, "seconds after which an NVML call counts as hung"),
-    ("start_deadline", float, "seconds after which nvmlInit counts as hung"),
-    ("hang_retry", float, "seconds for which a GPU that hung is left out"),
-    ("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
-    ("report_interval", float, "seconds between reports while nothing changes"),
-    ("lease_namespace", str, "namespace of the agent's Lease"),
-    ("lease_interval", float, "seconds between renewals of the Lease"),
-    ("kube_server", str, "URL of the API server; the pod's service account when not given"),
-    ("kube_token_file", str, "file with the bearer token"),
-    ("kube_ca_file", str, "file with the API server's CA certificate"),
-    ("parent", int, "end when this process does (the sensor of `run`)"),
-    ("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
-)
+def _check_listen(listen: str) -> None:
+    _, colon, port = listen.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise SettingsError(
+            f"--listen takes host:port or :port, such as 0.0.0.0:9400, not {listen}"
+        )
+
+
+def _check_dcgm(dcgm: str) -> None:
+    host, colon, port = dcgm.rpartition(":")
+    remote = bool(host and colon and port.isdigit() and int(port) <= 65535)
+    if not (dcgm in ("off", "embedded") or dcgm.startswith("unix:///") or remote):
+        raise SettingsError(
+            f"--dcgm takes off, embedded, host:port or unix:///path of a host engine, not {dcgm}"
+        )
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise SettingsError(
+            f"--pod-label-allow: {pattern!r} is no regular expression: {error}"
+        ) from error

@@ -1,0 +1,192 @@
+"""dcgm-exporter's flags and environment names (4.8), and what becomes of each here. Pure data."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Alias(NamedTuple):
+    """One flag that means a setting of ours under another name."""
+
+    flag: str
+    short: str
+    setting: str
+    read: Callable[[str], Any]
+
+
+class Variable(NamedTuple):
+    """One environment name that means a setting of ours."""
+
+    name: str
+    setting: str
+    read: Callable[[str], Any]
+
+
+class Unused(NamedTuple):
+    """One flag that means nothing here, and what to use instead."""
+
+    flag: str
+    env: str
+    instead: str
+    takes_value: bool = False
+    refused: bool = False
+    """Going on without it would silently show something else than was asked for."""
+    silent: bool = False
+    """What it asks for is always so."""
+    short: str = ""
+
+
+def yes(text: str) -> bool:
+    """Read true or false; raises ValueError."""
+    if text.lower() not in ("true", "false", "1", "0"):
+        raise ValueError("write true or false")
+    return text.lower() in ("true", "1")
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Read words with commas between."""
+    return tuple(word for word in text.split(",") if word)
+
+
+def _milliseconds(text: str) -> float:
+    return int(text) / 1000
+
+
+def _no_hostname(text: str) -> str:
+    return "none" if yes(text) else "Hostname"
+
+
+def _debug(text: str) -> str:
+    return "DEBUG" if yes(text) else "INFO"
+
+
+ALIASES: tuple[Alias, ...] = (
+    Alias("address", "a", "listen", str),
+    Alias("collect-interval", "c", "interval", _milliseconds),
+    Alias("remote-hostengine-info", "r", "dcgm", str),
+    Alias("use-old-namespace", "o", "old_namespace", yes),
+    Alias("web-config-file", "", "web_config", Path),
+    Alias("no-hostname", "n", "hostname_label", _no_hostname),
+    Alias("debug", "", "log_level", _debug),
+    Alias("xid-count-window-size", "x", "xid_window", _milliseconds),
+    Alias("clock-events-count-window-size", "", "clock_events_window", _milliseconds),
+    Alias("kubernetes-enable-pod-labels", "", "pod_labels", yes),
+    Alias("kubernetes-enable-pod-uid", "", "pod_uid", yes),
+    Alias("kubernetes-pod-label-allowlist-regex", "", "pod_label_allow", words),
+    Alias("pod-resources-kubelet-socket", "", "pod_resources_socket", Path),
+)
+
+_P = "DCGM_EXPORTER_"
+
+ENVIRONMENT: tuple[Variable, ...] = (
+    Variable(f"{_P}LISTEN", "listen", str),
+    Variable(f"{_P}INTERVAL", "interval", _milliseconds),
+    Variable(f"{_P}COLLECTORS", "collectors", Path),
+    Variable(f"{_P}DEVICES_STR", "devices", str),
+    Variable("DCGM_REMOTE_HOSTENGINE_INFO", "dcgm", str),
+    Variable(f"{_P}KUBERNETES", "kubernetes", yes),
+    Variable(f"{_P}KUBERNETES_ENABLE_POD_LABELS", "pod_labels", yes),
+    Variable(f"{_P}KUBERNETES_ENABLE_POD_UID", "pod_uid", yes),
+    Variable(f"{_P}KUBERNETES_POD_LABEL_ALLOWLIST_REGEX", "pod_label_allow", words),
+    Variable(f"{_P}KUBERNETES_GPU_ID_TYPE", "kubernetes_gpu_id_type", str),
+    Variable("NVIDIA_RESOURCE_NAMES", "nvidia_resource_names", words),
+    Variable("DCGM_POD_RESOURCES_KUBELET_SOCKET", "pod_resources_socket", Path),
+    Variable(f"{_P}USE_OLD_NAMESPACE", "old_namespace", yes),
+    Variable(f"{_P}NO_HOSTNAME", "hostname_label", _no_hostname),
+    Variable(f"{_P}REPLACE_BLANKS_IN_MODEL_NAME", "replace_blanks_in_model_name", yes),
+    Variable(f"{_P}XID_COUNT_WINDOW_SIZE", "xid_window", _milliseconds),
+    Variable(f"{_P}CLOCK_EVENTS_COUNT_WINDOW_SIZE", "clock_events_window", _milliseconds),
+    Variable(f"{_P}WEB_CONFIG_FILE", "web_config", Path),
+    Variable(f"{_P}LOG_FORMAT", "log_format", str),
+    Variable(f"{_P}DEBUG", "log_level", _debug),
+)
+
+UNUSED: tuple[Unused, ...] = (
+    Unused(
+        "config-file",
+        f"{_P}CONFIG_FILE",
+        "the YAML file is not read; name the counters with --collectors",
+        takes_value=True,
+        refused=True,
+    ),
+    Unused(
+        "configmap-data",
+        f"{_P}CONFIGMAP_DATA",
+        "mount the ConfigMap as a folder and name its file with --collectors; it is read again "
+        "when it changes",
+        takes_value=True,
+        refused=True,
+        short="m",
+    ),
+    Unused(
+        "hpc-job-mapping-dir",
+        "DCGM_HPC_JOB_MAPPING_DIR",
+        "HPC job files are not read",
+        takes_value=True,
+    ),
+    Unused(
+        "switch-devices",
+        f"{_P}OTHER_DEVICES_STR",
+        "NVSwitches have no series; their errors are draguard_sxid_errors_total",
+        takes_value=True,
+        short="s",
+    ),
+    Unused(
+        "cpu-devices",
+        f"{_P}CPU_DEVICES_STR",
+        "CPUs have no series",
+        takes_value=True,
+        short="p",
+    ),
+    Unused(
+        "fake-gpus",
+        f"{_P}USE_FAKE_GPUS",
+        "run the simulator (docs/simulator.md)",
+        refused=True,
+    ),
+    Unused(
+        "web-systemd-socket",
+        f"{_P}SYSTEMD_SOCKET",
+        "name the address with --listen",
+        refused=True,
+    ),
+    Unused("enable-pprof", f"{_P}ENABLE_PPROF", "/debug shows what a person asks; use py-spy"),
+    Unused("dump-enabled", f"{_P}DUMP_ENABLED", "/debug shows the same while it runs"),
+    Unused("dump-directory", f"{_P}DUMP_DIRECTORY", "see /debug", takes_value=True),
+    Unused("dump-retention", f"{_P}DUMP_RETENTION", "see /debug", takes_value=True),
+    Unused("dump-compression", f"{_P}DUMP_COMPRESSION", "see /debug"),
+    Unused("enable-dcgm-log", f"{_P}ENABLE_DCGM_LOG", "set __DCGM_DBG_LVL for the sensor"),
+    Unused(
+        "dcgm-log-level",
+        f"{_P}DCGM_LOG_LEVEL",
+        "set __DCGM_DBG_LVL for the sensor",
+        takes_value=True,
+    ),
+    Unused(
+        "web-write-timeout",
+        f"{_P}WEB_WRITE_TIMEOUT",
+        "an answer has ten seconds",
+        takes_value=True,
+    ),
+    Unused(
+        "kubernetes-virtual-gpus",
+        "KUBERNETES_VIRTUAL_GPUS",
+        "shares of pods are draguard_pod_* families (--processes); no device series is split",
+    ),
+    Unused("kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "always on", silent=True),
+    Unused("disable-startup-validate", "DISABLE_STARTUP_VALIDATE", "see --check", silent=True),
+    Unused(
+        "enable-gpu-bind-unbind-watch",
+        f"{_P}ENABLE_GPU_BIND_UNBIND_WATCH",
+        "always on",
+        silent=True,
+    ),
+    Unused(
+        "gpu-bind-unbind-poll-interval",
+        f"{_P}GPU_BIND_UNBIND_POLL_INTERVAL",
+        "the driver tells it",
+        takes_value=True,
+        silent=True,
+    ),
+    Unused("enable-exporter-metrics", f"{_P}ENABLE_EXPORTER_METRICS", "always on", silent=True),
+)
