@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from serving.message import Handler, Request, Response
+from serving.message import Handler, Insecure, Request, Response
 
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
@@ -23,14 +23,27 @@ _MAX_HEAD = 32 << 10
 _log = logging.getLogger(__name__)
 
 
+Secure = Callable[[socket.socket], socket.socket]
+"""Makes of an accepted connection one that may be spoken over; raises Insecure."""
+
+
+def plain(sock: socket.socket) -> socket.socket:
+    return sock
+
+
 class Connection(threading.Thread):
     """One client, request after request."""
 
     def __init__(
-        self, sock: socket.socket, answer: Handler, done: Callable[["Connection"], None]
+        self,
+        sock: socket.socket,
+        answer: Handler,
+        done: Callable[["Connection"], None],
+        secure: Secure = plain,
     ) -> None:
         super().__init__(name="http connection", daemon=True)
         self._answer = answer
+        self._secure = secure
         self._done = done
         self._sock = sock
         self._since = monotonic()
@@ -46,8 +59,10 @@ class Connection(threading.Thread):
 
     def run(self) -> None:
         try:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, Insecure):
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._sock.settimeout(HEAD_SECONDS)
+                self._sock = self._secure(self._sock)
                 self._serve()
         finally:
             self._sock.close()
@@ -63,7 +78,10 @@ class Connection(threading.Thread):
             self._busy, self._since = True, monotonic()
             exchange = _Exchange(head, self._answer)
             self._sock.settimeout(ANSWER_SECONDS)
-            self._sock.sendall(exchange.answer)
+            try:
+                self._sock.sendall(exchange.answer)
+            finally:
+                exchange.sent()
             if exchange.close_connection:
                 return
 
@@ -101,6 +119,8 @@ class _Exchange(BaseHTTPRequestHandler):
         self.wfile = self._out
         self.close_connection = True
         self.requestline, self.request_version, self.command = "", "", ""
+        self.sent: Callable[[], None] = lambda: None
+        """To be called when the answer is sent, or never will be."""
         self.raw_requestline = self.rfile.readline(_MAX_HEAD)
         if self.parse_request():
             self._respond()
@@ -116,7 +136,9 @@ class _Exchange(BaseHTTPRequestHandler):
     def _respond(self) -> None:
         if self.command not in ("GET", "HEAD") or self.headers.get("transfer-encoding"):
             self.close_connection = True
-            self._write(Response(405, body=b"only GET and HEAD are served here\n"))
+            allow = (("Allow", "GET, HEAD"),)
+            said = b"only GET and HEAD are served here\n"
+            self._write(Response(405, body=said, headers=allow))
             return
         if self.headers.get("content-length", "0") != "0":
             self.close_connection = True  # its body would be read as the next request
@@ -128,19 +150,21 @@ class _Exchange(BaseHTTPRequestHandler):
                     ", ".join(self.headers.get_all("accept", [])),
                     ", ".join(self.headers.get_all("accept-encoding", [])),
                     {name: values[-1] for name, values in parse_qs(where.query).items()},
+                    self.headers.get("authorization", ""),
                 )
             )
         )
 
     def _write(self, response: Response) -> None:
+        self.sent = response.sent or self.sent
         self.send_response(response.status)
         self.send_header("Content-Type", response.content_type)
         self.send_header("Content-Length", str(len(response.body)))
         self.send_header("Vary", "Accept, Accept-Encoding")
         if response.encoding:
             self.send_header("Content-Encoding", response.encoding)
-        if response.status == 405:
-            self.send_header("Allow", "GET, HEAD")
+        for name, value in response.headers:
+            self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()

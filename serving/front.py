@@ -9,14 +9,18 @@ import contextlib
 import logging
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from serving.connection import Connection
-from serving.message import Handler, Request, Response
+import msgspec
+
+from serving.connection import Connection, plain
+from serving.message import Gate, Handler, Request, Response
 
 __all__ = ["Front", "FrontError", "Handler", "Request", "Response", "parse_listen"]
 
 MAX_CONNECTIONS = 128
+_ASK = (("WWW-Authenticate", 'Basic realm="draguard"'),)
+_LATER = (("Retry-After", "1"),)
 _log = logging.getLogger(__name__)
 
 
@@ -32,15 +36,39 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+class Limit:
+    """How many answers of one path are on their way at once."""
+
+    def __init__(self, most: int) -> None:
+        self._places = threading.BoundedSemaphore(most)
+
+    def enter(self) -> bool:
+        return self._places.acquire(blocking=False)
+
+    def leave(self) -> None:
+        self._places.release()
+
+
 class Front:
     """Serves `routes`, a function for each path, in threads of its own between start and stop."""
 
     def __init__(
-        self, listen: str, routes: Mapping[str, Handler], *, connections: int = MAX_CONNECTIONS
+        self,
+        listen: str,
+        routes: Mapping[str, Handler],
+        *,
+        connections: int = MAX_CONNECTIONS,
+        access: Gate | None = None,
+        free: Collection[str] = (),
+        at_once: Mapping[str, int] | None = None,
     ) -> None:
+        """`free` paths need no password; `at_once` limits how often a path is answered at once."""
         self._listen = listen
         self._routes = dict(routes)
         self._most = connections
+        self._access = access
+        self._free = frozenset(free)
+        self._limits = {path: Limit(most) for path, most in (at_once or {}).items()}
         self._guard = threading.Lock()
         self._open: dict[Connection, None] = {}
         self._listener: socket.socket | None = None
@@ -86,6 +114,26 @@ class Front:
 
     def answer(self, request: Request) -> Response:
         """Route one request; whatever a handler raises becomes a 500."""
+        access = self._access
+        if access is None:
+            return self._limited(request)
+        free = request.path in self._free
+        if free or access.admits(request.authorization):
+            answer = self._limited(request)
+        else:
+            answer = Response(401, body=b"a user and a password are needed\n", headers=_ASK)
+        return msgspec.structs.replace(answer, headers=answer.headers + access.headers)
+
+    def _limited(self, request: Request) -> Response:
+        limit = self._limits.get(request.path)
+        if limit is None:
+            return self._routed(request)
+        if not limit.enter():
+            return Response(503, body=b"too many ask for this at once\n", headers=_LATER)
+        answer = self._routed(request)
+        return msgspec.structs.replace(answer, sent=limit.leave)
+
+    def _routed(self, request: Request) -> Response:
         handler = self._routes.get(request.path)
         if handler is None:
             known = "\n".join(sorted(self._routes))
@@ -110,7 +158,8 @@ class Front:
                     return
                 threading.Event().wait(0.05)  # out of descriptors, perhaps: let some go first
                 continue
-            connection = Connection(sock, self.answer, self._forget)
+            secure = self._access.secure if self._access else plain
+            connection = Connection(sock, self.answer, self._forget, secure)
             with self._guard:
                 self._make_room()
                 self._open[connection] = None

@@ -1,6 +1,8 @@
 """What goes in and out of a handler: a request without its socket, an answer that is complete."""
 
+import socket
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -15,6 +17,7 @@ class Request(msgspec.Struct, frozen=True):
     accept_encoding: str = ""
     query: Mapping[str, str] = {}
     """The last value of each name."""
+    authorization: str = ""
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -24,6 +27,28 @@ class Response(msgspec.Struct, frozen=True):
     content_type: str = TEXT
     body: bytes = b""
     encoding: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    sent: Callable[[], None] | None = None
+    """Called when the answer is on its way as a whole, or never will be."""
+
+
+class Insecure(Exception):  # noqa: N818 - the ordinary end of a client that fails the handshake
+    """A connection that did not become a secure one."""
+
+
+class Gate(Protocol):
+    """Who may speak to a front (`serving.access`)."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Sent with every answer."""
+        ...
+
+    def secure(self, stream: socket.socket) -> socket.socket:
+        """Return the connection as it must be spoken over; raises Insecure."""
+        ...
+
+    def admits(self, authorization: str) -> bool: ...
 
 
 Handler = Callable[[Request], Response]
