@@ -365,6 +365,7 @@ class VendorChild(Generic[R]):
             message=f"{self._state.source.message}; process {process.popen.pid} cannot be killed "
             "(it sleeps in the kernel): reboot the node",
         )
+        _log.error("%s", source.message)
         self._tell(source=source, reading=None, hang=self._state.hang)
         while not self._stopping.is_set():
             try:

@@ -259,9 +259,7 @@ def test_cipher_suites_are_taken_by_their_go_names(fronts: list[Front], folder: 
     assert cipher[0] == "ECDHE-ECDSA-AES256-GCM-SHA384"
 
 
-def socket_to(front: Front):
-    import socket
-
+def socket_to(front: Front) -> socket.socket:
     return socket.create_connection(("127.0.0.1", front.port), timeout=5)
 
 
