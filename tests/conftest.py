@@ -1,23 +1,30 @@
-"""The real control plane that all tests of a session share, and a clean cluster for each test.
+"""The real servers that all tests of a session share, and a clean cluster for each test.
 
-When it cannot be had the tests that need it fail; none is skipped.
+When one cannot be had the tests that need it fail; none is skipped.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 
 from kubeapi.client import Client
-from simulator.cluster.build import build
+from simulator.cluster.build import CONTROL_PLANE, Recipe, build
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import BuildError, Say
+from tests.lab import prometheus as lab_prometheus
 from tests.lab.cluster import Cluster, install_classes
 
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
-BUILD_FAILURE = pytest.StashKey[BuildError]()
+BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
+BUILDS: dict[str, Recipe] = {
+    "control_plane_built": CONTROL_PLANE,
+    "prometheus_built": lab_prometheus.RECIPE,
+}
+"""What a fixture needs built before the first test."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,13 +32,25 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build the control plane before the first test, whose time limit is too short for it."""
-    needed = any("control_plane_built" in getattr(one, "fixturenames", ()) for one in session.items)
-    if needed and not session.config.option.collectonly:
-        try:
-            build(printer(session.config))
-        except BuildError as error:
-            session.config.stash[BUILD_FAILURE] = error
+    """Build servers before the first test, whose time limit is too short for it."""
+    built = session.config.stash.setdefault(BUILT, {})
+    if session.config.option.collectonly:
+        return
+    asked = {name for one in session.items for name in getattr(one, "fixturenames", ())}
+    for name, recipe in BUILDS.items():
+        if name in asked:
+            try:
+                built[name] = build(printer(session.config), recipe)
+            except BuildError as error:
+                built[name] = error
+
+
+def built(config: pytest.Config, name: str) -> Path:
+    """Return the folder of what was built for a fixture; raises BuildError when it was not."""
+    result = config.stash[BUILT][name]
+    if isinstance(result, BuildError):
+        raise result
+    return result
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
@@ -61,9 +80,15 @@ def real_components(pytestconfig: pytest.Config) -> list[str]:
 @pytest.fixture(scope="session")
 def control_plane_built(pytestconfig: pytest.Config) -> None:
     """For tests that start a control plane of their own: fails when none can be built here."""
-    failure = pytestconfig.stash.get(BUILD_FAILURE, None)
-    if failure is not None:
-        raise failure
+    built(pytestconfig, "control_plane_built")
+
+
+@pytest.fixture(scope="session")
+def prometheus_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
+    """The folder with prometheus and promtool; fails when they cannot be built here."""
+    folder = built(pytestconfig, "prometheus_built")
+    real_components.append(lab_prometheus.version(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

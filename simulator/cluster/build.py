@@ -1,7 +1,8 @@
-"""The real control plane as a folder of programs: built once per machine, then cached.
+"""Real servers as folders of programs: built once per machine from Go modules, then cached.
 
-Turns `go/` beside this file into one binary under five names. The cache key covers the sources,
-the Go version and the flags, so that a change of any of them builds anew.
+A `Recipe` says what is built from which module folder; the control plane's turns `go/` beside this
+file into one binary under five names. The cache key covers the sources, the Go version and the
+flags, so that a change of any of them builds anew.
 """
 
 import contextlib
@@ -18,17 +19,43 @@ import time
 from collections.abc import Generator
 from pathlib import Path
 
+import msgspec
+
 from simulator.cluster.toolchain import BuildError, Say, find_go, version_of
 
-SOURCES = Path(__file__).parent / "go"
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 KUBERNETES = "v1.37.1"
 _VERSION = "k8s.io/component-base/version"
-FLAGS = (
-    "-trimpath",
-    "-ldflags",
-    f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 "
-    f"-X {_VERSION}.gitMinor=37",
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """What to build, and how to speak of it."""
+
+    name: str
+    """Of the folder in the cache."""
+    title: str
+    what: str
+    """For the first line of progress, with how long it takes."""
+    sources: Path
+    packages: tuple[str, ...] = (".",)
+    programs: tuple[str, ...]
+    links_to: str = ""
+    """One binary of that name, to which all programs are links; "": each is its own."""
+    flags: tuple[str, ...] = ()
+
+
+CONTROL_PLANE = Recipe(
+    name="controlplane",
+    title="the control plane",
+    what=f"Kubernetes {KUBERNETES} and etcd from their Go modules; about 6 minutes",
+    sources=Path(__file__).parent / "go",
+    programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+    links_to="controlplane",
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 "
+        f"-X {_VERSION}.gitMinor=37",
+    ),
 )
 PROGRESS_SECONDS = 10.0
 BUILD_SECONDS = 3600.0
@@ -46,39 +73,42 @@ def to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def build(say: Say = to_stderr) -> Path:
-    """Return the folder that holds `PROGRAMS`, building them if needed: minutes the first time.
+def build(say: Say = to_stderr, recipe: Recipe = CONTROL_PLANE) -> Path:
+    """Return the folder that holds a recipe's programs; building takes minutes the first time.
 
     Raises BuildError with a sentence that says what to do.
     """
     cache = cache_folder()
     cache.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / "go.lock", say):
-        go = find_go(cache, _go_directive(), say)
-    folder = cache / f"controlplane-{_key(go)}"
+    with _alone(cache / "go.lock", "Go", say):
+        go = find_go(cache, _go_directive(recipe.sources), say)
+    folder = cache / f"{recipe.name}-{_key(go, recipe)}"
     if not folder.is_dir():
-        with _alone(cache / "controlplane.lock", say):
+        with _alone(cache / f"{recipe.name}.lock", recipe.title, say):
             if not folder.is_dir():
-                _build_into(folder, go, say)
+                _build_into(folder, go, recipe, say)
     return folder
 
 
-def _go_directive() -> tuple[int, ...]:
-    found = re.search(r"^go (\d+(?:\.\d+)*)$", (SOURCES / "go.mod").read_text(), re.MULTILINE)
+def _go_directive(sources: Path) -> tuple[int, ...]:
+    found = re.search(r"^go (\d+(?:\.\d+)*)$", (sources / "go.mod").read_text(), re.MULTILINE)
     if found is None:
-        raise BuildError(f"{SOURCES / 'go.mod'} has no go line")
+        raise BuildError(f"{sources / 'go.mod'} has no go line")
     return tuple(map(int, found[1].split(".")))
 
 
-def _key(go: Path) -> str:
-    digest = hashlib.sha256(repr((version_of(go), FLAGS, PROGRAMS)).encode())
-    for source in sorted(SOURCES.iterdir()):
+def _key(go: Path, recipe: Recipe) -> str:
+    # What was built before recipes had packages keeps its key: six minutes are six minutes.
+    packages = () if recipe.packages == (".",) else (recipe.packages,)
+    stated = (version_of(go), recipe.flags, recipe.programs, *packages)
+    digest = hashlib.sha256(repr(stated).encode())
+    for source in sorted(recipe.sources.iterdir()):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager
-def _alone(lock: Path, say: Say) -> Generator[None]:
+def _alone(lock: Path, title: str, say: Say) -> Generator[None]:
     """Hold the file lock; several test sessions may start at once on a fresh machine."""
     with lock.open("w") as file:
         began = time.monotonic()
@@ -90,32 +120,31 @@ def _alone(lock: Path, say: Say) -> Generator[None]:
             except BlockingIOError:
                 if time.monotonic() - told >= PROGRESS_SECONDS:
                     told = time.monotonic()
-                    say(f"waiting for another build of the control plane: {told - began:.0f} s")
+                    say(f"waiting for another build of {title}: {told - began:.0f} s")
                 time.sleep(0.2)
         yield
 
 
-def _build_into(folder: Path, go: Path, say: Say) -> None:
-    say(
-        f"building Kubernetes {KUBERNETES} and etcd from their Go modules; about 6 minutes once "
-        f"per machine, kept in {folder}"
-    )
+def _build_into(folder: Path, go: Path, recipe: Recipe, say: Say) -> None:
+    say(f"building {recipe.what} once per machine, kept in {folder}")
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as temporary:
         result = Path(temporary) / "result"
         result.mkdir()
-        _compile(go, result / "controlplane", say)
-        for program in PROGRAMS:
-            (result / program).symlink_to("controlplane")
+        _compile(go, recipe, result, say)
+        if recipe.links_to:
+            for program in recipe.programs:
+                (result / program).symlink_to(recipe.links_to)
         result.rename(folder)
 
 
-def _compile(go: Path, binary: Path, say: Say) -> None:
-    command = [go, "build", "-v", *FLAGS, "-o", binary, "."]
+def _compile(go: Path, recipe: Recipe, result: Path, say: Say) -> None:
+    into = result / recipe.links_to if recipe.links_to else f"{result}{os.sep}"
+    command = [go, "build", "-v", *recipe.flags, "-o", into, *recipe.packages]
     if nice := shutil.which("nice"):
         command = [nice, *command]
     process = subprocess.Popen(
         command,
-        cwd=SOURCES,
+        cwd=recipe.sources,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +154,7 @@ def _compile(go: Path, binary: Path, say: Say) -> None:
     reader = threading.Thread(target=_collect, args=(process, lines), daemon=True)
     reader.start()
     try:
-        _await(process, lines, say)
+        _await(process, lines, recipe.title, say)
     finally:
         if process.poll() is None:
             process.kill()
@@ -134,7 +163,7 @@ def _compile(go: Path, binary: Path, say: Say) -> None:
     if process.returncode != 0:
         said = "\n".join(lines)[-_TAIL:]
         raise BuildError(
-            f"building the control plane failed (go build ended with {process.returncode}); it "
+            f"building {recipe.title} failed (go build ended with {process.returncode}); it "
             f"needs a Go module proxy and 4 GB of memory. Go said:\n{said}"
         )
 
@@ -145,7 +174,7 @@ def _collect(process: "subprocess.Popen[str]", lines: list[str]) -> None:
             lines.extend(line.rstrip("\n") for line in stream)
 
 
-def _await(process: "subprocess.Popen[str]", lines: list[str], say: Say) -> None:
+def _await(process: "subprocess.Popen[str]", lines: list[str], title: str, say: Say) -> None:
     """Wait for the compiler, which is silent for minutes, and say that it is alive."""
     began = time.monotonic()
     while (took := time.monotonic() - began) < BUILD_SECONDS:
@@ -156,10 +185,10 @@ def _await(process: "subprocess.Popen[str]", lines: list[str], say: Say) -> None
             compiled = sum(1 for line in list(lines) if " " not in line)
             fetched = sum(1 for line in list(lines) if line.startswith("go: downloading"))
             say(
-                f"building the control plane: {took:.0f} s, {fetched} modules fetched, "
+                f"building {title}: {took:.0f} s, {fetched} modules fetched, "
                 f"{compiled} packages compiled"
             )
             continue
-        say(f"built the control plane in {time.monotonic() - began:.0f} s")
+        say(f"built {title} in {time.monotonic() - began:.0f} s")
         return
-    raise BuildError(f"building the control plane took more than {BUILD_SECONDS:.0f} s")
+    raise BuildError(f"building {title} took more than {BUILD_SECONDS:.0f} s")

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from simulator.cluster import build, toolchain
@@ -48,15 +49,13 @@ def test_five_programs_are_links_to_one_binary_and_a_second_build_is_a_look_up(
     folder = build.build(said.append)
     assert build.build(said.append) == folder
     assert folder.parent == tmp_path / "cache" / "draguard"
-    assert {(folder / name).read_text() for name in build.PROGRAMS} == {"binary\n"}
+    assert {(folder / name).read_text() for name in build.CONTROL_PLANE.programs} == {"binary\n"}
     assert (tmp_path / "runs").read_text() == "run\n"
     assert said[0].startswith("building Kubernetes v1.37.1 and etcd")
     assert said[-1].startswith("built the control plane in ")
 
 
-def test_another_go_version_and_other_sources_build_anew(
-    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_go_version_and_other_sources_build_anew(fake_go: FakeGo, tmp_path: Path) -> None:
     fake_go("1.98.0", 'echo binary > "$OUT"')
     first = build.build(lambda _: None)
     fake_go("1.99.0", 'echo binary > "$OUT"')
@@ -64,8 +63,8 @@ def test_another_go_version_and_other_sources_build_anew(
     sources = tmp_path / "go"
     sources.mkdir()
     (sources / "go.mod").write_text("module x\n\ngo 1.90\n")
-    monkeypatch.setattr(build, "SOURCES", sources)
-    third = build.build(lambda _: None)
+    recipe = msgspec.structs.replace(build.CONTROL_PLANE, sources=sources)
+    third = build.build(lambda _: None, recipe)
     assert len({first, second, third}) == 3
 
 

@@ -1,0 +1,131 @@
+"""A real Prometheus and promtool, built once per machine from their Go module, on loopback."""
+
+import json
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from simulator.cluster.build import Recipe
+
+RECIPE = Recipe(
+    name="prometheus",
+    title="Prometheus",
+    what="Prometheus v3.15 and promtool from their Go module; about 4 minutes",
+    sources=Path(__file__).parent / "go" / "prometheus",
+    packages=(
+        "github.com/prometheus/prometheus/cmd/prometheus",
+        "github.com/prometheus/prometheus/cmd/promtool",
+    ),
+    programs=("prometheus", "promtool"),
+    flags=("-trimpath", "-ldflags", "-s -w"),
+)
+_START_SECONDS = 30.0
+_ASK_SECONDS = 10.0
+
+
+class Prometheus:
+    """One server that scrapes the given pages; ends with the block."""
+
+    def __init__(
+        self,
+        programs: Path,
+        folder: Path,
+        targets: dict[str, str],
+        *,
+        port: int,
+        interval: str = "1s",
+        protocols: tuple[str, ...] = (),
+    ) -> None:
+        """`targets` is job name to host:port; `protocols` are Prometheus' scrape protocols."""
+        self._programs = programs
+        self._folder = folder
+        self._address = f"127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        (folder / "prometheus.json").write_text(
+            json.dumps(
+                {
+                    "global": {"scrape_interval": interval},
+                    "scrape_configs": [
+                        _job(job, target, protocols) for job, target in targets.items()
+                    ],
+                }
+            ),
+            encoding="utf-8",
+        )
+
+    def __enter__(self) -> Self:
+        log = self._folder / "prometheus.log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [
+                    self._programs / "prometheus",
+                    f"--config.file={self._folder / 'prometheus.json'}",
+                    f"--storage.tsdb.path={self._folder / 'data'}",
+                    f"--web.listen-address={self._address}",
+                ],
+                stdout=out,
+                stderr=out,
+            )
+        end = time.monotonic() + _START_SECONDS
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"Prometheus does not start: {log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return the samples of an instant query, each with `metric` and `value`."""
+        return self._get("query", query=expression)["result"]
+
+    def targets(self) -> list[dict[str, Any]]:
+        """Return the active targets, with `health` and `lastError`."""
+        return self._get("targets", state="active")["activeTargets"]
+
+    def _get(self, path: str, **parameters: str) -> dict[str, Any]:
+        query = urllib.parse.urlencode(parameters)
+        url = f"http://{self._address}/api/v1/{path}?{query}"
+        with urllib.request.urlopen(url, timeout=_ASK_SECONDS) as answer:
+            return json.load(answer)["data"]
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self._address}/-/ready", timeout=1) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+def _job(name: str, target: str, protocols: tuple[str, ...]) -> dict[str, Any]:
+    job: dict[str, Any] = {"job_name": name, "static_configs": [{"targets": [target]}]}
+    if protocols:
+        job["scrape_protocols"] = list(protocols)
+    return job
+
+
+def version(programs: Path) -> str:
+    """Return what the server says of itself, in one line."""
+    command = [programs / "prometheus", "--version"]
+    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return said.splitlines()[0]
+
+
+def check_metrics(programs: Path, page: bytes) -> str:
+    """Return what `promtool check metrics` has against a page, "" for nothing."""
+    done = subprocess.run(
+        [programs / "promtool", "check", "metrics"], input=page, capture_output=True, check=False
+    )
+    return (done.stdout + done.stderr).decode() if done.returncode else ""
