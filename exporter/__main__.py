@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
+from exporter import logs
 from exporter.ending import Ending
 from exporter.flags import parse
 from exporter.lifeline import die_with
@@ -28,16 +29,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - there is no log yet
         return 2
-    logging.basicConfig(
-        level=settings.log_level,
-        format=f"%(asctime)s %(levelname)s {settings.role} %(message)s",
-    )
+    logs.begin(settings)
     _log.info("settings: %s", settings.one_line())
     for sentence in unused:
         _log.warning("%s", sentence)
     ending = Ending()
-    ending.listen(signal.SIGTERM, signal.SIGINT)
+    ending.listen(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    if settings.check:
+        return _check(settings)
     return _ROLES[settings.role](settings, ending, arguments)
+
+
+def _check(settings: Settings) -> int:
+    from exporter.check import check
+    from exporter.counters import CountersError
+
+    try:
+        able, text = check(settings)
+    except CountersError as error:
+        print(f"exporter: {error}", file=sys.stderr)  # noqa: T201 - the answer to a person
+        return 2
+    print(text, end="")  # noqa: T201 - the answer to a person
+    return 0 if able else 1
 
 
 def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
@@ -66,15 +79,27 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
     from exporter.agent import Agent
+    from exporter.counters import CountersError
+    from exporter.counters_file import CountersFile
     from exporter.kube import client_of
-    from exporter.web import routes
-    from serving.front import Front, FrontError
+    from exporter.web import front_of
+    from serving.front import FrontError
+    from serving.message import ConfigError
 
-    client = client_of(settings)
-    agent = Agent(settings, client, metadata.version("draguard"))
-    front = Front(settings.listen, routes(agent))
     try:
+        counters = CountersFile(settings.collectors)
+    except CountersError as error:
+        _log.error("%s (--collectors)", error)
+        return 2
+    client = client_of(settings)
+    agent = Agent(settings, client, metadata.version("draguard"), counters)
+    ending.on_hangup(agent.reload)
+    try:
+        front = front_of(settings, agent)
         front.start()
+    except ConfigError as error:
+        _log.error("%s (--web-config)", error)
+        return 2
     except FrontError as error:
         _log.error("%s (--listen)", error)
         return 1

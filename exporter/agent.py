@@ -10,16 +10,24 @@ import time
 from collections import Counter
 from datetime import timedelta
 
-from exporter import claims, ledger, wire
+import msgspec
+
+from exporter import ledger, wire
+from exporter.attribution import Attribution
+from exporter.clock_steps import ClockSteps
+from exporter.counters_file import CountersFile
+from exporter.metrics import wanted
 from exporter.page import Page, page
-from exporter.published import PublishedDevices
 from exporter.readings import Observation
-from exporter.report import Cursor, NodeHealth
+from exporter.report import NodeHealth, SourceHealth
 from exporter.reporter import Reporter
+from exporter.selection import parse_devices, selected
 from exporter.self_metrics import SelfMetrics
 from exporter.sensor_link import SensorLink
 from exporter.settings import Settings
+from exporter.shown import shown
 from exporter.snapshot import Snapshot
+from exporter.windows import Windows
 from kubeapi import clock
 from kubeapi.client import Client
 
@@ -37,9 +45,16 @@ _PATIENCE = 3.0
 class Agent:
     """Takes news (as the `Listener` of a `SensorLink`) and keeps page and report current."""
 
-    def __init__(self, settings: Settings, client: Client | None, version: str) -> None:
+    def __init__(
+        self, settings: Settings, client: Client | None, version: str, counters: CountersFile
+    ) -> None:
         self._settings = settings
         self._version = version
+        self._counters = counters
+        self._selection = parse_devices(settings.devices)
+        self._windows = Windows(settings.xid_window, settings.clock_events_window)
+        self._render_seconds: float | None = None
+        self._clock = ClockSteps()
         self.metrics = SelfMetrics(version)
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, clock.now())
@@ -55,9 +70,7 @@ class Agent:
         self._adopted = threading.Event()
         self._stopping = threading.Event()
         self._link = SensorLink(settings.sensor_socket, self, self.metrics.frames_refused.inc)
-        self._published = (
-            PublishedDevices(client, settings.node_name, self._republished) if client else None
-        )
+        self._attribution = Attribution(settings, client, self._reattributed)
         self._reporter = (
             Reporter(settings, client, self.metrics, self._adopt)
             if client and settings.report
@@ -66,8 +79,7 @@ class Agent:
         self._renderer = threading.Thread(target=self._render, name="renderer", daemon=True)
 
     def start(self) -> None:
-        if self._published is not None:
-            self._published.start()
+        self._attribution.start()
         if self._reporter is not None:
             self._reporter.start()
             # Saves taking the same signals twice, where the API server answers at all.
@@ -81,9 +93,13 @@ class Agent:
         self._link.stop()
         if self._reporter is not None:
             self._reporter.stop()
-        if self._published is not None:
-            self._published.stop()
+        self._attribution.stop()
         self._renderer.join(_PATIENCE)
+
+    def reload(self) -> None:
+        """Read the counters file again, whether it seems changed or not."""
+        self._counters.ask()
+        self._dirty.set()
 
     def page(self) -> Page | None:
         """Return the page to serve, None before the first was rendered."""
@@ -99,9 +115,10 @@ class Agent:
                 return f"the sensor said nothing for {age:.0f} s"
         return ""
 
-    def position(self) -> tuple[Cursor, str]:
+    def hello(self) -> wire.Hello:
+        fields = wanted(self._counters.current)
         with self._lock:
-            return self._report.cursor, self._report.boot_id
+            return wire.Hello(self._report.cursor, self._report.boot_id, fields)
 
     def welcome(self, message: wire.Welcome) -> None:
         with self._lock:
@@ -114,12 +131,14 @@ class Agent:
         with self._lock:
             if not self._listening:
                 return
+            before = self._report
             self._report = ledger.take(
-                self._report,
+                before,
                 message.signals,
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
             )
+            self._windows.took(before, self._report)
             self._tell()
 
     def observed(self, message: wire.Observed) -> None:
@@ -128,7 +147,10 @@ class Agent:
                 return
             self._observation = message.observation
             self._observed = time.monotonic()
+            if message.observation.nvml is not None:
+                self._windows.sampled(message.observation.nvml)
             self._observe()
+        self._attribution.seen(message.observation)
 
     def unheard(self, message: str) -> None:
         with self._lock:
@@ -156,7 +178,7 @@ class Agent:
         if last is not None:
             _log.info("took up this node's own report of boot %s", last.boot_id)
 
-    def _republished(self) -> None:
+    def _reattributed(self) -> None:
         with self._lock:
             if self._observation is not None:
                 self._observe()
@@ -165,12 +187,16 @@ class Agent:
     def _observe(self) -> None:
         if self._observation is None:
             return
+        before = self._report
         self._report = ledger.observe(
-            self._report,
+            before,
             self._observation,
-            published=self._published.published() if self._published else None,
+            published=self._attribution.published(),
             lost_after=timedelta(seconds=self._settings.lost_after),
+            clock_step=self._clock.step(clock.now(), time.monotonic()),
         )
+        # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
+        self._windows.took(before, self._report)
         self._tell()
 
     def _tell(self) -> None:
@@ -185,7 +211,11 @@ class Agent:
             self._stopping.wait(_RENDER_DELAY)
             self._dirty.clear()
             self._check_freshness()
+            if self._counters.look():
+                self._link.want(wanted(self._counters.current))
+            begun = time.perf_counter()
             self._page = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())
+            self._render_seconds = time.perf_counter() - begun
             self._stopping.wait(_RENDER_GAP)
 
     def _check_freshness(self) -> None:
@@ -204,22 +234,37 @@ class Agent:
         """Return everything the page shows, as of now."""
         with self._lock:
             report, seen = self._report, self._observation
-        devices = self._published.devices() if self._published else ()
-        holders = claims.join(seen.containers or () if seen else (), devices)
-        return Snapshot(
+            windows = self._windows.counts(clock.now())
+        holders = self._attribution.holders(seen, report)
+        common = Snapshot(
             node=self._settings.node_name,
             at=report.observed_at or clock.now(),
             report=report,
-            nvml=seen.nvml if seen else None,
-            hang=seen.hang if seen else None,
+            shown=shown(self._settings, self._counters.current),
+            reloads=self._counters.reloads,
+            windows=windows,
             holders=holders,
-            agent_sources=(self._published.source(),) if self._published else (),
-            rejected=seen.rejected if seen else {},
-            refused=seen.refused if seen else 0,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
-            signals_dropped=seen.signals_dropped if seen else 0,
-            restarts=seen.restarts if seen else 0,
+            agent_sources=self._sources(),
+            render_seconds=self._render_seconds,
         )
+        if seen is None:
+            return common
+        return msgspec.structs.replace(
+            common,
+            nvml=selected(seen.nvml, self._selection) if seen.nvml else None,
+            dcgm=seen.dcgm,
+            hang=seen.hang,
+            rejected=seen.rejected,
+            refused=seen.refused,
+            signals_dropped=seen.signals_dropped,
+            restarts=seen.restarts,
+            dcgm_restarts=seen.dcgm_restarts,
+        )
+
+    def _sources(self) -> tuple[SourceHealth, ...]:
+        reports = () if self._reporter is None else (self._reporter.source(),)
+        return (*self._attribution.sources(), *reports)
 
 
 def _first_message(report: NodeHealth) -> str:

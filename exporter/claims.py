@@ -1,24 +1,27 @@
 """Who holds each GPU and each MIG slice of this node.
 
 Joins what the kubelet says (containers and their devices, by DRA name or device
-plugin id) with what the driver published (DRA name to UUID). Local to one node
-and pure. What cannot be joined is counted with its reason, never guessed.
+plugin id) with what the driver published, with what NVML shows now, and, where
+they could be read, with the claims and pods themselves. Local to one node and
+pure. What cannot be joined is counted with its reason, never guessed.
+
+The kubelet's PodResources lists running containers and restartable init
+containers only: what a plain init or an ephemeral container holds is not seen.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
-from exporter.device import GPU_DRIVER, Device
+from exporter import whereabouts
+from exporter.claim_objects import ClaimDetail, ClaimKey, ResultDetail, key_of
+from exporter.device import Device
+from exporter.hardware import Hardware
+from exporter.pod_facts import PodFact, PodKey
 from exporter.readings import ClaimDevice, ContainerDevices, PluginDevice
 from exporter.slices import SliceDevice
-
-Miss = Literal["not_published", "no_uuid", "unknown_id"]
-"""Why a holding could not be tied to hardware: its name is in no slice, the slice carries no uuid
-(dynamic MIG), or a device plugin's id is no UUID."""
-
-_PLUGIN_PREFIX = "nvidia.com/"
+from exporter.whereabouts import Miss, Whereabouts
 
 
 class Holder(msgspec.Struct, frozen=True, order=True, kw_only=True):
@@ -46,6 +49,10 @@ class Holder(msgspec.Struct, frozen=True, order=True, kw_only=True):
     """MIG profile as published."""
     pod_labels: tuple[tuple[str, str], ...] = ()
     """Allowed ones, sorted, as on the pod."""
+    device_id: str = ""
+    """A device plugin's own name of the device."""
+    bus_id: str = ""
+    """Of a GPU that was given to VFIO, in the form of `device.normal_bus_id`."""
 
 
 class Holders(msgspec.Struct, frozen=True):
@@ -57,62 +64,167 @@ class Holders(msgspec.Struct, frozen=True):
     misses: tuple[tuple[Miss, str], ...] = ()
     """(reason, device) for each hold that has no hardware known."""
 
-
-def join(containers: Iterable[ContainerDevices], published: Iterable[SliceDevice]) -> Holders:
-    """Return who holds what now."""
-    known = {device.device: device for device in published}
-    found: dict[str, set[Holder]] = {}
-    misses: set[tuple[Miss, str]] = set()
-    for container in containers:
-        for uuid, holder in _holds(container, known):
-            if isinstance(uuid, str):
-                found.setdefault(uuid, set()).add(holder)
-            else:
-                misses.add(uuid)
-    by_uuid = {uuid: tuple(sorted(found[uuid], key=_order)) for uuid in sorted(found)}
-    return Holders(by_uuid=by_uuid, misses=tuple(sorted(misses)))
+    def owners(self, uuid: str) -> tuple[Holder, ...]:
+        """Return who the device was given to: all holders but those that only look on."""
+        return tuple(one for one in self.by_uuid.get(uuid, ()) if one.admin is not True)
 
 
-def _holds(
-    container: ContainerDevices, known: Mapping[Device, SliceDevice]
-) -> Iterable[tuple[str | tuple[Miss, str], Holder]]:
-    for claim in container.claims:
-        if claim.driver == GPU_DRIVER:
-            yield _published_uuid(claim, known), _holder(container, dra=claim)
-    for device in container.plugin:
-        if device.resource.startswith(_PLUGIN_PREFIX):
-            yield _plugin_uuid(device), _holder(container, resource=device.resource)
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known beside PodResources; each part may be missing."""
+
+    published: tuple[SliceDevice, ...] = ()
+    hardware: Hardware = Hardware()
+    details: Mapping[ClaimKey, ClaimDetail] = {}
+    pods: Mapping[PodKey, PodFact] = {}
+    resource_names: Collection[str] = ()
+    """More resource names of device plugins that are NVIDIA's."""
 
 
-def _holder(
-    container: ContainerDevices, dra: ClaimDevice | None = None, resource: str = ""
-) -> Holder:
-    return Holder(
-        namespace=container.namespace,
-        pod=container.pod,
-        container=container.container,
-        dra=dra,
-        resource=resource,
+def join(
+    containers: Iterable[ContainerDevices],
+    published: Iterable[SliceDevice] = (),
+    known: Known | None = None,
+) -> Holders:
+    """Return who holds what now. `published` is for those who know nothing else."""
+    return _Join(known or Known(published=tuple(published))).of(containers)
+
+
+class Joiner:
+    """Joins again only when something changed, so that a quiet node costs nothing."""
+
+    def __init__(self) -> None:
+        self._last: tuple[tuple[ContainerDevices, ...], Known] | None = None
+        self._holders = Holders()
+
+    def join(self, containers: tuple[ContainerDevices, ...], known: Known) -> Holders:
+        """Return who holds what; the same object as before while the arguments are equal."""
+        if (containers, known) != self._last:
+            self._holders = join(containers, known=known)
+            self._last = (containers, known)
+        return self._holders
+
+
+class _Join:
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._published = {device.device: device for device in known.published}
+
+    def of(self, containers: Iterable[ContainerDevices]) -> Holders:
+        found: dict[str, set[Holder]] = {}
+        elsewhere: set[Holder] = set()
+        misses: set[tuple[Miss, str]] = set()
+        for container in containers:
+            for where, name, holder in self._holds(container):
+                for uuid in where.uuids:
+                    found.setdefault(uuid, set()).add(holder)
+                if where.elsewhere:
+                    elsewhere.add(holder)
+                if where.miss:
+                    misses.add((where.miss, name))
+        return Holders(
+            by_uuid={uuid: tuple(sorted(found[uuid], key=_order)) for uuid in sorted(found)},
+            elsewhere=tuple(sorted(elsewhere, key=_order)),
+            misses=tuple(sorted(misses)),
+        )
+
+    def _holds(self, container: ContainerDevices) -> Iterator[tuple[Whereabouts, str, Holder]]:
+        for claim in container.claims:
+            where = whereabouts.of_claim(claim, self._published, self._known.hardware)
+            name = str(Device(claim.driver, claim.pool, claim.device))
+            for holder in self._claimed(container, claim, where.published):
+                yield where, name, holder
+        for device in container.plugin:
+            where = whereabouts.of_plugin(device, self._known.resource_names, self._known.hardware)
+            if where is not None:
+                name = f"{device.resource}/{device.id}"
+                yield where, name, self._plugged(container, device, where.replica)
+
+    def _plugged(self, container: ContainerDevices, device: PluginDevice, replica: str) -> Holder:
+        pod = self._known.pods.get((container.namespace, container.pod))
+        return Holder(
+            namespace=container.namespace,
+            pod=container.pod,
+            container=container.container,
+            resource=device.resource,
+            replica=replica,
+            device_id=device.id,
+            pod_uid=pod.uid if pod else "",
+            pod_labels=pod.labels if pod else (),
+        )
+
+    def _claimed(
+        self, container: ContainerDevices, claim: ClaimDevice, device: SliceDevice | None
+    ) -> Iterator[Holder]:
+        """Yield one holder per request that gave the device; none when the pod asked for others."""
+        key = key_of(claim)
+        detail = self._known.details.get(key)
+        pod = self._known.pods.get((container.namespace, container.pod))
+        for result in _results(claim, detail) or (None,):
+            if pod and result and not pod.asked(container.container, claim.claim, result.request):
+                continue
+            yield Holder(
+                namespace=container.namespace,
+                pod=container.pod,
+                container=container.container,
+                dra=claim,
+                pod_labels=pod.labels if pod else (),
+                profile=device.profile if device else "",
+                bus_id=device.pci_bus_id if device and device.kind == "vfio" else "",
+                declared_memory=_declared(device, claim, result),
+                **_of_result(result),
+                **_of_claim(container, key, detail, pod, result),
+            )
+
+
+def _of_result(result: ResultDetail | None) -> dict[str, Any]:
+    if result is None:
+        return {}
+    return {
+        "request": result.request,
+        "admin": result.admin,
+        "device_class": result.device_class,
+    }
+
+
+def _of_claim(
+    container: ContainerDevices,
+    key: ClaimKey,
+    detail: ClaimDetail | None,
+    pod: PodFact | None,
+    result: ResultDetail | None,
+) -> dict[str, Any]:
+    resource = pod.resource(container.container, result.request) if pod and result else ""
+    reserved = detail.pod_uid(container.pod) if detail else ""
+    return {
+        "claim_uid": key.uid or (detail.uid if detail else ""),
+        "pod_uid": pod.uid if pod else reserved,
+        "pod_group": ",".join(detail.pod_groups) if detail else "",
+        "resource": resource or (detail.resource if detail else ""),
+    }
+
+
+def _results(claim: ClaimDevice, detail: ClaimDetail | None) -> tuple[ResultDetail, ...]:
+    wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
+    return tuple(
+        one
+        for one in (detail.results if detail else ())
+        if (one.driver, one.pool, one.device, one.share_id) == wanted
     )
 
 
-def _published_uuid(
-    claim: ClaimDevice, known: Mapping[Device, SliceDevice]
-) -> str | tuple[Miss, str]:
-    name = Device(claim.driver, claim.pool, claim.device)
-    device = known.get(name)
-    if device is None:
-        return "not_published", str(name)
-    return device.uuid or ("no_uuid", str(name))
-
-
-def _plugin_uuid(device: PluginDevice) -> str | tuple[Miss, str]:
-    if device.id.startswith(("GPU-", "MIG-")):
-        return device.id
-    return "unknown_id", f"{device.resource}/{device.id}"
+def _declared(
+    device: SliceDevice | None, claim: ClaimDevice, result: ResultDetail | None
+) -> int | None:
+    """Return the bytes that a claim was given, None where that is not known."""
+    if result is not None and (result.admin or result.memory is not None):
+        return None if result.admin else result.memory
+    # A share of unknown size is not the whole.
+    shared = claim.share_id or (device is not None and device.shareable)
+    return None if device is None or shared else device.memory
 
 
 def _order(holder: Holder) -> tuple[str, ...]:
     claim = holder.dra
     named = (claim.claim, claim.device, claim.share_id) if claim else ("", "", "")
-    return (holder.namespace, holder.pod, holder.container, holder.resource, *named)
+    who = (holder.namespace, holder.pod, holder.container, holder.resource)
+    return (*who, *named, holder.request, holder.device_id)

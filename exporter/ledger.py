@@ -5,34 +5,47 @@ own last report and takes the signals after its cursor arrives where it would
 have been without a restart. Pure: time comes in as `now` or with the news.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter import presence
-from exporter.readings import STARTING, GpuReading, Observation
-from exporter.report import SCHEMA_VERSION, Cursor, GpuHealth, NodeHealth, SourceHealth
+from exporter import inventory, naming, presence, switches, xid_counts
+from exporter.inventory import Bus, Published
+from exporter.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
+from exporter.readings import STARTING, GpuReading, NvmlReading, Observation
+from exporter.report import (
+    SCHEMA_VERSION,
+    Cursor,
+    GpuHealth,
+    NodeHealth,
+    SourceHealth,
+    SwitchHealth,
+)
 from exporter.signals import ERRORS, Signal
-from exporter.xid_counts import counted, joined
 
-UNKNOWN_PREFIX = "unknown-"
-"""Begins the `uuid` of a GPU that only the kernel log knows, followed by its bus id: its XIDs are
-kept there until NVML, a ResourceSlice or the log tells the real UUID."""
+__all__ = [
+    "MAX_UNKNOWN",
+    "UNKNOWN_PREFIX",
+    "Published",
+    "adopt",
+    "begin",
+    "blind",
+    "observe",
+    "take",
+]
 
-MAX_UNKNOWN = 32
-"""GPUs kept that only the kernel log knows."""
-
-_Gpus = dict[str, GpuHealth]
+_XID_OF_ACTION = 154
+"""The XID whose line tells that the recovery action changed."""
 
 
-class Published(msgspec.Struct, frozen=True):
-    """What the DRA driver publishes on this node."""
+class _Node(msgspec.Struct):
+    """What signals change, while they are taken."""
 
-    uuids: frozenset[str] = frozenset()
-    """Of physical GPUs: published whole or in slices, but not as VFIO."""
-    by_bus: dict[str, str] = {}
-    """UUID by bus id (`device.normal_bus_id`)."""
+    gpus: Gpus
+    switches: tuple[SwitchHealth, ...]
+    dropped: int = 0
 
 
 def begin(boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
@@ -59,15 +72,22 @@ def take(
     """
     same_run = report.cursor.sensor_run == run
     done = report.cursor.signal_sequence if same_run else 0
-    gpus = {gpu.uuid: gpu for gpu in report.gpus}
-    dropped = report.xids_dropped
+    node = _Node({gpu.uuid: gpu for gpu in report.gpus}, report.switches, report.xids_dropped)
+    before = _dropped(node.gpus)
     for signal in signals:
         if signal.number > done:
             done = signal.number
-            dropped += not _HOW.get(signal.kind, _nothing)(gpus, signal)
+            _HOW.get(signal.kind, _nothing)(node, signal)
     read = [one for one in (report.cursor.kernel_sequence, kernel_sequence) if one is not None]
-    cursor = Cursor(kernel_sequence=max(read, default=None), sensor_run=run, signal_sequence=done)
-    return _with_gpus(report, gpus, cursor=cursor, xids_dropped=dropped)
+    return _with_gpus(
+        report,
+        node.gpus,
+        switches=node.switches,
+        cursor=Cursor(
+            kernel_sequence=max(read, default=None), sensor_run=run, signal_sequence=done
+        ),
+        xids_dropped=node.dropped + _dropped(node.gpus) - before,
+    )
 
 
 def observe(
@@ -76,9 +96,14 @@ def observe(
     *,
     published: Published | None = None,
     lost_after: timedelta = timedelta(seconds=60),
+    clock_step: timedelta = timedelta(0),
 ) -> NodeHealth:
-    """Return the report after the sensor told what it sees; `published` None: not known."""
-    gpus = {gpu.uuid: gpu for gpu in report.gpus}
+    """Return the report after the sensor told what it sees; `published` None: not known.
+
+    `clock_step` is by how much the wall clock was set since the last observation.
+    """
+    gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
+    bus = inventory.bus_of(seen, gpus.values(), published)
     nvml = seen.nvml
     driver = report.driver_version
     if nvml is None:
@@ -86,21 +111,22 @@ def observe(
         if reason == STARTING:
             # Nothing was said yet: a restarting agent must not make its GPUs unknown.
             return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
-        hung = seen.hang.uuid if seen.hang else None
-        gpus = {
-            uuid: presence.unread(gpu, presence.HUNG if uuid == hung else f"Nvml{reason}", seen.at)
-            for uuid, gpu in gpus.items()
-        }
+        _unread(gpus, seen, reason)
     else:
         if driver and nvml.driver_version and nvml.driver_version != driver:
             gpus = _other_driver(gpus, seen.at)
         driver = nvml.driver_version or driver
-        _read_all(gpus, nvml.gpus, nvml.at)
+        _read_all(gpus, nvml)
         listed = {reading.uuid for reading in nvml.gpus}
-        _miss(gpus, listed, seen.at, published, lost_after)
-    _name_unknown(gpus, published.by_bus if published else {})
+        _miss(gpus, listed, seen.at, published, bus, lost_after)
+    naming.name_by_bus(gpus, published.by_bus if published else {})
     return _with_gpus(
-        report, gpus, sources=seen.sources, driver_version=driver, observed_at=seen.at
+        report,
+        gpus,
+        sources=seen.sources,
+        driver_version=driver,
+        observed_at=seen.at,
+        inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
     )
 
 
@@ -117,88 +143,108 @@ def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHe
     return observe(report, Observation(at=at, sources=sources))
 
 
-def _count(gpus: _Gpus, signal: Signal) -> bool:
-    uuid = _uuid_of(gpus, signal)
-    if not _admit(gpus, uuid, signal):
-        return False
-    gpu = gpus[uuid]
+def _count(node: _Node, signal: Signal) -> None:
+    uuid = naming.uuid_of(node.gpus, signal)
+    if not naming.admit(node.gpus, uuid, signal):
+        node.dropped += 1
+        return
+    gpu = node.gpus[uuid]
     epoch = presence.epoch_at(gpu, signal.at)
-    xids = counted(gpu.xids, signal, epoch=epoch, mig=gpu.mig)
-    gpus[uuid] = msgspec.structs.replace(gpu, xids=xids)
-    return True
+    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, mig=gpu.mig)
+    gpu = xid_counts.with_records(gpu, records)
+    if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
+        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at)
+    node.gpus[uuid] = gpu
 
 
-def _reload(gpus: _Gpus, signal: Signal) -> bool:
-    for uuid, gpu in gpus.items():
-        gpus[uuid] = presence.driver_loaded(gpu, signal.at)
-    return True
+def _limit(node: _Node, signal: Signal) -> None:
+    gpu = node.gpus.get(naming.uuid_of(node.gpus, signal))
+    if gpu is not None:
+        records = xid_counts.rate_limited(gpu.xids, signal.code)
+        node.gpus[gpu.uuid] = msgspec.structs.replace(gpu, xids=records)
 
 
-def _identify(gpus: _Gpus, signal: Signal) -> bool:
-    _rename(gpus, signal.bus_id, signal.uuid)
+def _count_of_switch(node: _Node, signal: Signal) -> None:
+    node.switches, dropped = switches.counted(node.switches, signal)
+    node.dropped += dropped
+
+
+def _reload(node: _Node, signal: Signal) -> None:
+    for uuid, gpu in node.gpus.items():
+        node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
+
+
+def _identify(node: _Node, signal: Signal) -> None:
+    naming.rename(node.gpus, signal.bus_id, signal.uuid)
     # The driver says it before a GPU's first XID, NVML may not have listed it yet.
-    return _admit(gpus, signal.uuid, signal)
+    node.dropped += not naming.admit(node.gpus, signal.uuid, signal)
 
 
-def _nothing(_gpus: _Gpus, _signal: Signal) -> bool:
-    return True
+def _nothing(_node: _Node, _signal: Signal) -> None:
+    return
 
 
-_HOW: dict[str, Callable[[_Gpus, Signal], bool]] = {
+_HOW: dict[str, Callable[[_Node, Signal], None]] = {
     **dict.fromkeys(ERRORS, _count),
+    "rate-limit": _limit,
+    "sxid": _count_of_switch,
     "driver-load": _reload,
     "identity": _identify,
+    "recovery": _nothing,  # the sensor looks again because of it, and the reading says it
+    "topology": _nothing,
 }
-"""What a signal of a kind does; False when it had to be dropped."""
+"""What a signal of a kind does."""
 
 
-def _uuid_of(gpus: _Gpus, signal: Signal) -> str:
-    if signal.uuid in gpus:
-        return signal.uuid
-    on_bus = (uuid for uuid, gpu in gpus.items() if gpu.pci_bus_id == signal.bus_id)
-    return signal.uuid or next(on_bus, UNKNOWN_PREFIX + signal.bus_id)
+def _dropped(gpus: Gpus) -> int:
+    return sum(gpu.xids_dropped for gpu in gpus.values())
 
 
-def _admit(gpus: _Gpus, uuid: str, signal: Signal) -> bool:
-    """Make an entry for a GPU that only the log speaks of; False when there are too many."""
-    if uuid in gpus:
-        return True
-    by_log_only = sum(gpu.presence_reason == presence.NEVER_LISTED for gpu in gpus.values())
-    if by_log_only >= MAX_UNKNOWN:
-        return False
-    gpus[uuid] = GpuHealth(
-        uuid=uuid,
-        presence="Unknown",
-        presence_since=signal.at,
-        presence_reason=presence.NEVER_LISTED,
-        pci_bus_id=signal.bus_id,
-    )
-    return True
+def _unread(gpus: Gpus, seen: Observation, reason: str) -> None:
+    hung = seen.hang.uuid if seen.hang else None
+    for uuid, gpu in gpus.items():
+        why = presence.HUNG if uuid == hung else f"Nvml{reason}"
+        gpus[uuid] = presence.unread(gpu, why, seen.at)
 
 
-def _read_all(gpus: _Gpus, readings: Iterable[GpuReading], at: datetime) -> None:
-    for reading in readings:
-        _rename(gpus, reading.bus_id, reading.uuid)
-        old = gpus.get(reading.uuid)
-        gpus[reading.uuid] = (
-            presence.read(old, reading, at) if old else presence.newly_read(reading, at)
-        )
+def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
+    bearers = Counter(reading.uuid for reading in nvml.gpus)
+    for reading in nvml.gpus:
+        if bearers[reading.uuid] > 1:
+            known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
+            gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
+        else:
+            _read(gpus, reading, nvml.at)
 
 
-def _miss(
-    gpus: _Gpus,
+def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
+    naming.rename(gpus, reading.bus_id, reading.uuid)
+    old = gpus.get(reading.uuid) or presence.blank(reading.uuid, at)
+    gpus[reading.uuid] = presence.read(old, reading, at)
+    # Once more, as the name may have been ambiguous up to now.
+    naming.rename(gpus, reading.bus_id, reading.uuid)
+
+
+def _miss(  # noqa: PLR0917 - what is there, what should be, and when
+    gpus: Gpus,
     listed: set[str],
     at: datetime,
     published: Published | None,
+    bus: Bus,
     lost_after: timedelta,
 ) -> None:
     for uuid, gpu in gpus.items():
         if uuid not in listed:
-            offered = None if published is None else uuid in published.uuids
-            gpus[uuid] = presence.absent(gpu, at, published=offered, lost_after=lost_after)
+            gpus[uuid] = presence.absent(
+                gpu,
+                at,
+                published=None if published is None else uuid in published.uuids,
+                on_bus=bus.holds(gpu),
+                lost_after=lost_after,
+            )
 
 
-def _other_driver(gpus: _Gpus, at: datetime) -> _Gpus:
+def _other_driver(gpus: Gpus, at: datetime) -> Gpus:
     # The kernel's own line about the load may have been counted already.
     return {
         uuid: gpu
@@ -208,24 +254,6 @@ def _other_driver(gpus: _Gpus, at: datetime) -> _Gpus:
     }
 
 
-def _name_unknown(gpus: _Gpus, by_bus: Mapping[str, str]) -> None:
-    for gpu in [one for one in gpus.values() if one.uuid.startswith(UNKNOWN_PREFIX)]:
-        if gpu.pci_bus_id in by_bus:
-            _rename(gpus, gpu.pci_bus_id, by_bus[gpu.pci_bus_id])
-
-
-def _rename(gpus: _Gpus, bus_id: str, uuid: str) -> None:
-    """Give a GPU that only the log knew its UUID, and with it its records."""
-    unknown = gpus.pop(UNKNOWN_PREFIX + bus_id, None)
-    if unknown is None:
-        return
-    known = gpus.get(uuid)
-    if known is None:
-        gpus[uuid] = msgspec.structs.replace(unknown, uuid=uuid)
-    else:
-        gpus[uuid] = msgspec.structs.replace(known, xids=joined(known.xids, unknown.xids))
-
-
-def _with_gpus(report: NodeHealth, gpus: _Gpus, **fields: object) -> NodeHealth:
+def _with_gpus(report: NodeHealth, gpus: dict[str, GpuHealth], **fields: object) -> NodeHealth:
     ordered = tuple(gpus[uuid] for uuid in sorted(gpus))
     return msgspec.structs.replace(report, gpus=ordered, **fields)

@@ -1,44 +1,57 @@
-"""The one door to NVML: its calls in, `exporter.readings` out, every failure an NvmlError.
+"""The one door to NVML: calls by name in, plain values out, every failure an NvmlError.
 
 Runs in the NVML child only. Each call is noted in shared memory before it is
-made. One GPU's failure costs that GPU's fields and nothing else.
+made. A call is named as nvidia-ml-py names it; one that this nvidia-ml-py does
+not have fails like one that the driver does not have. Calls that take or give
+structs with versions are wrapped here, as nvidia-ml-py hands those through
+untouched (a struct instead of a reference to it crashes the process).
 """
 # pyright: basic
 # nvidia-ml-py carries no types.
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pynvml
 
 from exporter.callnotes import Slot
-from exporter.device import instance_of, normal_bus_id
-from exporter.readings import GpuReading, MigReading, NvmlReading
-from exporter.signals import Signal
-from kubeapi import clock
 
-RECOVERY_ACTION = 230
-"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; not every nvidia-ml-py has the name."""
+NO_GPU = -1
+"""Instead of an index: the call is about no GPU."""
+REFUSED = -1
+"""Code of an answer that came and cannot be read."""
+SUCCESS = int(pynvml.NVML_SUCCESS)
+INVALID_ARGUMENT = int(pynvml.NVML_ERROR_INVALID_ARGUMENT)
+LOST = int(pynvml.NVML_ERROR_GPU_IS_LOST)
 
-_XID_EVENT = 0x8
-_RECOVERY_EVENT = 0x8000
-_NO_GPU = -1
-_ABSENT = (
+LACKING = (
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-    pynvml.NVML_ERROR_NOT_FOUND,
     pynvml.NVML_ERROR_NO_PERMISSION,
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+    26,  # NVML_ERROR_DEPRECATED
 )
-"""Answers that mean "has no such thing", not "is broken"."""
+"""Answers that mean "has no such thing" and will mean it again, not "is broken"."""
+ABSENT = (*LACKING, pynvml.NVML_ERROR_NOT_FOUND)
+
+_USELESS = (
+    pynvml.NVML_ERROR_UNINITIALIZED,
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH,
+)
+"""Answers after which this process can do nothing with the library any more."""
 
 _REASONS = {
     pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: (
         "LibraryNotFound",
         "libnvidia-ml.so.1 is not here: install the NVIDIA driver, or name its folder with "
         "--nvml-library-dir",
+    ),
+    pynvml.NVML_ERROR_UNINITIALIZED: (
+        "DriverReloaded",
+        "the NVIDIA kernel driver was unloaded or loaded again; NVML is opened anew",
     ),
     pynvml.NVML_ERROR_DRIVER_NOT_LOADED: (
         "DriverNotLoaded",
@@ -54,7 +67,11 @@ _REASONS = {
         "NoPermission",
         "NVML may not open the GPUs: run the sensor as root with /dev/nvidia* visible",
     ),
+    REFUSED: ("AnswerRefused", ""),
 }
+
+_UNREADABLE = (UnicodeDecodeError, IndexError, MemoryError, OverflowError, ValueError)
+"""What nvidia-ml-py raises when the library's strings or counts make no sense."""
 
 
 class NvmlError(Exception):
@@ -62,21 +79,32 @@ class NvmlError(Exception):
 
     def __init__(self, call: str, code: int, text: str) -> None:
         self.code = code
-        self.absent = code in _ABSENT
-        self.lost = code == pynvml.NVML_ERROR_GPU_IS_LOST
+        self.absent = code in ABSENT
+        self.lacking = code in LACKING
+        self.lost = code == LOST
         self.timeout = code == pynvml.NVML_ERROR_TIMEOUT
+        self.refused = code == REFUSED
+        self.useless = code in _USELESS
         self.reason, advice = _REASONS.get(code, ("NvmlError", ""))
         super().__init__(f"{call}: {text}" + (f"; {advice}" if advice else ""))
 
 
-class Facts(msgspec.Struct, frozen=True):
-    """What never changes about a GPU while the driver is loaded."""
+class FieldAnswer(msgspec.Struct, frozen=True):
+    """One answer of nvmlDeviceGetFieldValues: an nvmlReturn_t, and the number if that is 0."""
 
-    uuid: str
-    bus_id: str
-    serial: str
-    minor: int | None
-    product: str
+    code: int
+    value: int | float | None = None
+
+
+class Fabric(msgspec.Struct, frozen=True):
+    """nvmlGpuFabricInfoV_t; what the driver's version of it does not have is None."""
+
+    state: int
+    status: int
+    clique: int
+    cluster_uuid: bytes
+    health_mask: int | None = None
+    health_summary: int | None = None
 
 
 class Caller:
@@ -85,252 +113,134 @@ class Caller:
     def __init__(self, slot: Slot) -> None:
         self._slot = slot
 
-    def __call__(self, gpu: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call NVML about a GPU (index, or -1); raises NvmlError."""
-        self._slot.begin(gpu, function.__name__)
+    def __call__(self, gpu: int, name: str, *arguments: Any) -> Any:
+        """Call NVML's function `name` about a GPU (index, or NO_GPU); raises NvmlError."""
+        function = _WRAPPED.get(name) or getattr(pynvml, name, None)
+        if function is None:
+            missing = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+            raise NvmlError(name, missing, "not in this nvidia-ml-py")
+        self._slot.begin(gpu, name)
         try:
             return function(*arguments)
         except pynvml.NVMLError as error:
-            raise NvmlError(function.__name__, error.args[0], str(error)) from error
+            raise NvmlError(name, error.args[0], str(error)) from error
+        except _UNREADABLE as error:
+            raise NvmlError(name, REFUSED, f"an answer that cannot be read ({error})") from error
         finally:
             self._slot.end()
 
 
-class Sampler:
-    """Reads the state of all GPUs."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._call = Caller(slot)
-        self._facts: dict[int, Facts] = {}
-        self._mig_facts: dict[str, MigReading] = {}
-        self._driver = ""
-        self.handles: dict[int, Any] = {}
-        """NVML handle by index, of the GPUs that gave one at the last `sample`."""
-
-    def open(self) -> None:
-        """Load and initialise the library; raises NvmlError."""
-        self._call(_NO_GPU, pynvml.nvmlInit)
-        self._driver = str(self._call(_NO_GPU, pynvml.nvmlSystemGetDriverVersion))
-
-    def sample(self, skip: frozenset[int]) -> NvmlReading:
-        """Read every GPU but those in `skip`; raises NvmlError when not even the count is told."""
-        begun = clock.now()
-        count = self._call(_NO_GPU, pynvml.nvmlDeviceGetCount)
-        readings = [self._gpu(index) for index in range(count) if index not in skip]
-        return NvmlReading(
-            at=begun,
-            driver_version=self._driver,
-            gpus=tuple(one for one in readings if one is not None),
-        )
-
-    def uuid_of(self, index: int) -> tuple[str, str]:
-        """Return (UUID, bus id) of a GPU by what it said when it last could."""
-        facts = self._facts.get(index)
-        return (facts.uuid, facts.bus_id) if facts else ("", "")
-
-    def _gpu(self, index: int) -> GpuReading | None:
-        try:
-            handle = self._call(index, pynvml.nvmlDeviceGetHandleByIndex, index)
-            facts = self._identify(index, handle)
-        except NvmlError as error:
-            facts = self._facts.get(index)
-            # A GPU that never said who it is cannot be told from others.
-            return facts and _with(facts, index, lost=error.lost, error=str(error))
-        self.handles[index] = handle
-        fields = Fields(self._call, index, handle)
-        values = fields.read()
-        if values.get("mig") and not fields.lost:
-            values["instances"] = tuple(self._instances(index, handle, fields))
-        return _with(facts, index, lost=fields.lost, error=fields.error, **values)
-
-    def _identify(self, index: int, handle: Any) -> Facts:
-        uuid = str(self._call(index, pynvml.nvmlDeviceGetUUID, handle))
-        known = self._facts.get(index)
-        if known is None or known.uuid != uuid:
-            fields = Fields(self._call, index, handle)
-            pci = fields.get(pynvml.nvmlDeviceGetPciInfo)
-            known = Facts(
-                uuid,
-                normal_bus_id(_text(pci.busId) if pci else "") or "",
-                fields.get(pynvml.nvmlDeviceGetSerial) or "",
-                fields.get(pynvml.nvmlDeviceGetMinorNumber),
-                fields.get(pynvml.nvmlDeviceGetName) or "",
-            )
-            self._facts[index] = known
-        return known
-
-    def _instances(self, index: int, handle: Any, fields: "Fields") -> Iterator[MigReading]:
-        for position in range(fields.get(pynvml.nvmlDeviceGetMaxMigDeviceCount) or 0):
-            mig = fields.get(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, position)
-            part = Fields(self._call, index, mig) if mig is not None else None
-            uuid = part.get(pynvml.nvmlDeviceGetUUID) if part else None
-            if part is None or uuid is None:
-                continue
-            if uuid not in self._mig_facts:
-                self._mig_facts[uuid] = self._identify_mig(uuid, handle, index, part)
-            used, free = part.memory()
-            yield msgspec.structs.replace(self._mig_facts[uuid], fb_used=used, fb_free=free)
-
-    def _identify_mig(self, uuid: str, gpu: Any, index: int, part: "Fields") -> MigReading:
-        gi = part.get(pynvml.nvmlDeviceGetGpuInstanceId) or 0
-        ci = part.get(pynvml.nvmlDeviceGetComputeInstanceId) or 0
-        instance = Fields(self._call, index, gpu).get(pynvml.nvmlDeviceGetGpuInstanceById, gi)
-        about = (
-            Fields(self._call, index, instance).get(pynvml.nvmlGpuInstanceGetInfo)
-            if instance is not None
-            else None
-        )
-        # "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-        name = part.get(pynvml.nvmlDeviceGetName) or ""
-        return MigReading(
-            uuid=uuid,
-            gi=gi,
-            ci=ci,
-            profile=name.rpartition(" MIG ")[2] if " MIG " in name else "",
-            gi_profile_id=about.profileId if about else None,
-            placement_start=about.placement.start if about else None,
-            placement_size=about.placement.size if about else None,
-        )
+def number_of(name: str) -> int | None:
+    """Return the number of an NVML_* constant, None when this nvidia-ml-py does not have it."""
+    value = getattr(pynvml, name, None)
+    return value if isinstance(value, int) else None
 
 
-class Fields:
-    """Reads one handle call by call, and remembers what went wrong with it."""
-
-    def __init__(self, call: Caller, index: int, handle: Any) -> None:
-        self._call = call
-        self._index = index
-        self._handle = handle
-        self.lost = False
-        self.error = ""
-
-    def get(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a call says, None when it does not; a lost GPU is not asked again."""
-        if self.lost:
-            return None
-        try:
-            return self._call(self._index, function, self._handle, *arguments)
-        except NvmlError as error:
-            self.lost = error.lost
-            if not error.absent and not self.error:
-                self.error = str(error)
-            return None
-
-    def read(self) -> dict[str, Any]:
-        """Return the fields of a `GpuReading` that change."""
-        use = self.get(pynvml.nvmlDeviceGetUtilizationRates)
-        used, free = self.memory()
-        remaps = self.get(pynvml.nvmlDeviceGetRemappedRows)
-        supported, action = self._recovery_action()
-        return {
-            "mig": self._mig(),
-            "gpu_util": use.gpu if use else None,
-            "mem_util": use.memory if use else None,
-            "fb_used": used,
-            "fb_free": free,
-            "temperature": self.get(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
-            "power": self.get(pynvml.nvmlDeviceGetPowerUsage),
-            "recovery_supported": supported,
-            "recovery_action": action,
-            "dbe_volatile": self._dbe(pynvml.NVML_VOLATILE_ECC),
-            "dbe_aggregate": self._dbe(pynvml.NVML_AGGREGATE_ECC),
-            "remap_pending": bool(remaps[2]) if remaps else None,
-            "remap_failure": bool(remaps[3]) if remaps else None,
-        }
-
-    def memory(self) -> tuple[int | None, int | None]:
-        """Return (used, free) in bytes; version 2 keeps the driver's reserve out of "used"."""
-        told = self.get(pynvml.nvmlDeviceGetMemoryInfo, pynvml.nvmlMemory_v2)
-        told = told or self.get(pynvml.nvmlDeviceGetMemoryInfo)
-        return (told.used, told.free) if told else (None, None)
-
-    def _mig(self) -> bool | None:
-        if self.lost:
-            return None
-        try:
-            return bool(self._call(self._index, pynvml.nvmlDeviceGetMigMode, self._handle)[0])
-        except NvmlError as error:
-            self.lost = error.lost
-            # A GPU without the mode is not in it.
-            return False if error.absent else None
-
-    def _dbe(self, counter: int) -> int | None:
-        uncorrected = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-        return self.get(pynvml.nvmlDeviceGetTotalEccErrors, uncorrected, counter)
-
-    def _recovery_action(self) -> tuple[bool | None, int | None]:
-        values = self.get(pynvml.nvmlDeviceGetFieldValues, [RECOVERY_ACTION])
-        if values is None:
-            return None, None
-        answer = values[0]
-        if answer.nvmlReturn == pynvml.NVML_SUCCESS:
-            return True, int(answer.value.uiVal)
-        if answer.nvmlReturn in (*_ABSENT, pynvml.NVML_ERROR_INVALID_ARGUMENT):
-            return False, None
-        self.lost = self.lost or answer.nvmlReturn == pynvml.NVML_ERROR_GPU_IS_LOST
-        return None, None
-
-
-class Events:
-    """Waits for XIDs and changes of the recovery action on physical GPUs."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._call = Caller(slot)
-        self._set: Any = None
-        self._known: dict[int, tuple[str, str]] = {}
-
-    def register(self, handles: dict[int, Any], sampler: Sampler) -> int:
-        """Register every GPU that is not yet; returns how many are.
-
-        Handles are mapped to UUIDs here, as a dead GPU cannot tell its own.
-        """
-        if self._set is None:
-            self._set = self._call(_NO_GPU, pynvml.nvmlEventSetCreate)
-        for index, handle in handles.items():
-            if _address(handle) not in self._known and self._register(index, handle):
-                self._known[_address(handle)] = sampler.uuid_of(index)
-        return len(self._known)
-
-    def wait(self, milliseconds: int) -> Signal | None:
-        """Return the next event, None after the time; raises NvmlError."""
-        try:
-            event = self._call(_NO_GPU, pynvml.nvmlEventSetWait_v2, self._set, milliseconds)
-        except NvmlError as error:
-            if error.timeout:
-                return None
-            raise
-        uuid, bus_id = self._known.get(_address(event.device), ("", ""))
-        if event.eventType == _RECOVERY_EVENT:
-            return Signal(kind="recovery", source="nvml", at=clock.now(), uuid=uuid, bus_id=bus_id)
-        instance = instance_of(event.gpuInstanceId, event.computeInstanceId)
-        return Signal(
-            kind="xid",
-            source="nvml",
-            at=clock.now(),
-            uuid=uuid,
-            bus_id=bus_id,
-            code=int(event.eventData),
-            gi=instance.gi if instance else None,
-            ci=instance.ci if instance else None,
-        )
-
-    def _register(self, index: int, handle: Any) -> bool:
-        # Drivers before R565 know no recovery events and refuse both.
-        for kinds in (_XID_EVENT | _RECOVERY_EVENT, _XID_EVENT):
-            try:
-                self._call(index, pynvml.nvmlDeviceRegisterEvents, handle, kinds, self._set)
-            except NvmlError:
-                continue
-            return True
-        return False
-
-
-def _with(facts: Facts, index: int, **fields: Any) -> GpuReading:
-    return GpuReading(index=index, **msgspec.structs.asdict(facts), **fields)
-
-
-def _address(handle: Any) -> int:
+def address(handle: Any) -> int:
+    """Return what tells one handle from another, also in event data."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
 
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+"""Member of nvmlValue_t by nvmlValueType_t."""
+_ALWAYS_UNSIGNED = (number_of("NVML_FI_DEV_MEMORY_TEMP"),)
+"""Drivers of R545 call this one a double and give an unsigned int (DCGM reads it so too)."""
+
+
+def _field_values(handle: Any, wanted: Sequence[tuple[int, int]]) -> list[FieldAnswer]:
+    """Return the answers to (field id, scope id) pairs, in order, from one call."""
+    answers = pynvml.nvmlDeviceGetFieldValues(handle, list(wanted))
+    return [_field_answer(answer) for answer in answers]
+
+
+def _field_answer(answer: Any) -> FieldAnswer:
+    code = int(answer.nvmlReturn)
+    if code != SUCCESS:
+        return FieldAnswer(code)
+    kind = 1 if answer.fieldId in _ALWAYS_UNSIGNED else int(answer.valueType)
+    if not 0 <= kind < len(_MEMBERS):
+        return FieldAnswer(REFUSED)
+    value = getattr(answer.value, _MEMBERS[kind])
+    # All ones is NVML's "not available" in 32 bits.
+    return FieldAnswer(REFUSED if kind == 1 and value == 0xFFFFFFFF else code, value)
+
+
+def _memory_v2(handle: Any) -> Any:
+    return pynvml.nvmlDeviceGetMemoryInfo(handle, pynvml.nvmlMemory_v2)
+
+
+def _sram_status(handle: Any) -> Any:
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    pynvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
+    return status
+
+
+def _fabric(handle: Any) -> Fabric:
+    """Ask for the newest struct first; an older driver refuses its version."""
+    try:
+        told: Any = pynvml.c_nvmlGpuFabricInfo_v3_t()
+        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(told))
+    except pynvml.NVMLError as error:
+        if error.args[0] == LOST:
+            raise
+        told = pynvml.c_nvmlGpuFabricInfo_v2_t()
+        pynvml.nvmlDeviceGetGpuFabricInfoV(handle, ctypes.byref(told))
+    summary = getattr(told, "healthSummary", None)
+    uuid = bytes(told.clusterUuid)
+    return Fabric(told.state, told.status, told.cliqueId, uuid, told.healthMask, summary)
+
+
+def _process_utilization(handle: Any, since: int) -> list[Any]:
+    try:
+        return pynvml.nvmlDeviceGetProcessUtilization(handle, since)
+    except pynvml.NVMLError as error:
+        # nvidia-ml-py raises an error of code 0 when there are no samples.
+        if error.args[0] in (SUCCESS, pynvml.NVML_ERROR_NOT_FOUND):
+            return []
+        raise
+
+
+def _gpm_metrics(before: Any, now: Any, metrics: Sequence[int]) -> dict[int, float]:
+    """Return the metrics between two samples; one that failed is left out."""
+    asked: Any = pynvml.c_nvmlGpmMetricsGet_t()
+    asked.version = pynvml.NVML_GPM_METRICS_GET_VERSION
+    asked.numMetrics = len(metrics)
+    asked.sample1, asked.sample2 = before, now
+    for row, metric in zip(asked.metrics, metrics, strict=False):
+        row.metricId = metric
+    pynvml.nvmlGpmMetricsGet(asked)
+    rows = asked.metrics[: len(metrics)]
+    return {int(row.metricId): float(row.value) for row in rows if row.nvmlReturn == SUCCESS}
+
+
+def _gpm_support(handle: Any) -> int:
+    return int(pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice)
+
+
+def _system_events(kinds: int) -> Any:
+    """Return a set of system events with these kinds registered."""
+    made = pynvml.nvmlSystemEventSetCreate(pynvml.nvmlSystemEventSetCreateRequest_v1)
+    pynvml.nvmlSystemRegisterEvents(pynvml.nvmlSystemRegisterEventRequest_v1, kinds, made)
+    return made
+
+
+def _system_wait(event_set: Any, milliseconds: int) -> list[int]:
+    """Return the kinds of the events that came, none after the time."""
+    room = (pynvml.c_nvmlSystemEventData_v1_t * 8)()
+    version = pynvml.nvmlSystemEventSetWaitRequest_v1
+    told = pynvml.nvmlSystemEventSetWait(version, event_set, milliseconds, room, len(room))
+    return [int(event["eventType"]) for event in told]
+
+
+_WRAPPED: dict[str, Callable[..., Any]] = {
+    "nvmlDeviceGetFieldValues": _field_values,
+    "nvmlDeviceGetMemoryInfo_v2": _memory_v2,
+    "nvmlDeviceGetSramEccErrorStatus": _sram_status,
+    "nvmlDeviceGetGpuFabricInfoV": _fabric,
+    "nvmlDeviceGetProcessUtilization": _process_utilization,
+    "nvmlGpmMetricsGet": _gpm_metrics,
+    "nvmlGpmQueryDeviceSupport": _gpm_support,
+    "nvmlSystemEventSetCreate": _system_events,
+    "nvmlSystemEventSetWait": _system_wait,
+}
+"""By the name of the call that they make; the hang watch shows that name."""

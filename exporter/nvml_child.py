@@ -1,8 +1,8 @@
 """The process that holds the NVML library: `python -m exporter.nvml_child SOCKET NOTES PARENT`.
 
 Answers sample requests on a socket that it inherits, tells events as they come,
-and ends when that socket or its parent does. Whatever the library does to this
-process, the sensor goes on.
+and ends when that socket or its parent does, or when a GPU is being unbound.
+Whatever the library does to this process, the sensor goes on.
 """
 
 import mmap
@@ -13,12 +13,25 @@ import threading
 import time
 
 from exporter import callnotes, lifeline, wire
-from exporter.nvml import Events, NvmlError, Sampler
+from exporter.nvml import Caller, NvmlError
+from exporter.nvml_events import UNBIND, Events, SystemEvents
+from exporter.nvml_gpu import Wish
+from exporter.nvml_sampler import Sampler
 from exporter.signals import Signal
 from kubeapi import clock
 
 WAIT_MS = 1000
 """Longest wait for one event."""
+_BOUND = (
+    "Bound",
+    "the NVIDIA driver took another GPU; NVML is opened anew, as it lists only the GPUs that were "
+    "there when it was opened",
+)
+_UNBOUND = (
+    "Unbound",
+    "a GPU is being unbound from the NVIDIA driver, so every GPU is let go for a moment; the "
+    "others are read again at once",
+)
 
 
 def main(argv: list[str]) -> int:
@@ -28,7 +41,7 @@ def main(argv: list[str]) -> int:
     with socket.socket(fileno=stream_fd) as stream:
         channel = Sender(wire.Channel(stream))
         try:
-            _serve(channel, Sampler(callnotes.Slot(notes, callnotes.SAMPLING)), notes)
+            _serve(channel, Sampler(Caller(callnotes.Slot(notes, callnotes.SAMPLING))), notes)
         except wire.WireError:
             pass
         except NvmlError as error:
@@ -52,34 +65,75 @@ class Sender:
 
 
 def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
-    events = Events(callnotes.Slot(notes, callnotes.EVENTS))
-    listening = False
+    call = Caller(callnotes.Slot(notes, callnotes.EVENTS))
+    events = Events(call)
+    listener = _Listener(channel, events, SystemEvents(call))
     request = channel.request()
     sampler.open()
     while True:
-        reading = sampler.sample(frozenset(request.skip))
+        wish = Wish(frozenset(request.wanted), request.processes)
+        reading = sampler.sample(frozenset(request.skip), wish)
         # Registered before the first answer, so that no XID after it goes unheard.
-        registered = events.register(sampler.handles, sampler)
-        if registered and not listening:
-            threading.Thread(target=_listen, args=(channel, events), daemon=True).start()
-            listening = True
+        registered = events.register(sampler.handles, sampler.uuid_of)
+        listener.start(devices=registered > 0)
         channel.send(wire.Sampled(reading))
         request = channel.request()
 
 
-def _listen(channel: Sender, events: Events) -> None:
-    while True:
-        try:
-            heard = events.wait(WAIT_MS)
-        except NvmlError:
-            # Says so when a GPU is lost; a sample tells which.
-            heard = Signal(kind="recovery", source="nvml", at=clock.now())
-            time.sleep(WAIT_MS / 1000)
-        if heard is not None:
+class _Listener:
+    """The event thread: waits on the GPUs, and looks for system events between two waits."""
+
+    def __init__(self, channel: Sender, events: Events, system: SystemEvents) -> None:
+        self._channel = channel
+        self._events = events
+        self._system = system
+        self._devices = False
+        self._tells_system: bool | None = None
+
+    def start(self, *, devices: bool) -> None:
+        """Begin to listen once there is something to listen to."""
+        self._devices = self._devices or devices
+        if self._tells_system is not None:
+            return
+        self._tells_system = self._system.open()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
             try:
-                channel.send(wire.Happened(heard))
+                self._hear()
             except wire.WireError:
                 return
+            except NvmlError:
+                # Says so when a GPU is lost; a sample tells which.
+                self._tell(Signal(kind="recovery", source="nvml", at=clock.now()))
+                time.sleep(WAIT_MS / 1000)
+
+    def _hear(self) -> None:
+        if self._devices:
+            heard = self._events.wait(WAIT_MS)
+            if heard is not None:
+                self._tell(heard)
+        if self._tells_system:
+            self._hear_system(0 if self._devices else WAIT_MS)
+        elif not self._devices:
+            time.sleep(WAIT_MS / 1000)
+
+    def _hear_system(self, milliseconds: int) -> None:
+        try:
+            kind = self._system.wait(milliseconds)
+        except NvmlError as error:
+            self._tells_system = not error.absent
+            raise
+        if not kind:
+            return
+        self._tell(Signal(kind="topology", source="nvml", at=clock.now()))
+        self._channel.send(wire.Failed(*(_UNBOUND if kind == UNBIND else _BOUND)))
+        # The sampling thread may sit in the library: the device is free only without this process.
+        os._exit(0)
+
+    def _tell(self, signal: Signal) -> None:
+        self._channel.send(wire.Happened(signal))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ class NvmlVendor:
     def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
         self._library_dir = settings.nvml_library_dir
         self._release_file = settings.release_file
+        self._processes = settings.processes
         self._wanted = wanted
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
@@ -45,7 +46,7 @@ class NvmlVendor:
 
     def request(self, now: float) -> wire.SampleRequest:
         skip = self._quarantine.left_out(now) | self._let_go()
-        return wire.SampleRequest(tuple(sorted(skip)), self._wanted())
+        return wire.SampleRequest(tuple(sorted(skip)), self._wanted(), self._processes)
 
     def reading(self, heard: wire.FromChild, asked: wire.SampleRequest) -> NvmlReading | None:
         if not isinstance(heard, wire.Sampled):

@@ -1,5 +1,7 @@
 """The kubelet's PodResources v1 messages, as a table turned into protobuf classes.
 
+For whoever plays the kubelet. The sensor itself reads replies without protobuf
+(`exporter.podresources_wire`), and the tests hold the two against each other.
 Field names and numbers are those of k8s.io/kubelet/pkg/apis/podresources/v1;
 only what the API says about devices is listed, protobuf skips the rest. No
 generated code and no call happens here.
@@ -11,10 +13,11 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-SERVICE = "v1.PodResourcesLister"
-LIST_METHOD = f"/{SERVICE}/List"
-MAX_RECEIVE_BYTES = 16 * 1024 * 1024
-"""gRPC's default of 4 MiB is too small for a node with many pods."""
+from exporter import podresources_wire
+
+SERVICE = podresources_wire.SERVICE
+LIST_METHOD = podresources_wire.LIST_METHOD
+MAX_RECEIVE_BYTES = podresources_wire.MAX_RECEIVE_BYTES
 
 _PACKAGE = "v1"
 _STRING, _INT64, _UINT64, _MESSAGE = (

@@ -147,6 +147,10 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """When the pass began: nothing in it was read earlier, so it may count as read after an XID."""
     driver_version: str = ""
     gpus: tuple[GpuReading, ...] = ()
+    refused: int = 0
+    """Answers refused because they make no sense, since NVML was opened."""
+    took: float | None = None
+    """Seconds that the pass took."""
 
 
 class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,6 +189,8 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     """Field ids that were asked for and that this engine cannot watch."""
     detached: tuple[str, ...] = ()
     """UUIDs of GPUs that the driver let go (DCGM status 7)."""
+    took: float | None = None
+    """Seconds that the pass took."""
 
 
 class ClaimDevice(msgspec.Struct, frozen=True, order=True):
@@ -243,6 +249,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """None: no DCGM, or nothing fresh from it."""
     pci_gpus: tuple[str, ...] | None = None
     """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
+    pci_unbound: tuple[str, ...] = ()
+    """Of those, GPUs that another driver than NVIDIA's holds (vfio-pci), or none (sysfs)."""
     containers: tuple[ContainerDevices, ...] | None = None
     rejected: dict[str, int] = {}
     """Kernel-log records refused, by reason, since the sensor started."""

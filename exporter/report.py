@@ -23,7 +23,7 @@ API_VERSION = "v1alpha1"
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; readers accept one above and one below theirs."""
 
-_ACRONYMS = {"id": "ID"}
+_ACRONYMS = {"id": "ID", "uuid": "UUID"}
 
 
 def kubernetes_case(name: str) -> str:
@@ -61,8 +61,12 @@ class XidRecord(Entry, frozen=True, kw_only=True):
     process: str = ""
     message: str = ""
     """Of the last line, cut short."""
+    caused_by: int | None = None
+    """XID that the last line to name one gave as the root cause (45, new drivers)."""
+    rate_limited: bool | None = None
+    """True: the driver said that it leaves out lines of this code, so `count` is a lower bound."""
     sources: tuple[str, ...] = ()
-    """Witnesses: `kmsg`, `nvml`."""
+    """Witnesses: `kmsg`, `nvml`, `dcgm`."""
 
 
 class RecoveryAction(Entry, frozen=True, kw_only=True):
@@ -79,15 +83,72 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     """First reading of this value in a row."""
     observed_at: datetime | None = None
     """The last reading, as of this report."""
+    logged: int | None = None
+    """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
+    logged_at: datetime | None = None
+    """The time of that line. A reading after it outranks it."""
 
 
 class MemoryHealth(Entry, frozen=True, kw_only=True):
-    """ECC and row-remapping state; each None where NVML cannot say (MIG hides remaps)."""
+    """ECC, row-remapping and page-retirement state; each None where NVML cannot say.
+
+    NVML hides remaps on a GPU with MIG instances: the last value stays, with its age.
+    """
 
     dbe_volatile: int | None = None
+    """nvmlDeviceGetTotalEccErrors, uncorrected: errors since the driver loaded."""
     dbe_aggregate: int | None = None
+    """The same in the GPU's life."""
     remap_pending: bool | None = None
+    """nvmlDeviceGetRemappedRows: a remap waits for a reset. Forgotten with a new epoch."""
     remap_failure: bool | None = None
+    """nvmlDeviceGetRemappedRows: a row could not be remapped."""
+    remap_observed_at: datetime | None = None
+    """When the two were last read."""
+    sram_threshold: bool | None = None
+    """nvmlDeviceGetSramEccErrorStatus.bThresholdExceeded; needs root."""
+    retired_pending: bool | None = None
+    """nvmlDeviceGetRetiredPagesPendingStatus; GPUs before Ampere."""
+
+
+class FabricHealth(Entry, frozen=True, kw_only=True):
+    """Registration with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
+
+    state: int | None = None
+    """0 not supported, 1 not started, 2 in progress, 3 completed."""
+    status: int | None = None
+    """nvmlReturn_t of the registration; it counts only in state 3."""
+    health_mask: int | None = None
+    """Fields of 2 and 4 bits (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*)."""
+    health_summary: int | None = None
+    """0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity."""
+    clique: int | None = None
+    cluster_uuid: str = ""
+
+
+class NvlinkHealth(Entry, frozen=True, kw_only=True):
+    """Which NVLinks are active (nvmlDeviceGetNvLinkState), as each was last read.
+
+    Error counters are left to the page: they grow without saying anything of now.
+    """
+
+    up: tuple[int, ...] = ()
+    down: tuple[int, ...] = ()
+    """Also links that no board has wired; those that were lost are in `failed`."""
+    failed: tuple[int, ...] = ()
+    """Of `down`, those that were up earlier in this boot."""
+
+
+class Slowdown(Entry, frozen=True, kw_only=True):
+    """One reason for lowered clocks that is a finding about hardware or cooling.
+
+    It stays for a while after it was last seen, so that a flapping one is one finding.
+    """
+
+    reason: str
+    """`HwSlowdown`, `HwThermal`, `HwPowerBrake` or `SwThermal`."""
+    since: datetime
+    last_seen: datetime
 
 
 class MigInstance(Entry, frozen=True, kw_only=True):
@@ -119,12 +180,39 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     """Counts, within this boot, driver loads and observed resets."""
     epoch_started: datetime | None = None
     xids: tuple[XidRecord, ...] = ()
+    xids_dropped: int = 0
+    """Of this GPU: records left out of `xids` since the node booted, least severe first."""
     memory: MemoryHealth = MemoryHealth()
+    fabric: FabricHealth = FabricHealth()
+    nvlink: NvlinkHealth = NvlinkHealth()
+    slowdowns: tuple[Slowdown, ...] = ()
     instances: tuple[MigInstance, ...] = ()
 
 
+class SxidRecord(Entry, frozen=True, kw_only=True):
+    """One SXid code of one NVSwitch since the node booted."""
+
+    code: int
+    count: int
+    first_seen: datetime
+    last_seen: datetime
+    fatal: bool | None = None
+    """True when one of its lines was printed as Fatal."""
+    links: tuple[int, ...] = ()
+    """NVLinks of the switch that its lines named."""
+    message: str = ""
+    """Of the last line, cut short."""
+
+
+class SwitchHealth(Entry, frozen=True, kw_only=True):
+    """One NVSwitch that has told of an error; only the kernel log speaks of them."""
+
+    pci_bus_id: str
+    sxids: tuple[SxidRecord, ...] = ()
+
+
 class SourceHealth(Entry, frozen=True, kw_only=True):
-    """One sensor: `nvml`, `kmsg`, `podresources`, later `dcgm`."""
+    """One sensor: `nvml`, `kmsg`, `podresources`, `dcgm`."""
 
     name: str
     up: bool
@@ -144,6 +232,22 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
     """Identity of the sensor process that the next number belongs to."""
     signal_sequence: int = 0
     """Number of the last signal taken from that sensor process."""
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
+    """GPUs that should be there against GPUs that are; each None while nobody could count."""
+
+    seen: int | None = None
+    """GPUs that a live NVML lists, without lost ones and those that were let go."""
+    on_bus: int | None = None
+    """NVIDIA GPUs that the kernel lists on PCI."""
+    set_aside: int | None = None
+    """Of those, GPUs that NVIDIA's driver does not hold or that were let go on request."""
+    published: int | None = None
+    """GPUs that the DRA driver offers, whole or in slices."""
+    missing: tuple[str, ...] = ()
+    """Bus ids (or, without one, UUIDs) of GPUs that are on the bus or offered, not set aside, and
+    not seen."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
@@ -167,8 +271,11 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_ca
     cursor: Cursor = Cursor()
     sources: tuple[SourceHealth, ...] = ()
     gpus: tuple[GpuHealth, ...] = ()
+    switches: tuple[SwitchHealth, ...] = ()
+    inventory: Inventory = Inventory()
     xids_dropped: int = 0
-    """Least severe XID records left out because the report would grow too large."""
+    """XID and SXid records left out because the report would grow too large, least severe first;
+    those of known GPUs are also counted there."""
     summary: Summary = Summary()
 
 

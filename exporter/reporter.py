@@ -1,20 +1,26 @@
 """Writes the node's report: adopts its last one, then tells what changed.
 
 A change is written at once, in a storm no more than one a second; without changes
-every quarter of an hour. A write that fails is counted and tried again with the newest
-report, so nothing is lost by it.
+every quarter of an hour (`pace`). A write that fails is counted and tried again with the
+newest report, so nothing is lost by it; why it fails is a state (`acceptance`).
 """
 
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
-from exporter import outline
-from exporter.report import API_GROUP, API_VERSION, NodeDeviceHealth, NodeHealth
+from exporter import acceptance, outline
+from exporter.pace import Pace
+from exporter.report import (
+    API_GROUP,
+    API_VERSION,
+    NodeDeviceHealth,
+    NodeHealth,
+    SourceHealth,
+)
 from exporter.self_metrics import SelfMetrics
 from exporter.settings import Settings
 from kubeapi import clock, lease
@@ -24,9 +30,6 @@ _log = logging.getLogger(__name__)
 
 COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
 
-_PACE = ((2, 1.0), (3, 3.0))
-"""At most so many writes in so many seconds: an XID, the recovery action read after it and the
-event that names its slice follow each other quickly, and a storm is one write a second."""
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _MISSING_RETRY = 30.0
 """Seconds, while the CRD is not installed."""
@@ -34,11 +37,8 @@ _LEASE_LOOK = 1.0
 """Seconds between two looks whether reports are accepted again."""
 _LEASE_DURATIONS = 4
 """A Lease counts as old after this many missed renewals, as kubelets do."""
-
-_NOT_INSTALLED = (
-    "the cluster does not serve NodeDeviceHealth, so only metrics are given: install it with "
-    "`kubectl apply -f deploy/crds`"
-)
+_LEAST_BYTES = 16 << 10
+"""A server that finds even this too large has another reason."""
 
 
 class Reporter:
@@ -61,7 +61,10 @@ class Reporter:
         self._fresh = False
         self._stopping = threading.Event()
         self._failures = 0
-        self._complaint = ""
+        self._limit = outline.MAX_BYTES
+        self._state = acceptance.STARTED
+        self._told = ""
+        """Reason of the state that was logged last."""
         self._accepted = threading.Event()
         """The newest write was accepted."""
         self._threads = [
@@ -88,26 +91,25 @@ class Reporter:
             self._fresh = True
             self._news.notify_all()
 
+    def source(self) -> SourceHealth:
+        """Return whether reports are accepted, as a source of the page."""
+        return self._state
+
     def _run(self) -> None:
         if not self._adopt():
             return
-        written: object = None
-        due = 0.0
-        begins: deque[float] = deque(maxlen=max(most for most, _ in _PACE))
-        while (report := self._await(due)) is not None:
-            finished = outline.finished(report)
+        pace = Pace(self._settings.report_interval)
+        while (report := self._await(pace.due)) is not None:
+            finished = outline.finished(report, self._limit)
             key = outline.change_key(finished)
             begun = time.monotonic()
-            if key == written and begun < due:
+            if not pace.wants(key, begun):
                 continue
             pause = self._write(finished)
             if pause == 0.0:
-                written, due = key, begun + self._settings.report_interval
-                begins.append(begun)
-                pause = next_slot(begins) - time.monotonic()
+                pause = pace.accepted(key, begun) - time.monotonic()
             else:
-                # After the pause whatever is newest then is written, changed or not.
-                written, due = None, 0.0
+                pace.refused()
             self._stopping.wait(max(0.0, pause))
 
     def _await(self, due: float) -> NodeHealth | None:
@@ -145,25 +147,27 @@ class Reporter:
 
     def _write(self, report: NodeHealth) -> float:
         """Write one report; returns the seconds to wait, 0 when it was accepted."""
+        warnings: list[str] = []
         try:
-            self._patch(report)
+            self._patch(report, warnings)
         except ApiError as error:
             return self._fail(error)
-        if self._complaint or self._failures:
-            _log.info("reports are accepted again")
-        self._complaint, self._failures = "", 0
+        self._tell(acceptance.accepted(warnings, clock.now()))
+        self._failures = 0
         self._accepted.set()
         self._metrics.report_writes.inc()
         self._metrics.report_up.set(1)
+        self._metrics.report_fields_dropped.set(len(acceptance.fields_dropped(warnings)))
         self._metrics.report_success.set(clock.now().timestamp())
         return 0.0
 
-    def _patch(self, report: NodeHealth) -> None:
+    def _patch(self, report: NodeHealth, warnings: list[str]) -> None:
+        path, body = f"{self._path}/status", {"status": report}
         try:
-            self._client.merge_patch(f"{self._path}/status", {"status": report})
+            self._client.merge_patch(path, body, on_warning=warnings.append)
         except NotFound:
             self._create()
-            self._client.merge_patch(f"{self._path}/status", {"status": report})
+            self._client.merge_patch(path, body, on_warning=warnings.append)
 
     def _create(self) -> None:
         try:
@@ -182,15 +186,24 @@ class Reporter:
         self._accepted.clear()
         self._metrics.report_up.set(0)
         self._metrics.report_failures.labels(str(error.status or "unreachable")).inc()
-        missing = isinstance(error, NotFound)
-        complaint = _NOT_INSTALLED if missing else f"a report was not accepted: {error.message}"
-        if complaint != self._complaint:
-            _log.warning("%s", complaint)
-        self._complaint = complaint
+        self._tell(acceptance.refused(error.status, error.message, self._state))
+        if self._state.reason == acceptance.TOO_LARGE:
+            self._limit = max(_LEAST_BYTES, self._limit // 2)
         self._failures += 1
-        if missing:
+        if isinstance(error, NotFound):
             return min(_MISSING_RETRY, self._settings.report_interval)
-        return _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1]
+        return max(error.retry_after, _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1])
+
+    def _tell(self, state: SourceHealth) -> None:
+        """Keep the state, and log it when it is another one than before."""
+        self._state = state
+        if state.reason == self._told:
+            return
+        if state.message:
+            _log.warning("%s", state.message)
+        else:
+            _log.info("reports are accepted again")
+        self._told = state.reason
 
     def _stay_alive(self) -> None:
         """Renew the Lease while reports are accepted.
@@ -219,8 +232,3 @@ class Reporter:
                     _log.warning("the agent's Lease is not renewed: %s", error.message)
                 told = error.message
             self._stopping.wait(self._settings.lease_interval)
-
-
-def next_slot(begins: Sequence[float]) -> float:
-    """Return the moment from which one more write keeps the pace."""
-    return max((begins[-most] + span for most, span in _PACE if len(begins) >= most), default=0.0)

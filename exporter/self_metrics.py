@@ -44,6 +44,10 @@ class SelfMetrics:
         self.report_up = self._gauge(
             "report_up", "1: the last report was accepted. 0: it was not, or there was none yet."
         )
+        self.report_fields_dropped = self._gauge(
+            "report_fields_dropped",
+            "Fields of the last accepted report that the cluster's older CRD did not store.",
+        )
         self.lease_failures = self._counter(
             "lease_failures", "Renewals of the agent's Lease that failed."
         )

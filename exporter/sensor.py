@@ -12,12 +12,17 @@ from pathlib import Path
 
 import msgspec
 
-from exporter import kernel_log, podresources
+from exporter import kernel_log
+from exporter.cgroups import Cgroups
 from exporter.child import VendorChild, VendorState
+from exporter.dcgm_vendor import OFF, DcgmVendor
+from exporter.dcgm_wanted import left_to_dcgm
 from exporter.kmsg import KernelLogReader
+from exporter.node_state import NodeState, NodeWatch
 from exporter.nvml_vendor import NvmlVendor
 from exporter.pairing import Pairing
-from exporter.readings import STARTING, ContainerDevices, NvmlReading, Observation
+from exporter.processes import with_pods
+from exporter.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor, SourceHealth
 from exporter.settings import Settings
 from exporter.signals import Ring, Signal
@@ -28,8 +33,6 @@ _log = logging.getLogger(__name__)
 
 BATCH = 1000
 """Signals in one message."""
-_PODS_SECONDS = 10.0
-"""Longest time between two looks at the kubelet."""
 _BOOT_SECONDS = 1.0
 
 
@@ -61,10 +64,13 @@ class Sensor:
             source=SourceHealth(name="nvml", up=False, reason=STARTING)
         )
         self._kmsg = SourceHealth(name="kmsg", up=False, reason=STARTING)
-        self._pods = SourceHealth(name="podresources", up=False, reason=STARTING)
-        self._containers: tuple[ContainerDevices, ...] | None = None
+        self._node = NodeState()
+        self._dcgm: VendorState[DcgmReading] | None = None
+        self._cgroups = Cgroups(settings.proc_dir)
         nvml = NvmlVendor(settings, self._fields)
         self._child = VendorChild[NvmlReading](nvml, settings, self._on_nvml, self.add)
+        self._dcgm_child = self._dcgm_of(settings)
+        self._watch = NodeWatch(settings, self._on_node)
         self._reader = KernelLogReader(
             settings.kernel_log,
             on_record=self._on_record,
@@ -73,32 +79,33 @@ class Sensor:
             on_replaced=self._begin_run,
         )
         self._stopping = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._watch_pods, name="podresources", daemon=True),
-            threading.Thread(target=self._watch_boot, name="boot id", daemon=True),
-        ]
+        self._boot_watch = threading.Thread(target=self._watch_boot, name="boot id", daemon=True)
 
     def start(self) -> None:
         self._child.start()
+        if self._dcgm_child is not None:
+            self._dcgm_child.start()
         self._reader.start()
-        for thread in self._threads:
-            thread.start()
+        self._watch.start()
+        self._boot_watch.start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._reader.stop()
         self._child.stop()
-        for thread in self._threads:
-            thread.join(podresources.DEADLINE + 1)
+        if self._dcgm_child is not None:
+            self._dcgm_child.stop()
+        self._watch.stop()
+        self._boot_watch.join(_BOOT_SECONDS + 1)
 
     def add(self, signal: Signal) -> None:
         """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
         with self.changed:
-            numbered = msgspec.structs.replace(signal, number=self._ring.number_next())
+            numbered = self._placed(signal, self._ring.number_next())
             self._ring.append(self._pairing.pair(numbered))
             self.changed.notify_all()
         if signal.kind != "identity":
-            self._child.ask()
+            self._ask()
 
     def refuse(self) -> None:
         """Count a frame that could not be read."""
@@ -111,7 +118,7 @@ class Sensor:
         with self.changed:
             news, self._wanted = fields != self._wanted, fields
         if news:
-            self._child.ask()
+            self._ask()
 
     def resume(self, cursor: Cursor, boot_id: str) -> tuple[Position, str]:
         """Return where an agent with this cursor stands, and the boot id."""
@@ -162,28 +169,80 @@ class Sensor:
     def _observation(self) -> Observation:
         return Observation(
             at=clock.now(),
-            sources=(self._nvml.source, self._kmsg, self._pods),
+            sources=(self._nvml.source, self._kmsg, self._node.pods, *self._dcgm_source()),
             nvml=self._nvml.reading,
-            hang=self._nvml.hang,
-            containers=self._containers,
+            hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
+            dcgm=self._dcgm.reading if self._dcgm else None,
+            dcgm_restarts=self._dcgm.restarts if self._dcgm else 0,
+            pci_gpus=self._node.pci_gpus,
+            pci_unbound=self._node.pci_unbound,
+            containers=self._node.containers,
             rejected=dict(self._rejected),
             refused=self._refused,
             signals_dropped=self._ring.dropped,
             restarts=self._nvml.restarts,
         )
 
+    def _ask(self) -> None:
+        """Have samples taken soon."""
+        self._child.ask()
+        if self._dcgm_child is not None:
+            self._dcgm_child.ask()
+
     def _fields(self) -> tuple[int, ...]:
         with self.changed:
             return self._wanted
+
+    def _fields_of_dcgm(self) -> tuple[int, ...]:
+        with self.changed:
+            return left_to_dcgm(self._wanted, self._nvml.reading)
 
     def _touch(self) -> None:
         self._state += 1
         self.changed.notify_all()
 
     def _on_nvml(self, state: VendorState[NvmlReading]) -> None:
+        if state.reading is not None:
+            placed = with_pods(state.reading, self._cgroups)
+            state = msgspec.structs.replace(state, reading=placed)
         with self.changed:
             self._nvml = state
             self._touch()
+
+    def _on_dcgm(self, state: VendorState[DcgmReading]) -> None:
+        with self.changed:
+            self._dcgm = state
+            self._touch()
+
+    def _on_node(self, state: NodeState) -> None:
+        with self.changed:
+            moved = state.containers != self._node.containers
+            self._node = state
+            self._touch()
+        if moved:
+            # A pod on a partition made for it must not be shown on the one before.
+            self._child.ask()
+
+    def _dcgm_of(self, settings: Settings) -> VendorChild[DcgmReading] | None:
+        if settings.dcgm == OFF:
+            return None
+        source = SourceHealth(name="dcgm", up=False, reason=STARTING)
+        self._dcgm = VendorState(source=source)
+        vendor = DcgmVendor(settings, self._fields_of_dcgm)
+        return VendorChild[DcgmReading](vendor, settings, self._on_dcgm, self.add)
+
+    def _dcgm_source(self) -> tuple[SourceHealth, ...]:
+        return () if self._dcgm is None else (self._dcgm.source,)
+
+    def _placed(self, signal: Signal, number: int) -> Signal:
+        """Number a signal, and name its GPU in both ways where NVML told them."""
+        signal = msgspec.structs.replace(signal, number=number)
+        if bool(signal.uuid) == bool(signal.bus_id) or self._nvml.reading is None:
+            return signal
+        for gpu in self._nvml.reading.gpus:
+            if signal.uuid == gpu.uuid:
+                return msgspec.structs.replace(signal, bus_id=gpu.bus_id)
+        return signal
 
     def _on_kernel_log(self, source: SourceHealth) -> None:
         with self.changed:
@@ -230,32 +289,6 @@ class Sensor:
                 _log.info("the boot id is now %s: the node was rebooted", boot_id)
                 self._reader.restart()
                 self._stopping.wait(_BOOT_SECONDS)
-
-    def _watch_pods(self) -> None:
-        pause = min(self._settings.interval, _PODS_SECONDS)
-        while not self._stopping.is_set():
-            self._look_at_pods()
-            self._stopping.wait(pause)
-
-    def _look_at_pods(self) -> None:
-        try:
-            containers = podresources.list_containers(self._settings.pod_resources_socket)
-            source = SourceHealth(name="podresources", up=True, last_success=clock.now())
-        except podresources.PodResourcesError as error:
-            containers = None
-            last = self._pods.last_success
-            source = SourceHealth(
-                name="podresources",
-                up=False,
-                reason=error.reason,
-                message=str(error),
-                last_success=last,
-            )
-            if source.reason != self._pods.reason:
-                _log.warning("%s", error)
-        with self.changed:
-            self._containers, self._pods = containers, source
-            self._touch()
 
 
 def _boot_id(path: Path) -> str:

@@ -1,5 +1,6 @@
 """The agent's end of the sensor's socket: connects, says where the report ends, reads, retries."""
 
+import contextlib
 import logging
 import socket
 import threading
@@ -8,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from exporter import wire
-from exporter.report import Cursor
 
 _log = logging.getLogger(__name__)
 
@@ -19,8 +19,8 @@ _CONNECT_SECONDS = 5.0
 class Listener(Protocol):
     """Who takes what the sensor tells, on the link's thread."""
 
-    def position(self) -> tuple[Cursor, str]:
-        """Return the cursor to go on from, and the boot it was written in."""
+    def hello(self) -> wire.Hello:
+        """Return from where to go on, and what is wanted."""
         ...
 
     def welcome(self, message: wire.Welcome) -> None: ...
@@ -56,6 +56,13 @@ class SensorLink:
         if channel is not None:
             channel.close()
 
+    def want(self, fields: tuple[int, ...]) -> None:
+        """Tell the sensor that other fields are shown; without a connection its hello will."""
+        channel = self._channel
+        if channel is not None:
+            with contextlib.suppress(wire.WireError):
+                channel.send(wire.Wanted(fields))
+
     def _run(self) -> None:
         failures = 0
         while not self._stopping.is_set():
@@ -80,8 +87,7 @@ class SensorLink:
         self._channel = channel
         heard = 0
         try:
-            cursor, boot_id = self._listener.position()
-            channel.send(wire.Hello(cursor, boot_id))
+            channel.send(self._listener.hello())
             while True:
                 message = channel.receive(wire.to_agent)
                 if self._channel is not channel:

@@ -28,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sensor_socket: Path = Path("/run/draguard/sensor.sock")
     """Unix socket between sensor and agent."""
     kernel_log: Path = Path("/dev/kmsg")
-    """/dev/kmsg, or a growing file of such records."""
+    """/dev/kmsg (syslog(2) stands in where it does not open), or a growing file of such records."""
     boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
     """The kernel's name for this boot; counts begin again with a new one."""
     pod_resources_socket: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")

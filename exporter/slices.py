@@ -1,8 +1,9 @@
 """Raw ResourceSlices into the devices that a cluster (or a node) publishes now.
 
-Takes the JSON shape of `resource.k8s.io/v1` and knows the attribute names of
-NVIDIA's driver. Nothing here is about one node: the remediator reads it too.
-Pure: no client, no clock, no OS.
+Takes the JSON of `resource.k8s.io` v1, v1beta2 and v1beta1 (which keeps a device's
+content one level deeper) and knows the attribute names of NVIDIA's driver.
+Nothing here is about one node: the remediator reads it too. Pure: no client, no
+clock, no OS.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,9 @@ from typing import Literal, cast
 
 import msgspec
 
-from exporter.device import Device, normal_bus_id
+from exporter.device import GPU_DRIVER, Device, normal_bus_id
+from exporter.mig_names import placement_of
+from exporter.quantity import whole
 from exporter.report import ObjectMeta
 
 Kind = Literal["gpu", "mig", "vfio", ""]
@@ -34,10 +37,50 @@ class Attribute(msgspec.Struct, frozen=True):
     version: str | None = None
 
 
-class RawDevice(msgspec.Struct, frozen=True):
-    name: str
+class Capacity(msgspec.Struct, frozen=True):
+    """A quantity of something that a device has, such as `{"value": "80Gi"}`."""
+
+    value: str | int | float | None = None
+
+
+_Amount = Capacity | str | int | float | None
+"""The shortest form, a bare quantity, is that of the API's first versions."""
+
+
+class Capacities(msgspec.Struct, frozen=True, kw_only=True):
+    """How much memory a device has; other capacities (up to fifteen) are not kept."""
+
+    memory: _Amount = None
+    qualified: _Amount = msgspec.field(name=f"{GPU_DRIVER}/memory", default=None)
+    addressable: _Amount = msgspec.field(name="addressableMemory", default=None)
+    qualified_addressable: _Amount = msgspec.field(
+        name=f"{GPU_DRIVER}/addressableMemory", default=None
+    )
+
+    def total(self) -> int | None:
+        """Return bytes."""
+        given = (self.memory, self.qualified, self.addressable, self.qualified_addressable)
+        found = next((one for one in given if one is not None), None)
+        return whole(found.value if isinstance(found, Capacity) else found)
+
+
+class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a device is made of."""
+
     attributes: dict[str, Attribute] | None = None
+    capacity: Capacities | None = None
     taints: tuple[Taint, ...] | None = None
+    allow_multiple_allocations: bool | None = None
+
+
+class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
+    """A device as v1 and v1beta2 write it; v1beta1 puts all but the name into `basic`."""
+
+    name: str
+    basic: Content | None = None
+
+    def content(self) -> Content:
+        return self.basic or self
 
 
 class Pool(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,6 +116,14 @@ class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
     """In the form of `device.normal_bus_id`, "" when not published."""
     node: str = ""
     taints: tuple[Taint, ...] = ()
+    memory: int | None = None
+    """Bytes: capacity `memory`, and `addressableMemory` of a VFIO device."""
+    gi_profile_id: int | None = None
+    """Of a MIG slice, by its name (`exporter.mig_names`)."""
+    placement_start: int | None = None
+    """Of a MIG slice, by its name."""
+    shareable: bool = False
+    """allowMultipleAllocations: several claims may hold shares of it."""
 
 
 PoolKey = tuple[str, str]
@@ -131,7 +182,8 @@ def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
 
 
 def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
-    attributes: Mapping[str, Attribute] = raw.attributes or {}
+    content = raw.content()
+    attributes: Mapping[str, Attribute] = content.attributes or {}
 
     def text(*names: str) -> str:
         for name in names:
@@ -142,6 +194,7 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
 
     kind = text("type")
     bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
+    place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
@@ -150,5 +203,9 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         profile=text("profile"),
         pci_bus_id=bus or "",
         node=spec.node_name,
-        taints=raw.taints or (),
+        taints=content.taints or (),
+        memory=content.capacity.total() if content.capacity else None,
+        gi_profile_id=place.gi_profile_id if place else None,
+        placement_start=place.start if place else None,
+        shareable=content.allow_multiple_allocations is True,
     )

@@ -1,40 +1,12 @@
-"""A snapshot laid out for rendering: each GPU and slice beside its labels. Pure."""
-
-from collections.abc import Iterator
+"""A snapshot laid out for rendering: every row that its families are made of. Pure."""
 
 import msgspec
 
 from exporter import labels
-from exporter.claims import Holder, Holders
-from exporter.readings import GpuReading, MigReading
-from exporter.report import GpuHealth, MigInstance, XidRecord
+from exporter.labels import Options
+from exporter.report import GpuHealth
+from exporter.rows import Layout, Row
 from exporter.snapshot import Snapshot
-
-
-class GpuRow(msgspec.Struct, frozen=True):
-    """A GPU that was read. `identity` ends with the Hostname, `holder` has the pod's labels."""
-
-    reading: GpuReading
-    identity: str
-    holder: str
-    xids: tuple[XidRecord, ...]
-
-    @property
-    def labels(self) -> str:
-        return labels.joined(self.identity, self.holder)
-
-
-class SliceRow(msgspec.Struct, frozen=True):
-    """A MIG slice that was read."""
-
-    reading: MigReading
-    identity: str
-    holder: str
-    xids: tuple[XidRecord, ...]
-
-    @property
-    def labels(self) -> str:
-        return labels.joined(self.identity, self.holder)
 
 
 class KnownRow(msgspec.Struct, frozen=True):
@@ -44,109 +16,47 @@ class KnownRow(msgspec.Struct, frozen=True):
     labels: str
 
 
-class AllocationRow(msgspec.Struct, frozen=True):
-    labels: str
-
-
 class View(msgspec.Struct, frozen=True):
     snapshot: Snapshot
-    gpus: tuple[GpuRow, ...]
-    slices: tuple[SliceRow, ...]
+    options: Options
+    gpus: tuple[Row, ...]
+    slices: tuple[Row, ...]
+    links: tuple[Row, ...]
     known: tuple[KnownRow, ...]
-    allocations: tuple[AllocationRow, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Labels of each GPU of the report, by UUID."""
+        return {row.gpu.uuid: row.labels for row in self.known}
+
+    @property
+    def devices(self) -> tuple[Row, ...]:
+        return self.gpus + self.slices
 
 
 def view(snapshot: Snapshot) -> View:
     """Lay a snapshot out."""
-    xids = {gpu.uuid: gpu.xids for gpu in snapshot.report.gpus}
+    options = msgspec.structs.replace(snapshot.shown.options, node=snapshot.node)
+    layout = Layout(snapshot, options)
     readings = snapshot.nvml.gpus if snapshot.nvml else ()
-    readable = [one for one in readings if not (one.lost or one.hung_call)]
+    laid = [layout.of(one) for one in readings if not (one.lost or one.hung_call or one.released)]
     return View(
         snapshot=snapshot,
-        gpus=tuple(_gpu_row(snapshot, one, xids.get(one.uuid, ())) for one in readable),
-        slices=tuple(
-            _slice_row(snapshot, one, part, xids.get(one.uuid, ()))
-            for one in readable
-            for part in one.instances or ()
-        ),
-        known=tuple(KnownRow(gpu, _known(snapshot, gpu)) for gpu in snapshot.report.gpus),
-        allocations=tuple(_allocations(snapshot)),
+        options=options,
+        gpus=tuple(gpu for gpu, _, _ in laid),
+        slices=tuple(row for _, slices, _ in laid for row in slices),
+        links=tuple(row for _, _, links in laid for row in links),
+        known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
     )
 
 
-def _gpu_row(snapshot: Snapshot, reading: GpuReading, xids: tuple[XidRecord, ...]) -> GpuRow:
-    own = tuple(one for one in xids if one.gi is None) if reading.instances else xids
-    return GpuRow(reading, _identity(snapshot, reading), _held(snapshot.holders, reading.uuid), own)
-
-
-def _slice_row(
-    snapshot: Snapshot, reading: GpuReading, part: MigReading, xids: tuple[XidRecord, ...]
-) -> SliceRow:
-    return SliceRow(
-        part,
-        _identity(snapshot, reading, part),
-        _held(snapshot.holders, part.uuid),
-        tuple(one for one in xids if one.gi == part.gi and one.ci in (None, part.ci)),
-    )
-
-
-def _identity(snapshot: Snapshot, reading: GpuReading, part: MigReading | None = None) -> str:
+def known(options: Options, gpu: GpuHealth) -> str:
+    """Return the labels of a GPU that stay the same when it is gone."""
     return labels.text(
         (
-            ("gpu", str(reading.index)),
-            ("UUID", reading.uuid),
-            ("pci_bus_id", labels.nvml_bus_id(reading.bus_id)),
-            ("device", f"nvidia{reading.index}"),
-            ("modelName", reading.product),
-            ("GPU_I_PROFILE", part.profile if part else ""),
-            ("GPU_I_ID", str(part.gi) if part else ""),
-            ("Hostname", snapshot.node),
-        )
-    )
-
-
-def _held(holders: Holders, uuid: str) -> str:
-    return labels.text(labels.agreed(holders.by_uuid.get(uuid, ())).items())
-
-
-def _known(snapshot: Snapshot, gpu: GpuHealth) -> str:
-    return labels.text(
-        (
-            ("UUID", gpu.uuid),
+            (options.named("UUID"), gpu.uuid),
             ("pci_bus_id", labels.nvml_bus_id(gpu.pci_bus_id)),
-            ("modelName", gpu.product),
-            ("Hostname", snapshot.node),
-        )
-    )
-
-
-def _allocations(snapshot: Snapshot) -> Iterator[AllocationRow]:
-    gpus = {gpu.uuid: gpu for gpu in snapshot.report.gpus}
-    parts = {part.uuid: (gpu, part) for gpu in gpus.values() for part in gpu.instances}
-    for uuid, holders in snapshot.holders.by_uuid.items():
-        gpu, part = parts.get(uuid, (gpus.get(uuid), None))
-        for holder in holders:
-            yield AllocationRow(_allocation(snapshot, uuid, gpu, part, holder))
-
-
-def _allocation(
-    snapshot: Snapshot,
-    uuid: str,
-    gpu: GpuHealth | None,
-    part: MigInstance | None,
-    holder: Holder,
-) -> str:
-    return labels.text(
-        (
-            ("UUID", gpu.uuid if gpu else uuid),
-            ("pci_bus_id", labels.nvml_bus_id(gpu.pci_bus_id) if gpu else ""),
-            ("modelName", gpu.product if gpu else ""),
-            ("GPU_I_PROFILE", part.profile if part else ""),
-            ("GPU_I_ID", str(part.gi) if part else ""),
-            ("dra_mig_device_uuid", uuid if uuid.startswith("MIG-") else ""),
-            ("Hostname", snapshot.node),
-            *labels.holder_pairs(holder).items(),
-            ("share_id", holder.dra.share_id if holder.dra else ""),
-            ("resource", holder.resource),
+            ("model_name", options.model(gpu.product)),
+            options.host,
         )
     )

@@ -75,6 +75,8 @@ class SampleRequest(msgspec.Struct, frozen=True, tag="sample"):
     skip: tuple[int, ...] = ()
     wanted: tuple[int, ...] = ()
     """DCGM field ids that are shown; what health needs is read without being asked for."""
+    processes: bool = True
+    """Whether the NVML child reads which processes use each GPU."""
 
 
 class Sampled(msgspec.Struct, frozen=True, tag="sampled"):

@@ -8,11 +8,12 @@ Pure: signals carry their time and, from `pairing`, their partner.
 
 import msgspec
 
-from exporter.report import XidRecord
+from exporter.report import GpuHealth, XidRecord
+from exporter.severity import keep_last
 from exporter.signals import Partner, Signal
 
 MAX_RECORDS = 256
-"""Records kept per GPU; beyond, the oldest of the least frequent go."""
+"""Records kept per GPU; beyond, the least severe go, and of those the rarest and oldest."""
 
 _Key = tuple[int, int | None, int | None]
 
@@ -39,7 +40,18 @@ def counted(
     by_key[target] = (
         msgspec.structs.replace(seen, count=1) if old is None else (_merged(old, seen, more=more))
     )
-    return _bounded(tuple(by_key[key] for key in sorted(by_key, key=_order)))
+    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+
+
+def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, ...]:
+    """Return the records after the driver said that it leaves out lines of a code.
+
+    Without a record of that code there is nothing to doubt.
+    """
+    return tuple(
+        msgspec.structs.replace(one, rate_limited=True) if one.code == code else one
+        for one in records
+    )
 
 
 def joined(records: tuple[XidRecord, ...], others: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
@@ -49,7 +61,17 @@ def joined(records: tuple[XidRecord, ...], others: tuple[XidRecord, ...]) -> tup
         key = (other.code, other.gi, other.ci)
         old = by_key.get(key)
         by_key[key] = other if old is None else _merged(old, other, more=other.count)
-    return _bounded(tuple(by_key[key] for key in sorted(by_key, key=_order)))
+    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+
+
+def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
+    """Return the entry with these records, as many as there is room for."""
+    over = len(records) - MAX_RECORDS
+    if over <= 0:
+        return msgspec.structs.replace(gpu, xids=records)
+    going = {id(one) for one in sorted(records, key=keep_last)[:over]}
+    kept = tuple(one for one in records if id(one) not in going)
+    return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
 
 
 def _target(signal: Signal, *, mig: bool | None) -> _Key:
@@ -77,6 +99,7 @@ def _record(signal: Signal, key: _Key, epoch: int) -> XidRecord:
         pid=signal.pid,
         process=signal.process,
         message=signal.message,
+        caused_by=signal.caused_by,
         sources=(signal.source,),
     )
 
@@ -94,6 +117,8 @@ def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
         pid=spoken.pid,
         process=spoken.process,
         message=spoken.message,
+        caused_by=old.caused_by if new.caused_by is None else new.caused_by,
+        rate_limited=_worst(old.rate_limited, new.rate_limited),
         sources=tuple(sorted({*old.sources, *new.sources})),
     )
 
@@ -118,11 +143,3 @@ def _worst(*said: bool | None) -> bool | None:
 def _order(key: _Key) -> tuple[int, int, int]:
     code, gi, ci = key
     return code, -1 if gi is None else gi, -1 if ci is None else ci
-
-
-def _bounded(records: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
-    if len(records) <= MAX_RECORDS:
-        return records
-    least = sorted(records, key=lambda one: (one.count, one.last_seen))
-    going = {id(one) for one in least[: len(records) - MAX_RECORDS]}
-    return tuple(one for one in records if id(one) not in going)

@@ -5,7 +5,8 @@ write means. Safe to use from any thread.
 """
 
 import contextlib
-from collections.abc import Generator, Iterator, Mapping
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
 from time import monotonic
 from urllib.parse import urlencode
 
@@ -18,6 +19,9 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 MAX_LINE = 16 << 20
 """Bytes of one watch event; etcd stores objects of 1.5 MB."""
+
+_WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
+"""One value of a Warning header as API servers send it (RFC 7234, section 5.5)."""
 
 
 class ApiError(Exception):
@@ -90,10 +94,19 @@ class Client:
         return self._ask("PUT", path, params, body)
 
     def merge_patch(
-        self, path: str, body: object, params: Mapping[str, str] | None = None
+        self,
+        path: str,
+        body: object,
+        params: Mapping[str, str] | None = None,
+        *,
+        on_warning: Callable[[str], None] | None = None,
     ) -> bytes:
-        """Patch by RFC 7396: what is not named stays, lists are replaced whole."""
-        return self._ask("PATCH", path, params, body, MERGE_PATCH)
+        """Patch by RFC 7396: what is not named stays, lists are replaced whole.
+
+        `on_warning` gets each sentence that the server sent beside an accepted patch, such as
+        `unknown field "status.x"` for a field that it did not store.
+        """
+        return self._ask("PATCH", path, params, body, MERGE_PATCH, on_warning=on_warning)
 
     def delete(
         self, path: str, body: object = None, params: Mapping[str, str] | None = None
@@ -129,6 +142,8 @@ class Client:
         params: Mapping[str, str] | None,
         body: object = None,
         content_type: str = JSON,
+        *,
+        on_warning: Callable[[str], None] | None = None,
     ) -> bytes:
         doing = f"{method} {path}"
         deadline = monotonic() + self._timeout
@@ -140,11 +155,15 @@ class Client:
         try:
             if not 200 <= answer.status < 300:
                 raise self._refusal(doing, answer)
-            return answer.body(deadline)
+            content = answer.body(deadline)
         except TransportError as error:
             raise ApiError(f"{doing}: {error}") from error
         finally:
             answer.close()
+        if on_warning is not None:
+            for sentence in warnings(answer.headers.get("warning")):
+                on_warning(sentence)
+        return content
 
     def _send(
         self,
@@ -171,6 +190,12 @@ class Client:
         except TransportError:
             body = b""
         return error_of(doing, answer.status, body, _seconds(answer.headers.get("retry-after")))
+
+
+def warnings(header: str | None) -> list[str]:
+    """Return the sentences in a Warning header, several of which may be joined by commas."""
+    said = _WARNING.findall(header or "")
+    return [re.sub(r"\\(.)", r"\1", one) for one in said]
 
 
 def _with(path: str, params: Mapping[str, str] | None) -> str:

@@ -32,6 +32,10 @@ class Response(msgspec.Struct, frozen=True):
     """Called when the answer is on its way as a whole, or never will be."""
 
 
+class ConfigError(Exception):
+    """A web configuration that cannot be used; the message names it and says what to write."""
+
+
 class Insecure(Exception):  # noqa: N818 - the ordinary end of a client that fails the handshake
     """A connection that did not become a secure one."""
 

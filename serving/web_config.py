@@ -13,6 +13,8 @@ from typing import Literal
 import msgspec
 import yaml
 
+from serving.message import ConfigError
+
 ClientAuth = Literal[
     "NoClientCert",
     "RequestClientCert",
@@ -26,8 +28,8 @@ _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert")
 _OLD = ("TLS10", "TLS11")
 
 
-class WebConfigError(Exception):
-    """The file cannot be used; the message names it and says what to write."""
+class WebConfigError(ConfigError):
+    """The file cannot be used."""
 
 
 class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ python -m simulator node --root /tmp/node --gpus 8xH100 --mig '0:1g.10gb*7'
 python -m simulator inject --root /tmp/node --gpu 3 xid 79 --lost
 python -m simulator inject --root /tmp/node --gpu 0 xid 94 --gi 5 --kernel-instance
 python -m simulator inject --root /tmp/node --gpu 2 hung --call nvmlDeviceGetTemperature
+python -m simulator change --root /tmp/node recreate-instance 0 5
 python -m simulator recover --root /tmp/node --gpu 3
 """
 
@@ -17,6 +18,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
+from simulator import change_command
 from simulator.board import BoardError, mig_layouts
 from simulator.build import BuildError
 from simulator.faults import FaultError, Faults
@@ -34,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands: Mapping[str, Callable[[argparse.Namespace], None]] = {
         "node": _node,
         "inject": _inject,
+        "change": change_command.run,
         "recover": _recover,
         "reboot": _reboot,
         "show": _show,
@@ -63,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         help="MIG slices of one GPU, such as 0:1g.10gb*7; may be given again",
     )
     _injections(_command(commands, "inject", "let a GPU fail"))
+    change_command.add_kinds(_command(commands, "change", "change what the node has"))
     _gpu(_command(commands, "recover", "repair a GPU: no failure, recovery action 0"))
     _command(commands, "reboot", "start a new boot: other boot id, empty kernel log")
     _command(commands, "show", "list the GPUs and their failures")
@@ -117,6 +121,7 @@ def _injections(command: argparse.ArgumentParser) -> None:
 _CALL_FAILURES = {
     "hung": "",
     "segfault": "",
+    "garbage": "",
     "error": "nvmlReturn_t",
     "slow": "milliseconds",
 }

@@ -8,6 +8,8 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from simulator import grammar
 from simulator.gpu import Gpu, Instance
 from simulator.product import SHORT_NAMES, Product
@@ -16,7 +18,7 @@ _BUSES = (
     *("0000:18", "0000:2a", "0000:3a", "0000:5d", "0000:9a", "0000:ab", "0000:ba", "0000:db"),
     *(f"0001:{bus:02x}" for bus in range(1, grammar.MAX_GPUS - 7)),
 )
-_COUNTED = re.compile(r"(?:(\d+)x)?(\w+)")
+_COUNTED = re.compile(r"(?:(\d+)x)?([\w-]+)")
 _MIG_LAYOUT = re.compile(r"(\d+):(.+)")
 _REPEATED = re.compile(r"([^*]+)(?:\*(\d+))?")
 _NAMESPACE = uuid.UUID("7b6f5a0e-0d5e-5b0a-9a43-5f3b7f6f2c11")
@@ -73,36 +75,59 @@ def _gpu(node: str, number: int, product: Product, profiles: Sequence[str] | Non
         values={
             "power_limit_mw": product.power_limit_mw,
             "memory_clock_mhz": product.memory_clock_mhz,
+            "application_sm_clock_mhz": product.sm_clock_mhz,
+            "application_memory_clock_mhz": product.memory_clock_mhz,
             "recovery_action": 0,
+            **product.values,
         },
     )
     gpu.instances = instances_of(gpu, profiles or ())
     return gpu
 
 
+def another(node: str, gpus: Sequence[Gpu], word: str) -> Gpu:
+    """Return one more GPU for a node that has `gpus`; `word` is a product such as H100."""
+    (product,) = _products(word)
+    if len(gpus) == grammar.MAX_GPUS:
+        raise BoardError(f"there are {len(gpus)} GPUs already; no more fit on a node")
+    return _gpu(node, len(gpus), product, None)
+
+
 def instances_of(gpu: Gpu, profiles: Sequence[str]) -> list[Instance]:
-    """Place slices on a GPU; raises BoardError when they do not fit.
+    """Place slices on an empty GPU; raises BoardError when they do not fit.
 
     GPU instance ids run against the placements (7 at start 0, 1 at start 6), so
     that they equal neither a start nor an index, as on hardware.
     """
-    taken: set[int] = set()
     found: list[Instance] = []
     for name in profiles:
-        profile = gpu.product.profile(name)
-        if profile is None:
-            known = ", ".join(one.name for one in gpu.product.profiles)
-            raise BoardError(f'{gpu.product.name} has no MIG profile "{name}"; use one of: {known}')
-        spans = {start: set(range(start, start + profile.size)) for start in profile.starts}
-        start = next((start for start, span in spans.items() if not span & taken), None)
-        if start is None:
-            raise BoardError(
-                f"no room for another {name} beside {', '.join(profiles)}; leave one out"
-            )
-        taken |= spans[start]
-        identity = uuid.uuid5(_NAMESPACE, f"{gpu.uuid}/{name}/{start}")
-        found.append(Instance(gi=7 - start, profile=profile, start=start, uuid=f"MIG-{identity}"))
+        part = placed(gpu, found, name)
+        identity = uuid.uuid5(_NAMESPACE, f"{gpu.uuid}/{name}/{part.start}")
+        found.append(msgspec.structs.replace(part, uuid=f"MIG-{identity}"))
     return found
+
+
+def placed(gpu: Gpu, beside: Sequence[Instance], name: str, wanted: int | None = None) -> Instance:
+    """Return a slice of a profile at the first free placement, or at `wanted`.
+
+    It has no uuid yet. Raises BoardError.
+    """
+    profile = gpu.product.profile(name)
+    if profile is None:
+        known = ", ".join(one.name for one in gpu.product.profiles)
+        raise BoardError(f'{gpu.product.name} has no MIG profile "{name}"; use one of: {known}')
+    taken = {place for one in beside for place in _span(one.start, one.profile.size)}
+    starts = profile.starts if wanted is None else (wanted,)
+    free = (start for start in starts if not taken & set(_span(start, profile.size)))
+    start = next(free, None)
+    if start is None:
+        names = ", ".join(one.profile.name for one in beside)
+        raise BoardError(f"no room for another {name} beside {names}; leave one out")
+    return Instance(gi=7 - start, profile=profile, start=start, uuid="")
+
+
+def _span(start: int, size: int) -> range:
+    return range(start, start + size)
 
 
 def mig_layouts(words: Sequence[str]) -> dict[int, list[str]]:

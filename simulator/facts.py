@@ -3,17 +3,16 @@
 So that both readers of a scenario file know the same words. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from simulator import grammar
 from simulator.product import PRODUCTS, MigProfile, Product
+from simulator.quantities import Value
 
-NODE_KEYS = "driver, nvml, cuda, failure"
-GPU_KEYS = ", ".join(
-    (
-        *("product", "uuid", "minor", "pci", "serial", "mig", "failure"),
-        *("instance <n>", "process <n>", *grammar.VALUE_NAMES),
-    )
+NODE_KEYS = "driver, nvml, cuda, count, failure"
+GPU_KEYS = (
+    "product, uuid, shown_uuid, cluster_uuid, minor, pci, serial, mig, failure, instance <n>, "
+    "process <n>, link <n>, or a number of simulator/quantities.py such as temperature_c"
 )
 DEFAULT_DRIVER = "580.95.05"
 DEFAULT_NVML = "13.580.95.05"
@@ -45,6 +44,8 @@ def _limits() -> Iterable[str]:
         "MAX_GPUS",
         "MAX_INSTANCES",
         "MAX_PROCESSES",
+        "MAX_LINKS",
+        "MAX_WORDS",
         "MAX_EVENTS",
         "MAX_TEXT",
         "MAX_COMPLAINT",
@@ -54,6 +55,10 @@ def _limits() -> Iterable[str]:
         "UNSUPPORTED": grammar.UNSUPPORTED,
         "NODE_KEYS": NODE_KEYS,
         "GPU_KEYS": GPU_KEYS,
+        "INSTANCE_WORDS": _words(grammar.INSTANCE_WORDS),
+        "PROCESS_WORDS": _words(grammar.PROCESS_WORDS),
+        "LINK_WORDS": _words(grammar.LINK_WORDS),
+        "EVENT_WORDS": _words(grammar.EVENT_WORDS),
         "PRODUCT_NAMES": ", ".join(PRODUCTS),
         "EVENT_TYPE_NAMES": ", ".join(grammar.EVENT_TYPES),
         "DEFAULT_DRIVER": DEFAULT_DRIVER,
@@ -61,14 +66,31 @@ def _limits() -> Iterable[str]:
     }
     yield from (f'#define {name} "{text}"' for name, text in texts.items())
     yield f"#define DEFAULT_CUDA {DEFAULT_CUDA}"
+    yield f"#define SYSTEM_EVENT {grammar.SYSTEM_EVENT}ull"
+
+
+def _words(names: Iterable[str]) -> str:
+    """With a space on both ends of each, for the C library to search in."""
+    return f" {' '.join(names)} "
 
 
 def _values() -> Iterable[str]:
-    names = ", ".join(f"VALUE_{value.name.upper()}" for value in grammar.VALUES)
-    yield f"enum value {{ {names}, VALUE_COUNT }};"
     yield "struct value_row { const char *name; long long largest, healthy; };"
-    rows = ", ".join(f'{{"{v.name}", {v.largest}, {v.default}}}' for v in grammar.VALUES)
-    yield _unused(f"static const struct value_row value_rows[] = {{ {rows} }};")
+    yield from _rows("VALUE", grammar.VALUES)
+    yield from _rows("LINK", grammar.LINK_VALUES)
+    yield from _rows("SLICE", grammar.SLICE_VALUES)
+    yield from _rows("PROCESS", grammar.PROCESS_VALUES)
+
+
+def _rows(prefix: str, values: Sequence[Value]) -> Iterable[str]:
+    """An enum and a table of one kind of numbers; -1 is unsupported."""
+    names = ", ".join(f"{prefix}_{value.name.upper()}" for value in values)
+    tag = "value" if prefix == "VALUE" else f"{prefix.lower()}_value"
+    yield f"enum {tag} {{ {names}, {prefix}_COUNT }};"
+    rows = ", ".join(
+        f'{{"{v.name}", {v.largest}, {-1 if v.default is None else v.default}}}' for v in values
+    )
+    yield _unused(f"static const struct value_row {prefix.lower()}_rows[] = {{ {rows} }};")
 
 
 def _event_types() -> Iterable[str]:
@@ -114,15 +136,23 @@ def _profile(profile: MigProfile) -> str:
 
 
 def _products() -> Iterable[str]:
-    rows = ",\n".join(
-        f'{{"{p.name}", {p.architecture_number}, {p.cuda_capability[0]}, {p.cuda_capability[1]}, '
-        f"{p.pci_device_id}u, {p.pci_subsystem_id}u, {p.memory_mib}, {p.reserved_mib}, "
-        f"{p.sm_clock_mhz}, {p.memory_clock_mhz}, {p.video_clock_mhz}, "
-        f"{len(p.profiles)}, profiles_{number}}}"
-        for number, p in enumerate(PRODUCTS.values())
-    )
+    rows = ",\n".join(_product(number, p) for number, p in enumerate(PRODUCTS.values()))
     yield _unused(f"static const struct product products[] = {{\n{rows}\n}};")
     yield f"#define PRODUCT_COUNT {len(PRODUCTS)}"
+
+
+def _product(number: int, p: Product) -> str:
+    texts = (p.name, p.vbios, p.part_number, p.inforom_image, p.inforom_oem, p.inforom_ecc)
+    numbers = (
+        *(p.architecture_number, *p.cuda_capability, p.pci_device_id, p.pci_subsystem_id),
+        *(p.memory_mib, p.reserved_mib, p.bar1_mib, p.memory_bus_bits, p.cores),
+        *(p.sm_clock_mhz, p.memory_clock_mhz, p.video_clock_mhz),
+        *(p.power_limit_mw, p.power_min_mw, p.power_max_mw),
+        *(p.pcie_generation, p.nvlink_count, p.nvlink_version, p.nvlink_mbps),
+        len(p.profiles),
+    )
+    rows = (*(f'"{text}"' for text in texts), *map(str, numbers), f"profiles_{number}")
+    return f"{{{', '.join(rows)}}}"
 
 
 def _unused(declaration: str) -> str:
@@ -136,12 +166,14 @@ struct profile {
         copy_engines, decoders, encoders, jpeg_engines, ofa_engines;
 };
 struct product {
-    const char *name;
+    const char *name, *vbios, *part_number, *inforom_image, *inforom_oem, *inforom_ecc;
     unsigned architecture;
     int cuda_major, cuda_minor;
     unsigned pci_device_id, pci_subsystem_id;
-    unsigned long long memory_mib, reserved_mib;
-    unsigned sm_clock_mhz, memory_clock_mhz, video_clock_mhz, profile_count;
+    unsigned long long memory_mib, reserved_mib, bar1_mib;
+    unsigned memory_bus_bits, cores, sm_clock_mhz, memory_clock_mhz, video_clock_mhz,
+        power_limit_mw, power_min_mw, power_max_mw, pcie_generation, nvlink_count, nvlink_version,
+        nvlink_mbps, profile_count;
     const struct profile *profiles;
 };
 """

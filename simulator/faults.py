@@ -5,9 +5,10 @@ event, a changed answer of a call.
 """
 
 import threading
+from functools import partial
 from pathlib import Path
 
-from simulator import build, driver_messages, grammar
+from simulator import build, driver_messages, grammar, system_files
 from simulator.gpu import HEALTHY, Failure, Gpu
 from simulator.kernel_log import KernelLog
 from simulator.scenario_file import ScenarioFile
@@ -23,7 +24,7 @@ class Faults:
     """What can be done to the GPUs of the node in `root`; `gpu` is a section's number."""
 
     def __init__(self, root: Path) -> None:
-        self.scenario = ScenarioFile(root / "scenario.ini")
+        self.scenario = ScenarioFile(root / "scenario.ini", partial(system_files.sync, root))
         self.kernel_log = KernelLog(root / "kmsg")
         self._introduced: set[str] = set()
         self._timers: list[threading.Timer] = []
@@ -77,7 +78,7 @@ class Faults:
         None makes the field unsupported, as before driver R565.
         """
         with self.scenario.edit() as scenario:
-            board = _board(scenario.gpus, gpu)
+            board = board_of(scenario.gpus, gpu)
             old = board.value("recovery_action")
             board.values["recovery_action"] = value
             if nvml and value is not None and value != old:
@@ -92,14 +93,14 @@ class Faults:
             known = ", ".join(grammar.VALUE_NAMES)
             raise FaultError(f'there is no value "{name}"; use one of: {known}')
         with self.scenario.edit() as scenario:
-            _board(scenario.gpus, gpu).values[name] = value
+            board_of(scenario.gpus, gpu).values[name] = value
 
     def set_failure(self, gpu: int, failure: Failure) -> None:
         """Set how calls on this GPU fail."""
         if failure.call:
             _check_call(failure.call)
         with self.scenario.edit() as scenario:
-            _board(scenario.gpus, gpu).failure = failure
+            board_of(scenario.gpus, gpu).failure = failure
 
     def set_node_failure(self, failure: Failure) -> None:
         """Set how the library fails for calls about no GPU, such as nvmlInitWithFlags."""
@@ -109,7 +110,10 @@ class Faults:
             scenario.failure = failure
 
     def lose(self, gpu: int, *, gone: bool = False) -> None:
-        """Every call answers GPU_IS_LOST; with `gone` it is not listed any more, too."""
+        """Every call answers GPU_IS_LOST; with `gone` NVML does not list it any more, too.
+
+        The kernel still does: it has to be told to remove a device (`Topology.remove_gpu`).
+        """
         self.set_failure(gpu, Failure("gone" if gone else "lost"))
 
     def hang(self, gpu: int, call: str | None = None) -> None:
@@ -124,6 +128,26 @@ class Faults:
         """Let every call on this GPU, or one, answer this nvmlReturn_t."""
         self.set_failure(gpu, Failure("error", code, call or ""))
 
+    def garbage(self, gpu: int, call: str | None = None) -> None:
+        """Let every call on this GPU, or one, answer nonsense with SUCCESS."""
+        self.set_failure(gpu, Failure("garbage", call=call or ""))
+
+    def miscount(self, count: int | None) -> None:
+        """Let nvmlDeviceGetCount answer this number, whatever is there; None is the truth."""
+        with self.scenario.edit() as scenario:
+            scenario.count = count
+
+    def show_uuid(self, gpu: int, uuid: str) -> None:
+        """Let NVML tell this UUID for the GPU, even another one's; "" is its own."""
+        with self.scenario.edit() as scenario:
+            board_of(scenario.gpus, gpu).shown_uuid = uuid
+
+    def set_link(self, gpu: int, link: int, **numbers: int | None) -> None:
+        """Set numbers of `quantities.LINK_VALUES` of one NVLink: `set_link(3, 7, state=0)`."""
+        with self.scenario.edit() as scenario:
+            board = board_of(scenario.gpus, gpu)
+            board.links[link] = {**board.links.get(link, {}), **numbers}
+
     def slow(self, gpu: int, milliseconds: int, call: str | None = None) -> None:
         """Let every call on this GPU, or one, take this long."""
         self.set_failure(gpu, Failure("slow", milliseconds, call or ""))
@@ -131,7 +155,7 @@ class Faults:
     def heal(self, gpu: int) -> None:
         """Repair the GPU as a reset does: no failure, recovery action 0, volatile state clean."""
         with self.scenario.edit() as scenario:
-            board = _board(scenario.gpus, gpu)
+            board = board_of(scenario.gpus, gpu)
             board.failure = HEALTHY
             for name in _RESET_BY_REPAIR:
                 board.values.pop(name, None)
@@ -141,13 +165,13 @@ class Faults:
     def swap(self, gpu: int, uuid: str, serial: str = "1650999999999") -> None:
         """Put another board into the slot: same minor and bus, another UUID, healthy."""
         with self.scenario.edit() as scenario:
-            board = _board(scenario.gpus, gpu)
+            board = board_of(scenario.gpus, gpu)
             board.uuid, board.serial, board.failure = uuid, serial, HEALTHY
             board.values["recovery_action"] = 0
 
     def gpu(self, gpu: int) -> Gpu:
         """Return the GPU as the scenario has it now."""
-        return _board(self.scenario.load().gpus, gpu)
+        return board_of(self.scenario.load().gpus, gpu)
 
     def finish(self) -> None:
         """Wait for events that are still to come."""
@@ -180,7 +204,8 @@ class Faults:
         return [] if known else lines
 
 
-def _board(gpus: list[Gpu], number: int) -> Gpu:
+def board_of(gpus: list[Gpu], number: int) -> Gpu:
+    """Return a GPU by its section's number; raises FaultError."""
     if not 0 <= number < len(gpus):
         raise FaultError(f"there is no GPU {number}; use a number from 0 to {len(gpus) - 1}")
     return gpus[number]

@@ -14,9 +14,12 @@ class Failure(msgspec.Struct, frozen=True):
     """How a GPU, or with the node the library, misbehaves.
 
     `lost`: every call answers GPU_IS_LOST. `gone`: it is not listed any more
-    and old handles answer GPU_IS_LOST. `hung`: the call blocks until the
-    scenario says otherwise. `segfault`: the process dies. `error`: answers
-    `number` (nvmlReturn_t). `slow`: sleeps `number` milliseconds first.
+    and old handles answer GPU_IS_LOST. `unbound`: as `gone`, and no driver
+    holds it. `removed`: as `gone`, and the kernel lists it no more either.
+    `hung`: the call blocks until the scenario says otherwise. `segfault`: the
+    process dies. `error`: answers `number` (nvmlReturn_t). `slow`: sleeps
+    `number` milliseconds first. `garbage`: answers SUCCESS with all bits set,
+    NaN, and bytes that are no text.
     """
 
     kind: str = "none"
@@ -40,6 +43,8 @@ class Instance(msgspec.Struct, kw_only=True):
     profile: MigProfile
     start: int
     uuid: str
+    values: dict[str, int | None] = {}
+    """By name of `quantities.SLICE_VALUES`; absent is the healthy value, None is unsupported."""
 
 
 class Process(msgspec.Struct, kw_only=True):
@@ -50,6 +55,14 @@ class Process(msgspec.Struct, kw_only=True):
     gi: int | None = None
     ci: int | None = None
     graphics: bool = False
+    mps: bool = False
+    """A client of the multi-process service."""
+    pod: str = ""
+    """UID of the pod that it belongs to, "" for none; NVML does not know."""
+    container: str = ""
+    """Its container's id, 64 hexadecimal digits as container runtimes have them."""
+    values: dict[str, int | None] = {}
+    """By name of `grammar.PROCESS_VALUES`."""
 
 
 class Gpu(msgspec.Struct, kw_only=True):
@@ -61,12 +74,18 @@ class Gpu(msgspec.Struct, kw_only=True):
     pci: str
     """`dddd:bb:dd.0`, lower case."""
     serial: str
+    shown_uuid: str = ""
+    """What NVML tells instead of `uuid`: two boards with one identity."""
+    cluster_uuid: str = ""
+    """Of its NVLink fabric; "" is all zeros."""
     mig: bool = False
     failure: Failure = HEALTHY
     values: dict[str, int | None] = {}
     """By name of `grammar.VALUES`; absent is the healthy value, None is unsupported."""
     instances: list[Instance] = []
     processes: list[Process] = []
+    links: dict[int, dict[str, int | None]] = {}
+    """By number of the NVLink, by name of `quantities.LINK_VALUES`."""
 
     def value(self, name: str) -> int | None:
         return self.values.get(name, _DEFAULTS[name])
@@ -95,6 +114,8 @@ class Scenario(msgspec.Struct, kw_only=True):
     driver: str = facts.DEFAULT_DRIVER
     nvml: str = facts.DEFAULT_NVML
     cuda: int = facts.DEFAULT_CUDA
+    count: int | None = None
+    """What nvmlDeviceGetCount tells; None is the truth."""
     failure: Failure = HEALTHY
     """Of calls that are about no GPU, such as `error=9 on nvmlInitWithFlags`."""
     gpus: list[Gpu] = []

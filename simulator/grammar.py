@@ -4,7 +4,7 @@ The one table behind both readers of the file: `simulator.scenario` in Python
 and the C library, which gets it as a generated header. Pure.
 """
 
-import msgspec
+from simulator.quantities import GPU_VALUES, LINK_VALUES, SLICE_VALUES, Value
 
 UNSUPPORTED = "unsupported"
 """Instead of a number: NVML answers NOT_SUPPORTED for it."""
@@ -12,6 +12,9 @@ UNSUPPORTED = "unsupported"
 MAX_GPUS = 32
 MAX_INSTANCES = 7
 MAX_PROCESSES = 64
+MAX_LINKS = 18
+MAX_WORDS = 60
+"""Words of one `instance`, `process`, `link` or `event` line."""
 MAX_EVENTS = 512
 """Events kept in the file; older ones are dropped when new ones are added."""
 MAX_COMPLAINT = 1023
@@ -20,45 +23,25 @@ MAX_TEXT = 95
 """Bytes of the longest text value; NVML's longest string buffer holds 96."""
 
 
-class Value(msgspec.Struct, frozen=True):
-    """One number of a GPU: its largest value and what a healthy idle GPU shows."""
-
-    name: str
-    largest: int
-    default: int
-    meaning: str
-
-
-_U32 = 2**32 - 1
-_COUNTER = 2**63 - 1
-
-VALUES = (
-    Value("utilization", 100, 0, "percent of time with a kernel running"),
-    Value("memory_utilization", 100, 0, "percent of time with memory read or written"),
-    Value("memory_used_mib", _U32, 0, "framebuffer used by processes"),
-    Value("power_mw", _U32, 72_000, "power draw"),
-    Value("power_limit_mw", _U32, 700_000, "enforced power limit"),
-    Value("energy_mj", _COUNTER, 1_000_000, "energy since the driver was loaded"),
-    Value("temperature_c", 200, 31, "GPU temperature"),
-    Value("memory_temperature_c", 200, 38, "memory temperature"),
-    Value("sm_clock_mhz", _U32, 345, "SM and graphics clock"),
-    Value("memory_clock_mhz", _U32, 2619, "memory clock"),
-    Value("video_clock_mhz", _U32, 765, "video clock"),
-    Value("clocks_event_reasons", _COUNTER, 1, "bit mask nvmlClocksEventReason*; 1 is idle"),
-    Value("performance_state", 15, 0, "P-state"),
-    Value("pcie_replays", _U32, 0, "PCIe replay counter"),
-    Value("ecc_mode", 1, 1, "1: ECC is on"),
-    Value("ecc_sbe_volatile", _COUNTER, 0, "corrected errors since the driver was loaded"),
-    Value("ecc_dbe_volatile", _COUNTER, 0, "uncorrected errors since the driver was loaded"),
-    Value("ecc_sbe_aggregate", _COUNTER, 0, "corrected errors of the GPU's life"),
-    Value("ecc_dbe_aggregate", _COUNTER, 0, "uncorrected errors of the GPU's life"),
-    Value("remap_correctable", _U32, 0, "rows remapped for corrected errors"),
-    Value("remap_uncorrectable", _U32, 0, "rows remapped for uncorrected errors"),
-    Value("remap_pending", 1, 0, "1: a row waits for a reset to be remapped"),
-    Value("remap_failure", 1, 0, "1: a row could not be remapped"),
-    Value("recovery_action", _U32, 0, "NVML field 230: 0 none, 1 GPU reset, 2 node reboot ..."),
-)
+VALUES = GPU_VALUES
 VALUE_NAMES = tuple(value.name for value in VALUES)
+
+INSTANCE_WORDS = ("gi", "ci", "profile", "start", "uuid", *(v.name for v in SLICE_VALUES))
+PROCESS_VALUES = (
+    Value("sm_util", 100, 0, "percent of the SMs, of a whole GPU"),
+    Value("mem_util", 100, 0, "percent of the memory's time, of a whole GPU"),
+)
+PROCESS_WORDS = (
+    *("pid", "memory_mib", "gi", "ci", "type", "pod", "container"),
+    *(value.name for value in PROCESS_VALUES),
+)
+LINK_WORDS = tuple(value.name for value in LINK_VALUES)
+PROCESS_TYPES = ("compute", "graphics", "mps")
+EVENT_WORDS = ("gpu", "type", "data", "gi", "ci")
+"""What may stand in `instance`, `process`, `link` and `event` lines."""
+
+SYSTEM_EVENT = 0x1_0000_0000
+"""Marks the bits of nvmlSystemEventType*, whose numbers are also those of device events."""
 
 EVENT_TYPES = {
     "sbe": 0x1,
@@ -67,9 +50,15 @@ EVENT_TYPES = {
     "mig": 0x100,
     "unavailable": 0x4000,
     "recovery": 0x8000,
+    "unbind": SYSTEM_EVENT | 0x1,
+    "bind": SYSTEM_EVENT | 0x2,
 }
 """Name in the file to nvmlEventType* bit."""
 
-FAILURES = ("none", "lost", "gone", "hung", "segfault", "error", "slow")
+WHOLE_FAILURES = ("none", "lost", "gone", "unbound", "removed")
+"""Of the GPU, whatever the call."""
+FAILURES = (*WHOLE_FAILURES, "hung", "segfault", "error", "slow", "garbage")
+NOT_LISTED = ("gone", "unbound", "removed")
+"""NVML counts such a GPU no more."""
 FAILURES_WITH_NUMBER = {"error": 999, "slow": 3_600_000}
 """Kind to its largest number: an nvmlReturn_t, milliseconds."""

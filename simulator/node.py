@@ -4,6 +4,7 @@
 <root>/scenario.ini            what it answers
 <root>/kmsg                    the kernel log
 <root>/boot_id                 like /proc/sys/kernel/random/boot_id
+<root>/pci, <root>/proc        like /sys/bus/pci/devices and /proc
 <root>/kubelet.sock            PodResources
 <root>/node_name               for the command line
 """
@@ -14,14 +15,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from simulator import board, build
-from simulator.faults import Faults
+from simulator import board, build, system_files
 from simulator.gpu import Gpu, Scenario
 from simulator.kubelet import Kubelet
-from simulator.slices import resource_slices
+from simulator.slices import Publishing, resource_slices
+from simulator.topology import Topology
+
+_AS_PUBLISHED = Publishing()
 
 
-class SimulatedNode(Faults):
+class SimulatedNode(Topology):
     """One node; use it in a `with` block or `close` it."""
 
     def __init__(self, root: Path, name: str) -> None:
@@ -52,7 +55,7 @@ class SimulatedNode(Faults):
 
     def open(self) -> Self:
         """Serve a folder that `create` made before."""
-        self.scenario.load()
+        system_files.sync(self.root, self.scenario.load())
         self._link_library()
         self.kubelet.start()
         return self
@@ -85,6 +88,16 @@ class SimulatedNode(Faults):
     def boot_id(self) -> str:
         return self.boot_id_file.read_text(encoding="utf-8").strip()
 
+    @property
+    def pci_devices_dir(self) -> Path:
+        """Like /sys/bus/pci/devices: a GPU that is lost or gone stays, one that is removed goes."""
+        return self.root / "pci"
+
+    @property
+    def proc_dir(self) -> Path:
+        """Like /proc, of the processes on the GPUs."""
+        return self.root / "proc"
+
     def environment(self) -> dict[str, str]:
         """Return the variables under which a process loads the simulated library."""
         return {
@@ -100,10 +113,16 @@ class SimulatedNode(Faults):
             f"--kernel-log={self.kernel_log.path}",
             f"--boot-id-file={self.boot_id_file}",
             f"--pod-resources-socket={self.kubelet.socket}",
+            f"--pci-devices-dir={self.pci_devices_dir}",
+            f"--proc-dir={self.proc_dir}",
         ]
 
     def slices(
-        self, *, node_uid: str = "", without_uuid: Iterable[str] = ()
+        self,
+        *,
+        node_uid: str = "",
+        without_uuid: Iterable[str] = (),
+        publishing: Publishing = _AS_PUBLISHED,
     ) -> list[dict[str, Any]]:
         """Return the ResourceSlices that NVIDIA's driver would publish now."""
         return resource_slices(
@@ -112,6 +131,7 @@ class SimulatedNode(Faults):
             generation=self.generation,
             node_uid=node_uid,
             without_uuid=without_uuid,
+            publishing=publishing,
         )
 
     def reboot(self) -> None:

@@ -13,6 +13,7 @@
     mig = on
     instance 1 = gi=7 ci=0 profile=1g.10gb start=0 uuid=MIG-77aa...
     process 1 = pid=4711 memory_mib=1024 gi=7 ci=0 type=compute
+    link 3 = state=0 replay=12
     failure = hung on nvmlDeviceGetTemperature
     recovery_action = 1
     temperature_c = unsupported
@@ -25,7 +26,7 @@ The C library (`nvml/parse.c`, `settings.c`, `check.c`) reads the same text and
 refuses it with the same words. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from simulator import facts, grammar
 from simulator.gpu import Event, Gpu, Instance, Process, Scenario
@@ -134,10 +135,13 @@ def _set_node(scenario: Scenario, key: str, value: str) -> None:
         setattr(scenario, key, plain_text(key, value))
     elif key == "cuda":
         scenario.cuda = number(key, value, 99999)
+    elif key == "count":
+        scenario.count = None if value == "none" else number(key, value, 2 * grammar.MAX_GPUS)
     elif key == "failure":
         scenario.failure = failure_of(value)
-        if scenario.failure.kind in ("lost", "gone"):
-            raise LineError(f"a node cannot be {value}; use error=<code> on nvmlInitWithFlags")
+        kind = scenario.failure.kind
+        if kind in (*grammar.WHOLE_FAILURES[1:], "garbage"):
+            raise LineError(f"a node cannot be {kind}; use error=<code> on nvmlInitWithFlags")
     else:
         raise LineError(f'unknown setting "{key}" in [node]; use one of: {facts.NODE_KEYS}')
 
@@ -149,7 +153,7 @@ def _event(scenario: Scenario, key: str, value: str) -> Event:
         raise LineError(
             f'"{key}" must be "event <number>" with a number above {before}; numbers only grow'
         )
-    words = pairs(value, ("gpu", "type", "data", "gi", "ci"))
+    words = pairs(value, grammar.EVENT_WORDS)
     if len(scenario.events) == grammar.MAX_EVENTS:
         raise LineError(f"more than {grammar.MAX_EVENTS} events; remove the oldest")
     kind = words.get("type", "")
@@ -170,6 +174,7 @@ def render(scenario: Scenario) -> str:
     """Write a scenario as text that `parse` reads back."""
     lines = ["[node]"]
     lines += [f"{key} = {getattr(scenario, key)}" for key in ("driver", "nvml", "cuda", "failure")]
+    lines += [] if scenario.count is None else [f"count = {scenario.count}"]
     for index, gpu in enumerate(scenario.gpus):
         lines += ["", f"[gpu {index}]", *_gpu_lines(gpu)]
     lines += ["", "[events]", *map(_event_line, scenario.events), ""]
@@ -179,23 +184,38 @@ def render(scenario: Scenario) -> str:
 def _gpu_lines(gpu: Gpu) -> Iterator[str]:
     yield f"product = {gpu.product.name}"
     yield from (f"{key} = {getattr(gpu, key)}" for key in ("uuid", "minor", "pci", "serial"))
+    for key in ("shown_uuid", "cluster_uuid"):
+        if text := getattr(gpu, key):
+            yield f"{key} = {text}"
     yield f"mig = {'on' if gpu.mig else 'off'}"
     yield from (f"instance {n} = {_words(one)}" for n, one in enumerate(gpu.instances, start=1))
     yield from (f"process {n} = {_words(one)}" for n, one in enumerate(gpu.processes, start=1))
+    yield from (f"link {n} = {_numbers(one)}" for n, one in sorted(gpu.links.items()))
     yield f"failure = {gpu.failure}"
     for name, value in gpu.values.items():
-        yield f"{name} = {grammar.UNSUPPORTED if value is None else value}"
+        yield f"{name} = {_number(value)}"
 
 
 def _words(part: Instance | Process) -> str:
     if isinstance(part, Instance):
         return (
             f"gi={part.gi} ci={part.ci} profile={part.profile.name} start={part.start} "
-            f"uuid={part.uuid}"
-        )
-    kind = "graphics" if part.graphics else "compute"
+            f"uuid={part.uuid} {_numbers(part.values)}"
+        ).rstrip()
+    kind = "graphics" if part.graphics else "mps" if part.mps else "compute"
     ids = f"gi={_id(part.gi)} ci={_id(part.ci)}"
-    return f"pid={part.pid} memory_mib={part.memory_mib} {ids} type={kind}"
+    owner = {"pod": part.pod, "container": part.container}
+    words = [f"{name}={text}" for name, text in owner.items() if text]
+    words = [f"pid={part.pid} memory_mib={part.memory_mib} {ids} type={kind}", *words]
+    return " ".join((*words, _numbers(part.values))).rstrip()
+
+
+def _numbers(values: Mapping[str, int | None]) -> str:
+    return " ".join(f"{name}={_number(value)}" for name, value in values.items())
+
+
+def _number(value: int | None) -> str:
+    return grammar.UNSUPPORTED if value is None else str(value)
 
 
 def _event_line(event: Event) -> str:

@@ -29,6 +29,18 @@ def check_gpu(draft: Draft, before: Sequence[Draft]) -> None:
         raise LineError(f"[gpu {draft.index}] has instances but MIG is off; set mig = on")
     for count, instance in enumerate(draft.instances):
         _check_instance(draft.index, instance, draft.instances[:count])
+    _check_links(draft)
+
+
+def _check_links(draft: Draft) -> None:
+    if draft.product is None:
+        return
+    there = draft.product.nvlink_count
+    for link in sorted(draft.links):
+        if link >= there:
+            raise LineError(
+                f"[gpu {draft.index}] has no link {link}; {draft.product.name} has {there}"
+            )
 
 
 def _check_instance(index: int, instance: Instance, before: Sequence[Instance]) -> None:

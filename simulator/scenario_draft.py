@@ -11,6 +11,7 @@ import msgspec
 from simulator import facts, grammar
 from simulator.gpu import HEALTHY, Failure, Gpu, Instance, Process
 from simulator.product import PRODUCTS, Product
+from simulator.quantities import LINK_VALUES, SLICE_VALUES
 from simulator.scenario_words import (
     LineError,
     failure_of,
@@ -19,9 +20,11 @@ from simulator.scenario_words import (
     pairs,
     plain_text,
     reading,
+    readings,
 )
 
 _PCI = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.0")
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _LARGEST = {value.name: value.largest for value in grammar.VALUES}
 
 
@@ -35,18 +38,24 @@ class Draft(msgspec.Struct):
     minor: int | None = None
     pci: str = ""
     serial: str = ""
+    shown_uuid: str = ""
+    cluster_uuid: str = ""
     mig: bool = False
     failure: Failure = HEALTHY
     values: dict[str, int | None] = {}
     instances: list[Instance] = []
     processes: list[Process] = []
+    links: dict[int, dict[str, int | None]] = {}
 
     def take(self, key: str, value: str) -> None:
         """Apply one setting; raises LineError."""
         if key in _LARGEST:
             self.values[key] = reading(key, value, _LARGEST[key])
             return
-        word, numbered, _ = key.partition(" ")
+        word, numbered, rest = key.partition(" ")
+        if word == "link" and numbered:
+            _link(self, rest, value)
+            return
         taker = _NUMBERED.get(word) if numbered else _TAKERS.get(word)
         if taker is None:
             raise LineError(
@@ -71,6 +80,18 @@ def _product(draft: Draft, value: str) -> None:
 
 def _uuid(draft: Draft, value: str) -> None:
     draft.uuid = plain_text("uuid", value)
+
+
+def _shown_uuid(draft: Draft, value: str) -> None:
+    draft.shown_uuid = plain_text("shown_uuid", value)
+
+
+def _cluster_uuid(draft: Draft, value: str) -> None:
+    if not _UUID.fullmatch(value):
+        raise LineError(
+            f'cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "{value}"'
+        )
+    draft.cluster_uuid = value
 
 
 def _serial(draft: Draft, value: str) -> None:
@@ -98,7 +119,7 @@ def _failure(draft: Draft, value: str) -> None:
 
 
 def _instance(draft: Draft, value: str) -> None:
-    words = pairs(value, ("gi", "ci", "profile", "start", "uuid"))
+    words = pairs(value, grammar.INSTANCE_WORDS)
     if len(draft.instances) == grammar.MAX_INSTANCES:
         raise LineError(f"more than {grammar.MAX_INSTANCES} instances; remove some")
     name = words.get("profile", "")
@@ -114,31 +135,43 @@ def _instance(draft: Draft, value: str) -> None:
             ci=number("ci", words.get("ci", "0"), 127),
             start=number("start", words.get("start", ""), 7),
             uuid=plain_text("uuid", words.get("uuid", "")),
+            values=readings(words, SLICE_VALUES),
         )
     )
 
 
 def _process(draft: Draft, value: str) -> None:
-    words = pairs(value, ("pid", "memory_mib", "gi", "ci", "type"))
+    words = pairs(value, grammar.PROCESS_WORDS)
     if len(draft.processes) == grammar.MAX_PROCESSES:
         raise LineError(f"more than {grammar.MAX_PROCESSES} processes; remove some")
     kind = words.get("type", "compute")
-    if kind not in ("compute", "graphics"):
-        raise LineError(f'type must be compute or graphics, not "{kind}"')
+    if kind not in grammar.PROCESS_TYPES:
+        raise LineError(f'type must be compute, graphics or mps, not "{kind}"')
     draft.processes.append(
         Process(
             graphics=kind == "graphics",
+            mps=kind == "mps",
             pid=number("pid", words.get("pid", ""), 0xFFFFFFFF),
             memory_mib=number("memory_mib", words.get("memory_mib", "0"), 0xFFFFFFFF),
             gi=instance_id("gi", words.get("gi", "none")),
             ci=instance_id("ci", words.get("ci", "none")),
+            values=readings(words, grammar.PROCESS_VALUES),
+            pod=plain_text("pod", words["pod"]) if "pod" in words else "",
+            container=plain_text("container", words["container"]) if "container" in words else "",
         )
     )
+
+
+def _link(draft: Draft, text: str, value: str) -> None:
+    link = number("link", text, grammar.MAX_LINKS - 1)
+    draft.links[link] = readings(pairs(value, grammar.LINK_WORDS), LINK_VALUES)
 
 
 _TAKERS: Mapping[str, Callable[[Draft, str], None]] = {
     "product": _product,
     "uuid": _uuid,
+    "shown_uuid": _shown_uuid,
+    "cluster_uuid": _cluster_uuid,
     "serial": _serial,
     "minor": _minor,
     "pci": _pci,

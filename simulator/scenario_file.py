@@ -6,7 +6,7 @@ The C library sees each version entire, because a new one comes by rename.
 import fcntl
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,8 +17,12 @@ from simulator.scenario import ScenarioError, parse, render
 class ScenarioFile:
     """The `scenario.ini` of a node; several processes may edit it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, saved: Callable[[Scenario], None] = lambda _scenario: None
+    ) -> None:
         self.path = path
+        self._saved = saved
+        """Told each scenario that was saved."""
 
     def load(self) -> Scenario:
         """Read it; raises ScenarioError, also when there is no such file."""
@@ -34,6 +38,7 @@ class ScenarioFile:
         text = render(scenario)
         parse(text, f"{self.path} (not saved)")
         self.save_text(text)
+        self._saved(scenario)
 
     def save_text(self, text: str) -> None:
         """Replace it at once with any text, valid or not."""

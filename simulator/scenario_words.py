@@ -4,7 +4,7 @@ Every refusal is a `LineError` with the same sentence as in `nvml/settings.c`. P
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from simulator import grammar
 from simulator.gpu import Failure
@@ -60,11 +60,20 @@ def pairs(text: str, names: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for count, word in enumerate(_WORD.findall(text)):
         name, equals, value = word.partition("=")
-        if not equals or name not in names or count == 8:
+        if not equals or name not in names or count == grammar.MAX_WORDS:
             allowed = " ".join(names)
             raise LineError(f'cannot read "{name}"; write name=value with these names: {allowed} ')
         found.setdefault(name, value)
     return found
+
+
+def readings(words: Mapping[str, str], table: Sequence[grammar.Value]) -> dict[str, int | None]:
+    """Return the numbers of a table that stand in a line of words."""
+    return {
+        value.name: reading(value.name, words[value.name], value.largest)
+        for value in table
+        if value.name in words
+    }
 
 
 def failure_of(text: str) -> Failure:
@@ -73,7 +82,7 @@ def failure_of(text: str) -> Failure:
     if on and not call.startswith("nvml"):
         raise LineError(f'"{call}" is no NVML call; name it as in nvmlDeviceGetTemperature')
     failure = _kind(kind, plain_text("call", call) if on else "")
-    if on and failure.kind in ("none", "lost", "gone"):
+    if on and failure.kind in grammar.WHOLE_FAILURES:
         raise LineError(f'failure {kind} is of the whole GPU; leave out "on {call}"')
     return failure
 
@@ -83,7 +92,8 @@ def _kind(text: str, call: str) -> Failure:
     largest = grammar.FAILURES_WITH_NUMBER.get(kind)
     if kind not in grammar.FAILURES or (largest is not None) != bool(equals):
         raise LineError(
-            f'unknown failure "{kind}"; use none, lost, gone, hung, segfault, error=<code> or '
-            'slow=<milliseconds>, the last four also with "on <nvml call>"'
+            f'unknown failure "{kind}"; use none, lost, gone, unbound, removed, hung, segfault, '
+            "garbage, error=<code> or slow=<milliseconds>, the last five also with "
+            '"on <nvml call>"'
         )
     return Failure(kind, number(kind, amount, largest) if largest is not None else 0, call)

@@ -66,12 +66,21 @@ static bool instances_fit(const struct gpu *gpu, int number, struct fault *fault
     return true;
 }
 
+static bool links_exist(const struct gpu *gpu, int number, struct fault *fault) {
+    for (unsigned i = gpu->product->nvlink_count; i < MAX_LINKS; i++)
+        if (gpu->links[i].named)
+            return fault_at(fault, "[gpu %d] has no link %u; %s has %u", number, i,
+                            gpu->product->name, gpu->product->nvlink_count);
+    return true;
+}
+
 bool scenario_check(const struct scenario *scenario, struct fault *fault) {
     int last = fault->line;
     for (int i = 0; i < scenario->gpu_count; i++) {
         fault->line = scenario->gpus[i].line;
         if (!complete(&scenario->gpus[i], i, fault) || !different(scenario, i, fault) ||
-            !instances_fit(&scenario->gpus[i], i, fault))
+            !instances_fit(&scenario->gpus[i], i, fault) ||
+            !links_exist(&scenario->gpus[i], i, fault))
             return false;
     }
     fault->line = last;

@@ -89,6 +89,7 @@ static bool next_event(nvmlEventSet_t set, struct delivery *into) {
         const struct event *event = &scenario->events[i];
         if (event->number <= set->delivered) continue;
         set->delivered = event->number;
+        if (event->type & SYSTEM_EVENT) continue;
         const struct gpu *gpu = &scenario->gpus[event->gpu];
         const struct registration *registration = registration_of(set, gpu->uuid);
         if (registration == NULL || !(registration->types & event->type)) continue;

@@ -32,6 +32,7 @@ API const char *nvmlErrorString(nvmlReturn_t result) {
         {NVML_ERROR_DRIVER_NOT_LOADED, "Driver Not Loaded"},
         {NVML_ERROR_TIMEOUT, "Timeout"},
         {NVML_ERROR_GPU_IS_LOST, "GPU is lost"},
+        {NVML_ERROR_LIB_RM_VERSION_MISMATCH, "RM has detected an NVML/RM version mismatch."},
         {NVML_ERROR_MEMORY, "Insufficient Memory"},
         {NVML_ERROR_ARGUMENT_VERSION_MISMATCH, "Argument version mismatch"},
     };
@@ -71,6 +72,11 @@ API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version) {
     return nvmlSystemGetCudaDriverVersion_v2(version);
 }
 
+static bool is_listed(const struct gpu *gpu) {
+    enum failure_kind kind = gpu->failure.kind;
+    return kind != FAILURE_GONE && kind != FAILURE_UNBOUND && kind != FAILURE_REMOVED;
+}
+
 API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
     nvmlReturn_t answer = enter_library(__func__);
     if (answer != NVML_SUCCESS || count == NULL)
@@ -78,7 +84,8 @@ API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count) {
     const struct scenario *scenario = scenario_lock();
     *count = 0;
     for (int i = 0; i < scenario->gpu_count; i++)
-        *count += scenario->gpus[i].failure.kind != FAILURE_GONE;
+        *count += is_listed(&scenario->gpus[i]);
+    if (scenario->count >= 0) *count = (unsigned)scenario->count;
     scenario_unlock();
     return NVML_SUCCESS;
 }
@@ -96,7 +103,8 @@ static bool same_pci(const struct gpu *gpu, const char *text) {
 }
 
 static struct handle *match(const struct gpu *gpu, unsigned index, const struct wanted *wanted) {
-    bool same = wanted->uuid     ? strcmp(wanted->uuid, gpu->uuid) == 0
+    const char *uuid = gpu->shown_uuid[0] ? gpu->shown_uuid : gpu->uuid;
+    bool same = wanted->uuid     ? strcmp(wanted->uuid, uuid) == 0
                 : wanted->pci    ? same_pci(gpu, wanted->pci)
                 : wanted->serial ? strcmp(wanted->serial, gpu->serial) == 0
                                  : index == wanted->index;
@@ -115,7 +123,7 @@ static nvmlReturn_t find(const char *call, const struct wanted *wanted, nvmlDevi
     unsigned index = 0;
     const struct scenario *scenario = scenario_lock();
     for (int i = 0; found == NULL && i < scenario->gpu_count; i++)
-        if (scenario->gpus[i].failure.kind != FAILURE_GONE)
+        if (is_listed(&scenario->gpus[i]))
             found = match(&scenario->gpus[i], index++, wanted);
     scenario_unlock();
     if (found == NULL || device == NULL) return found ? NVML_ERROR_INVALID_ARGUMENT : otherwise;
@@ -156,7 +164,7 @@ API nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned *index) {
     const struct scenario *scenario = scenario_lock();
     for (int i = 0; i < scenario->gpu_count; i++) {
         if (strcmp(scenario->gpus[i].uuid, subject.gpu.uuid) == 0) break;
-        *index += scenario->gpus[i].failure.kind != FAILURE_GONE;
+        *index += is_listed(&scenario->gpus[i]);
     }
     scenario_unlock();
     return NVML_SUCCESS;

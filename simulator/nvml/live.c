@@ -93,7 +93,7 @@ const struct scenario *scenario_lock(void) {
     if (path != NULL)
         reload(path);
     else if (!told_unreadable) {
-        fprintf(stderr, "libnvidia-ml.so.1 (simulated): " PATH_VARIABLE
+        fprintf(stderr, "the simulator: " PATH_VARIABLE
                         " is not set; point it at a scenario.ini\n");
         told_unreadable = true;
     }

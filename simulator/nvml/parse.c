@@ -45,6 +45,8 @@ static void new_gpu(struct scenario *scenario, int line) {
     struct gpu *gpu = &scenario->gpus[scenario->gpu_count++];
     gpu->line = line;
     for (int i = 0; i < VALUE_COUNT; i++) gpu->values[i] = value_rows[i].healthy;
+    for (int i = 0; i < MAX_LINKS; i++)
+        for (int k = 0; k < LINK_COUNT; k++) gpu->links[i].values[k] = link_rows[k].healthy;
 }
 
 static bool open_gpu(struct reader *reader, const char *number) {
@@ -122,6 +124,7 @@ static void defaults(struct scenario *scenario) {
     strcpy(scenario->driver, DEFAULT_DRIVER);
     strcpy(scenario->nvml, DEFAULT_NVML);
     scenario->cuda = DEFAULT_CUDA;
+    scenario->count = -1;
 }
 
 bool scenario_parse(char *text, struct scenario *into, struct fault *fault) {

@@ -6,8 +6,6 @@
 
 #include "sim.h"
 
-#define MAX_PAIRS 8
-
 struct pair {
     const char *name;
     char *value;
@@ -62,8 +60,9 @@ static bool set_failure_kind(struct failure *failure, char *kind, struct fault *
         return true;
     }
     return fault_at(fault,
-                    "unknown failure \"%s\"; use none, lost, gone, hung, segfault, error=<code> or "
-                    "slow=<milliseconds>, the last four also with \"on <nvml call>\"",
+                    "unknown failure \"%s\"; use none, lost, gone, unbound, removed, hung, segfault, "
+                    "garbage, error=<code> or slow=<milliseconds>, the last five also with \"on "
+                    "<nvml call>\"",
                     kind);
 }
 
@@ -75,7 +74,7 @@ static bool set_failure(struct failure *failure, char *value, struct fault *faul
         if (!set_call(failure, on + 4, fault)) return false;
     }
     if (!set_failure_kind(failure, value, fault)) return false;
-    if (on != NULL && failure->kind <= FAILURE_GONE)
+    if (on != NULL && failure->kind <= FAILURE_REMOVED)
         return fault_at(fault, "failure %s is of the whole GPU; leave out \"on %s\"", value,
                         failure->call);
     return true;
@@ -90,7 +89,7 @@ static int split(char *text, const char *names, struct pair *pairs, struct fault
         if (equals != NULL) *equals++ = '\0';
         char wanted[TEXT_SIZE + 2];
         snprintf(wanted, sizeof wanted, " %s ", word);
-        if (equals == NULL || count == MAX_PAIRS || strstr(names, wanted) == NULL) {
+        if (equals == NULL || count == MAX_WORDS || strstr(names, wanted) == NULL) {
             fault_at(fault, "cannot read \"%s\"; write name=value with these names:%s", word,
                      names);
             return -1;
@@ -107,9 +106,35 @@ static const char *pair_value(const struct pair *pairs, int count, const char *n
     return otherwise;
 }
 
+/* One number of a table, or UNSUPPORTED. */
+static bool set_reading(long long *into, const struct value_row *row, const char *value,
+                        struct fault *fault) {
+    unsigned long long found, largest = (unsigned long long)row->largest;
+    if (strcmp(value, UNSUPPORTED) == 0) {
+        *into = -1;
+        return true;
+    }
+    if (!number_of(value, largest, &found))
+        return fault_at(fault, "%s must be a whole number from 0 to %llu or \"%s\", not \"%s\"",
+                        row->name, largest, UNSUPPORTED, value);
+    *into = (long long)found;
+    return true;
+}
+
+/* The numbers of a table that stand in a line of words; the others are as in a healthy GPU. */
+static bool set_readings(long long *into, const struct value_row *rows, int count,
+                         const struct pair *pairs, int pair_count, struct fault *fault) {
+    for (int i = 0; i < count; i++) {
+        const char *value = pair_value(pairs, pair_count, rows[i].name, NULL);
+        into[i] = rows[i].healthy;
+        if (value != NULL && !set_reading(&into[i], &rows[i], value, fault)) return false;
+    }
+    return true;
+}
+
 static bool set_mig_instance(struct gpu *gpu, char *value, struct fault *fault) {
-    struct pair pairs[MAX_PAIRS];
-    int count = split(value, " gi ci profile start uuid ", pairs, fault);
+    struct pair pairs[MAX_WORDS];
+    int count = split(value, INSTANCE_WORDS, pairs, fault);
     if (count < 0) return false;
     if (gpu->instance_count == MAX_INSTANCES)
         return fault_at(fault, "more than %d instances; remove some", MAX_INSTANCES);
@@ -123,12 +148,19 @@ static bool set_mig_instance(struct gpu *gpu, char *value, struct fault *fault) 
     return set_number(&instance->gi, "gi", pair_value(pairs, count, "gi", ""), 127, fault) &&
            set_number(&instance->ci, "ci", pair_value(pairs, count, "ci", "0"), 127, fault) &&
            set_number(&instance->start, "start", pair_value(pairs, count, "start", ""), 7, fault) &&
-           set_text(instance->uuid, "uuid", pair_value(pairs, count, "uuid", ""), fault);
+           set_text(instance->uuid, "uuid", pair_value(pairs, count, "uuid", ""), fault) &&
+           set_readings(instance->values, slice_rows, SLICE_COUNT, pairs, count, fault);
+}
+
+/* Who a process belongs to matters to the folders beside the library, not to it. */
+static bool no_bad_text(const char *key, const char *value, struct fault *fault) {
+    char unused[TEXT_SIZE];
+    return value == NULL || set_text(unused, key, value, fault);
 }
 
 static bool set_process(struct gpu *gpu, char *value, struct fault *fault) {
-    struct pair pairs[MAX_PAIRS];
-    int count = split(value, " pid memory_mib gi ci type ", pairs, fault);
+    struct pair pairs[MAX_WORDS];
+    int count = split(value, PROCESS_WORDS, pairs, fault);
     if (count < 0) return false;
     if (gpu->process_count == MAX_PROCESSES)
         return fault_at(fault, "more than %d processes; remove some", MAX_PROCESSES);
@@ -136,29 +168,31 @@ static bool set_process(struct gpu *gpu, char *value, struct fault *fault) {
     const char *type = pair_value(pairs, count, "type", "compute");
     unsigned memory = 0;
     process->graphics = strcmp(type, "graphics") == 0;
-    if (!process->graphics && strcmp(type, "compute") != 0)
-        return fault_at(fault, "type must be compute or graphics, not \"%s\"", type);
+    process->mps = strcmp(type, "mps") == 0;
+    if (!process->graphics && !process->mps && strcmp(type, "compute") != 0)
+        return fault_at(fault, "type must be compute, graphics or mps, not \"%s\"", type);
     bool good =
         set_number(&process->pid, "pid", pair_value(pairs, count, "pid", ""), 0xFFFFFFFF, fault) &&
         set_number(&memory, "memory_mib", pair_value(pairs, count, "memory_mib", "0"), 0xFFFFFFFF,
                    fault) &&
         set_instance_id(&process->gi, "gi", pair_value(pairs, count, "gi", "none"), fault) &&
-        set_instance_id(&process->ci, "ci", pair_value(pairs, count, "ci", "none"), fault);
+        set_instance_id(&process->ci, "ci", pair_value(pairs, count, "ci", "none"), fault) &&
+        set_readings(process->values, process_rows, PROCESS_COUNT, pairs, count, fault) &&
+        no_bad_text("pod", pair_value(pairs, count, "pod", NULL), fault) &&
+        no_bad_text("container", pair_value(pairs, count, "container", NULL), fault);
     process->memory_mib = memory;
     return good;
 }
 
-static bool set_value(struct gpu *gpu, int row, char *value, struct fault *fault) {
-    unsigned long long found, largest = (unsigned long long)value_rows[row].largest;
-    if (strcmp(value, UNSUPPORTED) == 0) {
-        gpu->values[row] = -1;
-        return true;
-    }
-    if (!number_of(value, largest, &found))
-        return fault_at(fault, "%s must be a whole number from 0 to %llu or \"%s\", not \"%s\"",
-                        value_rows[row].name, largest, UNSUPPORTED, value);
-    gpu->values[row] = (long long)found;
-    return true;
+/* The key says which link. */
+static bool set_link(struct gpu *gpu, const char *number, char *value, struct fault *fault) {
+    struct pair pairs[MAX_WORDS];
+    unsigned link = 0;
+    if (!set_number(&link, "link", number, MAX_LINKS - 1, fault)) return false;
+    int count = split(value, LINK_WORDS, pairs, fault);
+    if (count < 0) return false;
+    gpu->links[link].named = true;
+    return set_readings(gpu->links[link].values, link_rows, LINK_COUNT, pairs, count, fault);
 }
 
 static bool set_product(struct gpu *gpu, char *value, struct fault *fault) {
@@ -187,17 +221,37 @@ static bool set_mig(struct gpu *gpu, char *value, struct fault *fault) {
            fault_at(fault, "mig must be on or off, not \"%s\"", value);
 }
 
+static bool looks_like_uuid(const char *value) {
+    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
+    for (size_t i = 0; i < sizeof form; i++)
+        if (form[i] == 'x' ? !isxdigit((unsigned char)value[i]) : value[i] != form[i]) return false;
+    return true;
+}
+
+static bool set_cluster(struct gpu *gpu, char *value, struct fault *fault) {
+    if (!looks_like_uuid(value))
+        return fault_at(fault,
+                        "cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "
+                        "\"%s\"",
+                        value);
+    return set_text(gpu->cluster_uuid, "cluster_uuid", value, fault);
+}
+
 bool set_gpu(struct gpu *gpu, int number, const char *key, char *value, struct fault *fault) {
     for (int i = 0; i < VALUE_COUNT; i++)
-        if (strcmp(key, value_rows[i].name) == 0) return set_value(gpu, i, value, fault);
+        if (strcmp(key, value_rows[i].name) == 0)
+            return set_reading(&gpu->values[i], &value_rows[i], value, fault);
     if (strcmp(key, "product") == 0) return set_product(gpu, value, fault);
     if (strcmp(key, "uuid") == 0) return set_text(gpu->uuid, key, value, fault);
+    if (strcmp(key, "shown_uuid") == 0) return set_text(gpu->shown_uuid, key, value, fault);
+    if (strcmp(key, "cluster_uuid") == 0) return set_cluster(gpu, value, fault);
     if (strcmp(key, "serial") == 0) return set_text(gpu->serial, key, value, fault);
     if (strcmp(key, "pci") == 0) return set_pci(gpu, value, fault);
     if (strcmp(key, "mig") == 0) return set_mig(gpu, value, fault);
     if (strcmp(key, "failure") == 0) return set_failure(&gpu->failure, value, fault);
     if (strncmp(key, "instance ", 9) == 0) return set_mig_instance(gpu, value, fault);
     if (strncmp(key, "process ", 8) == 0) return set_process(gpu, value, fault);
+    if (strncmp(key, "link ", 5) == 0) return set_link(gpu, key + 5, value, fault);
     if (strcmp(key, "minor") != 0)
         return fault_at(fault, "unknown setting \"%s\" in [gpu %d]; use one of: %s", key, number,
                         GPU_KEYS);
@@ -205,15 +259,31 @@ bool set_gpu(struct gpu *gpu, int number, const char *key, char *value, struct f
     return set_number(&gpu->minor, key, value, 255, fault);
 }
 
+static bool set_node_failure(struct scenario *scenario, char *value, struct fault *fault) {
+    if (!set_failure(&scenario->failure, value, fault)) return false;
+    enum failure_kind kind = scenario->failure.kind;
+    bool whole = kind != FAILURE_NONE && kind <= FAILURE_REMOVED;
+    return (!whole && kind != FAILURE_GARBAGE) ||
+           fault_at(fault, "a node cannot be %s; use error=<code> on nvmlInitWithFlags",
+                    failure_rows[kind].name);
+}
+
+/* "none" is the truth. */
+static bool set_count(struct scenario *scenario, const char *value, struct fault *fault) {
+    unsigned found = 0;
+    scenario->count = -1;
+    if (strcmp(value, "none") == 0) return true;
+    if (!set_number(&found, "count", value, 2 * MAX_GPUS, fault)) return false;
+    scenario->count = (int)found;
+    return true;
+}
+
 bool set_node(struct scenario *scenario, const char *key, char *value, struct fault *fault) {
     if (strcmp(key, "driver") == 0) return set_text(scenario->driver, key, value, fault);
     if (strcmp(key, "nvml") == 0) return set_text(scenario->nvml, key, value, fault);
     if (strcmp(key, "cuda") == 0) return set_number(&scenario->cuda, key, value, 99999, fault);
-    if (strcmp(key, "failure") == 0) {
-        if (!set_failure(&scenario->failure, value, fault)) return false;
-        return (scenario->failure.kind != FAILURE_LOST && scenario->failure.kind != FAILURE_GONE) ||
-               fault_at(fault, "a node cannot be %s; use error=<code> on nvmlInitWithFlags", value);
-    }
+    if (strcmp(key, "count") == 0) return set_count(scenario, value, fault);
+    if (strcmp(key, "failure") == 0) return set_node_failure(scenario, value, fault);
     return fault_at(fault, "unknown setting \"%s\" in [node]; use one of: %s", key, NODE_KEYS);
 }
 
@@ -240,10 +310,10 @@ static bool set_event_number(struct scenario *scenario, const char *key, struct 
 }
 
 bool set_event(struct scenario *scenario, const char *key, char *value, struct fault *fault) {
-    struct pair pairs[MAX_PAIRS];
+    struct pair pairs[MAX_WORDS];
     struct event event = {0};
     if (!set_event_number(scenario, key, &event, fault)) return false;
-    int count = split(value, " gpu type data gi ci ", pairs, fault);
+    int count = split(value, EVENT_WORDS, pairs, fault);
     if (count < 0) return false;
     if (scenario->event_count == MAX_EVENTS)
         return fault_at(fault, "more than %d events; remove the oldest", MAX_EVENTS);

@@ -18,22 +18,34 @@ struct failure {
     char call[TEXT_SIZE]; /* "" is every call */
 };
 
+/* In place of a number: the GPU answers garbage for it. */
+#define GARBAGE (-9223372036854775807LL - 1)
+
 struct instance {
     unsigned gi, ci, start;
     const struct profile *profile;
     char uuid[TEXT_SIZE];
+    long long values[SLICE_COUNT];
 };
 
 struct process {
     unsigned pid, gi, ci;
     unsigned long long memory_mib;
-    bool graphics;
+    bool graphics, mps;
+    long long values[PROCESS_COUNT];
+};
+
+struct link {
+    bool named;
+    long long values[LINK_COUNT];
 };
 
 struct gpu {
     int line; /* of its section, for messages */
     const struct product *product;
     char uuid[TEXT_SIZE], serial[TEXT_SIZE], pci_text[TEXT_SIZE];
+    char shown_uuid[TEXT_SIZE];   /* "" or what NVML tells instead of the uuid */
+    char cluster_uuid[TEXT_SIZE]; /* "" is all zeros */
     unsigned minor, pci_domain, pci_bus, pci_device;
     bool has_minor, mig;
     struct failure failure;
@@ -41,6 +53,7 @@ struct gpu {
     int instance_count, process_count;
     struct instance instances[MAX_INSTANCES];
     struct process processes[MAX_PROCESSES];
+    struct link links[MAX_LINKS];
 };
 
 struct event {
@@ -51,6 +64,7 @@ struct event {
 struct scenario {
     char driver[TEXT_SIZE], nvml[TEXT_SIZE];
     unsigned cuda;
+    int count; /* what nvmlDeviceGetCount tells; -1: the truth */
     struct failure failure; /* of calls that belong to no GPU */
     int gpu_count, event_count;
     struct gpu gpus[MAX_GPUS];
@@ -101,7 +115,8 @@ struct handle *gpu_handle(const struct gpu *gpu);
  * failure happen and hands out a copy of what the call is about. */
 struct subject {
     struct gpu gpu;
-    const struct instance *instance; /* NULL: the physical GPU */
+    struct instance *instance; /* NULL: the physical GPU */
+    bool garbage;              /* nothing that it tells makes sense */
 };
 
 nvmlReturn_t enter(struct handle *handle, enum handle_kind kind, const char *call,
@@ -118,7 +133,20 @@ void library_open(void);
 bool library_close(void);
 bool applies(const struct failure *failure, const char *call);
 nvmlReturn_t copy_text(char *into, unsigned size, const char *text);
+/* As copy_text; bytes that are no text when the subject tells garbage. */
+nvmlReturn_t tell_text(const struct subject *subject, char *into, unsigned size, const char *text);
+/* A number of a table: NOT_SUPPORTED, garbage, or itself. */
+nvmlReturn_t tell(long long number, unsigned long long *into);
 nvmlReturn_t value_of(const struct gpu *gpu, enum value value, unsigned long long *into);
 nvmlReturn_t value_into(const struct gpu *gpu, enum value value, unsigned *into);
+
+/* nvlink.c: a number of one link, or of all with ALL_LINKS. */
+#define ALL_LINKS 0xFFFFFFFFu
+nvmlReturn_t link_value(const struct gpu *gpu, unsigned link, enum link_value value,
+                        unsigned long long *into);
+/* memory_errors.c: errors of one place, NVML_MEMORY_LOCATION_*. */
+bool has_ecc(const struct gpu *gpu);
+nvmlReturn_t ecc_errors(const struct gpu *gpu, unsigned error, unsigned counter, unsigned location,
+                        unsigned long long *into);
 
 #endif

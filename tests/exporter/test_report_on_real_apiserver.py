@@ -74,6 +74,10 @@ def counted(client: Client) -> dict[tuple[int, int | None], int]:
     }
 
 
+def of_switches(client: Client) -> dict[int, int]:
+    return {one.code: one.count for switch in report(client).switches for one in switch.sxids}
+
+
 def all_present(client: Client) -> NodeHealth | None:
     found = report(client)
     return found if found.summary.present == 3 else None
@@ -135,8 +139,11 @@ def test_an_agent_that_is_killed_goes_on_from_its_own_report(
             node.inject_xid(2, 94, gi=part.gi, ci=part.ci, nvml_delay=0.2)
             node.inject_xid(0, 43, nvml=False)
             node.inject_xid(0, 43, nvml=False)
+            node.kernel_log.write_all([_SXID])
             wait_for(lambda: counted(client) == {(94, part.gi): 1, (43, None): 2})
+            wait_for(lambda: of_switches(client) == {20034: 1})
             first.kill()
+        node.kernel_log.write_all([_SXID])
         node.inject_xid(0, 43, nvml=False)
         node.inject_xid(1, 79, nvml=False)
         with Exporter(node, role, *to_cluster) as second:
@@ -146,7 +153,24 @@ def test_an_agent_that_is_killed_goes_on_from_its_own_report(
             )
             second.wait_shows('draguard_source_up{source="nvml"} 1')
             assert counted(client) == {(94, part.gi): 1, (43, None): 3, (79, None): 1}
+            assert of_switches(client) == {20034: 2}
             second.wait_count(43, 3)
+
+
+_SXID = "nvidia-nvswitch0: SXid (PCI:0000:c2:00.0): 20034, Fatal, Link 28 LTSSM Fault Up"
+
+
+def test_what_the_log_says_of_the_recovery_action_is_told_beside_the_reading(
+    client: Client, node: SimulatedNode, exporter: Exporter
+) -> None:
+    line = f"NVRM: Xid (PCI:{node.gpu(0).pci[:-2]}): 154, GPU recovery action changed from "
+    node.kernel_log.write_all([line + "0x0 (None) to 0x1 (GPU Reset Required)"])
+
+    def logged() -> set[tuple[str, int | None]]:
+        return {(one.uuid, one.recovery_action.logged) for one in report(client).gpus}
+
+    wait_for(lambda: (node.gpu(0).uuid, 1) in logged())
+    assert {value for uuid, value in logged() if uuid != node.gpu(0).uuid} == {None}
 
 
 def test_claims_are_joined_with_what_the_driver_publishes(
@@ -168,7 +192,9 @@ def test_claims_are_joined_with_what_the_driver_publishes(
         for labels in exporter.series("DCGM_FI_DEV_FB_USED")
         if f'GPU_I_ID="{part.gi}"' in labels
     ]
-    assert 'pod="train-0",namespace="team",container="main",dra_claim_name="claim-0"' in used
+    holder = {"pod": "train-0", "namespace": "team", "container": "main"}
+    for name, value in {**holder, "dra_claim_name": "claim-0"}.items():
+        assert f'{name}="{value}"' in used
     assert f'UUID="{node.gpu(2).uuid}"' in used
     assert exporter.shows('draguard_source_up{source="resourceslices"} 1')
     node.kubelet.set_pods([_pod(["gpu-77"])])

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
 from exporter.pairing import Pairing
 from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
 from exporter.report import NodeHealth, SourceHealth
@@ -19,9 +21,10 @@ def at(seconds: float) -> datetime:
 
 
 def gpu(number: int = 1, **fields: Any) -> GpuReading:
-    usual: dict[str, Any] = {"mig": False, "recovery_supported": True, "recovery_action": 0}
     uuid = f"GPU-{number}"
-    return GpuReading(index=number - 1, uuid=uuid, bus_id=BUS[uuid], **(usual | fields))
+    usual: dict[str, Any] = {"mig": False, "recovery_supported": True, "recovery_action": 0}
+    usual |= {"uuid": uuid, "bus_id": BUS[uuid]}
+    return GpuReading(index=number - 1, **(usual | fields))
 
 
 def mig_gpu(number: int = 1, gis: tuple[int, ...] = (3, 5), **fields: Any) -> GpuReading:
@@ -39,6 +42,11 @@ def seen(*gpus: GpuReading, seconds: float = 0.0, driver: str = "595.45.04") -> 
 
 def unseen(seconds: float = 0.0) -> Observation:
     return Observation(at=at(seconds), sources=(DOWN,))
+
+
+def with_bus(news: Observation, *places: str, unbound: tuple[str, ...] = ()) -> Observation:
+    """Return the observation with the kernel's list of GPUs on PCI."""
+    return msgspec.structs.replace(news, pci_gpus=places, pci_unbound=unbound)
 
 
 class Sensed:

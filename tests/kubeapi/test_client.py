@@ -186,3 +186,39 @@ def test_a_server_that_does_not_answer_is_not_the_same_as_not_served() -> None:
         with pytest.raises(ApiError, match="no resource list"):
             served(client, "resource.k8s.io", "devicetaintrules", ["v1", "v1beta2"])
         client.close()
+
+
+@pytest.mark.parametrize(
+    ("header", "sentences"),
+    [
+        ('299 - "unknown field \\"status.x\\""', ['unknown field "status.x"']),
+        (
+            '299 - "one, with a comma", 299 - "two \\\\ three"',
+            ["one, with a comma", "two \\ three"],
+        ),
+        ("", []),
+        ('112 - "some proxy\'s"', []),
+        ('299 - "never ends', []),
+    ],
+)
+def test_warnings_beside_an_accepted_patch_are_given_to_who_asks(
+    header: str, sentences: list[str]
+) -> None:
+    heard: list[str] = []
+    line = f"warning: {header}\r\n" if header else ""
+    with Hostile([hostile.body(b"{}", headers=line)]) as server:
+        client = Client(server.endpoint)
+        client.merge_patch("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.merge_patch("/api/v1/nodes/a", {})
+        client.close()
+    assert heard == sentences
+
+
+def test_several_warning_headers_are_all_heard() -> None:
+    heard: list[str] = []
+    lines = 'warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
+    with Hostile([hostile.body(b"{}", headers=lines)]) as server:
+        client = Client(server.endpoint)
+        client.merge_patch("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.close()
+    assert heard == ["one", "two"]

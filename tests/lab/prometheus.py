@@ -14,14 +14,18 @@ from simulator.cluster.build import Recipe
 RECIPE = Recipe(
     name="prometheus",
     title="Prometheus",
-    what="Prometheus v3.15 and promtool from their Go module; about 4 minutes",
+    what="Prometheus 3.15.0 and promtool from their Go module; about 4 minutes",
     sources=Path(__file__).parent / "go" / "prometheus",
     packages=(
         "github.com/prometheus/prometheus/cmd/prometheus",
         "github.com/prometheus/prometheus/cmd/promtool",
     ),
     programs=("prometheus", "promtool"),
-    flags=("-trimpath", "-ldflags", "-s -w"),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        "-s -w -X github.com/prometheus/common/version.Version=3.15.0",
+    ),
 )
 _START_SECONDS = 30.0
 _ASK_SECONDS = 10.0

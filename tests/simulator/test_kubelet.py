@@ -49,7 +49,7 @@ def kubelet(tmp_path: Path) -> Iterator[Kubelet]:
 
 
 def listed(kubelet: Kubelet, method: str = api.LIST_METHOD, timeout: float = 10.0) -> Any:
-    options = [("grpc.max_receive_message_length", api.MAX_RECEIVE_BYTES)]
+    options = [("grpc.max_receive_message_length", 16 * 1024 * 1024)]
     with grpc.insecure_channel(f"unix:{kubelet.socket}", options=options) as channel:
         call = channel.unary_unary(
             method,

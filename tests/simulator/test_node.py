@@ -18,7 +18,10 @@ from tests.simulator.nvml_client import NvmlClient
 
 def test_the_folder_holds_what_an_agent_looks_at(node: SimulatedNode) -> None:
     names = {path.name for path in node.root.iterdir() if not path.name.startswith(".")}
-    assert names == {"lib", "scenario.ini", "kmsg", "boot_id", "kubelet.sock", "node_name"}
+    assert names == {
+        *("lib", "scenario.ini", "kmsg", "boot_id", "kubelet.sock", "node_name"),
+        *("pci", "proc"),
+    }
     assert re.fullmatch(r"[0-9a-f-]{36}", node.boot_id)
 
 
@@ -36,7 +39,7 @@ def test_instance_ids_are_neither_placements_nor_indices() -> None:
 @pytest.mark.parametrize(
     ("words", "mig", "message"),
     [
-        ("8xB200", {}, 'cannot read "8xB200"; write a count and a product such as 8xH100'),
+        ("8xB300", {}, 'cannot read "8xB300"; write a count and a product such as 8xH100'),
         ("33xH100", {}, "33 GPUs are too many; at most 32"),
         ("2xH100", {2: []}, "MIG is asked for on GPU 2, but there are 2 GPUs"),
         ("1xH100", {0: ["1g.5gb"]}, 'has no MIG profile "1g.5gb"; use one of: 1g.10gb'),

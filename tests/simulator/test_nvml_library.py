@@ -10,6 +10,7 @@ from simulator import build, grammar
 from simulator.gpu import Process
 from simulator.node import SimulatedNode
 from tests.simulator.nvml_client import NvmlClient
+from tests.simulator.nvml_readings import READINGS, teach
 
 NOT_SUPPORTED, NOT_FOUND, INVALID_ARGUMENT, UNINITIALIZED = 3, 6, 2, 1
 
@@ -81,44 +82,14 @@ def test_the_same_gpu_has_the_same_handle(nvml: NvmlClient) -> None:
     assert nvml.ask(line) is True
 
 
-READINGS = {
-    "nvmlDeviceGetPowerUsage(g[3])": "power_mw",
-    "nvmlDeviceGetEnforcedPowerLimit(g[3])": "power_limit_mw",
-    "nvmlDeviceGetTotalEnergyConsumption(g[3])": "energy_mj",
-    "nvmlDeviceGetTemperature(g[3], 0)": "temperature_c",
-    "nvmlDeviceGetTemperatureV(g[3], 0)": "temperature_c",
-    "nvmlDeviceGetClockInfo(g[3], NVML_CLOCK_SM)": "sm_clock_mhz",
-    "nvmlDeviceGetClockInfo(g[3], NVML_CLOCK_MEM)": "memory_clock_mhz",
-    "nvmlDeviceGetClockInfo(g[3], NVML_CLOCK_VIDEO)": "video_clock_mhz",
-    "nvmlDeviceGetUtilizationRates(g[3]).gpu": "utilization",
-    "nvmlDeviceGetUtilizationRates(g[3]).memory": "memory_utilization",
-    "nvmlDeviceGetCurrentClocksEventReasons(g[3])": "clocks_event_reasons",
-    "nvmlDeviceGetPerformanceState(g[3])": "performance_state",
-    "nvmlDeviceGetPcieReplayCounter(g[3])": "pcie_replays",
-    "nvmlDeviceGetTotalEccErrors(g[3], 0, 0)": "ecc_sbe_volatile",
-    "nvmlDeviceGetTotalEccErrors(g[3], 1, 0)": "ecc_dbe_volatile",
-    "nvmlDeviceGetTotalEccErrors(g[3], 0, 1)": "ecc_sbe_aggregate",
-    "nvmlDeviceGetTotalEccErrors(g[3], 1, 1)": "ecc_dbe_aggregate",
-    "nvmlDeviceGetMemoryErrorCounter(g[3], 1, 1, NVML_MEMORY_LOCATION_DRAM)": "ecc_dbe_aggregate",
-    "nvmlDeviceGetEccMode(g[3])[0]": "ecc_mode",
-    "nvmlDeviceGetRemappedRows(g[3])[0]": "remap_correctable",
-    "nvmlDeviceGetRemappedRows(g[3])[1]": "remap_uncorrectable",
-    "nvmlDeviceGetRemappedRows(g[3])[2]": "remap_pending",
-    "nvmlDeviceGetRemappedRows(g[3])[3]": "remap_failure",
-    "nvmlDeviceGetMemoryInfo(g[3], nvmlMemory_v2).used // 2**20": "memory_used_mib",
-    "nvmlDeviceGetFieldValues(g[3], [82])[0].value.uiVal": "memory_temperature_c",
-    "nvmlDeviceGetFieldValues(g[3], [83])[0].value.ullVal": "energy_mj",
-    "nvmlDeviceGetFieldValues(g[3], [230])[0].value.uiVal": "recovery_action",
-}
-
-
 def test_every_number_of_the_scenario_can_be_read(node: SimulatedNode, nvml: NvmlClient) -> None:
-    assert set(READINGS.values()) == set(grammar.VALUE_NAMES)
+    assert set(READINGS.values()) | {"gpm_whole_gpu_with_mig"} == set(grammar.VALUE_NAMES)
     numbers = {
         value.name: min(value.largest, 11 + count) for count, value in enumerate(grammar.VALUES)
     }
     with node.scenario.edit() as scenario:
         scenario.gpus[3].values = dict(numbers)
+    teach(nvml)
     read = {line: nvml.ask(line) for line in READINGS}
     assert read == {line: numbers[name] for line, name in READINGS.items()}
 
@@ -126,10 +97,10 @@ def test_every_number_of_the_scenario_can_be_read(node: SimulatedNode, nvml: Nvm
 def test_every_number_can_be_unsupported(node: SimulatedNode, nvml: NvmlClient) -> None:
     with node.scenario.edit() as scenario:
         scenario.gpus[3].values = dict.fromkeys(grammar.VALUE_NAMES)
-    calls = [line for line in READINGS if "FieldValues" not in line]
-    assert {nvml.error_of(line) for line in calls} == {NOT_SUPPORTED}
-    fields = "[v.nvmlReturn for v in nvmlDeviceGetFieldValues(g[3], [4, 82, 83, 142, 230])]"
-    assert nvml.ask(fields) == [NOT_SUPPORTED] * 5
+    teach(nvml)
+    assert {line: nvml.error_of(line) for line in READINGS} == dict.fromkeys(
+        READINGS, NOT_SUPPORTED
+    )
 
 
 def test_the_recovery_action_is_field_230_with_an_answer_of_its_own(
@@ -163,6 +134,7 @@ def test_processes_are_listed_where_they_run(node: SimulatedNode, nvml: NvmlClie
         scenario.gpus[1].processes = [
             Process(pid=300, memory_mib=30),
             Process(pid=4, graphics=True),
+            Process(pid=5, mps=True),
         ]
     listed = nvml.ask("nvmlDeviceGetComputeRunningProcesses(g[0])")
     assert [(one["pid"], one["gpuInstanceId"]) for one in listed] == [(100, 5), (200, 6)]
@@ -172,7 +144,10 @@ def test_processes_are_listed_where_they_run(node: SimulatedNode, nvml: NvmlClie
     assert nvml.ask("nvmlDeviceGetMemoryInfo(mig).used") == 10 * 2**20
     (full,) = nvml.ask("nvmlDeviceGetComputeRunningProcesses(g[1])")
     assert (full["pid"], full["gpuInstanceId"]) == (300, 0xFFFFFFFF)
-    assert nvml.ask("nvmlDeviceGetGraphicsRunningProcesses(g[1])[0].pid") == 4
+    assert nvml.ask("[one.pid for one in nvmlDeviceGetGraphicsRunningProcesses(g[1])]") == [4]
+    call = "nvmlDeviceGetMPSComputeRunningProcesses_v3"
+    assert nvml.ask(f"[one.pid for one in {call}(g[1])]") == [5]
+    assert nvml.ask(f"{call}(g[0])") == []
 
 
 def test_without_a_scenario_init_fails_and_says_what_to_set(node: SimulatedNode) -> None:

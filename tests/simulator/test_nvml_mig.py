@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from simulator import grammar
 from simulator.board import instances_of
 from simulator.node import SimulatedNode
-from simulator.product import A100, H100, Product
+from simulator.product import H100, SHORT_NAMES
 from tests.simulator.nvml_client import NvmlClient
+from tests.simulator.nvml_readings import READINGS, teach
 
 NOT_SUPPORTED, NOT_FOUND, INVALID_ARGUMENT, INSUFFICIENT_SIZE = 3, 6, 2, 7
 LAYOUT = ["3g.40gb", "2g.20gb", "1g.20gb"]
@@ -75,6 +77,35 @@ def test_what_mig_hides_is_not_supported(nvml: NvmlClient, call: str) -> None:
     assert nvml.error_of(call) == NOT_SUPPORTED
 
 
+TOLD_OF_A_SLICE = {
+    "nvmlDeviceGetTotalEccErrors(g[3], 1, 0)",
+    "nvmlDeviceGetMemoryInfo(g[3], nvmlMemory_v2).used // 2**20",
+    "nvmlDeviceGetBAR1MemoryInfo(g[3]).bar1Used // 2**20",
+}
+HIDDEN_WITH_INSTANCES = (
+    *("UtilizationRates", "EncoderUtilization", "DecoderUtilization", "JpgUtilization"),
+    *("OfaUtilization", "RemappedRows", "RowRemapperHistogram", "NVML_FI_DEV_REMAPPED"),
+)
+UNSUPPORTED_ANYWAY = {value.name for value in grammar.VALUES if value.default is None}
+
+
+def test_a_slice_tells_its_memory_and_its_errors_and_nothing_else(nvml: NvmlClient) -> None:
+    teach(nvml)
+    nvml.ask("g[3] = nvmlDeviceGetMigDeviceHandleByIndex(g[0], 2)")
+    codes = {line: nvml.error_of(line) for line in READINGS}
+    assert {line for line, code in codes.items() if code == 0} == TOLD_OF_A_SLICE
+    assert set(codes.values()) == {0, NOT_SUPPORTED}
+
+
+def test_a_gpu_with_instances_hides_its_use_and_its_remapped_rows(nvml: NvmlClient) -> None:
+    teach(nvml)
+    nvml.ask("g[3] = g[0]")
+    hidden = {line for line in READINGS if nvml.error_of(line) == NOT_SUPPORTED}
+    expected = {line for line in READINGS if any(word in line for word in HIDDEN_WITH_INSTANCES)}
+    without = {line for line, name in READINGS.items() if name in UNSUPPORTED_ANYWAY}
+    assert hidden == expected | without
+
+
 def test_row_remaps_of_a_mig_gpu_are_hidden_but_its_recovery_action_is_not(
     node: SimulatedNode, nvml: NvmlClient
 ) -> None:
@@ -113,11 +144,10 @@ def test_a_gpu_instance_is_found_by_id_and_holds_one_compute_instance(
     assert nvml.error_of("nvmlGpuInstanceGetComputeInstanceById(gi, 1)") == NOT_FOUND
 
 
-@pytest.mark.parametrize(("words", "product"), [("1xH100", H100), ("1xA100", A100)])
-def test_profiles_are_asked_for_by_index_and_answer_with_the_id(
-    tmp_path: Path, words: str, product: Product
-) -> None:
-    with SimulatedNode(tmp_path, "n").create(words) as node, NvmlClient(node) as nvml:
+@pytest.mark.parametrize("word", SHORT_NAMES)
+def test_profiles_are_asked_for_by_index_and_answer_with_the_id(tmp_path: Path, word: str) -> None:
+    product = SHORT_NAMES[word]
+    with SimulatedNode(tmp_path, "n").create(f"1x{word}") as node, NvmlClient(node) as nvml:
         nvml.ask("nvmlInit()")
         nvml.ask("h = nvmlDeviceGetHandleByIndex(0)")
         for profile in product.profiles:

@@ -1,0 +1,69 @@
+"""What the exporter needs of its surroundings, and what is missing without it. Pure data.
+
+Each row is one switch: take it away and exactly what the row says goes missing.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Need = Literal[
+    "gpu-devices", "root", "kernel-log", "sys-admin", "host-pids", "pod-resources", "api-server"
+]
+
+
+class Capability(msgspec.Struct, frozen=True):
+    """One need, of the sensor (on the node) or of the agent (on the network)."""
+
+    need: Need
+    of: Literal["sensor", "agent"]
+    shows: str
+    """What there is to see with it."""
+    remedy: str
+
+
+CAPABILITIES: tuple[Capability, ...] = (
+    Capability(
+        "gpu-devices",
+        "sensor",
+        "every family of a GPU or slice, NVML's events, the recovery action",
+        "run on a node with NVIDIA's driver, in a container with the NVIDIA runtime and "
+        "NVIDIA_VISIBLE_DEVICES=all",
+    ),
+    Capability(
+        "root",
+        "sensor",
+        "SRAM ECC counts and their threshold, retired pages, the kubelet's socket",
+        "run the sensor as user 0; it has no token and no port",
+    ),
+    Capability(
+        "kernel-log",
+        "sensor",
+        "XIDs that NVML never reports (62, 79, 119, 120), SXids, the driver's own words",
+        "give the sensor /dev/kmsg, or CAP_SYSLOG",
+    ),
+    Capability(
+        "sys-admin",
+        "sensor",
+        "DCGM_FI_PROF_* by DCGM on GPUs older than Hopper",
+        "give the sensor CAP_SYS_ADMIN, or leave those rows out of the counters file",
+    ),
+    Capability(
+        "host-pids",
+        "sensor",
+        "draguard_pod_* families: which pod a process on a GPU is of",
+        "set hostPID: true, or mount the host's /proc and name it with --proc-dir",
+    ),
+    Capability(
+        "pod-resources",
+        "sensor",
+        "pod, namespace, container and claim of each device",
+        "mount the kubelet's pod-resources folder, or name the socket with --pod-resources-socket",
+    ),
+    Capability(
+        "api-server",
+        "agent",
+        "names of DRA devices, uid and request of claims, the NodeDeviceHealth report",
+        "give the agent a service account (or --kube-server); metrics go on without",
+    ),
+)

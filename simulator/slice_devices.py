@@ -1,0 +1,247 @@
+"""A GPU's devices as NVIDIA's DRA driver describes them in a ResourceSlice.
+
+Names, attributes and capacities as dra-driver-nvidia-gpu v25.12 to v0.5 write them,
+in the shape of resource.k8s.io/v1. Pure.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from simulator.gpu import Gpu, Instance, Scenario
+from simulator.product import MigProfile
+
+STANDARD = "resource.kubernetes.io"
+Device = dict[str, Any]
+
+_COUNTERS = {
+    "multiprocessors": "multiprocessors",
+    "copyEngines": "copy-engines",
+    "decoders": "decoders",
+    "encoders": "encoders",
+    "jpegEngines": "jpeg-engines",
+    "ofaEngines": "ofa-engines",
+}
+"""Capacity to the name of the counter that it is taken from."""
+_MEMORY_SLICES = 8
+
+
+class Publishing(msgspec.Struct, frozen=True, kw_only=True):
+    """What is switched on in the driver."""
+
+    numa: bool = False
+    """`numaNode`, since v0.5."""
+    dynamic_mig: bool = False
+    """Gate DynamicMIG: every partition that could be made, without uuid, and shared counters."""
+    vfio: frozenset[int] = frozenset()
+    """Section numbers of the GPUs that are offered to virtual machines."""
+    shares: str = ""
+    """Flag of ConsumableShares: "", "memory", "unlimited", or a number of shares."""
+
+
+class Described(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU with what its devices have in common."""
+
+    number: int
+    gpu: Gpu
+    scenario: Scenario
+    publishing: Publishing
+
+
+def devices_of(one: Described) -> Iterator[Device]:
+    """Yield what the driver publishes of one GPU: itself, its slices, or what it could become."""
+    gpu, publishing = one.gpu, one.publishing
+    if one.number in publishing.vfio:
+        yield _vfio(one)
+        return
+    if publishing.dynamic_mig:
+        yield from _dynamic(one)
+        return
+    if not gpu.mig:
+        yield _finished(one, _shared(_full(gpu), publishing.shares))
+        return
+    for instance in gpu.instances:
+        yield _finished(one, _static_mig(gpu, instance))
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """Return the device name of a full GPU."""
+    return f"gpu-{gpu.minor}"
+
+
+def mig_name(gpu: Gpu, profile: MigProfile, start: int) -> str:
+    """Return the device name of a MIG slice, static or dynamic."""
+    name = profile.name.lower().replace(".", "")
+    name = "".join(c if c.isalnum() else "-" for c in name)
+    return f"gpu-{gpu.minor}-mig-{name}-{profile.profile_id}-{start}"
+
+
+def counter_set(gpu: Gpu) -> dict[str, Any]:
+    """Return what the partitions of a GPU share with dynamic MIG."""
+    whole = _whole(gpu)
+    counters = {"memory": _quantity(gpu.product.memory_mib)} | _engines(whole, _COUNTERS)
+    counters |= {f"memory-slice-{i}": "1" for i in range(_MEMORY_SLICES)}
+    return {"name": _counter_set_name(gpu), "counters": _values(counters)}
+
+
+def _counter_set_name(gpu: Gpu) -> str:
+    return f"{gpu_name(gpu)}-counter-set"
+
+
+def _whole(gpu: Gpu) -> MigProfile:
+    """The profile that is all of the GPU: the largest, with all of the multiprocessors."""
+    largest = max(gpu.product.profiles, key=lambda profile: profile.slices)
+    return msgspec.structs.replace(largest, multiprocessors=gpu.product.multiprocessors)
+
+
+def _dynamic(one: Described) -> Iterator[Device]:
+    gpu = one.gpu
+    # An Ampere GPU whose MIG mode is on can only be handed out in parts.
+    if not (gpu.mig and gpu.product.architecture == "Ampere"):
+        full = _full(gpu)
+        full["capacity"] |= _values(_engines(_whole(gpu)))
+        yield _finished(one, full | _consumes(gpu, _whole(gpu), 0, gpu.product.memory_mib))
+    for profile in gpu.product.profiles:
+        for start in profile.starts:
+            part = _mig(gpu, profile, start)
+            yield _finished(one, part | _consumes(gpu, profile, start, profile.memory_mib))
+
+
+def _consumes(gpu: Gpu, profile: MigProfile, start: int, memory_mib: int) -> Device:
+    taken = {"memory": _quantity(memory_mib)} | _engines(profile, _COUNTERS)
+    taken |= {f"memory-slice-{start + i}": "1" for i in range(profile.size)}
+    part = {"counterSet": _counter_set_name(gpu), "counters": _values(taken)}
+    return {"consumesCounters": [part]}
+
+
+def _full(gpu: Gpu) -> Device:
+    return {
+        "name": gpu_name(gpu),
+        "attributes": {"type": _text("gpu"), "uuid": _text(gpu.uuid)},
+        "capacity": _values({"memory": _quantity(gpu.product.memory_mib)}),
+    }
+
+
+def _static_mig(gpu: Gpu, instance: Instance) -> Device:
+    device = _mig(gpu, instance.profile, instance.start)
+    device["attributes"]["uuid"] = _text(instance.uuid)
+    places = range(instance.start, instance.start + instance.profile.size)
+    device["capacity"] |= _values({f"memorySlice{place}": "1" for place in places})
+    return device
+
+
+def _mig(gpu: Gpu, profile: MigProfile, start: int) -> Device:
+    capacity = {"memory": _quantity(profile.memory_mib)} | _engines(profile)
+    return {
+        "name": mig_name(gpu, profile, start),
+        "attributes": {
+            "type": _text("mig"),
+            "parentUUID": _text(gpu.uuid),
+            "profile": _text(profile.name),
+        },
+        "capacity": _values(capacity),
+    }
+
+
+def _engines(profile: MigProfile, names: dict[str, str] | None = None) -> dict[str, str]:
+    amounts = {
+        "multiprocessors": profile.multiprocessors,
+        "copyEngines": profile.copy_engines,
+        "decoders": profile.decoders,
+        "encoders": profile.encoders,
+        "jpegEngines": profile.jpeg_engines,
+        "ofaEngines": profile.ofa_engines,
+    }
+    return {(names or {}).get(name, name): str(amount) for name, amount in amounts.items()}
+
+
+def _vfio(one: Described) -> Device:
+    """Such a GPU has no driver that could tell its uuid; the driver makes one of its place."""
+    gpu = one.gpu
+    identity = gpu.product.pci_device_id
+    return {
+        "name": f"gpu-vfio-{one.number}",
+        "attributes": {
+            "type": _text("vfio"),
+            "uuid": _text(str(uuid.uuid5(uuid.NAMESPACE_DNS, gpu.pci))),
+            "productName": _text(gpu.product.name),
+            "deviceID": _text(f"0x{identity >> 16:04x}"),
+            "vendorID": _text(f"0x{identity & 0xFFFF:04x}"),
+            "iommuFDEnabled": {"bool": True},
+            **_place(one),
+        },
+        "capacity": _values({"addressableMemory": _quantity(gpu.product.memory_mib)}),
+    }
+
+
+def _shared(device: Device, shares: str) -> Device:
+    """ConsumableShares: the device may be given to several claims, each with its part."""
+    if not shares:
+        return device
+    device["allowMultipleAllocations"] = True
+    if shares == "memory":
+        least = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Mi"}}
+        device["capacity"]["memory"]["requestPolicy"] = least
+    elif shares.isdecimal():
+        policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+        device["capacity"]["shares"] = {"value": shares, "requestPolicy": policy}
+    return device
+
+
+def _finished(one: Described, device: Device) -> Device:
+    gpu, scenario = one.gpu, one.scenario
+    major, minor = gpu.product.cuda_capability
+    cuda = f"{scenario.cuda // 1000}.{scenario.cuda % 1000 // 10}.0"
+    device["attributes"] |= {
+        "productName": _text(gpu.product.name),
+        "brand": _text("Nvidia"),
+        "architecture": _text(gpu.product.architecture),
+        "cudaComputeCapability": {"version": f"{major}.{minor}.0"},
+        "driverVersion": {"version": _semver(scenario.driver)},
+        "cudaDriverVersion": {"version": cuda},
+        "addressingMode": _text("HMM"),
+        **_place(one),
+    }
+    return device
+
+
+def _place(one: Described) -> dict[str, Any]:
+    """Half of the GPUs are at each of two processors."""
+    domain, bus, _ = one.gpu.pci.split(":")
+    place: dict[str, Any] = {
+        f"{STANDARD}/pciBusID": _text(one.gpu.pci),
+        f"{STANDARD}/pcieRoot": _text(f"pci{domain}:{max(int(bus, 16) - 1, 0):02x}"),
+    }
+    if one.publishing.numa:
+        half = (len(one.scenario.gpus) + 1) // 2
+        place[f"{STANDARD}/numaNode"] = {"int": one.number // half}
+    return place
+
+
+def _values(amounts: dict[str, str]) -> dict[str, Any]:
+    return {name: {"value": amount} for name, amount in amounts.items()}
+
+
+def _text(value: str) -> dict[str, str]:
+    return {"string": value}
+
+
+def _semver(version: str) -> str:
+    """`580.95.05` is `580.95.5`: semantic versions have no leading zeros."""
+    parts = [str(int(part)) for part in version.split(".") if part.isdigit()]
+    return ".".join((*parts, "0", "0")[:3])
+
+
+def _quantity(mebibytes: int) -> str:
+    whole, rest = divmod(mebibytes, 1024)
+    return f"{mebibytes}Mi" if rest else f"{whole}Gi"
+
+
+def without_uuids(devices: Iterable[Device], hidden: frozenset[str]) -> Iterator[Device]:
+    """Take the uuid from the devices of these names, as a broken driver might."""
+    for device in devices:
+        if device["name"] in hidden:
+            device["attributes"].pop("uuid", None)
+        yield device

@@ -1,0 +1,94 @@
+"""What the kernel shows of a simulated node's GPUs and of the processes on them.
+
+<root>/pci/<dddd:bb:dd.0>/   like /sys/bus/pci/devices: vendor, class, device, driver
+<root>/proc/<pid>/           like /proc: cgroup, stat
+
+`sync` makes both folders say what the scenario says.
+"""
+
+import re
+import shutil
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulator.gpu import Gpu, Process, Scenario
+
+_PCI_NAME = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0")
+_3D_CONTROLLER = "0x030200"
+
+
+def sync(root: Path, scenario: Scenario) -> None:
+    """Write both folders anew where they differ; what is not there any more goes."""
+    pci = {
+        gpu.pci.lower(): _pci_files(gpu) for gpu in scenario.gpus if gpu.failure.kind != "removed"
+    }
+    _sync(root / "pci", pci, _PCI_NAME)
+    drivers = {gpu.pci.lower(): _driver(gpu) for gpu in scenario.gpus}
+    for name in pci:
+        _link(root / "pci" / name / "driver", drivers[name])
+    processes = (process for gpu in scenario.gpus for process in gpu.processes)
+    _sync(
+        root / "proc", {str(one.pid): _process_files(one) for one in processes}, re.compile(r"\d+")
+    )
+
+
+def _pci_files(gpu: Gpu) -> dict[str, str]:
+    # NVML tells vendor and device in one number, the vendor below.
+    identity = gpu.product.pci_device_id
+    return {
+        "vendor": f"0x{identity & 0xFFFF:04x}\n",
+        "device": f"0x{identity >> 16:04x}\n",
+        "class": f"{_3D_CONTROLLER}\n",
+    }
+
+
+def _driver(gpu: Gpu) -> str:
+    return "" if gpu.failure.kind == "unbound" else "../../drivers/nvidia"
+
+
+def _process_files(process: Process) -> dict[str, str]:
+    return {"cgroup": f"0::{cgroup(process)}\n", "stat": _stat(process)}
+
+
+def cgroup(process: Process) -> str:
+    """Return the path of a process's control group (v2, systemd, containerd)."""
+    if not process.pod:
+        return "/system.slice/simulated.service"
+    name = f"kubepods-burstable-pod{process.pod.replace('-', '_')}.slice"
+    container = f"/cri-containerd-{process.container}.scope" if process.container else ""
+    return f"/kubepods.slice/kubepods-burstable.slice/{name}{container}"
+
+
+def _stat(process: Process) -> str:
+    """The start time follows from whose the process is: a pid used again is another process."""
+    started = 1000 + zlib.crc32(f"{process.pid}/{process.pod}/{process.container}".encode())
+    before = "S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0"
+    return f"{process.pid} (cuda) {before} {started} 0 0\n"
+
+
+def _sync(folder: Path, wanted: Mapping[str, Mapping[str, str]], ours: re.Pattern[str]) -> None:
+    folder.mkdir(exist_ok=True)
+    for there in folder.iterdir():
+        if ours.fullmatch(there.name) and there.name not in wanted:
+            shutil.rmtree(there)
+    for name, files in wanted.items():
+        (folder / name).mkdir(exist_ok=True)
+        for file, text in files.items():
+            _write(folder / name / file, text)
+
+
+def _write(file: Path, text: str) -> None:
+    if file.exists() and file.read_text(encoding="utf-8") == text:
+        return
+    fresh = file.with_name(f".{file.name}")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)
+
+
+def _link(link: Path, target: str) -> None:
+    if link.is_symlink() and str(link.readlink()) == target:
+        return
+    link.unlink(missing_ok=True)
+    if target:
+        link.symlink_to(target)

@@ -1,0 +1,295 @@
+"""A process that calls a simulated node's libdcgm by plain ctypes, line by line."""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from simulator.dcgm_engine import SimulatedDcgm
+from tests.simulator.dcgm_layouts import STRUCTS, new
+
+ROOT = Path(__file__).parents[2]
+GPU, GI, CI, LINK, CPU = 1, 4, 5, 6, 7
+ALL_GPUS, ALL_GI, ALL_CI, EVERYTHING = 0x7FFFFFFF, 0x7FFFFFFD, 0x7FFFFFFC, 0x7FFFFFFB
+BLANK = 0x7FFFFFFFFFFFFFF0
+NOT_FOUND, NOT_SUPPORTED = BLANK + 1, BLANK + 2
+
+
+class DcgmAnswerError(Exception):
+    """DCGM answered with an error code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"DCGM error {code}")
+        self.code = code
+
+
+class Calls:
+    """What a line may say in the client process: DCGM's calls with Python's values."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libdcgm.so.4")
+        self.names = 0
+
+    def raw(self, name: str, *arguments: Any) -> None:
+        """Call it; raises DcgmAnswerError unless it answers 0."""
+        answer = getattr(self.library, name)(*arguments)
+        if answer != 0:
+            raise DcgmAnswerError(answer)
+
+    def init(self) -> None:
+        self.raw("dcgmInit")
+
+    def embedded(self, mode: int = 1, struct: str = "dcgmStartEmbeddedV2Params_v3") -> Any:
+        parameters = new(struct, opMode=mode)
+        self.raw("dcgmStartEmbedded_v2", ctypes.byref(parameters))
+        return ctypes.c_void_p(parameters.dcgmHandle)
+
+    def connect(self, address: str, *, unix: bool = False, timeout_ms: int = 1000) -> Any:
+        handle = ctypes.c_void_p()
+        parameters = new("dcgmConnectV2Params_v2", timeoutMs=timeout_ms, addressIsUnixSocket=unix)
+        self.raw("dcgmConnect_v2", address.encode(), ctypes.byref(parameters), ctypes.byref(handle))
+        return handle
+
+    def entities(self, handle: Any, kind: int, flags: int = 0) -> list[int]:
+        found, count = (ctypes.c_uint * 1024)(), ctypes.c_int(1024)
+        self.raw("dcgmGetEntityGroupEntities", handle, kind, found, ctypes.byref(count), flags)
+        return list(found[: count.value])
+
+    def status(self, handle: Any, gpu: int) -> int:
+        status = ctypes.c_uint()
+        self.raw("dcgmGetGpuStatus", handle, gpu, ctypes.byref(status))
+        return status.value
+
+    def group(self, handle: Any, *pairs: tuple[int, int], kind: int = 1) -> Any:
+        """A new group of these entities, or with `kind` one of DCGM's own."""
+        self.names += 1
+        group = ctypes.c_void_p()
+        name = f"group{self.names}".encode()
+        self.raw("dcgmGroupCreate", handle, kind, name, ctypes.byref(group))
+        for entity_kind, entity in pairs:
+            self.raw("dcgmGroupAddEntity", handle, group, entity_kind, entity)
+        return group
+
+    def members(self, handle: Any, group: Any) -> list[list[int]]:
+        info = new("dcgmGroupInfo_v3")
+        self.raw("dcgmGroupGetInfo", handle, group, ctypes.byref(info))
+        return [[one.entityGroupId, one.entityId] for one in info.entityList[: info.count]]
+
+    def fields(self, handle: Any, *ids: int) -> Any:
+        self.names += 1
+        group, array = ctypes.c_void_p(), (ctypes.c_ushort * len(ids))(*ids)
+        name = f"fields{self.names}".encode()
+        self.raw("dcgmFieldGroupCreate", handle, len(ids), array, name, ctypes.byref(group))
+        return group
+
+    def watch(
+        self, handle: Any, group: Any, fields: Any, every: int = 0, keep: float = 600.0
+    ) -> None:
+        group = ctypes.c_void_p(group) if isinstance(group, int) else group
+        self.raw(
+            "dcgmWatchFields", handle, group, fields, ctypes.c_longlong(every),
+            ctypes.c_double(keep), 0,
+        )  # fmt: skip
+
+    def watched(self, handle: Any, pairs: list[tuple[int, int]], *ids: int) -> None:
+        """Watch these fields of these entities, and let the engine sample them."""
+        self.watch(handle, self.group(handle, *pairs), self.fields(handle, *ids))
+        self.update(handle)
+
+    def update(self, handle: Any) -> None:
+        self.raw("dcgmUpdateAllFields", handle, 1)
+
+    def latest(self, handle: Any, kind: int, entity: int, *ids: int) -> list[dict[str, Any]]:
+        values = (STRUCTS["dcgmFieldValue_v1"] * len(ids))()
+        array = (ctypes.c_ushort * len(ids))(*ids)
+        self.raw("dcgmEntityGetLatestValues", handle, kind, entity, array, len(ids), values)
+        return [plain(value) for value in values]
+
+    def value(self, handle: Any, kind: int, entity: int, field: int) -> Any:
+        return self.latest(handle, kind, entity, field)[0]["value"]
+
+    def many(
+        self, handle: Any, pairs: list[tuple[int, int]], ids: list[int], flags: int = 0
+    ) -> list[dict[str, Any]]:
+        entities = (STRUCTS["dcgmGroupEntityPair_t"] * len(pairs))(*pairs)
+        array = (ctypes.c_ushort * len(ids))(*ids)
+        values = (STRUCTS["dcgmFieldValue_v2"] * (len(ids) * len(pairs)))()
+        self.raw(
+            "dcgmEntitiesGetLatestValues", handle, entities, len(pairs), array, len(ids), flags,
+            values,
+        )  # fmt: skip
+        return [{**plain(one), "entity": [one.entityGroupId, one.entityId]} for one in values]
+
+    def history(self, handle: Any, gpu: int, field: int, order: int = 1) -> list[Any]:
+        count = ctypes.c_int(100)
+        values = (STRUCTS["dcgmFieldValue_v1"] * 100)()
+        zero = ctypes.c_longlong(0)
+        self.raw(
+            "dcgmGetMultipleValuesForField", handle, gpu, ctypes.c_ushort(field),
+            ctypes.byref(count), zero, zero, order, values,
+        )  # fmt: skip
+        return [plain(one)["value"] for one in values[: count.value]]
+
+    def since(self, handle: Any, group: Any, fields: Any, time: int = 0) -> list[Any]:
+        """The time to ask from next, and [kind, entity, field, value] of what came."""
+        found: list[Any] = []
+        value = STRUCTS["dcgmFieldValue_v1"]
+
+        def told(kind: int, entity: int, values: Any, count: int, _data: Any) -> int:
+            found.extend([kind, entity, one.fieldId, plain(one)["value"]] for one in values[:count])
+            return 0
+
+        callback = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_uint, ctypes.c_uint, ctypes.POINTER(value), ctypes.c_int,  # pyright: ignore[reportUnknownArgumentType] - ctypes does not say
+            ctypes.c_void_p,
+        )(told)  # fmt: skip
+        following = ctypes.c_longlong()
+        self.raw(
+            "dcgmGetValuesSince_v2", handle, group, fields, ctypes.c_longlong(time),
+            ctypes.byref(following), callback, None,
+        )  # fmt: skip
+        return [following.value, found]
+
+    def hierarchy(self, handle: Any) -> list[dict[str, Any]]:
+        found = new("dcgmMigHierarchy_v2")
+        self.raw("dcgmGetGpuInstanceHierarchy", handle, ctypes.byref(found))
+        return [plain(one) for one in found.entityList[: found.count]]
+
+    def health(self, handle: Any, group: int, systems: int | None = None) -> list[Any]:
+        """Overall health and the incidents; with `systems`, these are watched first."""
+        if systems is not None:
+            wanted = new("dcgmHealthSetParams_v2", groupId=group, systems=systems)
+            self.raw("dcgmHealthSet_v2", handle, ctypes.byref(wanted))
+        answer = new("dcgmHealthResponse_v5")
+        self.raw("dcgmHealthCheck", handle, ctypes.c_void_p(group), ctypes.byref(answer))
+        incidents = [plain(one) for one in answer.incidents[: answer.incidentCount]]
+        return [answer.overallHealth, incidents]
+
+
+def plain(value: Any) -> Any:
+    """Turn a struct into what JSON can say; a field value by its type letter."""
+    if hasattr(value, "fieldType") and hasattr(value, "status"):
+        kind = {ord("d"): "dbl", ord("s"): "str"}.get(value.fieldType, "i64")
+        read = plain(getattr(value.value, kind))
+        return {"field": value.fieldId, "status": value.status, "ts": value.ts, "value": read}
+    if isinstance(value, ctypes.Structure):
+        return {name: plain(getattr(value, name)) for name, *_ in type(value)._fields_}
+    if isinstance(value, ctypes.Array):
+        return [plain(one) for one in value]
+    if isinstance(value, ctypes.c_void_p):
+        return value.value
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def serve() -> None:
+    """Answer each line of stdin: an expression or statement over `Calls`."""
+    calls = Calls()
+    names = {"c": calls, "new": new, "byref": ctypes.byref, "plain": plain, "ctypes": ctypes}
+    names |= {name: getattr(calls, name) for name in dir(calls) if not name.startswith("_")}
+    for line in sys.stdin:
+        try:
+            answer = {"value": plain(_run(line.strip(), names))}
+        except DcgmAnswerError as error:
+            answer = {"dcgm": error.code}
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test is to see it
+            answer = {"bug": repr(error)}
+        print(json.dumps(answer), flush=True)  # noqa: T201 - the answer's way
+
+
+def _run(line: str, names: dict[str, Any]) -> Any:
+    try:
+        code = compile(line, "line", "eval")
+    except SyntaxError:
+        exec(compile(line, "line", "exec"), names)  # noqa: S102 - the test's own line
+        return None
+    return eval(code, names)  # noqa: S307 - the test's own line
+
+
+class DcgmClient:
+    """Asks lines over `Calls`; the process ends with the `with` block."""
+
+    def __init__(self, dcgm: SimulatedDcgm) -> None:
+        program = "from tests.simulator.dcgm_client import serve; serve()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=ROOT,
+            env={**os.environ, **dcgm.environment()},
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def begin(self, line: str) -> None:
+        """Send a line and do not wait for its answer."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+
+    def answers_within(self, seconds: float) -> bool:
+        assert self._process.stdout is not None
+        return bool(select.select([self._process.stdout], [], [], seconds)[0])
+
+    def result(self, seconds: float = 20.0) -> Any:
+        """Return the value of the line sent before."""
+        assert self.answers_within(seconds), "no answer in time"
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, f"the process ended: {self._process.wait(5)}"
+        answer = json.loads(line)
+        if "dcgm" in answer:
+            raise DcgmAnswerError(answer["dcgm"])
+        assert "bug" not in answer, answer["bug"]
+        return answer["value"]
+
+    def ask(self, line: str) -> Any:
+        self.begin(line)
+        return self.result()
+
+    def error_of(self, line: str) -> int:
+        """Return the DCGM error code that a line ends with, 0 when it succeeds."""
+        try:
+            self.ask(line)
+        except DcgmAnswerError as error:
+            return error.code
+        return 0
+
+    def killed_by(self, line: str) -> signal.Signals:
+        """Send a line that kills the process and return the signal."""
+        self.begin(line)
+        return signal.Signals(-self._process.wait(20))
+
+    def stderr_after_end(self) -> str:
+        """End the process in peace and return what it wrote to stderr."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.stdin = None
+        return self._process.communicate(timeout=20)[1].decode()
+
+
+@contextmanager
+def with_engine(dcgm: SimulatedDcgm) -> Generator[DcgmClient]:
+    """A process with an embedded engine, `h` its handle."""
+    with DcgmClient(dcgm) as client:
+        client.ask("init()")
+        client.ask("h = embedded()")
+        yield client
