@@ -264,7 +264,7 @@ class Stage:
 
 def _parts(agent: int) -> dict[str, int]:
     """Return sensor and NVML child, nothing before both run."""
-    names = {"-m exporter sensor": "sensor", "exporter.nvml_child": NVML_CHILD}
+    names = {"-m exporter sensor": "sensor", "exporter.nvml.child": NVML_CHILD}
     found = {
         name: pid
         for pid, line in processes.descendants(agent).items()

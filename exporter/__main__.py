@@ -11,9 +11,9 @@ from importlib import metadata
 
 from exporter import logs
 from exporter.ending import Ending
-from exporter.flags import parse
 from exporter.lifeline import die_with
-from exporter.settings import Settings, SettingsError
+from exporter.setup.flags import parse
+from exporter.setup.settings import Settings, SettingsError
 
 _log = logging.getLogger("exporter")
 
@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(settings: Settings) -> int:
-    from exporter.check import check
-    from exporter.counters import CountersError
+    from exporter.page.counters import CountersError
+    from exporter.setup.check import check
 
     try:
         able, text = check(settings)
@@ -79,9 +79,9 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
     from exporter.agent import Agent
-    from exporter.counters import CountersError
-    from exporter.counters_file import CountersFile
     from exporter.kube import client_of
+    from exporter.page.counters import CountersError
+    from exporter.page.counters_file import CountersFile
     from exporter.web import front_of
     from serving.front import FrontError
     from serving.message import ConfigError

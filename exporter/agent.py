@@ -12,22 +12,23 @@ from datetime import timedelta
 
 import msgspec
 
-from exporter import ledger, wire
-from exporter.attribution import Attribution
-from exporter.clock_steps import ClockSteps
-from exporter.counters_file import CountersFile
-from exporter.metrics import wanted
-from exporter.page import Page, page
+from exporter import wire
+from exporter.health import ledger
+from exporter.health.clock_steps import ClockSteps
+from exporter.health.reporter import Reporter
+from exporter.join.attribution import Attribution
+from exporter.page.counters_file import CountersFile
+from exporter.page.metrics import wanted
+from exporter.page.render import Page, page
+from exporter.page.selection import parse_devices, selected
+from exporter.page.shown import shown
+from exporter.page.snapshot import Snapshot
+from exporter.page.windows import Windows
 from exporter.readings import Observation
 from exporter.report import NodeHealth, SourceHealth
-from exporter.reporter import Reporter
-from exporter.selection import parse_devices, selected
 from exporter.self_metrics import SelfMetrics
 from exporter.sensor_link import SensorLink
-from exporter.settings import Settings
-from exporter.shown import shown
-from exporter.snapshot import Snapshot
-from exporter.windows import Windows
+from exporter.setup.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
 

@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from exporter.settings import Settings
+from exporter.setup.settings import Settings
 
 
 def begin(settings: Settings) -> None:

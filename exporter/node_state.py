@@ -7,11 +7,11 @@ from time import monotonic
 
 import msgspec
 
-from exporter import pci
-from exporter.podresources import DEADLINE, PodResources, PodResourcesError
+from exporter.join.podresources import DEADLINE, PodResources, PodResourcesError
+from exporter.kernel import pci
 from exporter.readings import STARTING, ContainerDevices
 from exporter.report import SourceHealth
-from exporter.settings import Settings
+from exporter.setup.settings import Settings
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)

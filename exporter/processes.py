@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.cgroups import Cgroups, Placement
+from exporter.kernel.cgroups import Cgroups, Placement
 from exporter.readings import GpuReading, NvmlReading, ProcessReading
 
 

@@ -12,7 +12,7 @@ import msgspec
 from exporter.report import SourceHealth
 
 Values = dict[int, int | float | str]
-"""By DCGM field id (`exporter.fields`), in DCGM's unit, whichever library told it."""
+"""By DCGM field id (`exporter.page.fields`), in DCGM's unit, whichever library told it."""
 
 STARTING = "Starting"
 """Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import msgspec
 
-from exporter import kernel_log
-from exporter.cgroups import Cgroups
-from exporter.child import VendorChild, VendorState
-from exporter.dcgm_vendor import OFF, DcgmVendor
-from exporter.dcgm_wanted import left_to_dcgm
-from exporter.kmsg import KernelLogReader
+from exporter.dcgm.vendor import OFF, DcgmVendor
+from exporter.dcgm.wanted import left_to_dcgm
+from exporter.kernel import kernel_log
+from exporter.kernel.cgroups import Cgroups
+from exporter.kernel.kmsg import KernelLogReader
 from exporter.node_state import NodeState, NodeWatch
-from exporter.nvml_vendor import NvmlVendor
+from exporter.nvml.vendor import NvmlVendor
 from exporter.pairing import Pairing
 from exporter.processes import with_pods
 from exporter.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor, SourceHealth
-from exporter.settings import Settings
+from exporter.setup.settings import Settings
 from exporter.signals import Ring, Signal
+from exporter.vendor.child import VendorChild, VendorState
 from exporter.wire import Signals
 from kubeapi import clock
 

@@ -6,8 +6,8 @@
 from collections.abc import Callable, Mapping
 
 from exporter.agent import Agent
-from exporter.debug_page import debug_page
-from exporter.settings import Settings
+from exporter.page.debug_page import debug_page
+from exporter.setup.settings import Settings
 from serving.front import Front, Request, Response
 from serving.negotiation import Exposition, exposition, wants_gzip
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import pairing
+from exporter.health.xid_counts import counted
 from exporter.pairing import Pairing
 from exporter.report import XidRecord
 from exporter.signals import Kind, Signal
-from exporter.xid_counts import counted
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 Witness = Literal["kmsg", "nvml", "dcgm"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import exporter
-from exporter import dcgm_abi
+from exporter.dcgm import abi
 from simulator import build, dcgm_build, dcgm_fields
 from simulator.compiler import find_compiler
 from simulator.dcgm_file import parse, render
@@ -64,8 +64,8 @@ def test_the_structs_are_those_that_the_exporter_derives() -> None:
     """Each of the exporter's structs says in its docstring which of DCGM's it is."""
     theirs = {
         re.findall(r"\w+", value.__doc__ or "")[0]: value
-        for value in vars(dcgm_abi).values()
-        if isinstance(value, type) and value.__module__ == dcgm_abi.__name__
+        for value in vars(abi).values()
+        if isinstance(value, type) and value.__module__ == abi.__name__
         if issubclass(value, ctypes.Structure)
     }
     for name, struct in theirs.items():
@@ -74,7 +74,7 @@ def test_the_structs_are_those_that_the_exporter_derives() -> None:
 
 
 def test_the_exporters_version_words_are_dcgms() -> None:
-    words = {value for name, value in vars(dcgm_abi).items() if name.endswith("_VERSION")}
+    words = {value for name, value in vars(abi).items() if name.endswith("_VERSION")}
     assert len(words) >= 7
     assert words <= set(VERSIONS.values())
 

@@ -1,0 +1,177 @@
+"""One engine of DCGM, sample by sample: what it tells, what happened, what ails.
+
+Runs in the DCGM child only. An embedded engine is run in manual mode: it has no
+reason to wake up between samples, so it reads the driver when a sample is
+asked for and at no other time. A host engine reads by itself, at half the
+interval, so that a value is older than its sample by no more than that.
+"""
+
+import time
+from collections.abc import Sequence
+
+from exporter.dcgm.abi import GROUP_ALL_GPUS, Status
+from exporter.dcgm.entities import Entities, Place, Topology
+from exporter.dcgm.error import ENGINE_BLANK, DcgmError
+from exporter.dcgm.health import findings
+from exporter.dcgm.library import Library
+from exporter.dcgm.options import UNIX, Options
+from exporter.dcgm.reading import (
+    all_blank,
+    entities_of,
+    never_watched,
+    not_watched,
+    signals_of,
+)
+from exporter.dcgm.values import Answer, Entity
+from exporter.dcgm.watch import Cadence, Part, Watches
+from exporter.readings import DcgmReading, HealthFinding
+from exporter.signals import Signal
+from exporter.vendor.callnotes import Slot
+from kubeapi import clock
+
+_CONNECT_MS = 5000
+_SHORTEST = 1.0
+"""Seconds between two samples at least (`exporter.vendor.child`)."""
+_KEEP = 120.0
+"""Seconds of history at least."""
+_LONGEST_PAUSE = 60.0
+
+
+class Sampler:
+    """Reads one engine."""
+
+    def __init__(self, slot: Slot, options: Options) -> None:
+        self._library = Library(slot)
+        self._options = options
+        self._entities = Entities(self._library)
+        self._version = ""
+        self._watching: _Watching | None = None
+        self._health_watched = False
+
+    def sample(self, wanted: Sequence[int]) -> DcgmReading:
+        """Read what is wanted and there; raises DcgmError when the engine is no use.
+
+        The first time loads the library and reaches the engine.
+        """
+        watching = self._watching or self._open()
+        at, started = clock.now(), time.perf_counter()
+        topology = self._entities.read()
+        answers, fresh = watching.read(topology, tuple(sorted(wanted)))
+        return DcgmReading(
+            at=at,
+            version=self._version,
+            entities=entities_of(answers, topology.places, frozenset(wanted)),
+            health=self._health(topology, fresh=fresh),
+            unsupported=watching.unsupported,
+            detached=topology.detached,
+            took=time.perf_counter() - started,
+        )
+
+    def news(self) -> list[Signal]:
+        """Return the XIDs that were read since the last time, also by a sample that failed."""
+        return [] if self._watching is None else self._watching.news()
+
+    def _open(self) -> "_Watching":
+        address = self._options.address
+        self._library.load()
+        if self._options.embedded:
+            self._library.start_embedded()
+        else:
+            path, unix = address.removeprefix(UNIX), address.startswith(UNIX)
+            self._library.connect(path, unix=unix, timeout_ms=_CONNECT_MS)
+        self._version = self._library.version()
+        self._watching = _Watching(self._library, self._options)
+        return self._watching
+
+    def _health(self, topology: Topology, *, fresh: bool) -> tuple[HealthFinding, ...] | None:
+        if not self._options.health:
+            return None
+        interval = self._options.interval
+        try:
+            if fresh or not self._health_watched:
+                # Without its watches a check finds nothing, which must not look like health.
+                self._health_watched = False
+                self._library.set_health(GROUP_ALL_GPUS, every=interval, keep=_kept(interval))
+                self._health_watched = True
+            return findings(self._library.check_health(GROUP_ALL_GPUS), topology.places)
+        except DcgmError as error:
+            if error.lost:
+                raise
+            return None
+
+
+class _Watching:
+    """Keeps the right things watched, and the place in the history of XIDs."""
+
+    def __init__(self, library: Library, options: Options) -> None:
+        self._library = library
+        self._options = options
+        half = options.interval / 2
+        every = min(half, _SHORTEST) if options.embedded else half
+        self._cadence = Cadence(every, half, _kept(options.interval))
+        self._watches: Watches | None = None
+        self._shape: object = None
+        """What the watches were made for."""
+        self._given_up: frozenset[tuple[Entity, int]] = frozenset()
+        """Not watched although just asked for; not tried again for this shape."""
+        self._places: dict[Entity, Place] = {}
+        """Of the entities of `_watches`; a number of DCGM's may be another entity's later."""
+        self._news: list[Signal] = []
+        self._since: dict[Part, int] = {}
+        self.unsupported: tuple[int, ...] = ()
+
+    def read(self, topology: Topology, wanted: tuple[int, ...]) -> tuple[list[Answer], bool]:
+        """Return the latest values, and whether they are the first of new watches."""
+        shape = (tuple(topology.places.items()), wanted)
+        watches, fresh = self._watches, False
+        if watches is None or shape != self._shape or not watches.complete:
+            watches, fresh = self._watch(topology, wanted), True
+            self._shape, self._given_up = shape, frozenset()
+        answers = self._latest(watches, update=fresh)
+        if not not_watched(answers) <= self._given_up:
+            # A GPU that was unbound and bound again since the last sample has lost its watches.
+            watches, fresh = self._watch(topology, wanted), True
+            answers = self._latest(watches, update=True)
+            self._given_up = never_watched(answers)
+        if all_blank(answers):
+            answers = self._once_more(watches, fresh=fresh)
+        return answers, fresh
+
+    def news(self) -> list[Signal]:
+        """Return the XIDs that were heard since the last time."""
+        told, self._news = self._news, []
+        return told
+
+    def _hear(self, watches: Watches) -> None:
+        self._news += signals_of(watches.xids(self._since), self._places)
+
+    def _watch(self, topology: Topology, wanted: tuple[int, ...]) -> Watches:
+        if self._watches is not None:
+            self._hear(self._watches)
+            self._watches.end()
+        self._watches, self._places = Watches(self._library, self._cadence), topology.places
+        self.unsupported = self._watches.begin(topology, wanted)
+        # At once, so that what happens from now on is news.
+        self._hear(self._watches)
+        return self._watches
+
+    def _latest(self, watches: Watches, *, update: bool) -> list[Answer]:
+        if update or self._options.embedded:
+            self._library.update_all()
+        self._hear(watches)
+        return list(watches.read())
+
+    def _once_more(self, watches: Watches, *, fresh: bool) -> list[Answer]:
+        if fresh:
+            # The first value after a watch may be none; the second one counts.
+            time.sleep(min(self._cadence.every, _LONGEST_PAUSE))
+        answers = self._latest(watches, update=True)
+        if all_blank(answers):
+            text = "the engine lists GPUs, and no field of any of them has a value"
+            raise DcgmError("dcgmEntitiesGetLatestValues", Status.NO_DATA, text, ENGINE_BLANK)
+        return answers
+
+
+def _kept(interval: float) -> float:
+    """Return for how many seconds the engine keeps values."""
+    return max(_KEEP, 4 * interval)

@@ -1,0 +1,36 @@
+"""What the DCGM child is told of the settings, and how. Pure."""
+
+import msgspec
+
+from exporter.setup.settings import Settings
+
+EMBEDDED = "embedded"
+UNIX = "unix://"
+VARIABLE = "DRAGUARD_DCGM"
+"""Environment variable of the child with `Options`, as JSON."""
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine and what is wanted of it."""
+
+    address: str
+    """`embedded`, `host:port` or `unix:///path`."""
+    health: bool
+    interval: float
+    """Seconds between samples."""
+
+    @property
+    def embedded(self) -> bool:
+        return self.address == EMBEDDED
+
+
+def options_of(settings: Settings) -> Options:
+    return Options(address=settings.dcgm, health=settings.dcgm_health, interval=settings.interval)
+
+
+def encode(options: Options) -> str:
+    return msgspec.json.encode(options).decode()
+
+
+def decode(text: str) -> Options:
+    return msgspec.json.decode(text, type=Options)

@@ -1,0 +1,60 @@
+"""Which field is asked of whom, and what is left to DCGM beside NVML. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from exporter.dcgm.abi import MAX_FIELDS, Kind
+from exporter.readings import NvmlReading, Values
+
+XID = 230
+"""DCGM_FI_DEV_XID_ERRORS; told of a GPU and of an instance apart, each with its own."""
+PROFILING = range(1001, 1100)
+"""DCGM_FI_PROF_*: read by a module of its own, or by GPM."""
+ALWAYS_THERE = (150, 190)
+"""Temperature and performance state, which every GPU tells: with them blank on all GPUs, it is the
+engine."""
+
+_WIRES = frozenset((*range(1009, 1013), *range(1040, 1080)))
+"""Traffic on PCIe and NVLink, which is the GPU's own and nobody's instance."""
+INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES
+"""Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
+LINK_FIELDS = frozenset(range(580, 600))
+"""DCGM_FI_DEV_NVLINK_PPRM_* and PPCNT_*: told of a link only."""
+
+
+def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
+    """Return the wanted fields that NVML does not tell of every GPU and instance it reads.
+
+    All of them while NVML tells nothing: what one library cannot say the other may.
+    """
+    asked = sorted(set(wanted) - {XID})
+    if nvml is None:
+        return tuple(asked)
+    return tuple(field for field in asked if not _told(field, nvml))
+
+
+def _told(field: int, nvml: NvmlReading) -> bool:
+    told = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
+    return bool(told) and all(told)
+
+
+def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
+    for gpu in nvml.gpus:
+        # A GPU that is silent as a whole says nothing about what NVML knows.
+        if gpu.values:
+            yield gpu.values
+            yield from (one.values for one in (gpu.instances or ()) if instances)
+
+
+def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
+    """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
+    asked = sorted(set(wanted) - {XID})
+    if kind == Kind.GPU:
+        return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS)
+    told = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
+    return [field for field in asked if field in told]
+
+
+def batches(fields: Sequence[int]) -> list[Sequence[int]]:
+    """Cut fields into groups that DCGM takes, profiling fields apart."""
+    parts = ([f for f in fields if f not in PROFILING], [f for f in fields if f in PROFILING])
+    return [part[at : at + MAX_FIELDS] for part in parts for at in range(0, len(part), MAX_FIELDS)]

@@ -1,0 +1,234 @@
+"""Writes the node's report: adopts its last one, then tells what changed.
+
+A change is written at once, in a storm no more than one a second; without changes
+every quarter of an hour (`pace`). A write that fails is counted and tried again with the
+newest report, so nothing is lost by it; why it fails is a state (`acceptance`).
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from exporter.health import acceptance, outline
+from exporter.health.pace import Pace
+from exporter.report import (
+    API_GROUP,
+    API_VERSION,
+    NodeDeviceHealth,
+    NodeHealth,
+    SourceHealth,
+)
+from exporter.self_metrics import SelfMetrics
+from exporter.setup.settings import Settings
+from kubeapi import clock, lease
+from kubeapi.client import ApiError, Client, Conflict, NotFound
+
+_log = logging.getLogger(__name__)
+
+COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
+
+_BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+_MISSING_RETRY = 30.0
+"""Seconds, while the CRD is not installed."""
+_LEASE_LOOK = 1.0
+"""Seconds between two looks whether reports are accepted again."""
+_LEASE_DURATIONS = 4
+"""A Lease counts as old after this many missed renewals, as kubelets do."""
+_LEAST_BYTES = 16 << 10
+"""A server that finds even this too large has another reason."""
+
+
+class Reporter:
+    """One thread that writes, one that renews the Lease."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        metrics: SelfMetrics,
+        on_adopted: Callable[[NodeHealth | None], None],
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._metrics = metrics
+        self._on_adopted = on_adopted
+        self._path = f"{COLLECTION}/{settings.node_name}"
+        self._news = threading.Condition()
+        self._newest: NodeHealth | None = None
+        self._fresh = False
+        self._stopping = threading.Event()
+        self._failures = 0
+        self._limit = outline.MAX_BYTES
+        self._state = acceptance.STARTED
+        self._told = ""
+        """Reason of the state that was logged last."""
+        self._accepted = threading.Event()
+        """The newest write was accepted."""
+        self._threads = [
+            threading.Thread(target=self._run, name="reporter", daemon=True),
+            threading.Thread(target=self._stay_alive, name="lease", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        with self._news:
+            self._news.notify_all()
+        self._client.abort()
+        for thread in self._threads:
+            thread.join(3.0)
+
+    def offer(self, report: NodeHealth) -> None:
+        """Take the newest report; the one before it is forgotten."""
+        with self._news:
+            self._newest = report
+            self._fresh = True
+            self._news.notify_all()
+
+    def source(self) -> SourceHealth:
+        """Return whether reports are accepted, as a source of the page."""
+        return self._state
+
+    def _run(self) -> None:
+        if not self._adopt():
+            return
+        pace = Pace(self._settings.report_interval)
+        while (report := self._await(pace.due)) is not None:
+            finished = outline.finished(report, self._limit)
+            key = outline.change_key(finished)
+            begun = time.monotonic()
+            if not pace.wants(key, begun):
+                continue
+            pause = self._write(finished)
+            if pause == 0.0:
+                pause = pace.accepted(key, begun) - time.monotonic()
+            else:
+                pace.refused()
+            self._stopping.wait(max(0.0, pause))
+
+    def _await(self, due: float) -> NodeHealth | None:
+        """Wait for a newer report, or until the one there is due again; None when stopping."""
+        with self._news:
+            self._news.wait_for(lambda: self._newest is not None or self._stopping.is_set())
+            left = due - time.monotonic()
+            if left > 0:
+                self._news.wait_for(lambda: self._fresh or self._stopping.is_set(), left)
+            self._fresh = False
+            return None if self._stopping.is_set() else self._newest
+
+    def _adopt(self) -> bool:
+        """Read this node's own last report; False when stopping."""
+        while not self._stopping.is_set():
+            try:
+                body = self._client.get(self._path)
+                last = msgspec.json.decode(body, type=NodeDeviceHealth).status
+            except NotFound:
+                last = None
+            except msgspec.DecodeError as error:
+                _log.warning("this node's last report cannot be read and is begun anew: %s", error)
+                last = None
+            except ApiError as error:
+                self._stopping.wait(self._fail(error))
+                continue
+            self._failures = 0
+            if last is not None:
+                with self._news:
+                    # Said before it was known what is counted already.
+                    self._newest = None
+            self._on_adopted(last)
+            return True
+        return False
+
+    def _write(self, report: NodeHealth) -> float:
+        """Write one report; returns the seconds to wait, 0 when it was accepted."""
+        warnings: list[str] = []
+        try:
+            self._patch(report, warnings)
+        except ApiError as error:
+            return self._fail(error)
+        self._tell(acceptance.accepted(warnings, clock.now()))
+        self._failures = 0
+        self._accepted.set()
+        self._metrics.report_writes.inc()
+        self._metrics.report_up.set(1)
+        self._metrics.report_fields_dropped.set(len(acceptance.fields_dropped(warnings)))
+        self._metrics.report_success.set(clock.now().timestamp())
+        return 0.0
+
+    def _patch(self, report: NodeHealth, warnings: list[str]) -> None:
+        path, body = f"{self._path}/status", {"status": report}
+        try:
+            self._client.merge_patch(path, body, on_warning=warnings.append)
+        except NotFound:
+            self._create()
+            self._client.merge_patch(path, body, on_warning=warnings.append)
+
+    def _create(self) -> None:
+        try:
+            self._client.create(
+                COLLECTION,
+                {
+                    "apiVersion": f"{API_GROUP}/{API_VERSION}",
+                    "kind": "NodeDeviceHealth",
+                    "metadata": {"name": self._settings.node_name},
+                },
+            )
+        except Conflict:
+            return
+
+    def _fail(self, error: ApiError) -> float:
+        self._accepted.clear()
+        self._metrics.report_up.set(0)
+        self._metrics.report_failures.labels(str(error.status or "unreachable")).inc()
+        self._tell(acceptance.refused(error.status, error.message, self._state))
+        if self._state.reason == acceptance.TOO_LARGE:
+            self._limit = max(_LEAST_BYTES, self._limit // 2)
+        self._failures += 1
+        if isinstance(error, NotFound):
+            return min(_MISSING_RETRY, self._settings.report_interval)
+        return max(error.retry_after, _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1])
+
+    def _tell(self, state: SourceHealth) -> None:
+        """Keep the state, and log it when it is another one than before."""
+        self._state = state
+        if state.reason == self._told:
+            return
+        if state.message:
+            _log.warning("%s", state.message)
+        else:
+            _log.info("reports are accepted again")
+        self._told = state.reason
+
+    def _stay_alive(self) -> None:
+        """Renew the Lease while reports are accepted.
+
+        A living agent whose reports go nowhere must not lend its life to an old one.
+        """
+        name = f"draguard-agent-{self._settings.node_name}"
+        duration = max(1, int(_LEASE_DURATIONS * self._settings.lease_interval))
+        told = ""
+        while not self._stopping.is_set():
+            if not self._accepted.wait(_LEASE_LOOK):
+                continue
+            try:
+                lease.renew(
+                    self._client,
+                    self._settings.lease_namespace,
+                    name,
+                    self._settings.node_name,
+                    duration,
+                    clock.now(),
+                )
+                told = ""
+            except ApiError as error:
+                self._metrics.lease_failures.inc()
+                if error.message != told and not self._stopping.is_set():
+                    _log.warning("the agent's Lease is not renewed: %s", error.message)
+                told = error.message
+            self._stopping.wait(self._settings.lease_interval)

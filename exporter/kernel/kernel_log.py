@@ -1,0 +1,233 @@
+"""One record of the kernel log into a signal.
+
+A record is `priority,sequence,microseconds,flags;message`, as /dev/kmsg gives
+it. Lines of NVIDIA's drivers (GPU and NVSwitch) are understood in every form
+that they have printed errors in. Only facility 0 counts: user space can write
+/dev/kmsg, the kernel then marks the record as not its own. Nothing that comes
+in here can raise anything but Rejected. Pure: the boot time comes in.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.device import normal_bus_id
+from exporter.kernel import sxid
+from exporter.signals import Signal
+
+MESSAGE_LIMIT = 160
+"""Characters of a message that are kept."""
+RATE_LIMITED_CODE = 119
+"""The XID whose lines the driver leaves out after it printed that it does (GSP RPC timeouts)."""
+
+_CODE_LIMIT = 1023
+"""Above the highest code known (176) by far; more is no XID."""
+_SEQUENCE_LIMIT = 2**63
+_PROCESS_LIMIT = 32
+
+_BUS = r"(?P<bus>[0-9a-fA-F:.]{5,20})"
+_HEAD = re.compile(rb"(\d{1,10}),(\d{1,20}),(\d{1,20}),[^;]{0,200};")
+_XID = re.compile(
+    rf"NVRM: Xid \((?:PCI:)?{_BUS}"
+    r"(?: GPU-I:(?P<gi>\d{1,4}))?(?: GPU-CI:(?P<ci>\d{1,4}))?(?: [^()]{1,60})?\): "
+    r"(?P<code>\d{1,9})(?:[,: ] *(?P<rest>.*))?"
+)
+"""After the ids that are known a driver may name others; they must not cost the line."""
+_PROCESS = re.compile(
+    r"pid='?(?P<pid>\d{0,10}|<unknown>)'?(?:, name=(?P<name>.{0,100}?))?(?:, (?P<message>.*))?"
+)
+_RESET = re.compile(r"RST: (Yes|No), D-RST: (Yes|No)$")
+_CAUSE = re.compile(r"caused by previous Xid (\d{1,4})$")
+_RECOVERY = re.compile(
+    r"GPU recovery action changed from 0x[0-9a-fA-F]{1,8} .{0,60}to 0x(?P<to>[0-9a-fA-F]{1,2})\b.*"
+)
+_SXID = re.compile(
+    rf"nvidia-nvswitch\d{{1,4}}: SXid \(PCI:{_BUS}\): (?P<code>\d{{1,6}})(?:, ?(?P<rest>.*))?"
+)
+_SEVERITY = re.compile(r"(?P<severity>Non-fatal|Fatal)(?:, *(?P<message>.*))?", re.IGNORECASE)
+_LINK = re.compile(r"\bLink (\d{1,3})\b")
+_SXID_DETAILS = ("Severity ", "Data {", "Data{")
+"""Beginnings of the lines that follow an SXid under its code and tell of no further error."""
+
+
+class Rejected(Exception):  # noqa: N818 - a counted outcome, not a fault
+    """A record that cannot be taken; `reason` is a stable word for the counter."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A kernel-log record, split but not understood."""
+
+    facility: int
+    sequence: int
+    since_boot: timedelta
+    message: str
+
+
+def split(raw: bytes) -> Record:
+    """Split a record; raises Rejected("malformed") on anything that is none.
+
+    Lines after the first carry `KEY=value` pairs and are dropped.
+    """
+    head = _HEAD.match(raw)
+    if head is None or int(head[2]) >= _SEQUENCE_LIMIT:
+        raise Rejected("malformed")
+    try:
+        since_boot = timedelta(microseconds=int(head[3]))
+    except OverflowError:
+        raise Rejected("malformed") from None
+    line = raw[head.end() :].split(b"\n", 1)[0]
+    return Record(int(head[1]) >> 3, int(head[2]), since_boot, line.decode("utf-8", "replace"))
+
+
+def understand(record: Record, boot_time: datetime) -> Signal | None:
+    """Return what the driver says in a record, None when it says nothing that counts.
+
+    Raises Rejected("user_space") for such a line that the kernel did not print
+    itself, and Rejected("malformed") for an XID or SXid line that makes no sense.
+    """
+    if not record.message.startswith(("NVRM: ", "nvidia-nvswitch")):
+        return None
+    if record.facility != 0:
+        raise Rejected("user_space")
+    try:
+        at = boot_time + record.since_boot
+    except OverflowError:
+        raise Rejected("malformed") from None
+    text = record.message.rstrip()
+    blank = Signal(kind="xid", source="kmsg", at=at, kernel_sequence=record.sequence)
+    for beginning, read in _ERRORS:
+        if text.startswith(beginning):
+            return read(text, blank)
+    for pattern, fields in _NOTICES:
+        if found := pattern.fullmatch(text):
+            return msgspec.structs.replace(blank, **fields(found))
+    return None
+
+
+def _xid(text: str, blank: Signal) -> Signal:
+    found = _XID.fullmatch(text)
+    if found is None or int(found["code"]) > _CODE_LIMIT:
+        raise Rejected("malformed")
+    code = int(found["code"])
+    rest = found["rest"] or ""
+    process = _PROCESS.fullmatch(rest)
+    # The driver's own words only: a process chooses its name.
+    message = (process["message"] or "") if process else rest
+    reset = _RESET.search(message)
+    known_pid = process is not None and process["pid"].isdigit()
+    return msgspec.structs.replace(
+        blank,
+        bus_id=_bus(found["bus"]),
+        code=code,
+        gi=int(found["gi"]) if found["gi"] else None,
+        ci=int(found["ci"]) if found["ci"] else None,
+        reset=reset[1] == "Yes" if reset else None,
+        drain_reset=reset[2] == "Yes" if reset else None,
+        pid=int(process["pid"]) if process and known_pid else None,
+        process=plain(process["name"] or "", _PROCESS_LIMIT) if process and known_pid else "",
+        message=plain(message),
+        caused_by=_cause(message),
+        recovery_to=_recovery(message) if code == 154 else None,
+    )
+
+
+def _cause(message: str) -> int | None:
+    found = _CAUSE.search(message)
+    return int(found[1]) if found and int(found[1]) <= _CODE_LIMIT else None
+
+
+def _recovery(message: str) -> int | None:
+    """Return the number: the names behind it have changed between drivers."""
+    found = _RECOVERY.fullmatch(message)
+    return int(found["to"], 16) if found else None
+
+
+def _sxid(text: str, blank: Signal) -> Signal | None:
+    if "SXid" not in text[:40]:
+        return None  # other words of the same driver
+    found = _SXID.fullmatch(text)
+    if found is None:
+        raise Rejected("malformed")
+    rest = found["rest"] or ""
+    if rest.startswith(_SXID_DETAILS):
+        return None
+    code = int(found["code"])
+    told = _SEVERITY.fullmatch(rest)
+    link = _LINK.search(rest)
+    return msgspec.structs.replace(
+        blank,
+        kind="sxid",
+        bus_id=_bus(found["bus"]),
+        code=code,
+        fatal=told["severity"].lower() == "fatal" if told else sxid.fatal(code),
+        link=int(link[1]) if link else None,
+        message=plain((told["message"] or "") if told else rest),
+    )
+
+
+def _lost(found: re.Match[str]) -> dict[str, object]:
+    message = plain(found[0].removeprefix("NVRM: "))
+    return {"kind": "fell-off", "code": 79, "bus_id": _bus(found["bus"]), "message": message}
+
+
+def _identity(found: re.Match[str]) -> dict[str, object]:
+    return {"kind": "identity", "bus_id": _bus(found["bus"]), "uuid": found["uuid"]}
+
+
+def _rate_limit(found: re.Match[str]) -> dict[str, object]:
+    message = plain(found[0].removeprefix("NVRM: "))
+    bus_id = _bus(found["bus"])
+    return {"kind": "rate-limit", "code": RATE_LIMITED_CODE, "bus_id": bus_id, "message": message}
+
+
+def _driver_load(found: re.Match[str]) -> dict[str, object]:
+    return {"kind": "driver-load", "message": plain(found[0].removeprefix("NVRM: "))}
+
+
+_ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
+    ("NVRM: Xid ", _xid),
+    ("nvidia-nvswitch", _sxid),
+)
+"""Lines that are refused when they cannot be understood, by their beginning."""
+
+_NOTICES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, object]]], ...] = (
+    (
+        re.compile(rf"NVRM: GPU (?:at PCI:)?{_BUS}: GPU has fallen off the bus\.?.*"),
+        _lost,
+    ),
+    # A GPU that did not answer when the driver took it up: one record of three lines.
+    (
+        re.compile(rf"NVRM: The NVIDIA GPU {_BUS} .{{0,200}}fallen off the bus.{{0,200}}"),
+        _lost,
+    ),
+    (
+        re.compile(rf"NVRM: GPU at PCI:{_BUS}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"),
+        _identity,
+    ),
+    (
+        re.compile(rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}(?: .*)?"),
+        _rate_limit,
+    ),
+    (re.compile(r"NVRM: loading NVIDIA UNIX .{0,60}?Kernel Module.*"), _driver_load),
+)
+
+
+def _bus(text: str) -> str:
+    bus = normal_bus_id(text)
+    if bus is None:
+        raise Rejected("malformed")
+    return bus
+
+
+def plain(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Cut a text short and leave nothing in it that could steer a terminal."""
+    kept = text[:limit]
+    if not kept.isprintable():
+        kept = "".join(mark if mark.isprintable() else " " for mark in kept)
+    return kept.strip()

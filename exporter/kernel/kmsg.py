@@ -1,0 +1,241 @@
+"""Reads the kernel log and hands its records on.
+
+From /dev/kmsg where it opens, else by syslog(2), or from a file of records that
+grows. The whole ring is read at the start. What is wrong with the log is a state
+with a sentence, never the end of the thread. Understanding is `kernel_log`'s.
+"""
+
+import errno
+import logging
+import os
+import select
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from exporter.kernel.kmsg_file import LONGEST_RECORD, KernelLogError, RecordFile, Replaced
+from exporter.kernel.record_order import RecordOrder
+from exporter.kernel.syslog import KernelText, SyslogError
+from exporter.kernel.syslog_text import News, SyslogText
+from exporter.report import SourceHealth
+from kubeapi import clock
+
+_log = logging.getLogger(__name__)
+
+DEVICE = Path("/dev/kmsg")
+
+_RETRY_SECONDS = 2.0
+_WAKE_SECONDS = 1.0
+_SYSLOG_SECONDS = 1.0
+"""Between two looks by syslog(2), which nothing wakes."""
+_SYSLOG_SHORTEST, _SYSLOG_LONGEST = 0.1, 10.0
+_SYSLOG_SHARE = 50
+"""A look is followed by so many times its own length of rest: two percent of a core at most."""
+_LOST_RECORD = {errno.EPIPE: "overwritten", errno.EINVAL: "too_long"}
+"""Answers of /dev/kmsg for records that are gone; the next read goes on behind them."""
+
+
+class KernelLogReader:
+    """A thread that calls `on_record(raw, read_at, boot_time)` for each record.
+
+    `read_at` is None for records that were there before: their time is boot time
+    plus what they say. New ones happened when they are read, as the kernel's clock
+    drifts away from wall time over weeks. `on_rejected` takes a reason,
+    `on_source` the state, and `on_replaced` is called before the log is read from
+    its start again. `read_text` is syslog(2); by default it stands in for /dev/kmsg
+    and for no other path.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        on_record: Callable[[bytes, datetime | None, datetime], None],
+        on_rejected: Callable[[str], None],
+        on_source: Callable[[SourceHealth], None],
+        on_replaced: Callable[[], None],
+        read_text: Callable[[], bytes] | None = None,
+    ) -> None:
+        self._path = path
+        self._on_record = on_record
+        self._on_rejected = on_rejected
+        self._on_source = on_source
+        self._on_replaced = on_replaced
+        self._read_text = read_text or (KernelText().read if path == DEVICE else None)
+        self._seen = -1
+        """The last place handed on: what is opened again in one boot must not be told again."""
+        self._restart = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kernel log", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(3.0)
+
+    def restart(self) -> None:
+        """Read the log from its start again: another boot has begun."""
+        self._restart.set()
+
+    def _run(self) -> None:
+        told = ""
+        while not self._stopping.is_set():
+            if self._restart.is_set():
+                self._restart.clear()
+                self._seen = -1
+                self._on_replaced()
+            try:
+                self._read()
+            except Replaced:
+                _log.info("%s starts again: taken as a reboot", self._path)
+                self._restart.set()
+            except KernelLogError as error:
+                if str(error) != told:
+                    _log.warning("%s", error)
+                told = str(error)
+                self._on_source(
+                    SourceHealth(name="kmsg", up=False, reason=error.reason, message=told)
+                )
+                self._stopping.wait(_RETRY_SECONDS)
+
+    def _read(self) -> None:
+        try:
+            descriptor = _open(self._path)
+        except KernelLogError as error:
+            if self._read_text is None:
+                raise
+            self._poll(self._read_text, error)
+            return
+        with os.fdopen(descriptor, "rb", buffering=0):
+            device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
+            self._on_source(SourceHealth(name="kmsg", up=True, last_success=clock.now()))
+            log = RecordFile(self._path, descriptor, self._ends, self._on_rejected)
+            boot = clock.now() - timedelta(seconds=time.monotonic()) if device else log.boot_time()
+            records = self._device(descriptor) if device else log.records()
+            live = False
+            for raw in records:
+                if raw is None:
+                    live = True
+                else:
+                    self._on_record(raw, clock.now() if live else None, boot)
+
+    def _poll(self, read_text: Callable[[], bytes], refused: KernelLogError) -> None:
+        """Read by syslog(2) until stopped, or until another boot begins."""
+        known = SyslogText()
+        before: datetime | None = None
+        while not self._ends():
+            begun = time.monotonic()
+            try:
+                text = read_text()
+            except SyslogError as error:
+                raise KernelLogError(error.reason, f"{refused}; {error}") from error
+            news = known.news(text)
+            if news.lost:
+                self._on_rejected(news.lost)
+            now = clock.now()
+            # Anew each time: a step of the wall clock must not move what comes after it.
+            self._hand_on(news, now - timedelta(seconds=time.monotonic()), before, now)
+            if before is None:
+                message = f"read by syslog(2), some seconds late at most: {refused}"
+                self._on_source(
+                    SourceHealth(name="kmsg", up=True, message=message, last_success=now)
+                )
+            before = now
+            self._stopping.wait(_rest(time.monotonic() - begun, news.size, len(text)))
+
+    def _hand_on(self, news: News, boot: datetime, before: datetime | None, now: datetime) -> None:
+        """Hand on what is new; after the first look it happened since the look before."""
+        bad = good = 0
+        for line in news.lines:
+            if line is None:
+                bad += 1
+                self._on_rejected("malformed")
+                continue
+            good += 1
+            if line.place > self._seen:
+                self._seen = line.place
+                at = boot + timedelta(microseconds=line.microseconds)
+                self._on_record(line.raw, before and min(now, max(before, at)), boot)
+        if bad and not good:
+            raise KernelLogError(
+                "NoTimes",
+                "syslog(2) gives lines without their time, so that new ones cannot be told from "
+                "old: write Y to /sys/module/printk/parameters/time, or mount /dev/kmsg",
+            )
+
+    def _ends(self) -> bool:
+        """Say whether the log must be let go."""
+        return self._stopping.is_set() or self._restart.is_set()
+
+    def _device(self, descriptor: int) -> Iterator[bytes | None]:
+        """Give what was not handed on before, None whenever all that was written is read."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        order = RecordOrder()
+        for raw in device_records(
+            lambda: os.read(descriptor, LONGEST_RECORD),
+            lambda: poll.poll(int(_WAKE_SECONDS * 1000)),
+            self._ends,
+            self._on_rejected,
+        ):
+            placed = order.renumber(raw) if raw is not None else None
+            if placed is None:
+                yield raw
+            elif placed[0] > self._seen:
+                self._seen = placed[0]
+                yield placed[1]
+
+
+def device_records(
+    read: Callable[[], bytes],
+    wait: Callable[[], object],
+    ends: Callable[[], bool],
+    on_rejected: Callable[[str], None],
+) -> Iterator[bytes | None]:
+    """Give what a device like /dev/kmsg has, None before each wait for more.
+
+    Raises KernelLogError when it cannot be read any more.
+    """
+    while not ends():
+        try:
+            raw = read()
+        except BlockingIOError:
+            yield None
+            wait()
+        except OSError as error:
+            if error.errno not in _LOST_RECORD:
+                raise KernelLogError(
+                    "ReadFailed", f"the kernel log cannot be read any more: {error}"
+                ) from error
+            on_rejected(_LOST_RECORD[error.errno])
+        else:
+            yield raw
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError as error:
+        raise KernelLogError(
+            "PermissionDenied",
+            f"{path} may not be read: run the sensor as root and give its container the device (a "
+            "hostPath alone gives no access), or the capability SYSLOG",
+        ) from error
+    except FileNotFoundError as error:
+        raise KernelLogError(
+            "NotFound", f"{path} is not there: mount it, or name the log with --kernel-log"
+        ) from error
+    except OSError as error:
+        raise KernelLogError("OpenFailed", f"{path} cannot be opened: {error}") from error
+
+
+def _rest(took: float, new: int, whole: int) -> float:
+    """Return the seconds until the next look: shorter while the ring fills fast."""
+    if 4 * new > whole:
+        return min(max(_SYSLOG_SHORTEST, 4 * took), _SYSLOG_SECONDS)
+    return min(max(_SYSLOG_SECONDS, _SYSLOG_SHARE * took), _SYSLOG_LONGEST)

@@ -1,0 +1,89 @@
+"""What the supervisor of the NVML child must know of NVML: who is left out, when to let go.
+
+A GPU that hung is left out for a while so that the others stay visible. A GPU
+that the release file names is let go, because a reset and an unbind need a GPU
+that nobody holds; the others are watched meanwhile.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from exporter import wire
+from exporter.device import normal_bus_id
+from exporter.readings import CallNote, Hang, NvmlReading
+from exporter.setup.settings import Settings
+from exporter.vendor.quarantine import Quarantine
+
+
+class NvmlVendor:
+    """Implements `child.Vendor`."""
+
+    name = "nvml"
+    title = "NVML"
+    module = "exporter.nvml.child"
+
+    def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
+        self._library_dir = settings.nvml_library_dir
+        self._release_file = settings.release_file
+        self._processes = settings.processes
+        self._wanted = wanted
+        self._quarantine = Quarantine(settings.hang_retry)
+        self._held: frozenset[int] = frozenset()
+        """GPUs that the running child was told to read."""
+
+    def environment(self) -> Mapping[str, str]:
+        return library_path(self._library_dir)
+
+    def withheld(self) -> tuple[str, str] | None:
+        if released(self._release_file) != ():
+            return None
+        return (
+            "Released",
+            f"{self._release_file} is there and names no GPU, so none is held open; remove it when "
+            "the reset or driver change is done",
+        )
+
+    def request(self, now: float) -> wire.SampleRequest:
+        skip = self._quarantine.left_out(now) | self._let_go()
+        return wire.SampleRequest(tuple(sorted(skip)), self._wanted(), self._processes)
+
+    def reading(self, heard: wire.FromChild, asked: wire.SampleRequest) -> NvmlReading | None:
+        if not isinstance(heard, wire.Sampled):
+            return None
+        self._held = frozenset(gpu.index for gpu in heard.reading.gpus)
+        return self._quarantine.complete(heard.reading, frozenset(asked.skip))
+
+    def hung(self, note: CallNote, now: float) -> Hang:
+        return Hang(note.call, note.gpu, self._quarantine.put(note, now))
+
+    def remark(self) -> tuple[str, Hang | None]:
+        return self._quarantine.sentence(), self._quarantine.nameless()
+
+    def must_reopen(self) -> bool:
+        return bool(self._let_go() & self._held)
+
+    def _let_go(self) -> frozenset[int]:
+        return self._quarantine.named(frozenset(released(self._release_file) or ()))
+
+
+def released(file: Path) -> tuple[str, ...] | None:
+    """Return the GPUs that a release file names, () for all, None while there is no such file.
+
+    A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form.
+    """
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").split()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ()
+    return tuple(normal_bus_id(line) or line for line in lines)
+
+
+def library_path(folder: Path | None) -> dict[str, str]:
+    """Return what makes the loader look into a folder first."""
+    if folder is None:
+        return {}
+    before = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": f"{folder}:{before}" if before else str(folder)}

@@ -1,0 +1,124 @@
+"""The families that the counters file names: DCGM's fields, and what dcgm-exporter computes.
+
+Pure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from exporter.page import fields
+from exporter.page.counters import Counter, CounterType
+from exporter.page.metric import Family, MetricType, Sample
+from exporter.page.view import View
+from exporter.readings import HealthFinding
+from exporter.xid import lookup
+
+WATCHES = (
+    "PCIE", "NVLINK", "PMU", "MCU", "MEM", "SM", "INFOROM", "THERMAL", "POWER", "DRIVER", "ALL",
+)  # fmt: skip
+"""Values of `health_watch`; ALL has what concerns no single subsystem, such as XID 79."""
+
+_TYPES: Mapping[CounterType, MetricType] = {
+    "gauge": "gauge",
+    "counter": "counter",
+    # A single number is neither, and a parser would look for buckets and quantiles.
+    "histogram": "untyped",
+    "summary": "untyped",
+}
+_P2P_STATES = (
+    "OK", "ChipsetNotSupported", "GPUNotSupported", "TopologyNotSupported", "DisabledByRegKey",
+    "NotSupported",
+)  # fmt: skip
+"""By nvmlGpuP2PStatus_t."""
+_NO_ERROR = "No Error"
+
+
+def families(view: View) -> Iterator[Family]:
+    """Return the families of the counters file, in its order."""
+    for counter in view.snapshot.shown.counters.metrics:
+        samples = _COMPUTED.get(counter.field.id)
+        found = samples(view) if samples else _of_field(view, counter)
+        yield Family(counter.name, _TYPES[counter.type], counter.help, dict(found))
+
+
+def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
+    field, whole = counter.field.id, counter.field.type == "int"
+    for rows in (view.gpus, view.slices, view.links):
+        for row in rows:
+            value = row.values.get(field)
+            if value is None or isinstance(value, str):
+                continue
+            if whole and isinstance(value, float) and value.is_integer():
+                value = int(value)
+            yield row.labels, value
+
+
+def _last_xid(view: View) -> Iterator[Sample]:
+    for row in view.devices:
+        last = max(row.xids, key=lambda one: one.last_seen, default=None)
+        code = last.code if last else 0
+        message = lookup(code).description if last else _NO_ERROR
+        yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
+
+
+def _xid_counts(view: View) -> Iterator[Sample]:
+    window = _window(view.snapshot.shown.xid_window)
+    for row in view.devices:
+        counts: dict[int, int] = {}
+        for (uuid, gi, ci), by_code in view.snapshot.windows.xids.items():
+            if uuid == row.gpu.uuid and row.scope.has(gi, ci):
+                for code, count in by_code.items():
+                    counts[code] = counts.get(code, 0) + count
+        if not counts:
+            yield row.with_labels(window), 0
+        for code, count in sorted(counts.items()):
+            yield row.with_labels(window, ("xid", str(code))), count
+
+
+def _clock_events(view: View) -> Iterator[Sample]:
+    window = _window(view.snapshot.shown.clock_window)
+    for row in view.gpus:
+        counts = view.snapshot.windows.clocks.get(row.gpu.uuid, {})
+        if not counts:
+            yield row.with_labels(window), 0
+        for name, count in counts.items():
+            yield row.with_labels(window, ("clock_event", name)), count
+
+
+def _health(view: View) -> Iterator[Sample]:
+    findings = view.snapshot.dcgm.health if view.snapshot.dcgm else None
+    if findings is None:
+        return
+    by_watch: dict[tuple[str, str], list[HealthFinding]] = {}
+    for one in findings:
+        watch = one.watch if one.watch in WATCHES else "ALL"
+        by_watch.setdefault((one.uuid, watch), []).append(one)
+    for row in view.gpus:
+        for watch in WATCHES:
+            found = by_watch.get((row.gpu.uuid, watch), [])
+            if not found:
+                yield row.with_labels(("health_watch", watch)), 0
+            for one in sorted(found, key=lambda one: one.health):
+                named = ("health_error_code", one.error_code), ("health_watch", watch)
+                yield row.with_labels(*named), one.health
+
+
+def _peers(view: View) -> Iterator[Sample]:
+    for row in view.gpus:
+        for peer in row.gpu.peers:
+            known = 0 <= peer.status < len(_P2P_STATES)
+            state = _P2P_STATES[peer.status] if known else "Unknown"
+            named = ("link_status", state), ("peer_gpu", str(peer.peer))
+            yield row.with_labels(*named), peer.status
+
+
+def _window(seconds: float) -> tuple[str, str]:
+    return "window_size_in_ms", str(round(seconds * 1000))
+
+
+_COMPUTED: Mapping[int, Callable[[View], Iterable[Sample]]] = {
+    fields.XID_ERRORS: _last_xid,
+    fields.XID_COUNT: _xid_counts,
+    fields.CLOCK_EVENTS: _clock_events,
+    fields.HEALTH_STATUS: _health,
+    fields.P2P_STATUS: _peers,
+}

@@ -1,0 +1,56 @@
+"""Everything that one page shows, at one moment, and how it is to be shown. Immutable; pure."""
+
+from datetime import datetime
+
+import msgspec
+
+from exporter.join.claims import Holders
+from exporter.page import counters
+from exporter.page.counters import Counters, Reloads
+from exporter.page.labels import Options
+from exporter.page.windows import WindowCounts
+from exporter.readings import DcgmReading, Hang, NvmlReading
+from exporter.report import NodeHealth, SourceHealth
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted on the page, and how its labels are written."""
+
+    counters: Counters = msgspec.field(default_factory=counters.default)
+    options: Options = Options()
+    """Its node name is taken from the snapshot."""
+    max_series: int = 20_000
+    xid_window: float = 300.0
+    """Seconds of DCGM_EXP_XID_ERRORS_COUNT."""
+    clock_window: float = 300.0
+    """Seconds of DCGM_EXP_CLOCK_EVENTS_COUNT."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One node at one moment."""
+
+    node: str
+    at: datetime
+    report: NodeHealth
+    """What is known of each GPU, seen now or not."""
+    nvml: NvmlReading | None = None
+    """The last pass over the GPUs; None when there is no fresh one, so its samples vanish."""
+    dcgm: DcgmReading | None = None
+    """The last pass over what DCGM watches; None when there is no fresh one."""
+    hang: Hang | None = None
+    holders: Holders = Holders()
+    shown: Shown = Shown()
+    windows: WindowCounts = WindowCounts()
+    agent_sources: tuple[SourceHealth, ...] = ()
+    """Sources of the agent itself, beside those of the sensor: the ResourceSlice watch."""
+    rejected: dict[str, int] = {}
+    refused: int = 0
+    join_misses: dict[str, int] = {}
+    """Holds that could not be tied to hardware, by reason, now."""
+    signals_dropped: int = 0
+    restarts: int = 0
+    dcgm_restarts: int = 0
+    reloads: Reloads = Reloads()
+    """Of the counters file."""
+    render_seconds: float | None = None
+    """What it took to render the page before this one; None: there was none."""

@@ -1,0 +1,62 @@
+"""A snapshot laid out for rendering: every row that its families are made of. Pure."""
+
+import msgspec
+
+from exporter.page import labels
+from exporter.page.labels import Options
+from exporter.page.rows import Layout, Row
+from exporter.page.snapshot import Snapshot
+from exporter.report import GpuHealth
+
+
+class KnownRow(msgspec.Struct, frozen=True):
+    """A GPU of the report, read now or not; its labels outlive the GPU."""
+
+    gpu: GpuHealth
+    labels: str
+
+
+class View(msgspec.Struct, frozen=True):
+    snapshot: Snapshot
+    options: Options
+    gpus: tuple[Row, ...]
+    slices: tuple[Row, ...]
+    links: tuple[Row, ...]
+    known: tuple[KnownRow, ...]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Labels of each GPU of the report, by UUID."""
+        return {row.gpu.uuid: row.labels for row in self.known}
+
+    @property
+    def devices(self) -> tuple[Row, ...]:
+        return self.gpus + self.slices
+
+
+def view(snapshot: Snapshot) -> View:
+    """Lay a snapshot out."""
+    options = msgspec.structs.replace(snapshot.shown.options, node=snapshot.node)
+    layout = Layout(snapshot, options)
+    readings = snapshot.nvml.gpus if snapshot.nvml else ()
+    laid = [layout.of(one) for one in readings if not (one.lost or one.hung_call or one.released)]
+    return View(
+        snapshot=snapshot,
+        options=options,
+        gpus=tuple(gpu for gpu, _, _ in laid),
+        slices=tuple(row for _, slices, _ in laid for row in slices),
+        links=tuple(row for _, _, links in laid for row in links),
+        known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
+    )
+
+
+def known(options: Options, gpu: GpuHealth) -> str:
+    """Return the labels of a GPU that stay the same when it is gone."""
+    return labels.text(
+        (
+            (options.named("UUID"), gpu.uuid),
+            ("pci_bus_id", labels.nvml_bus_id(gpu.pci_bus_id)),
+            ("model_name", options.model(gpu.product)),
+            options.host,
+        )
+    )

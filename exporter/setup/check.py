@@ -1,0 +1,120 @@
+"""`--check`: says what would be collected here, and what is missing for the rest.
+
+Opens the libraries the way the sensor does, in a process of their own, once.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import TypeVar
+
+from exporter.dcgm.vendor import OFF, DcgmVendor
+from exporter.nvml.vendor import NvmlVendor
+from exporter.page import counters
+from exporter.page.counters import Counters
+from exporter.page.counters_file import CountersFile
+from exporter.page.fields import COMPUTED, XID_ERRORS
+from exporter.readings import STARTING, DcgmReading, GpuReading, NvmlReading
+from exporter.report import SourceHealth
+from exporter.setup import surroundings
+from exporter.setup.capabilities import CAPABILITIES
+from exporter.setup.settings import Settings
+from exporter.vendor.child import Vendor, VendorChild, VendorState
+
+R = TypeVar("R", NvmlReading, DcgmReading)
+
+
+def check(settings: Settings) -> tuple[bool, str]:
+    """Return whether GPUs can be seen at all, and the text for a person.
+
+    Raises CountersError for a counters file that cannot be used.
+    """
+    asked = CountersFile(settings.collectors).current if settings.collectors else counters.default()
+    nvml = _once(NvmlVendor(settings, lambda: asked.wanted), settings)
+    dcgm = None
+    if settings.dcgm != OFF:
+        dcgm = _once(DcgmVendor(settings, lambda: asked.wanted), settings)
+    lines = [
+        "settings: valid",
+        *_nvml_lines(nvml),
+        *_dcgm_lines(dcgm),
+        *_field_lines(asked, nvml.reading, dcgm.reading if dcgm else None),
+        "",
+        "what is needed here:",
+        *_needs(settings),
+    ]
+    return nvml.reading is not None, "\n".join(lines) + "\n"
+
+
+def _once(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
+    """Take one sample, or learn why there is none."""
+    answered = threading.Event()
+    states: list[VendorState[R]] = []
+
+    def take(state: VendorState[R]) -> None:
+        if state.source.reason != STARTING:
+            states.append(state)
+            answered.set()
+
+    child = VendorChild[R](vendor, settings, take, lambda _: None)
+    child.start()
+    answered.wait(settings.start_deadline + settings.sample_deadline)
+    child.stop()
+    return states[0] if states else VendorState(source=_silent(vendor.name))
+
+
+def _silent(name: str) -> SourceHealth:
+    message = "gave no answer within --start-deadline and --sample-deadline"
+    return SourceHealth(name=name, up=False, reason="Silent", message=message)
+
+
+def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
+    reading = state.reading
+    if reading is None:
+        yield f"NVML: {state.source.reason}: {state.source.message}"
+        return
+    yield f"NVML: {len(reading.gpus)} GPUs, driver {reading.driver_version}"
+    for gpu in reading.gpus:
+        slices = f", {len(gpu.instances)} MIG slices" if gpu.instances else ""
+        wrong = f", {gpu.error}" if gpu.error else ""
+        yield f"  GPU {gpu.index} {gpu.uuid} {gpu.product}{slices}{wrong}"
+
+
+def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
+    if state is None:
+        yield "DCGM: off (--dcgm)"
+    elif state.reading is None:
+        yield f"DCGM: {state.source.reason}: {state.source.message}"
+    else:
+        yield f"DCGM: {state.reading.version}"
+
+
+def _field_lines(
+    asked: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
+) -> Iterator[str]:
+    told = {field for gpu in (nvml.gpus if nvml else ()) for field in _fields(gpu)}
+    told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
+    rows = (*asked.metrics, *asked.labels)
+    # XIDs are counted by the exporter itself, from the kernel log and from events.
+    told |= {XID_ERRORS, *COMPUTED}
+    silent = [row.name for row in rows if row.field.id not in told]
+    yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
+    for name in silent:
+        yield f"  no answer: {name}"
+
+
+def _fields(gpu: GpuReading) -> Iterator[int]:
+    """Give the ids of everything that a GPU, its slices and its links told."""
+    yield from gpu.values
+    for part in (*(gpu.instances or ()), *gpu.links):
+        yield from part.values
+
+
+def _needs(settings: Settings) -> Iterator[str]:
+    for row in CAPABILITIES:
+        lacking = surroundings.missing(row.need, settings)
+        if lacking:
+            yield f"  missing  {row.need} ({row.of}): {lacking}"
+            yield f"           without it there is no: {row.shows}"
+            yield f"           {row.remedy}"
+        else:
+            yield f"  there    {row.need} ({row.of})"

@@ -1,0 +1,193 @@
+"""Command line and environment into `Settings`; the only reader of both.
+
+dcgm-exporter's flags and environment names are taken as well, so that its
+arguments go on working; those that mean nothing here are listed with what to use
+instead. A flag outranks the environment, and a flag of ours dcgm-exporter's.
+"""
+
+import argparse
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from exporter.page.selection import SelectionError, parse_devices
+from exporter.setup.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, words, yes
+from exporter.setup.settings import Settings, SettingsError, check, flag_of
+
+ROLES = ("sensor", "agent", "run")
+
+
+class Flag(NamedTuple):
+    """One setting of ours on the command line."""
+
+    setting: str
+    read: Callable[[str], Any]
+    text: str
+    short: str = ""
+
+
+def parse(
+    argv: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings, and a sentence for each thing given that means nothing here.
+
+    Raises SettingsError; `--help` and unknown flags end the process.
+    """
+    env = os.environ if environment is None else environment
+    flags = vars(_parser().parse_args([_switch(word) for word in argv]))
+    given: dict[str, Any] = {"node_name": env.get("NODE_NAME") or socket.gethostname()}
+    for variable in ENVIRONMENT:
+        if text := env.get(variable.name):
+            given[variable.setting] = _read(variable.read, text, f"${variable.name}")
+    for alias in ALIASES:
+        if (text := flags.pop(_dest(alias.flag))) is not None:
+            given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
+    unused = tuple(_unused(env, flags))
+    given |= {name: value for name, value in flags.items() if value is not None}
+    settings = check(Settings(**given))
+    try:
+        parse_devices(settings.devices)
+    except SelectionError as error:
+        raise SettingsError(f"--devices: {error}") from error
+    return settings, unused
+
+
+def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[str]:
+    said: list[str] = []
+    for one in UNUSED:
+        by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false")
+        by_env = env.get(one.env, "") not in ("", "false", "0")
+        if by_flag or by_env:
+            name = f"--{one.flag}" if by_flag else f"${one.env}"
+            sentence = f"{name} of dcgm-exporter has no meaning here: {one.instead}"
+            if one.refused:
+                raise SettingsError(sentence)
+            if not one.silent:
+                said.append(sentence)
+    return said
+
+
+def _read(read: Callable[[str], Any], text: str, name: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise SettingsError(f"{name} cannot be {text!r}: {error}") from error
+
+
+def _switch(word: str) -> str:
+    """Turn `--name=true` and `--name=false`, which dcgm-exporter takes, into this parser's form."""
+    found = re.fullmatch(r"--([a-z-]+)=(true|false|1|0)", word)
+    if found is None or found[1] not in _SWITCHES:
+        return word
+    return f"--{found[1]}" if found[2] in ("true", "1") else f"--no-{found[1]}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="draguard exporter",
+        allow_abbrev=False,
+        description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",
+        epilog="dcgm-exporter's flags and environment names are taken too: see docs/exporter.md.",
+    )
+    parser.add_argument("role", choices=ROLES, nargs="?", default=None)
+    defaults = Settings(node_name="")
+    for flag in FLAGS:
+        _add_own(parser, flag, getattr(defaults, flag.setting))
+    for alias in ALIASES:
+        _add_other(parser, alias.flag, alias.short, takes_value=alias.read is not yes)
+    for one in UNUSED:
+        _add_other(parser, one.flag, one.short, takes_value=one.takes_value)
+    return parser
+
+
+def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> None:
+    names = [f"-{flag.short}"] * bool(flag.short) + [flag_of(flag.setting)]
+    if flag.read is yes:
+        switch = argparse.BooleanOptionalAction
+        parser.add_argument(*names, dest=flag.setting, action=switch, default=None, help=flag.text)
+        return
+    shown = f" (default: {default})" if default not in ("", None, 0, ()) else ""
+    parser.add_argument(
+        *names, dest=flag.setting, type=flag.read, help=flag.text + shown, metavar="VALUE"
+    )
+
+
+def _add_other(
+    parser: argparse.ArgumentParser, flag: str, short: str, *, takes_value: bool
+) -> None:
+    names = [f"-{short}"] * bool(short) + [f"--{flag}"]
+    dest, hidden = _dest(flag), argparse.SUPPRESS
+    if takes_value:
+        parser.add_argument(*names, dest=dest, help=hidden)
+        return
+    parser.add_argument(*names, dest=dest, action="store_const", const="true", help=hidden)
+    off = f"--no-{flag}"
+    parser.add_argument(off, dest=dest, action="store_const", const="false", help=hidden)
+
+
+def _dest(flag: str) -> str:
+    return f"dcgm-exporter {flag}"
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("node_name", str, "Kubernetes node name; $NODE_NAME or the host name when not given"),
+    Flag("listen", str, "where to serve /metrics"),
+    Flag("web_config", Path, "Prometheus web configuration: TLS, client certificates, basic auth"),
+    Flag("max_scrapes", int, "scrapes served at once"),
+    Flag("interval", float, "seconds between samples"),
+    Flag(
+        "collectors", Path, "counters file (CSV: field, type, help); the default set without", "f"
+    ),
+    Flag("devices", str, "which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4", "d"),
+    Flag("labels", str, "labels on device series: drop-in, lean or full"),
+    Flag("max_series", int, "device series on a page; more are dropped and counted"),
+    Flag("old_namespace", yes, "uuid, pod_name, pod_namespace, container_name as labels"),
+    Flag("hostname_label", str, "Hostname, hostname or none"),
+    Flag("replace_blanks_in_model_name", yes, "modelName with - for blanks"),
+    Flag("xid_window", float, "seconds of DCGM_EXP_XID_ERRORS_COUNT"),
+    Flag("clock_events_window", float, "seconds of DCGM_EXP_CLOCK_EVENTS_COUNT"),
+    Flag("kubernetes", yes, "say which pod and claim holds each device", "k"),
+    Flag("claim_details", yes, "read each claim held here once: uid, request, admin access"),
+    Flag("pod_labels", yes, "labels of pods on their devices (one pod watch for this node)"),
+    Flag("pod_label_allow", words, "regular expressions of pod labels, with commas"),
+    Flag("pod_uid", yes, "the pod's UID on device series"),
+    Flag("processes", yes, "shares of pods from the processes on each GPU"),
+    Flag("kubernetes_gpu_id_type", str, "what device plugin ids are: uid or device-name"),
+    Flag("nvidia_resource_names", words, "more resource names of device plugins, with commas"),
+    Flag("pod_resources_socket", Path, "kubelet PodResources socket"),
+    Flag("dcgm", str, "off, embedded, host:port or unix:///path of a host engine"),
+    Flag("dcgm_health", yes, "set DCGM's health watches"),
+    Flag("dcgm_library_dir", Path, "folder of libdcgm.so.4"),
+    Flag("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
+    Flag("release_file", Path, "names GPUs not to hold open (empty: all) while it is there"),
+    Flag("kernel_log", Path, "kernel log: /dev/kmsg, or a file of such records"),
+    Flag("boot_id_file", Path, "file with the boot id"),
+    Flag("pci_devices_dir", Path, "where the kernel lists PCI devices"),
+    Flag("proc_dir", Path, "where processes are listed"),
+    Flag("sensor_socket", Path, "unix socket between sensor and agent"),
+    Flag("sample_deadline", float, "seconds after which a vendor call counts as hung"),
+    Flag("start_deadline", float, "seconds after which nvmlInit counts as hung"),
+    Flag("hang_retry", float, "seconds for which a GPU that hung is left out"),
+    Flag("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
+    Flag("report", yes, "write the NodeDeviceHealth; metrics only without"),
+    Flag("report_interval", float, "seconds between reports while nothing changes"),
+    Flag("lease_namespace", str, "namespace of the agent's Lease"),
+    Flag("lease_interval", float, "seconds between renewals of the Lease"),
+    Flag("kube_server", str, "URL of the API server; the pod's service account when not given"),
+    Flag("kube_token_file", str, "file with the bearer token"),
+    Flag("kube_ca_file", str, "file with the API server's CA certificate"),
+    Flag("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
+    Flag("log_format", str, "text or json"),
+    Flag("parent", int, "end when this process does (the sensor of `run`)"),
+    Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
+)
+
+_SWITCHES = frozenset(
+    {flag_of(one.setting)[2:] for one in FLAGS if one.read is yes}
+    | {one.flag for one in ALIASES if one.read is yes}
+    | {one.flag for one in UNUSED if not one.takes_value}
+)
+"""Names that take no value, or true and false after an equals sign."""

@@ -1,0 +1,127 @@
+"""The real DCGM child under its real supervisor, on a simulated node; and bounded waiting."""
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+from exporter.dcgm.vendor import DcgmVendor
+from exporter.readings import DcgmEntity, DcgmReading, Values
+from exporter.setup.settings import Settings
+from exporter.signals import Signal
+from exporter.vendor.child import VendorChild, VendorState
+from simulator.dcgm_engine import SimulatedDcgm
+from simulator.node import SimulatedNode
+from tests.exporter.running import PATIENCE, free_port
+
+INTERVAL = 0.2
+TEMPERATURE, XID = 150, 230
+WANTED = (TEMPERATURE, 155, 252)
+
+
+class Supervised:
+    """States and signals of one DCGM, heard in the order in which they came."""
+
+    def __init__(
+        self, dcgm: SimulatedDcgm, address: str = "embedded", *wanted: int, **fields: Any
+    ) -> None:
+        self.wanted = wanted or WANTED
+        usual: dict[str, Any] = {
+            "node_name": "node-a",
+            "nvml_library_dir": dcgm.node.library_dir,
+            "dcgm_library_dir": dcgm.node.library_dir,
+            "release_file": dcgm.node.root / "release",
+            "dcgm": address,
+            "interval": INTERVAL,
+            "sample_deadline": 1.0,
+            "start_deadline": 3.0,
+        }
+        self.settings = Settings(**(usual | fields))
+        self.states: list[VendorState[DcgmReading]] = []
+        self.signals: list[Signal] = []
+        self._changed = threading.Condition()
+        vendor = DcgmVendor(self.settings, lambda: self.wanted)
+        self._child = VendorChild(vendor, self.settings, self._state, self._signal)
+
+    def __enter__(self) -> Self:
+        self._child.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._child.stop()
+
+    def wait(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
+        """Return the first state from now on that is as asked."""
+        with self._changed:
+            at = len(self.states)
+            found = self._changed.wait_for(
+                lambda: next((one for one in self.states[at:] if good(one)), None), PATIENCE
+            )
+        assert found is not None, f"not in {PATIENCE} s; the last was {self.states[-1:]}"
+        return found
+
+    def reading(self, good: Callable[[DcgmReading], object] = lambda _: True) -> DcgmReading:
+        """Return the first reading from now on that is as asked."""
+        state = self.wait(lambda one: one.reading is not None and good(one.reading))
+        assert state.reading is not None
+        return state.reading
+
+    def down(self, reason: str) -> VendorState[DcgmReading]:
+        return self.wait(lambda one: not one.source.up and one.source.reason == reason)
+
+    def heard(self, count: int) -> list[Signal]:
+        """Wait for so many signals in all."""
+        with self._changed:
+            good = self._changed.wait_for(lambda: len(self.signals) >= count, PATIENCE)
+            assert good, f"{len(self.signals)} signals in {PATIENCE} s: {self.signals}"
+            return list(self.signals)
+
+    def _state(self, state: VendorState[DcgmReading]) -> None:
+        with self._changed:
+            self.states.append(state)
+            self._changed.notify_all()
+
+    def _signal(self, signal: Signal) -> None:
+        with self._changed:
+            self.signals.append(signal)
+            self._changed.notify_all()
+
+
+def entity(
+    reading: DcgmReading, uuid: str, gi: int | None = None, ci: int | None = None
+) -> DcgmEntity:
+    """Return what a reading has of an entity; with no values when it has nothing."""
+    found = [one for one in reading.entities if (one.uuid, one.gi, one.ci) == (uuid, gi, ci)]
+    assert len(found) <= 1
+    return found[0] if found else DcgmEntity(uuid=uuid, gi=gi, ci=ci)
+
+
+def values(reading: DcgmReading, uuid: str, gi: int | None = None, ci: int | None = None) -> Values:
+    return entity(reading, uuid, gi, ci).values
+
+
+def simulated(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
+    """Give a node a DCGM that children of this process find by their settings alone."""
+    made = SimulatedDcgm(node)
+    for name, value in made.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("LD_LIBRARY_PATH")
+    return made
+
+
+def listening(dcgm: SimulatedDcgm) -> str:
+    """Start a host engine and return its address."""
+    address = f"127.0.0.1:{free_port()}"
+    dcgm.listen(address)
+    return address
+
+
+def uuid(dcgm: SimulatedDcgm, gpu: int) -> str:
+    return dcgm.node.gpu(gpu).uuid

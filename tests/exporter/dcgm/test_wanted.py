@@ -1,0 +1,86 @@
+"""Which field is asked of whom, what is left to DCGM, and what its health codes are called."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.dcgm.abi import HEALTH_WATCH_ALL, MAX_FIELDS, Kind
+from exporter.dcgm.entities import Place
+from exporter.dcgm.health import CODES, WATCHES, code_name, findings
+from exporter.dcgm.library import IncidentInfo
+from exporter.dcgm.wanted import ALWAYS_THERE, PROFILING, XID, batches, fields_for, left_to_dcgm
+from exporter.readings import MigReading, NvmlReading
+from tests.exporter.worlds import START, gpu
+
+fields = st.lists(st.integers(1, 1600), max_size=400)
+
+
+@given(fields)
+def test_every_field_is_in_one_batch_and_profiling_is_apart(many: list[int]) -> None:
+    asked = fields_for(Kind.GPU, many)
+    parts = batches(asked)
+    assert sorted(field for part in parts for field in part) == asked
+    assert all(0 < len(part) <= MAX_FIELDS for part in parts)
+    assert all(len({field in PROFILING for field in part}) == 1 for part in parts)
+
+
+@given(fields)
+def test_each_kind_of_entity_is_asked_for_what_it_can_tell(many: list[int]) -> None:
+    whole = set(fields_for(Kind.GPU, many))
+    assert whole >= set(ALWAYS_THERE)
+    assert set(fields_for(Kind.GPU_INSTANCE, many)) <= whole
+    assert not whole & set(fields_for(Kind.LINK, many))
+    assert fields_for(Kind.COMPUTE_INSTANCE, many) == []
+    assert XID not in whole
+
+
+def test_memory_and_profiling_are_asked_of_instances_and_temperature_is_not() -> None:
+    assert fields_for(Kind.GPU_INSTANCE, (150, 252, 1004, XID)) == [252, 1004]
+    assert fields_for(Kind.LINK, (150, 585)) == [585]
+
+
+def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:
+    told = gpu(1, values={150: 31, 1004: 0.5})
+    silent = gpu(2, values={})
+    poor = gpu(3, values={150: 31})
+    reading = NvmlReading(at=START, gpus=(told, silent))
+    assert left_to_dcgm((1004, 150, 999, XID), reading) == (999,)
+    assert left_to_dcgm((150, 1004), NvmlReading(at=START, gpus=(told, poor))) == (1004,)
+    assert left_to_dcgm((150, 1004), None) == (150, 1004)
+    assert left_to_dcgm((150,), NvmlReading(at=START, gpus=(silent,))) == (150,)
+
+
+def test_a_field_that_an_instance_lacks_is_left_to_dcgm_where_dcgm_knows_instances() -> None:
+    part = MigReading(uuid="MIG-1", gi=3, ci=0, values={252: 1})
+    whole = gpu(1, mig=True, instances=(part,), values={150: 31, 252: 5, 1004: 0.5})
+    reading = NvmlReading(at=START, gpus=(whole,))
+    assert left_to_dcgm((150, 252, 1004), reading) == (1004,)
+
+
+def test_the_watches_are_the_eleven_that_dcgm_exporter_shows() -> None:
+    names = "PCIE NVLINK PMU MCU MEM SM INFOROM THERMAL POWER DRIVER ALL"
+    assert " ".join(WATCHES.values()) == names
+    assert WATCHES[HEALTH_WATCH_ALL] == "ALL"
+
+
+def test_codes_have_the_numbers_of_dcgm() -> None:
+    known = {4: "VOLATILE_DBE_DETECTED", 40: "THERMAL_VIOLATIONS", 81: "UNCONTAINED_ERROR"}
+    known |= {98: "PCIE_H_REPLAY_VIOLATION", 101: "XID_ERROR", 110: "GFLOPS_THRESHOLD_VIOLATION"}
+    known |= {116: "BROKEN_P2P_NVLINK_WRITER_DEVICE", 123: "FABRIC_PROBE_STATE"}
+    assert {code: CODES[code] for code in known} == {
+        code: f"DCGM_FR_{name}" for code, name in known.items()
+    }
+    assert len(set(CODES.values())) == len(CODES)
+    assert code_name(424242) == "DCGM_FR_UNKNOWN(424242)"
+
+
+def test_incidents_of_strangers_and_of_other_watches_are_left_out() -> None:
+    known = (Kind.GPU, 0)
+    told = findings(
+        [
+            IncidentInfo(known, 0x80, 20, 40, "hot"),
+            IncidentInfo(known, 0x400, 20, 15, "a switch"),
+            IncidentInfo((Kind.SWITCH, 0), 0x80, 20, 40, "not ours"),
+        ],
+        {known: Place("GPU-a")},
+    )
+    assert [(one.uuid, one.watch, one.message) for one in told] == [("GPU-a", "THERMAL", "hot")]

@@ -1,0 +1,123 @@
+"""The text of syslog(2) into records, and which of them are new."""
+
+import itertools
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.kernel import kernel_log
+from exporter.kernel.syslog_text import News, SyslogText
+
+
+def text(*numbers: int) -> bytes:
+    """Lines of the seconds given, in the kernel's own form."""
+    return b"".join(b"<6>[%5d.000001] line %d\n" % (number, number) for number in numbers)
+
+
+def messages(news: News) -> list[bytes | None]:
+    return [line and line.raw.partition(b";")[2] for line in news.lines]
+
+
+def lines(*numbers: int) -> list[bytes]:
+    return [b"line %d" % number for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("line", "raw"),
+    [
+        (b"<6>[    0.000000] Linux version 6.18", b"6,0,0,-;Linux version 6.18"),
+        (b"<11>[12345.678901] NVRM: Xid", b"11,197530862416,12345678901,-;NVRM: Xid"),
+        (b"<4>[    1.000002][   T42] called", b"4,16000032,1000002,-;called"),
+        (b"<4>[    1.000002][T42/kworker/u8:1] called", b"4,16000032,1000002,-;called"),
+        (b"<4>[    0.000000] [Firmware Bug]: TSC", b"4,0,0,-;[Firmware Bug]: TSC"),
+        (b"<6>[    0.000001] ", b"6,16,1,-;"),
+        (b"<6>[    0.000001] <3>[    0.000001] NVRM: Xid", b"6,16,1,-;<3>[    0.000001] NVRM: Xid"),
+    ],
+)
+def test_a_line_becomes_a_record_of_the_device(line: bytes, raw: bytes) -> None:
+    [found] = SyslogText().news(line + b"\n").lines
+    assert found is not None
+    assert found.raw == raw
+    assert kernel_log.split(raw).sequence == found.place
+
+
+@pytest.mark.parametrize(
+    "line", [b"garbage", b"<6>no time", b"[    0.000001] no priority", b"<6>[ 1.1] x", b"\xff"]
+)
+def test_what_is_no_line_is_told_of_as_none(line: bytes) -> None:
+    news = SyslogText().news(line + b"\n" + text(1))
+    assert messages(news) == [None, *lines(1)]
+
+
+def test_only_what_follows_the_last_end_is_new() -> None:
+    known = SyslogText()
+    assert messages(known.news(text(1, 2))) == lines(1, 2)
+    assert messages(known.news(text(1, 2))) == []
+    assert messages(known.news(text(1, 2, 3))) == lines(3)
+    assert messages(known.news(text(2, 3, 4, 5))) == lines(4, 5)
+
+
+def test_a_line_that_is_written_again_is_new() -> None:
+    known = SyslogText()
+    assert messages(known.news(text(1))) == lines(1)
+    found = list(known.news(text(1) * 2).lines)
+    assert [one and one.place for one in found] == [16000017]
+
+
+def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:
+    known = SyslogText()
+    list(known.news(text(*range(1, 200))).lines)
+    news = known.news(text(*range(300, 500)))
+    assert (news.lost, messages(news)) == ("overwritten", lines(*range(300, 500)))
+    assert known.news(text(*range(300, 500))).lost == ""
+
+
+def test_lines_that_were_seen_keep_their_places_when_the_end_is_gone() -> None:
+    known = SyslogText()
+    first = list(known.news(text(1, 2, 3)).lines)
+    news = known.news(text(1, 2))
+    assert (news.lost, list(news.lines)) == ("overwritten", first[:2])
+
+
+def test_a_log_that_was_cleared_says_so_once() -> None:
+    known = SyslogText()
+    list(known.news(text(*range(1, 200))).lines)
+    assert known.news(b"").lost == "cleared"
+    assert known.news(b"").lost == ""
+    news = known.news(text(300))
+    assert (news.lost, messages(news)) == ("", lines(300))
+    list(known.news(text(*range(300, 500))).lines)
+    assert known.news(text(501)).lost == "cleared"
+
+
+def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
+    whole = text(*range(1, 50))
+    known = SyslogText()
+    parts = [
+        line
+        for end in range(0, len(whole), 97)
+        for line in known.news(whole[: whole.rfind(b"\n", 0, end) + 1]).lines
+    ]
+    parts += known.news(whole).lines
+    assert parts == list(SyslogText().news(whole).lines)
+
+
+def test_a_million_lines_of_garbage_are_counted_in_little_memory() -> None:
+    garbage = b"<6>no time here\n" * 1_000_000
+    told = SyslogText().news(garbage).lines
+    tracemalloc.start()
+    bad = sum(line is None for line in itertools.islice(told, 50_000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert bad + sum(line is None for line in told) == 1_000_000
+    assert peak < 1 << 16
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5), st.lists(st.binary(max_size=60), max_size=5))
+def test_no_bytes_raise(first: list[bytes], second: list[bytes]) -> None:
+    known = SyslogText()
+    for part in (first, second, first + second):
+        for line in known.news(text(1) + b"\n".join(part)).lines:
+            assert line is None or kernel_log.split(line.raw).sequence == line.place
