@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check bench docs format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -24,6 +24,10 @@ check: $(STAMP) ## Lint, types and import contracts only
 
 bench: $(STAMP) ## Measure the budgets of docs/benchmarks.md on this machine
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## Write the generated tables of the documents anew
+	$(BIN)/python -m exporter.page.metric_reference docs/metrics.md
+	$(BIN)/python -m exporter.setup.settings_reference docs/exporter.md
 
 format: $(STAMP) ## Put the code into its standard form
 	$(BIN)/ruff format .

@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-from exporter.join import podresources_api as api
+from simulator import kubelet_api as api
 
 _MAX_HANG_SECONDS = 600.0
 

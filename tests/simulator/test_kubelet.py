@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from exporter.join import podresources_api as api
+from simulator import kubelet_api as api
 from simulator.kubelet import Kubelet, KubeletError
 
 POD = {

@@ -10,9 +10,9 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.join import podresources_api as api
 from exporter.join import podresources_wire as wire
 from exporter.readings import ClaimDevice, ContainerDevices, PluginDevice
+from simulator import kubelet_api as api
 
 NAME = st.text(max_size=12)
 CDI = st.fixed_dictionaries({"name": NAME})

@@ -9,7 +9,7 @@ from tests.exporter.running import ROOT
 def test_the_document_has_the_tables_of_today() -> None:
     document = (ROOT / "docs" / "exporter.md").read_text(encoding="utf-8")
     assert with_tables(document) == document, (
-        "stale: run python -m exporter.setup.settings_reference docs/exporter.md"
+        "stale: run make docs"
     )
 
 
