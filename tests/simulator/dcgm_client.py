@@ -2,33 +2,19 @@
 
 import ctypes
 import json
-import os
-import select
-import signal
-import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from simulator.dcgm_engine import SimulatedDcgm
 from tests.simulator.dcgm_layouts import STRUCTS, new
+from tests.simulator.line_client import AnswerError, LineClient
 
-ROOT = Path(__file__).parents[2]
 GPU, GI, CI, LINK, CPU = 1, 4, 5, 6, 7
 ALL_GPUS, ALL_GI, ALL_CI, EVERYTHING = 0x7FFFFFFF, 0x7FFFFFFD, 0x7FFFFFFC, 0x7FFFFFFB
 BLANK = 0x7FFFFFFFFFFFFFF0
 NOT_FOUND, NOT_SUPPORTED = BLANK + 1, BLANK + 2
-
-
-class DcgmAnswerError(Exception):
-    """DCGM answered with an error code."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(f"DCGM error {code}")
-        self.code = code
 
 
 class Calls:
@@ -39,10 +25,10 @@ class Calls:
         self.names = 0
 
     def raw(self, name: str, *arguments: Any) -> None:
-        """Call it; raises DcgmAnswerError unless it answers 0."""
+        """Call it; raises AnswerError unless it answers 0."""
         answer = getattr(self.library, name)(*arguments)
         if answer != 0:
-            raise DcgmAnswerError(answer)
+            raise AnswerError(answer)
 
     def init(self) -> None:
         self.raw("dcgmInit")
@@ -197,7 +183,7 @@ def serve() -> None:
     for line in sys.stdin:
         try:
             answer = {"value": plain(_run(line.strip(), names))}
-        except DcgmAnswerError as error:
+        except AnswerError as error:
             answer = {"dcgm": error.code}
         except Exception as error:  # noqa: BLE001 - whatever it is, the test is to see it
             answer = {"bug": repr(error)}
@@ -213,70 +199,14 @@ def _run(line: str, names: dict[str, Any]) -> Any:
     return eval(code, names)  # noqa: S307 - the test's own line
 
 
-class DcgmClient:
-    """Asks lines over `Calls`; the process ends with the `with` block."""
+class DcgmClient(LineClient):
+    """Asks lines over `Calls`."""
+
+    refused = "dcgm"
 
     def __init__(self, dcgm: SimulatedDcgm) -> None:
         program = "from tests.simulator.dcgm_client import serve; serve()"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            cwd=ROOT,
-            env={**os.environ, **dcgm.environment()},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def begin(self, line: str) -> None:
-        """Send a line and do not wait for its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
-
-    def answers_within(self, seconds: float) -> bool:
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], seconds)[0])
-
-    def result(self, seconds: float = 20.0) -> Any:
-        """Return the value of the line sent before."""
-        assert self.answers_within(seconds), "no answer in time"
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the process ended: {self._process.wait(5)}"
-        answer = json.loads(line)
-        if "dcgm" in answer:
-            raise DcgmAnswerError(answer["dcgm"])
-        assert "bug" not in answer, answer["bug"]
-        return answer["value"]
-
-    def ask(self, line: str) -> Any:
-        self.begin(line)
-        return self.result()
-
-    def error_of(self, line: str) -> int:
-        """Return the DCGM error code that a line ends with, 0 when it succeeds."""
-        try:
-            self.ask(line)
-        except DcgmAnswerError as error:
-            return error.code
-        return 0
-
-    def killed_by(self, line: str) -> signal.Signals:
-        """Send a line that kills the process and return the signal."""
-        self.begin(line)
-        return signal.Signals(-self._process.wait(20))
+        super().__init__(program, dcgm.environment())
 
     def stderr_after_end(self) -> str:
         """End the process in peace and return what it wrote to stderr."""

@@ -1,15 +1,9 @@
 """A process that runs the real pynvml over a simulated node's library, line by line."""
 
-import json
-import os
 import select
-import signal
-import subprocess
-import sys
-from types import TracebackType
-from typing import Any, Self
 
 from simulator.node import SimulatedNode
+from tests.simulator.line_client import LineClient
 
 _PROGRAM = r"""
 import ctypes, json, sys
@@ -51,76 +45,13 @@ for line in sys.stdin:
 """
 
 
-class NvmlAnswerError(Exception):
-    """NVML answered with an error code."""
+class NvmlClient(LineClient):
+    """Asks expressions in pynvml's own names."""
 
-    def __init__(self, code: int) -> None:
-        super().__init__(f"NVML error {code}")
-        self.code = code
-
-
-class NvmlClient:
-    """Asks expressions in pynvml's own names; the process ends with the `with` block."""
+    refused = "nvml"
 
     def __init__(self, node: SimulatedNode) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env={**os.environ, **node.environment()},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def begin(self, line: str) -> None:
-        """Send a line and do not wait for its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
-
-    def answers_within(self, seconds: float) -> bool:
-        assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout], [], [], seconds)[0])
-
-    def result(self, seconds: float = 20.0) -> Any:
-        """Return the value of the line sent before."""
-        assert self.answers_within(seconds), "no answer in time"
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, f"the process ended: {self._process.wait(5)}"
-        answer = json.loads(line)
-        if "nvml" in answer:
-            raise NvmlAnswerError(answer["nvml"])
-        assert "bug" not in answer, answer["bug"]
-        return answer["value"]
-
-    def ask(self, line: str) -> Any:
-        self.begin(line)
-        return self.result()
-
-    def error_of(self, line: str) -> int:
-        """Return the NVML error code that a line ends with, 0 when it succeeds."""
-        try:
-            self.ask(line)
-        except NvmlAnswerError as error:
-            return error.code
-        return 0
-
-    def killed_by(self, line: str) -> signal.Signals:
-        """Send a line that kills the process and return the signal."""
-        self.begin(line)
-        return signal.Signals(-self._process.wait(20))
+        super().__init__(_PROGRAM, node.environment())
 
     def complaint(self, seconds: float = 20.0) -> str:
         """Return the next line that the library wrote to stderr."""
