@@ -3,24 +3,25 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from exporter import nvlink5
 from exporter.join.claims import Holder
+from exporter.join.whereabouts import Miss
 from exporter.page.snapshot import Snapshot
-from exporter.report import GpuHealth, SourceHealth, XidRecord
+from exporter.report import GpuHealth, NodeHealth, SourceHealth, XidRecord
 from exporter.xid import lookup
 
 _LAST_XIDS = 20
 _WIDEST = 60
 """Characters of a column; longer text is cut there."""
 
-MISSES = {
+MISSES: dict[Miss, str] = {
     "not_published": "no ResourceSlice of this node has it: taken back by the driver, or the "
     "watch is behind",
     "no_uuid": "the slice names no hardware for the device",
-    "not_live": "a partition of dynamic MIG that NVML does not list (yet)",
+    "not_live": "what is named does not exist now, or NVML does not list it (yet)",
     "unknown_id": "the device plugin's id is in no form that is known",
-    "ambiguous": "more than one device fits",
 }
-"""What a reason of `claims.Miss` means, for a person."""
+"""What a reason of `whereabouts.Miss` means, for a person."""
 
 
 def debug_page(snapshot: Snapshot) -> str:
@@ -37,7 +38,7 @@ def debug_page(snapshot: Snapshot) -> str:
         _section("HOLDERS", _HOLDERS, _holders(snapshot)),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
         _section("HOLDS WITHOUT A DEVICE", _MISSES, _misses(snapshot)),
-        _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report.gpus)),
+        _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -155,17 +156,26 @@ def _misses(snapshot: Snapshot) -> Iterator[Sequence[object]]:
         yield device, reason, MISSES[reason]
 
 
-def _xids(gpus: Iterable[GpuHealth]) -> Iterator[Sequence[object]]:
-    records = [(gpu, record) for gpu in gpus for record in gpu.xids]
+def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:
+    records = [(gpu, record) for gpu in report.gpus for record in gpu.xids]
     records.sort(key=lambda pair: pair[1].last_seen, reverse=True)
     for gpu, record in records[:_LAST_XIDS]:
-        yield _xid(gpu, record)
+        yield _xid(gpu, record, report.driver_version)
 
 
-def _xid(gpu: GpuHealth, record: XidRecord) -> Sequence[object]:
+def _xid(gpu: GpuHealth, record: XidRecord, driver: str) -> Sequence[object]:
     known = lookup(record.code)
     return (
         *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
         *(known.xid_class, record.count, "+".join(record.sources)),
-        record.message or known.description,
+        _link_words(record, driver) + (record.message or known.description),
     )
+
+
+def _link_words(record: XidRecord, driver: str) -> str:
+    """Say what the hex words of an NVLink error of Blackwell mean, "" for every other."""
+    decoded = nvlink5.decode(record.code, record.message, driver)
+    if decoded is None:
+        return ""
+    whose = ", caused by the other end" if decoded.peer_caused else ""
+    return f"[{decoded.unit}: {decoded.action}, {decoded.severity}{whose}] "
