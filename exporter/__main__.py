@@ -44,6 +44,7 @@ def _check(settings: Settings) -> int:
     from exporter.page.counters import CountersError
     from exporter.setup.check import check
 
+    logging.disable()  # what goes wrong is in the answer
     try:
         able, text = check(settings)
     except CountersError as error:

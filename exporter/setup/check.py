@@ -1,11 +1,13 @@
 """`--check`: says what would be collected here, and what is missing for the rest.
 
-Opens the libraries the way the sensor does, in a process of their own, once.
+Opens the libraries the way the sensor does, in a process of their own.
 """
 
 import threading
 from collections.abc import Iterator
 from typing import TypeVar
+
+import msgspec
 
 from exporter.dcgm.vendor import OFF, DcgmVendor
 from exporter.nvml.vendor import NvmlVendor
@@ -20,6 +22,9 @@ from exporter.setup.capabilities import CAPABILITIES
 from exporter.setup.settings import Settings
 from exporter.vendor.child import Vendor, VendorChild, VendorState
 
+_SAMPLES = 2
+_BETWEEN = 1.0
+"""Seconds from one sample to the next."""
 R = TypeVar("R", NvmlReading, DcgmReading)
 
 
@@ -29,10 +34,10 @@ def check(settings: Settings) -> tuple[bool, str]:
     Raises CountersError for a counters file that cannot be used.
     """
     asked = CountersFile(settings.collectors).current if settings.collectors else counters.default()
-    nvml = _once(NvmlVendor(settings, lambda: asked.wanted), settings)
+    nvml = _read(NvmlVendor(settings, lambda: asked.wanted), settings)
     dcgm = None
     if settings.dcgm != OFF:
-        dcgm = _once(DcgmVendor(settings, lambda: asked.wanted), settings)
+        dcgm = _read(DcgmVendor(settings, lambda: asked.wanted), settings)
     lines = [
         "settings: valid",
         *_nvml_lines(nvml),
@@ -45,21 +50,24 @@ def check(settings: Settings) -> tuple[bool, str]:
     return nvml.reading is not None, "\n".join(lines) + "\n"
 
 
-def _once(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
-    """Take one sample, or learn why there is none."""
+def _read(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
+    """Take two samples, as shares of time need two, or learn why there are none."""
     answered = threading.Event()
     states: list[VendorState[R]] = []
 
     def take(state: VendorState[R]) -> None:
         if state.source.reason != STARTING:
             states.append(state)
-            answered.set()
+            if state.reading is None or len(states) == _SAMPLES:
+                answered.set()
 
-    child = VendorChild[R](vendor, settings, take, lambda _: None)
+    quick = msgspec.structs.replace(settings, interval=_BETWEEN)
+    child = VendorChild[R](vendor, quick, take, lambda _: None)
     child.start()
-    answered.wait(settings.start_deadline + settings.sample_deadline)
+    answered.wait(settings.start_deadline + settings.sample_deadline + _SAMPLES * _BETWEEN)
+    last = states[-1] if states else VendorState[R](source=_silent(vendor.name))
     child.stop()
-    return states[0] if states else VendorState(source=_silent(vendor.name))
+    return last
 
 
 def _silent(name: str) -> SourceHealth:
