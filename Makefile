@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check bench docs format clean
+.PHONY: help demo test check bench fuzz docs format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -24,6 +24,9 @@ check: $(STAMP) ## Lint, types and import contracts only
 
 bench: $(STAMP) ## Measure the budgets of docs/benchmarks.md on this machine
 	$(BIN)/python -m benchmarks
+
+fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign data (docs/fuzzing.md)
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m exporter.page.metric_reference docs/metrics.md

@@ -6,14 +6,24 @@ Nothing is asserted: the exit code says only whether everything could be measure
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from benchmarks import fencing, resources, scraping, storm
+from benchmarks import (
+    fencing,
+    growth,
+    pages,
+    quiet,
+    resources,
+    sampling,
+    scraping,
+    storm,
+)
 from benchmarks.figures import Section
+from benchmarks.lone import GPUS, SLICES, Ground
 from benchmarks.machine import machine
 from benchmarks.stage import Stage
 from benchmarks.table import table
-from benchmarks.tape import TooLate
+from benchmarks.waiting import TooLate
 
 ROUNDS = 30
 _began = time.monotonic()
@@ -24,36 +34,76 @@ def say(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", choices=tuple(_BENCHMARKS), help="measure one thing only")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults to measure [30]")
-    given = parser.parse_args(arguments)
-    if given.rounds < 1:
-        parser.error("--rounds is a number above 0")
+    given = _given(arguments)
     before = machine()
-    wanted = [given.only] if given.only else list(_BENCHMARKS)
+    wanted = given.only or [*_ALONE, *_BENCHMARKS]
     try:
-        with Stage(say) as stage:
-            versions = stage.versions
-            sections = list(_measured(stage, wanted, given.rounds))
+        sections = [
+            *_of_exporter([name for name in wanted if name in _ALONE], given.minutes),
+            *_of_chain([name for name in wanted if name in _BENCHMARKS], given.rounds),
+        ]
     except (TooLate, ConnectionError) as error:
         print(f"cannot measure: {error}", file=sys.stderr)
         return 1
-    print(f"\n{table(sections)}\n\n{before}\n{versions}")
+    print(f"\n{table(sections)}\n\n{before}")
     return 0
 
 
-def _measured(stage: Stage, wanted: Sequence[str], rounds: int) -> Iterator[Section]:
-    begun = time.monotonic()
-    for name in wanted:
-        try:
-            yield _BENCHMARKS[name](stage, rounds, time.monotonic() - begun)
-        except TooLate:
-            print(stage.last_words(), file=sys.stderr)
-            raise
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=(*_ALONE, *_BENCHMARKS),
+        help="measure this and nothing else; may be given more than once",
+    )
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults to measure [30]")
+    parser.add_argument(
+        "--minutes", type=float, default=growth.MINUTES, help="how long memory is watched [2]"
+    )
+    given = parser.parse_args(arguments)
+    if given.rounds < 1:
+        parser.error("--rounds is a number above 0")
+    if given.minutes < 0:
+        parser.error("--minutes is a number of minutes, 0 or more")
+    return given
 
 
-_BENCHMARKS: dict[str, Callable[[Stage, int, float], Section]] = {
+def _of_exporter(wanted: Sequence[str], minutes: float) -> Iterator[Section]:
+    """Measure the exporter alone."""
+    if not wanted:
+        return
+    with Ground(say) as ground:
+        for name in wanted:
+            yield from _ALONE[name](ground, minutes)
+
+
+def _of_chain(wanted: Sequence[str], rounds: int) -> Iterator[Section]:
+    """Measure exporter and remediator on a whole control plane."""
+    if not wanted:
+        return
+    with Stage(say) as stage:
+        say(stage.versions)
+        begun = time.monotonic()
+        for name in wanted:
+            try:
+                yield _BENCHMARKS[name](stage, rounds, time.monotonic() - begun)
+            except TooLate:
+                print(stage.last_words(), file=sys.stderr)
+                raise
+
+
+_ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
+    "page": lambda ground, _: (pages.measure(ground, one) for one in (GPUS, SLICES)),
+    "sampling": lambda ground, _: (sampling.measure(ground, one) for one in (GPUS, SLICES)),
+    "growth": lambda ground, minutes: (
+        growth.measure(ground, one, minutes, dcgm=dcgm)
+        for dcgm in (False, True)
+        for one in (GPUS, SLICES)
+    ),
+    "requests": lambda ground, _: (quiet.measure(one) for one in (ground,)),
+}
+_BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {
     "scrape": lambda stage, _rounds, _uptime: scraping.measure(stage, say),
     "cpu": lambda stage, _rounds, _uptime: resources.measure_cpu(stage, say),
     "fence": lambda stage, rounds, _uptime: fencing.measure(stage, rounds, say),

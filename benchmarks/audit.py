@@ -26,6 +26,13 @@ rules:
   - {group: "", resources: [pods]}
 - level: None
 """
+POLICY_OF_ALL = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: Metadata
+"""
 REPORT, RULE = "nodedevicehealths", "devicetaintrules"
 POD = "pods"
 LEGS = (
@@ -43,13 +50,15 @@ class Reference(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
+class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One line of the audit log."""
 
     verb: str
-    object_ref: Reference
+    object_ref: Reference = Reference()
+    """Empty for what is about no object, such as discovery."""
     request_received_timestamp: datetime
     stage_timestamp: datetime
+    user_agent: str = ""
 
     @property
     def arrived(self) -> float:

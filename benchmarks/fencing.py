@@ -10,8 +10,9 @@ import msgspec
 
 from benchmarks import audit
 from benchmarks.figures import Figure, Section, milliseconds, percentile, ratios
-from benchmarks.stage import GPUS, NODE, RULES, Say, Stage, await_true
+from benchmarks.stage import GPUS, NODE, RULES, Stage
 from benchmarks.tape import Seen
+from benchmarks.waiting import Say, await_true
 from exporter.report import NodeDeviceHealth
 from kubeapi.client import Client
 from kubeapi.store import Change

@@ -36,6 +36,27 @@ def leader_cpu_seconds(pid: int) -> float:
     return int(text.split()[0]) / 1e9
 
 
+def sleeps(pid: int) -> int:
+    """Return how often the running threads of a process went to sleep by themselves.
+
+    Each sleep ends with a wake-up. What threads did that have ended is not counted.
+    """
+    return sum(map(_sleeps, Path(f"/proc/{pid}/task").iterdir()))
+
+
+def leader_sleeps(pid: int) -> int:
+    """Return how often the process's first thread went to sleep by itself."""
+    return _sleeps(Path(f"/proc/{pid}/task/{pid}"))
+
+
+def _sleeps(task: Path) -> int:
+    with contextlib.suppress(OSError):
+        for line in (task / "status").read_text(encoding="ascii", errors="replace").splitlines():
+            if line.startswith("voluntary_ctxt_switches:"):
+                return int(line.split()[1])
+    return 0
+
+
 def maps_of(pid: int) -> tuple[Mapping, ...]:
     return mappings(Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8", errors="replace"))
 

@@ -10,8 +10,10 @@ from benchmarks.processes import (
     maps_of,
     pss_megabytes,
 )
+from benchmarks.programs import NVML_CHILD
 from benchmarks.scraper import page
-from benchmarks.stage import GPUS, NVML_CHILD, Say, Stage
+from benchmarks.stage import GPUS, Stage
+from benchmarks.waiting import Say
 
 WINDOW = 30.0
 """Seconds: one sample, two scrapes, three looks at the kubelet."""

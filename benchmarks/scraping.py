@@ -5,7 +5,8 @@ import time
 from benchmarks.figures import Figure, Section, milliseconds
 from benchmarks.processes import cpu_seconds
 from benchmarks.scraper import Scraper
-from benchmarks.stage import GPUS, Say, Stage
+from benchmarks.stage import GPUS, Stage
+from benchmarks.waiting import Say
 
 SCRAPES = 500
 _PAUSE = 0.002

@@ -4,21 +4,19 @@ Exporter and remediator run as in production, at their default settings, as proc
 """
 
 import contextlib
-import os
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
 from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
+from benchmarks.programs import bytecode, compile_all, free_port, parts
 from benchmarks.scraper import page
-from benchmarks.tape import Tape, TooLate
+from benchmarks.tape import Tape
+from benchmarks.waiting import Say, TooLate, await_true
 from exporter.report import NodeDeviceHealth
 from kubeapi.client import ApiError, Client
 from remediator.incident import Incident
@@ -38,28 +36,10 @@ REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 NODE = "node-a"
 GPUS = 8
-NVML_CHILD = "NVML child"
 POLICY = """\
 defaults: {mode: enforce, settle: 500ms, soak: 600ms}
 budget: {evict_gpus_per_node: 64, evict_gpus_per_cluster: 64, fence_gpus_per_cluster: 64}
 """
-Say = Callable[[str], None]
-_LOAD_ALL = """
-import importlib, pkgutil
-for package in ("exporter", "kubeapi", "remediator", "serving"):
-    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
-        importlib.import_module(module.name)
-"""
-
-
-def await_true(what: str, condition: Callable[[], T], timeout: float = 30.0) -> T:
-    """Poll until a condition gives something true and return it. Raises TooLate."""
-    deadline = time.monotonic() + timeout
-    while not (found := condition()):
-        if time.monotonic() > deadline:
-            raise TooLate(f"not within {timeout:.0f} s: {what}")
-        time.sleep(0.02)
-    return found
 
 
 class Stage:
@@ -201,7 +181,7 @@ class Stage:
         player.publish(NODE, self.node.slices())
 
     def _start_programs(self) -> None:
-        self._compile()
+        compile_all(self.folder)
         policy = self.folder / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
         endpoint = self.plane.endpoint()
@@ -216,7 +196,7 @@ class Stage:
         self.remediator = self._run(
             "remediator", [f"--policy={policy}", "--listen=127.0.0.1:0", *server]
         )
-        self.port = _free_port()
+        self.port = free_port()
         flags = [
             *self.node.exporter_flags(),
             f"--listen=127.0.0.1:{self.port}",
@@ -229,22 +209,10 @@ class Stage:
     def _run(self, module: str, arguments: Sequence[str]) -> int:
         variables = [
             f"DRAGUARD_SIM_SCENARIO={self.node.scenario.path}",
-            *(f"{key}={value}" for key, value in self._bytecode().items()),
+            *(f"{key}={value}" for key, value in bytecode(self.folder).items()),
         ]
         command = ["env", *variables, sys.executable, "-m", module, *arguments]
         return self._supervisor.start(command, self.folder / f"{module}.log")
-
-    def _bytecode(self) -> dict[str, str]:
-        """Return variables under which modules are loaded as compiled before."""
-        return {
-            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
-            "PYTHONDONTWRITEBYTECODE": "",
-        }
-
-    def _compile(self) -> None:
-        """Load every module once: compiling takes memory that an installed image never spends."""
-        variables = {**os.environ, **self._bytecode()}
-        subprocess.run([sys.executable, "-c", _LOAD_ALL], check=True, env=variables, timeout=60)
 
     def _start_workload(self) -> None:
         root = "namespaces/default"
@@ -264,16 +232,5 @@ class Stage:
 
 def _parts(agent: int) -> dict[str, int]:
     """Return sensor and NVML child, nothing before both run."""
-    names = {"-m exporter sensor": "sensor", "exporter.nvml.child": NVML_CHILD}
-    found = {
-        name: pid
-        for pid, line in processes.descendants(agent).items()
-        for sign, name in names.items()
-        if sign in line
-    }
-    return found if len(found) == len(names) else {}
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
+    found = parts(processes.descendants(agent))
+    return found if len(found) == 2 else {}

@@ -2,14 +2,18 @@
 
 import re
 import time
+from collections.abc import Mapping
 
 from benchmarks.figures import Figure, Section
 from benchmarks.processes import cpu_seconds, maps_of, pss_megabytes
 from benchmarks.scraper import page
-from benchmarks.stage import GPUS, Say, Stage, await_true
+from benchmarks.stage import GPUS, Stage
+from benchmarks.waiting import Say, await_true
 from simulator import driver_messages
 
-SECONDS = 10.0
+SECONDS = 60.0
+FIRST = 10.0
+"""Seconds in which the sensor's ring of the last signals fills."""
 RATE = 1000
 _STEP = 0.02
 _CODES = (13, 31, 43, 45)
@@ -21,12 +25,15 @@ def measure(stage: Stage, say: Say) -> Section:
     stage.reports.forget()
     counted, memory = _counted(stage), _memory(stage)
     begun, before = time.monotonic(), _cpu(stage)
-    written = _write(stage, begun)
+    written = _write(stage, FIRST)
+    full = _memory(stage)
+    written += _write(stage, SECONDS - FIRST)
     seconds = time.monotonic() - begun
     used = _cpu(stage) - before
     reports = len(stage.reports.since(begun))
     await_true("all lines are counted", lambda: _counted(stage) - counted >= written)
     behind = time.monotonic() - begun - seconds
+    after = _memory(stage)
     return Section(
         f"Storm: {RATE} XID lines a second on {GPUS} GPUs for {SECONDS:.0f} s",
         (
@@ -41,16 +48,28 @@ def measure(stage: Stage, say: Say) -> Section:
             Figure(what="lines written", unit="", values=(written,), digits=0),
             Figure(what="lines counted", unit="", values=(_counted(stage) - counted,), digits=0),
             Figure(what="last line written to all on the page", unit="ms", values=(1000 * behind,)),
-            Figure(what="memory grew by", unit="MB", values=(_memory(stage) - memory,)),
+            _growth(f"memory grew in the first {FIRST:.0f} s by", memory, full),
+            *(_growth(name, memory, full, name) for name in memory),
+            _growth("memory grew from then to the end by", full, after),
+            *(_growth(name, full, after, name) for name in memory),
         ),
     )
 
 
-def _write(stage: Stage, begun: float) -> int:
+def _growth(
+    what: str, before: Mapping[str, float], after: Mapping[str, float], part: str = ""
+) -> Figure:
+    names = [part] if part else list(after)
+    grown = sum(after[name] - before[name] for name in names)
+    return Figure(what=what, unit="MB", values=(grown,), part=bool(part))
+
+
+def _write(stage: Stage, seconds: float) -> int:
     """Write the lines in small steps; returns how many."""
+    begun = time.monotonic()
     slots = [gpu.pci for gpu in stage.node.scenario.load().gpus]
     lines = [driver_messages.xid(slot, code, pid=4242) for slot in slots for code in _CODES]
-    total = int(SECONDS * RATE)
+    total = int(seconds * RATE)
     written = 0
     while written < total:
         due = min(total, int((time.monotonic() - begun) * RATE))
@@ -71,5 +90,5 @@ def _cpu(stage: Stage) -> float:
     return sum(cpu_seconds(pid) for pid in stage.exporter.values())
 
 
-def _memory(stage: Stage) -> float:
-    return sum(pss_megabytes(maps_of(pid)) for pid in stage.exporter.values())
+def _memory(stage: Stage) -> dict[str, float]:
+    return {name: pss_megabytes(maps_of(pid)) for name, pid in stage.exporter.items()}

@@ -7,15 +7,12 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from benchmarks.waiting import TooLate
 from kubeapi.client import Client
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 
 T = TypeVar("T")
-
-
-class TooLate(Exception):  # noqa: N818 - what was waited for may still come
-    """What was waited for did not happen in time; the message says what."""
 
 
 class Seen(msgspec.Struct, Generic[T], frozen=True):

@@ -1,24 +1,22 @@
 """`python -m exporter sensor|agent|run`, and what `draguard exporter` calls."""
 
 import logging
-import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib import metadata
 
 from exporter import logs
-from exporter.ending import Ending
+from exporter.ending import Ending, end_with_any_thread
 from exporter.lifeline import die_with
 from exporter.setup.flags import parse
 from exporter.setup.settings import Settings, SettingsError
 
 _log = logging.getLogger("exporter")
 
-_SENSOR_RESTART_SECONDS = 1.0
-_SENSOR_END_SECONDS = 10.0
+_END_SECONDS = {"sensor": 3.0, "agent": 4.5, "run": 4.5}
+"""A role that has not ended so long after it was asked to is ended as it is."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _log.info("settings: %s", settings.one_line())
     for sentence in unused:
         _log.warning("%s", sentence)
-    ending = Ending()
+    end_with_any_thread()
+    ending = Ending(_END_SECONDS[settings.role])
     ending.listen(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     if settings.check:
         return _check(settings)
@@ -116,32 +115,22 @@ def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 def _run(settings: Settings, ending: Ending, arguments: list[str]) -> int:
     """Be the agent, with a sensor of its own."""
-    keeper = threading.Thread(
-        target=_keep_sensor, args=(arguments, ending.asked), name="sensor keeper", daemon=True
-    )
+    from exporter.sensor_keeper import SensorKeeper
+
+    keeper = SensorKeeper(arguments)
     keeper.start()
+    # Both end at once: each may need all the time that there is.
+    ender = threading.Thread(target=_stop_with, args=(keeper.stop, ending.asked), daemon=True)
+    ender.start()
     code = _agent(settings, ending, arguments)
     ending.asked.set()
-    keeper.join(_SENSOR_END_SECONDS + 1)
+    ender.join()
     return code
 
 
-def _keep_sensor(arguments: list[str], stopping: threading.Event) -> None:
-    flags = [one for one in arguments if one != "run"]
-    command = [sys.executable, "-m", "exporter", "sensor", *flags, f"--parent={os.getpid()}"]
-    while not stopping.is_set():
-        with subprocess.Popen(command) as process:
-            _log.info("sensor %d started", process.pid)
-            while process.poll() is None and not stopping.wait(0.2):
-                pass
-            process.terminate()
-            try:
-                code = process.wait(_SENSOR_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                code = process.wait()
-        if not stopping.wait(_SENSOR_RESTART_SECONDS):
-            _log.warning("the sensor ended with code %d and is started again", code)
+def _stop_with(stop: Callable[[], None], asked: threading.Event) -> None:
+    asked.wait()
+    stop()
 
 
 _ROLES: dict[str, Callable[[Settings, Ending, list[str]], int]] = {

@@ -27,7 +27,7 @@ from exporter.page.windows import Windows
 from exporter.readings import Observation
 from exporter.report import NodeHealth, SourceHealth
 from exporter.self_metrics import SelfMetrics
-from exporter.sensor_link import SensorLink
+from exporter.sensor_link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.setup.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
@@ -56,7 +56,7 @@ class Agent:
         self._windows = Windows(settings.xid_window, settings.clock_events_window)
         self._render_seconds: float | None = None
         self._clock = ClockSteps()
-        self.metrics = SelfMetrics(version)
+        self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, clock.now())
         self._observation: Observation | None = None
@@ -64,7 +64,9 @@ class Agent:
         self._run = ""
         self._listening = False
         self._reconnecting = False
-        self._blind = False
+        self._blind = ""
+        """Why nothing is heard of the sensor, as it was last reported."""
+        self._skew = ""
         self._begun = time.monotonic()
         self._page: Page | None = None
         self._dirty = threading.Event()
@@ -103,7 +105,7 @@ class Agent:
         self._dirty.set()
 
     def page(self) -> Page | None:
-        """Return the page to serve, None before the first was rendered."""
+        """Return the page to serve, None before the first was rendered and when that failed."""
         return self._page
 
     def unready(self) -> str:
@@ -114,7 +116,7 @@ class Agent:
             age = time.monotonic() - self._observed
             if age > self._stale_after():
                 return f"the sensor said nothing for {age:.0f} s"
-        return ""
+        return "" if self._page else "no page is rendered; if it stays so, the log says why"
 
     def hello(self) -> wire.Hello:
         fields = wanted(self._counters.current)
@@ -124,7 +126,8 @@ class Agent:
     def welcome(self, message: wire.Welcome) -> None:
         with self._lock:
             self._run = message.run
-            self._listening, self._reconnecting, self._blind = True, False, False
+            self._listening, self._reconnecting, self._blind = True, False, ""
+            self._skew = ""
             self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
@@ -153,16 +156,23 @@ class Agent:
             self._observe()
         self._attribution.seen(message.observation)
 
-    def unheard(self, message: str) -> None:
+    def unknown(self, message: str) -> None:
+        if message != self._skew:
+            _log.warning("%s", message)
+        self._skew = message
+        self._dirty.set()
+
+    def unheard(self, message: str, reason: str = UNREACHABLE) -> None:
         with self._lock:
             at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
             expected, self._reconnecting = self._reconnecting, False
             self._listening = False
             self._observation = None
-            if expected or at_start or self._blind:
+            told = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
+            if told:
                 return
-            self._blind = True
-            self._report = ledger.blind(self._report, "SensorUnreachable", message, clock.now())
+            self._blind = reason
+            self._report = ledger.blind(self._report, reason, message, clock.now())
             self._tell()
         _log.warning("%s", message)
 
@@ -212,12 +222,21 @@ class Agent:
             self._stopping.wait(_RENDER_DELAY)
             self._dirty.clear()
             self._check_freshness()
-            if self._counters.look():
-                self._link.want(wanted(self._counters.current))
-            begun = time.perf_counter()
-            self._page = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())
-            self._render_seconds = time.perf_counter() - begun
+            try:
+                self._page = self._rendered()
+            except Exception:  # noqa: BLE001 - logged; the page before would look fresh
+                self._page = None
+                self.metrics.render_failures.inc()
+                _log.exception("the page cannot be rendered, so none is served")
             self._stopping.wait(_RENDER_GAP)
+
+    def _rendered(self) -> Page:
+        if self._counters.look():
+            self._link.want(wanted(self._counters.current))
+        begun = time.perf_counter()
+        found = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())
+        self._render_seconds = time.perf_counter() - begun
+        return found
 
     def _check_freshness(self) -> None:
         with self._lock:
@@ -258,6 +277,7 @@ class Agent:
             hang=seen.hang,
             rejected=seen.rejected,
             refused=seen.refused,
+            cut=seen.cut,
             signals_dropped=seen.signals_dropped,
             restarts=seen.restarts,
             dcgm_restarts=seen.dcgm_restarts,
@@ -265,7 +285,13 @@ class Agent:
 
     def _sources(self) -> tuple[SourceHealth, ...]:
         reports = () if self._reporter is None else (self._reporter.source(),)
-        return (*self._attribution.sources(), *reports)
+        return (*self._attribution.sources(), *reports, *self._skewed())
+
+    def _skewed(self) -> tuple[SourceHealth, ...]:
+        """Return a source for a sensor that says what this agent does not understand."""
+        if not self._skew:
+            return ()
+        return (SourceHealth(name="sensor", up=True, reason=VERSION_SKEW, message=self._skew),)
 
 
 def _first_message(report: NodeHealth) -> str:

@@ -1,4 +1,4 @@
-"""How a process is asked to end, or to read its files again.
+"""How a process is asked to end, or to read its files again, and when it ends unasked.
 
 A signal handler runs in the middle of whatever the main thread does, also of
 `Event.set`, whose lock it would then wait for for ever when a second signal
@@ -6,17 +6,65 @@ comes. So handlers only put into a queue that allows it, and the main thread
 takes from there.
 """
 
+import logging
+import os
 import signal
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 from types import FrameType
+
+_log = logging.getLogger(__name__)
+
+THREAD_FAILED = 70
+"""Exit code of a process that ended because one of its threads did (EX_SOFTWARE of sysexits.h)."""
+
+
+def end_with_any_thread() -> None:
+    """End the whole process when one of its threads ends by an error that nobody expected.
+
+    What that thread kept fresh would stay as it was, and look fresh for ever. Whoever
+    started the process starts it again, and it takes up where it was.
+    """
+    threading.excepthook = _failed
+
+
+def _failed(thread: threading.ExceptHookArgs) -> None:
+    if thread.exc_type is SystemExit:
+        return
+    name = thread.thread.name if thread.thread else "one"
+    _log.critical(
+        "the thread %r ended by an error, so this process ends to be started again",
+        name,
+        exc_info=(thread.exc_type, thread.exc_value or thread.exc_type(), thread.exc_traceback),
+    )
+    # Not by a signal: the main thread may wait for the one that is gone.
+    logging.shutdown()
+    os._exit(THREAD_FAILED)
+
+
+def _leave() -> None:
+    _log.warning("not everything ended in time (%s); what is left ends with this process", _where())
+    # 0: it was asked to. Children are ended by the kernel (`lifeline`).
+    logging.shutdown()
+    os._exit(0)
+
+
+def _where() -> str:
+    """Say what the main thread waits for."""
+    main = threading.main_thread().ident
+    stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
+    return " < ".join(one.name for one in reversed(stack[-4:]))
 
 
 class Ending:
     """`asked` is set once the process should end; only the main thread waits for signals."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 4.5) -> None:
+        """`seconds` after it was asked to, the process ends whatever its threads wait for."""
+        self._seconds = seconds
         self.asked = threading.Event()
         self._signals: SimpleQueue[int] = SimpleQueue()
         self._on_hangup: Callable[[], None] = lambda: None
@@ -34,6 +82,9 @@ class Ending:
         """Return when the process was asked to end."""
         while self._signals.get() == signal.SIGHUP:
             self._on_hangup()
+        limit = threading.Timer(self._seconds, _leave)
+        limit.daemon = True
+        limit.start()
         self.asked.set()
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:

@@ -1,22 +1,74 @@
-"""How log lines look: text, or one JSON object a line."""
+"""How log lines look: text, or one JSON object a line; and how they leave, without anyone waiting.
 
+A pipe whose reader stopped, or a full disk behind it, would hold every thread that
+logs. So lines go through a queue with an end, and those that do not fit are counted.
+"""
+
+import contextlib
 import logging
+import os
+import queue
+import threading
 
 import msgspec
 
 from exporter.setup.settings import Settings
 
+_WAITING = 1000
+"""Lines that wait to be written."""
+_END_SECONDS = 0.5
+"""For the last lines, when the process ends."""
+_STDERR = 2
+
 
 def begin(settings: Settings) -> None:
     """Set logging up, once."""
-    logging.basicConfig(level=settings.log_level)
-    form = _Json(settings.role) if settings.log_format == "json" else _text(settings.role)
-    for handler in logging.getLogger().handlers:
-        handler.setFormatter(form)
+    outlet = Outlet(_STDERR)
+    outlet.setFormatter(_Json(settings.role) if settings.log_format == "json" else _text(settings))
+    logging.basicConfig(level=settings.log_level, handlers=[outlet])
 
 
-def _text(role: str) -> logging.Formatter:
-    return logging.Formatter(f"%(asctime)s %(levelname)s {role} %(message)s")
+class Outlet(logging.Handler):
+    """Writes lines to a descriptor from a thread of its own; nobody else waits for it."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._lines: queue.Queue[bytes | threading.Event] = queue.Queue(_WAITING)
+        self._left_out = 0
+        threading.Thread(target=self._write, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = self.format(record)
+        if self._left_out:
+            line = f"{line} ({self._left_out} lines before this one were left out)"
+        try:
+            self._lines.put_nowait(line.encode("utf-8", "backslashreplace") + b"\n")
+            self._left_out = 0
+        except queue.Full:
+            self._left_out += 1
+
+    def flush(self) -> None:
+        """Wait for what is not written yet, for a moment; `logging.shutdown` calls it."""
+        written = threading.Event()
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(written)
+            written.wait(_END_SECONDS)
+
+    def _write(self) -> None:
+        while True:
+            line = self._lines.get()
+            if isinstance(line, threading.Event):
+                line.set()
+                continue
+            # Closed by its reader, or on a full disk: there is nobody to tell.
+            with contextlib.suppress(OSError):
+                while line:
+                    line = line[os.write(self._descriptor, line) :]
+
+
+def _text(settings: Settings) -> logging.Formatter:
+    return logging.Formatter(f"%(asctime)s %(levelname)s {settings.role} %(message)s")
 
 
 class _Json(logging.Formatter):

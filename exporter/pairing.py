@@ -164,10 +164,11 @@ def _witness(signal: Signal) -> str:
 
 def _best(waiting: Iterable[_Error], signal: Signal) -> _Error | None:
     """Return the oldest that fits, one whose instance both name before any other."""
-    begin, end = signal.at - WINDOW, signal.at + WINDOW
     first = None
     for error in waiting:
-        if error.latest >= begin and error.earliest <= end and _fit(error, signal):
+        # Differences: a clock may say the last second that a time can tell.
+        near = signal.at - error.latest <= WINDOW and error.earliest - signal.at <= WINDOW
+        if near and _fit(error, signal):
             if signal.gi is None or error.gi is not None:
                 return error
             first = first or error

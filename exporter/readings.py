@@ -5,11 +5,9 @@ in `Values`. These structs travel from the vendor children to the sensor and fro
 the sensor to the agent. Pure.
 """
 
-from datetime import datetime
-
 import msgspec
 
-from exporter.report import SourceHealth
+from exporter.report import Moment, SourceHealth
 
 Values = dict[int, int | float | str]
 """By DCGM field id (`exporter.page.fields`), in DCGM's unit, whichever library told it."""
@@ -143,7 +141,7 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     """One pass over all GPUs."""
 
-    at: datetime
+    at: Moment
     """When the pass began: nothing in it was read earlier, so it may count as read after an XID."""
     driver_version: str = ""
     gpus: tuple[GpuReading, ...] = ()
@@ -180,7 +178,7 @@ class HealthFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     """One pass over what DCGM watches."""
 
-    at: datetime
+    at: Moment
     version: str = ""
     entities: tuple[DcgmEntity, ...] = ()
     health: tuple[HealthFinding, ...] | None = None
@@ -241,7 +239,7 @@ class Hang(msgspec.Struct, frozen=True):
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the sensor knows now. `nvml` and `containers` are None while unknown."""
 
-    at: datetime
+    at: Moment
     sources: tuple[SourceHealth, ...] = ()
     nvml: NvmlReading | None = None
     hang: Hang | None = None
@@ -256,6 +254,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Kernel-log records refused, by reason, since the sensor started."""
     refused: int = 0
     """Frames on the sensor's socket that could not be read."""
+    cut: int = 0
+    """Observations of which a part was left out, because they were too large to be told."""
     signals_dropped: int = 0
     """Signals that fell out of the ring before any agent took them."""
     restarts: int = 0

@@ -14,7 +14,7 @@ Pure: times come in as values.
 """
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,6 +22,9 @@ API_GROUP = "draguard.dev"
 API_VERSION = "v1alpha1"
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; readers accept one above and one below theirs."""
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+"""One without a time zone is refused when it is read: it could not be compared with others."""
 
 _ACRONYMS = {"id": "ID", "uuid": "UUID"}
 
@@ -46,8 +49,8 @@ class XidRecord(Entry, frozen=True, kw_only=True):
 
     code: int
     count: int
-    first_seen: datetime
-    last_seen: datetime
+    first_seen: Moment
+    last_seen: Moment
     epoch: int = 1
     """The GPU's epoch at `last_seen`."""
     gi: int | None = None
@@ -79,13 +82,13 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     supported: bool | None = None
     """False: the driver has no such field. None: could not ask."""
     value: int | None = None
-    since: datetime | None = None
+    since: Moment | None = None
     """First reading of this value in a row."""
-    observed_at: datetime | None = None
+    observed_at: Moment | None = None
     """The last reading, as of this report."""
     logged: int | None = None
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
-    logged_at: datetime | None = None
+    logged_at: Moment | None = None
     """The time of that line. A reading after it outranks it."""
 
 
@@ -103,7 +106,7 @@ class MemoryHealth(Entry, frozen=True, kw_only=True):
     """nvmlDeviceGetRemappedRows: a remap waits for a reset. Forgotten with a new epoch."""
     remap_failure: bool | None = None
     """nvmlDeviceGetRemappedRows: a row could not be remapped."""
-    remap_observed_at: datetime | None = None
+    remap_observed_at: Moment | None = None
     """When the two were last read."""
     sram_threshold: bool | None = None
     """nvmlDeviceGetSramEccErrorStatus.bThresholdExceeded; needs root."""
@@ -147,8 +150,8 @@ class Slowdown(Entry, frozen=True, kw_only=True):
 
     reason: str
     """`HwSlowdown`, `HwThermal`, `HwPowerBrake` or `SwThermal`."""
-    since: datetime
-    last_seen: datetime
+    since: Moment
+    last_seen: Moment
 
 
 class MigInstance(Entry, frozen=True, kw_only=True):
@@ -168,7 +171,7 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
 
     uuid: str
     presence: Presence
-    presence_since: datetime
+    presence_since: Moment
     presence_reason: str = ""
     pci_bus_id: str = ""
     serial: str = ""
@@ -178,7 +181,7 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     recovery_action: RecoveryAction = RecoveryAction()
     epoch: int = 1
     """Counts, within this boot, driver loads and observed resets."""
-    epoch_started: datetime | None = None
+    epoch_started: Moment | None = None
     xids: tuple[XidRecord, ...] = ()
     xids_dropped: int = 0
     """Of this GPU: records left out of `xids` since the node booted, least severe first."""
@@ -194,8 +197,8 @@ class SxidRecord(Entry, frozen=True, kw_only=True):
 
     code: int
     count: int
-    first_seen: datetime
-    last_seen: datetime
+    first_seen: Moment
+    last_seen: Moment
     fatal: bool | None = None
     """True when one of its lines was printed as Fatal."""
     links: tuple[int, ...] = ()
@@ -220,7 +223,7 @@ class SourceHealth(Entry, frozen=True, kw_only=True):
     """A stable CamelCase word, such as LibraryNotFound, Hung, Stuck, PermissionDenied."""
     message: str = ""
     """A sentence that says what to do."""
-    last_success: datetime | None = None
+    last_success: Moment | None = None
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
@@ -267,7 +270,7 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_ca
     boot_id: str = ""
     agent_version: str = ""
     driver_version: str = ""
-    observed_at: datetime | None = None
+    observed_at: Moment | None = None
     cursor: Cursor = Cursor()
     sources: tuple[SourceHealth, ...] = ()
     gpus: tuple[GpuHealth, ...] = ()
@@ -286,7 +289,7 @@ class ObjectMeta(Entry, frozen=True):
     uid: str = ""
     resource_version: str = ""
     generation: int = 0
-    creation_timestamp: datetime | None = None
+    creation_timestamp: Moment | None = None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 

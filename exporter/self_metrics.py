@@ -19,9 +19,9 @@ disable_created_metrics()  # a second series for each counter that nobody asks f
 
 
 class SelfMetrics:
-    """Counters of one agent."""
+    """Counters of one agent. Where no report is written, those of reports are not shown."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, *, reporting: bool = True) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         build = self._gauge("exporter_build_info", "The version of the node agent.", "version")
@@ -29,6 +29,10 @@ class SelfMetrics:
         self.frames_refused = self._counter(
             "agent_frames_refused", "Messages from the sensor that could not be read."
         )
+        self.render_failures = self._counter(
+            "render_failures", "Pages that could not be rendered; none is served until one can."
+        )
+        shown, self._registry = self._registry, self._registry if reporting else CollectorRegistry()
         self.report_writes = self._counter(
             "report_writes", "Reports (NodeDeviceHealth) that the API server accepted."
         )
@@ -51,6 +55,7 @@ class SelfMetrics:
         self.lease_failures = self._counter(
             "lease_failures", "Renewals of the agent's Lease that failed."
         )
+        self._registry = shown
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"draguard_{name}", text, labels, registry=self._registry)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from exporter.children.child import VendorChild, VendorState
 from exporter.dcgm.vendor import OFF, DcgmVendor
 from exporter.dcgm.wanted import left_to_dcgm
 from exporter.kernel import kernel_log
@@ -25,7 +26,6 @@ from exporter.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor, SourceHealth
 from exporter.setup.settings import Settings
 from exporter.signals import Ring, Signal
-from exporter.vendor.child import VendorChild, VendorState
 from exporter.wire import Signals
 from kubeapi import clock
 
@@ -34,6 +34,8 @@ _log = logging.getLogger(__name__)
 BATCH = 1000
 """Signals in one message."""
 _BOOT_SECONDS = 1.0
+_KERNELS_OWN = Path("/proc")
+"""What the kernel says of its boot cannot change while a process lives; a simulated node's can."""
 
 
 class Position(msgspec.Struct):
@@ -44,6 +46,8 @@ class Position(msgspec.Struct):
     state: int = 0
     backlog: list[Signal] = []
     """What it has not counted of the time before it came."""
+    over: bool = False
+    """Whether the agent is gone."""
 
 
 class Sensor:
@@ -59,6 +63,7 @@ class Sensor:
         self._pairing = Pairing()
         self._rejected: dict[str, int] = {}
         self._refused = 0
+        self._cut = 0
         self._wanted: tuple[int, ...] = ()
         self._nvml: VendorState[NvmlReading] = VendorState(
             source=SourceHealth(name="nvml", up=False, reason=STARTING)
@@ -87,7 +92,8 @@ class Sensor:
             self._dcgm_child.start()
         self._reader.start()
         self._watch.start()
-        self._boot_watch.start()
+        if not self._settings.boot_id_file.is_relative_to(_KERNELS_OWN):
+            self._boot_watch.start()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -96,7 +102,8 @@ class Sensor:
         if self._dcgm_child is not None:
             self._dcgm_child.stop()
         self._watch.stop()
-        self._boot_watch.join(_BOOT_SECONDS + 1)
+        if self._boot_watch.ident is not None:
+            self._boot_watch.join(_BOOT_SECONDS + 1)
 
     def add(self, signal: Signal) -> None:
         """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
@@ -127,14 +134,14 @@ class Sensor:
             position = Position(self._ring.run, self._ring.last_number, -1, backlog)
             return position, self._boot_id
 
-    def news(self, position: Position, timeout: float) -> tuple[Signals | None, Observation | None]:
-        """Wait for what is new since a position, and move it; (None, None) after the time.
+    def news(self, position: Position) -> tuple[Signals | None, Observation | None]:
+        """Wait for what is new since a position, and move it.
 
-        A position of another run (the node was rebooted) gets nothing more.
+        A position of another run (the node was rebooted), or whose agent is gone, gets nothing.
         """
         with self.changed:
-            self.changed.wait_for(lambda: self._is_behind(position), timeout)
-            if position.run != self._ring.run:
+            self.changed.wait_for(lambda: self._is_behind(position))
+            if not self._is_live(position):
                 return None, None
             signals = self._take(position)
             if position.state == self._state:
@@ -144,15 +151,29 @@ class Sensor:
 
     def is_current(self, position: Position) -> bool:
         with self.changed:
-            return position.run == self._ring.run
+            return self._is_live(position)
+
+    def let_go(self, position: Position) -> None:
+        """Wake who waits for news of this position: its agent is gone."""
+        with self.changed:
+            position.over = True
+            self.changed.notify_all()
+
+    def note_cut(self) -> int:
+        """Count an observation of which a part is left out as it is too large; returns the sum."""
+        with self.changed:
+            self._cut += 1
+            return self._cut
+
+    def _is_live(self, position: Position) -> bool:
+        return position.run == self._ring.run and not position.over
 
     def _is_behind(self, position: Position) -> bool:
         return (
             bool(position.backlog)
             or position.state != self._state
             or position.number < self._ring.last_number
-            or position.run != self._ring.run
-            or self._stopping.is_set()
+            or not self._is_live(position)
         )
 
     def _take(self, position: Position) -> Signals | None:
@@ -169,7 +190,7 @@ class Sensor:
     def _observation(self) -> Observation:
         return Observation(
             at=clock.now(),
-            sources=(self._nvml.source, self._kmsg, self._node.pods, *self._dcgm_source()),
+            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *self._dcgm_source()),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
@@ -179,6 +200,7 @@ class Sensor:
             containers=self._node.containers,
             rejected=dict(self._rejected),
             refused=self._refused,
+            cut=self._cut,
             signals_dropped=self._ring.dropped,
             restarts=self._nvml.restarts,
         )
@@ -230,6 +252,12 @@ class Sensor:
         self._dcgm = VendorState(source=source)
         vendor = DcgmVendor(settings, self._fields_of_dcgm)
         return VendorChild[DcgmReading](vendor, settings, self._on_dcgm, self.add)
+
+    def _kernel_log(self) -> SourceHealth:
+        """Return the log's state; a log that is read waits for its next record until now."""
+        if not self._kmsg.up:
+            return self._kmsg
+        return msgspec.structs.replace(self._kmsg, last_success=clock.now())
 
     def _dcgm_source(self) -> tuple[SourceHealth, ...]:
         return () if self._dcgm is None else (self._dcgm.source,)

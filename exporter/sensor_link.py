@@ -14,6 +14,8 @@ _log = logging.getLogger(__name__)
 
 _BACK_OFF = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 _CONNECT_SECONDS = 5.0
+UNREACHABLE = "SensorUnreachable"
+VERSION_SKEW = "VersionSkew"
 
 
 class Listener(Protocol):
@@ -26,8 +28,12 @@ class Listener(Protocol):
     def welcome(self, message: wire.Welcome) -> None: ...
     def signals(self, message: wire.Signals) -> None: ...
     def observed(self, message: wire.Observed) -> None: ...
-    def unheard(self, message: str) -> None:
+    def unheard(self, message: str, reason: str) -> None:
         """Take note that the sensor cannot be heard now."""
+        ...
+
+    def unknown(self, message: str) -> None:
+        """Take note of a message that only a newer version has; it was left out."""
         ...
 
 
@@ -68,9 +74,17 @@ class SensorLink:
         while not self._stopping.is_set():
             try:
                 heard = self._once()
+            except wire.VersionSkewError as error:
+                heard = 0
+                self._complain_of_version(str(error))
             except wire.WireError as error:
                 heard = 0
                 self._complain(str(error))
+            except Exception as error:  # noqa: BLE001 - logged; nobody else hears the sensor
+                heard = 0
+                self._on_refused()
+                _log.exception("what the sensor said cannot be taken")
+                self._complain(f"what it said cannot be taken: {error!r}")
             failures = 0 if heard else failures + 1
             self._stopping.wait(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
 
@@ -78,8 +92,15 @@ class SensorLink:
         if not self._stopping.is_set():
             self._listener.unheard(
                 f"the sensor at {self._path} cannot be heard ({what}): see that it runs and that "
-                "this agent's group may use the socket"
+                "this agent's group may use the socket",
+                UNREACHABLE,
             )
+
+    def _complain_of_version(self, what: str) -> None:
+        self._listener.unheard(
+            f"the sensor at {self._path} is of another version ({what}): use one image for both",
+            VERSION_SKEW,
+        )
 
     def _once(self) -> int:
         """Connect and read until the connection ends; returns how many messages came."""
@@ -89,11 +110,12 @@ class SensorLink:
         try:
             channel.send(self._listener.hello())
             while True:
-                message = channel.receive(wire.to_agent)
+                message = self._next(channel)
                 if self._channel is not channel:
                     # A closed socket still gives what had arrived.
                     raise wire.Closed("connecting anew")
-                self._take(message)
+                if message is not None:
+                    self._take(message)
                 heard += 1
         except wire.Closed as error:
             self._complain(str(error))
@@ -104,6 +126,14 @@ class SensorLink:
         finally:
             self._channel = None
             channel.close()
+
+    def _next(self, channel: wire.Channel) -> wire.ToAgent | None:
+        try:
+            return channel.receive(wire.to_agent)
+        except wire.UnknownKindError as error:
+            self._on_refused()
+            self._listener.unknown(f"{error}, and is left out: the sensor is newer than this agent")
+            return None
 
     def _connect(self) -> wire.Channel:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -124,3 +154,5 @@ class SensorLink:
                 self._listener.signals(message)
             case wire.Observed():
                 self._listener.observed(message)
+            case wire.Refused():
+                raise wire.VersionSkewError(message.message)

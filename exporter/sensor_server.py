@@ -1,7 +1,7 @@
 """Serves a sensor to its agent over one unix socket; one agent at a time, the newest wins.
 
-What an agent sends is read once, as a Hello. Garbage closes the connection and
-is counted.
+Garbage closes the connection and is counted. Who connects and does not say hello
+makes room for the next one: a flood of connections costs _WAITING descriptors.
 """
 
 import contextlib
@@ -12,25 +12,34 @@ import struct
 import threading
 from pathlib import Path
 
+import msgspec
+
 from exporter import wire
-from exporter.sensor import Sensor
+from exporter.readings import Observation
+from exporter.sensor import Position, Sensor
+from exporter.sensor_cut import cuts
 
 _log = logging.getLogger(__name__)
 
 _HELLO_SECONDS = 5.0
 _SEND_SECONDS = 30.0
 """An agent that does not read for so long is let go."""
-_WAKE_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
+_WAITING = 8
+"""Connections that have not said hello yet."""
 
 
 class SensorServer:
-    """Listens in one thread and serves the agent in another."""
+    """Listens in one thread and serves each agent in two others."""
 
     def __init__(self, sensor: Sensor, path: Path) -> None:
         self._sensor = sensor
         self._path = path
         self._listener = _bind(path)
+        self._guard = threading.Lock()
         self._agent: wire.Channel | None = None
+        self._waiting: dict[wire.Channel, None] = {}
+        """Oldest first."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="sensor socket", daemon=True)
 
@@ -39,75 +48,130 @@ class SensorServer:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(_WAKE_SECONDS + 1)
-        if self._agent is not None:
-            self._agent.close()
+        # Wakes the thread that accepts; close alone does not.
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(_RETRY_SECONDS + 1)
         self._listener.close()
+        with self._guard:
+            left = [*self._waiting, *([self._agent] if self._agent else [])]
+        for channel in left:
+            channel.end()
         with contextlib.suppress(OSError):
             self._path.unlink()
 
     def _accept(self) -> None:
-        self._listener.settimeout(_WAKE_SECONDS)
         while not self._stopping.is_set():
             try:
                 stream, _ = self._listener.accept()
-            except TimeoutError:
-                continue
             except OSError as error:
-                _log.warning("the sensor's socket does not accept: %s", error)
-                self._stopping.wait(_WAKE_SECONDS)
+                if not self._stopping.is_set():
+                    _log.warning("the sensor's socket does not accept: %s", error)
+                self._stopping.wait(_RETRY_SECONDS)
                 continue
-            threading.Thread(target=self._serve, args=(stream,), name="agent", daemon=True).start()
+            channel = wire.Channel(stream)
+            self._make_room_for(channel)
+            threading.Thread(
+                target=self._serve, args=(stream, channel), name="agent", daemon=True
+            ).start()
 
-    def _serve(self, stream: socket.socket) -> None:
-        channel = wire.Channel(stream)
+    def _make_room_for(self, channel: wire.Channel) -> None:
+        with self._guard:
+            self._waiting[channel] = None
+            oldest = next(iter(self._waiting)) if len(self._waiting) > _WAITING else None
+            if oldest is not None:
+                del self._waiting[oldest]
+        if oldest is not None:
+            oldest.end()
+
+    def _serve(self, stream: socket.socket, channel: wire.Channel) -> None:
         try:
             stream.settimeout(_HELLO_SECONDS)
-            hello = channel.receive(wire.to_sensor)
+            hello = self._greeted(channel)
             stream.settimeout(None)
             _limit_sending(stream)
-            # Only who spoke properly takes the place of the one before.
-            before, self._agent = self._agent, channel
-            if before is not None:
-                before.close()
-            if not isinstance(hello, wire.Hello):
-                raise wire.WireError("the first message must be a hello")
+            self._take_place(channel)
             self._sensor.want(hello.wanted)
-            threading.Thread(
-                target=self._hear, args=(channel,), name="agent's words", daemon=True
-            ).start()
             self._tell(channel, hello)
         except wire.Closed:
             pass
         except wire.WireError as error:
-            _log.warning("a connection to the sensor was closed: %s", error)
-            self._sensor.refuse()
+            self._refuse(error)
         finally:
+            with self._guard:
+                self._waiting.pop(channel, None)
             channel.close()
 
-    def _hear(self, channel: wire.Channel) -> None:
+    def _greeted(self, channel: wire.Channel) -> wire.Hello:
+        try:
+            hello = channel.receive(wire.to_sensor)
+        except (wire.VersionSkewError, wire.UnknownKindError) as error:
+            # In our version: so the agent knows whose fault it is.
+            channel.send(wire.Refused(f"the sensor does not understand this agent: {error}"))
+            raise
+        if not isinstance(hello, wire.Hello):
+            raise wire.WireError("the first message must be a hello")
+        return hello
+
+    def _take_place(self, channel: wire.Channel) -> None:
+        """Let the agent before go; only who spoke properly takes its place."""
+        with self._guard:
+            self._waiting.pop(channel, None)
+            before, self._agent = self._agent, channel
+        if before is not None:
+            before.end()
+
+    def _refuse(self, error: wire.WireError) -> None:
+        _log.warning("a connection to the sensor was closed: %s", error)
+        self._sensor.refuse()
+
+    def _hear(self, channel: wire.Channel, position: Position) -> None:
         """Take what an agent says after its hello: that it shows other fields."""
         try:
             while not self._stopping.is_set():
-                heard = channel.receive(wire.to_sensor)
-                if isinstance(heard, wire.Wanted):
-                    self._sensor.want(heard.fields)
+                self._take(channel)
         except wire.Closed:
             pass
         except wire.WireError as error:
-            _log.warning("a connection to the sensor was closed: %s", error)
+            self._refuse(error)
+        finally:
+            self._sensor.let_go(position)
+            channel.end()
+
+    def _take(self, channel: wire.Channel) -> None:
+        try:
+            heard = channel.receive(wire.to_sensor)
+        except wire.UnknownKindError:
+            # Of a newer agent, which must do without an answer.
             self._sensor.refuse()
-            channel.close()
+            return
+        if isinstance(heard, wire.Wanted):
+            self._sensor.want(heard.fields)
 
     def _tell(self, channel: wire.Channel, hello: wire.Hello) -> None:
-        position, boot_id = self._sensor.resume(hello.cursor, hello.boot_id)
+        sensor = self._sensor
+        position, boot_id = sensor.resume(hello.cursor, hello.boot_id)
         channel.send(wire.Welcome(position.run, boot_id))
-        while not self._stopping.is_set() and self._sensor.is_current(position):
-            signals, observation = self._sensor.news(position, _WAKE_SECONDS)
+        threading.Thread(
+            target=self._hear, args=(channel, position), name="agent's words", daemon=True
+        ).start()
+        while sensor.is_current(position):
+            signals, observation = sensor.news(position)
             if signals is not None:
                 channel.send(signals)
             if observation is not None:
-                channel.send(wire.Observed(observation))
+                self._observed(channel, observation)
+
+    def _observed(self, channel: wire.Channel, observation: Observation) -> None:
+        try:
+            channel.send(wire.Observed(observation))
+        except wire.TooLargeError:
+            observation = msgspec.structs.replace(observation, cut=self._sensor.note_cut())
+            for less in cuts(observation):
+                with contextlib.suppress(wire.TooLargeError):
+                    channel.send(wire.Observed(less))
+                    return
+            raise
 
 
 def _limit_sending(stream: socket.socket) -> None:
@@ -127,5 +191,5 @@ def _bind(path: Path) -> socket.socket:
         listener.bind(str(path))
     finally:
         os.umask(before)
-    listener.listen(4)
+    listener.listen(_WAITING)
     return listener

@@ -7,12 +7,11 @@ Pure: numbers and times come in.
 
 from collections import deque
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Literal
 
 import msgspec
 
-from exporter.report import Cursor
+from exporter.report import Cursor, Moment
 
 Kind = Literal[
     "xid", "fell-off", "driver-load", "identity", "recovery", "sxid", "rate-limit", "topology"
@@ -39,7 +38,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: Kind
     source: Literal["kmsg", "nvml", "dcgm"]
-    at: datetime
+    at: Moment
     number: int = 0
     """Position in the stream of this sensor run, from 1."""
     kernel_sequence: int | None = None

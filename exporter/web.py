@@ -24,7 +24,7 @@ def routes(agent: Agent) -> Mapping[str, Handler]:
     def metrics(request: Request) -> Response:
         page = agent.page()
         if page is None:
-            return Response(503, _TEXT, b"the first page is not rendered yet; ask again\n")
+            return Response(503, _TEXT, b"no page is rendered; ask again, or see the log\n")
         form, gzip = exposition(request.accept), wants_gzip(request.accept_encoding)
         plain, packed = (
             (page.openmetrics, page.openmetrics_gzip)

@@ -21,6 +21,8 @@ MAX_FRAME = 4 << 20
 """Bytes of one frame; 56 slices with pods and a full batch of signals stay far below."""
 
 _HEAD = struct.Struct("!BI")
+_HIGHEST_VERSION = 31
+"""No version will be above: text begins there, and who speaks text is no agent or sensor."""
 T = TypeVar("T")
 
 
@@ -30,6 +32,18 @@ class WireError(Exception):
 
 class Closed(WireError):  # noqa: N818 - the ordinary end of a connection
     """The other side closed between two frames."""
+
+
+class VersionSkewError(WireError):
+    """The other side speaks another version, and cannot be understood."""
+
+
+class UnknownKindError(WireError):
+    """A message of a kind that only a newer version has; what follows can be read."""
+
+
+class TooLargeError(WireError):
+    """A message of our own is too large to be sent; nothing of it was."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -53,6 +67,12 @@ class Welcome(msgspec.Struct, frozen=True, tag="welcome"):
 
     run: str
     boot_id: str
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """Sensor to agent before it closes the connection: why it does."""
+
+    message: str
 
 
 class Signals(msgspec.Struct, frozen=True, tag="signals"):
@@ -105,7 +125,7 @@ class Happened(msgspec.Struct, frozen=True, tag="happened"):
 
 
 ToSensor = Hello | Wanted
-ToAgent = Welcome | Signals | Observed
+ToAgent = Welcome | Refused | Signals | Observed
 ToChild = SampleRequest
 FromChild = Sampled | DcgmSampled | Failed | Happened
 
@@ -113,29 +133,63 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """Return a message as one frame; raises WireError when it would be too large."""
+    """Return a message as one frame; raises TooLargeError."""
     body = _encoder.encode(message)
     if len(body) > MAX_FRAME:
-        raise WireError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME}")
+        raise TooLargeError(f"a message of {len(body)} bytes is above the limit of {MAX_FRAME}")
     return _HEAD.pack(PROTOCOL, len(body)) + body
 
 
 def length(head: bytes) -> int:
     """Return the size of the body that a frame's head announces; raises WireError."""
     version, size = _HEAD.unpack(head)
+    if version > _HIGHEST_VERSION:
+        raise WireError(f"no frame: it begins with byte {version}")
     if version != PROTOCOL:
-        raise WireError(f"protocol version {version} came, {PROTOCOL} is spoken here")
+        raise VersionSkewError(f"protocol version {version} came, {PROTOCOL} is spoken here")
     if size > MAX_FRAME:
         raise WireError(f"a frame of {size} bytes is above the limit of {MAX_FRAME}")
     return size
 
 
 def decode(body: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
-    """Return the message in a body; raises WireError."""
+    """Return the message in a body; raises WireError.
+
+    Fields that are not known here are passed over, and those that did not come have
+    their defaults: so a version more or less is no matter as a rule.
+    """
     try:
         return decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError) as error:
+    except msgspec.ValidationError as error:
+        raise _skew(body, error) from error
+    # RecursionError: a frame may be nested as deep as its sender likes.
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError) as error:
         raise WireError(f"a frame that cannot be read: {error}") from error
+
+
+class _Tag(msgspec.Struct, frozen=True):
+    type: str
+
+
+_tag_of = msgspec.msgpack.Decoder(_Tag)
+_KINDS = frozenset(
+    str(kind.__struct_config__.tag)
+    for kind in (
+        *(Hello, Wanted, Welcome, Refused, Signals, Observed),
+        *(SampleRequest, Sampled, DcgmSampled, Failed, Happened),
+    )
+)
+
+
+def _skew(body: bytes, error: msgspec.ValidationError) -> WireError:
+    """Say what a body is that is well-formed and no message of ours."""
+    try:
+        kind = _tag_of.decode(body).type
+    except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
+        return WireError(f"a frame that cannot be read: {error}")
+    if kind not in _KINDS:
+        return UnknownKindError(f"a message of the unknown kind {kind[:40]!r} came")
+    return VersionSkewError(f"a message {kind!r} of another version came: {error}")
 
 
 to_sensor = msgspec.msgpack.Decoder(ToSensor)
@@ -145,7 +199,7 @@ from_child = msgspec.msgpack.Decoder(FromChild)
 
 
 class Channel:
-    """Frames over a connected stream socket. Raises Closed or WireError, never OSError."""
+    """Frames over a connected stream socket. Raises WireError, never OSError."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -160,10 +214,14 @@ class Channel:
         """Block for the next message, as long as the socket's timeout allows."""
         return decode(self._exactly(length(self._exactly(_HEAD.size))), decoder)
 
-    def close(self) -> None:
-        # Wakes a thread that reads from the socket; close alone does not.
+    def end(self) -> None:
+        """Wake whoever reads or writes here with Closed; that thread then closes."""
         with contextlib.suppress(OSError):
             self._stream.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        # Wakes a thread that reads from the socket; close alone does not.
+        self.end()
         self._stream.close()
 
     def _exactly(self, size: int) -> bytes:

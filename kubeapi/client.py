@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from kubeapi import nesting
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 from kubeapi.transport import Answer, Transport, TransportError
 
@@ -19,6 +20,9 @@ JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 MAX_LINE = 16 << 20
 """Bytes of one watch event; etcd stores objects of 1.5 MB."""
+
+UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
+"""What decoding an answer may raise: it is no such JSON, no UTF-8, or nested too deep."""
 
 _WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
 """One value of a Warning header as API servers send it (RFC 7234, section 5.5)."""
@@ -64,7 +68,7 @@ def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> 
     """Turn a refusal, a Kubernetes Status or anything else, into the error to raise."""
     try:
         said = msgspec.json.decode(body, type=_Status)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         said = _Status(message=body[:200].decode(errors="replace").strip())
     message = f"{doing}: {status} {said.reason}".rstrip() + f": {said.message or 'no reason given'}"
     kind = _KINDS.get(status, ApiError)
@@ -75,6 +79,7 @@ class Client:
     """One identity at one API server. `timeout` bounds each request as a whole, in seconds."""
 
     def __init__(self, endpoint: Endpoint, *, timeout: float = 10.0) -> None:
+        nesting.allow()
         self.endpoint = endpoint
         self._timeout = timeout
         self._credentials = Credentials(endpoint)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kubeapi.client import ApiError, Client, NotFound
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 
 
 class _Resource(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ def served(client: Client, group: str, resource: str, versions: Iterable[str]) -
             listed = msgspec.json.decode(client.get(path), type=_ResourceList)
         except NotFound:
             continue
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ApiError(f"GET {path}: the answer is no resource list ({error})") from error
         if any(entry.name == resource for entry in listed.resources or ()):
             return version

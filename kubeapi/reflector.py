@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kubeapi.client import ApiError, Client, Gone, NotFound, error_of
+from kubeapi.client import UNREADABLE, ApiError, Client, Gone, NotFound, error_of
 from kubeapi.store import Change, Store, key_of, meta_of
 
 T = TypeVar("T")
@@ -101,6 +101,8 @@ class Reflector(Generic[T]):
         """Monotonic seconds of the last good answer, event or bookmark; 0 before the first."""
         self.error = ""
         """A sentence about what is wrong now; empty when nothing is."""
+        self.status: int | None = None
+        """HTTP status that came with `error`; None: there was no answer, or one without."""
         self.missing = False
         """The server answers 404: the resource or this version of it is not served."""
 
@@ -158,7 +160,7 @@ class Reflector(Generic[T]):
             self._version = None
             _log.info("%s; listing again", error.message)
         else:
-            self.error = error.message
+            self.error, self.status = error.message, error.status
             _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "%s", self.error)
         self.missing = isinstance(error, NotFound)
         if self.missing:
@@ -192,7 +194,7 @@ class Reflector(Generic[T]):
         body = self._client.get(self._path, query)
         try:
             page = _pages.decode(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ApiError(f"list {self._path}: the answer is no list ({error})") from error
         if not page.metadata.resource_version:
             raise ApiError(f"list {self._path}: the answer is no list (it has no version)")
@@ -227,7 +229,7 @@ class Reflector(Generic[T]):
         before, self._version = self._version, None
         try:
             event = _events.decode(line)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise ApiError(f"watch {self._path}: not an event ({error})") from error
         if event.type == "ERROR":
             raise _refused(self._path, event.object)
@@ -251,6 +253,6 @@ def _refused(path: str, raw: msgspec.Raw) -> ApiError:
     """Turn the Status inside of an ERROR event into the error to raise."""
     try:
         code = _failures.decode(raw).code
-    except msgspec.DecodeError:
+    except UNREADABLE:
         code = 0
     return error_of(f"watch {path}", code, bytes(raw))

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from kubeapi.client import ApiError
+from kubeapi.client import UNREADABLE, ApiError
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ def meta_of(raw: msgspec.Raw) -> Meta:
     """Read name, namespace and version of any object. Raises ApiError when it is none."""
     try:
         return _headers.decode(raw).metadata
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise ApiError(f"the server sent something that is no object: {error}") from error
 
 
@@ -115,7 +115,7 @@ class Store(Generic[T]):
     def _decode(self, key: str, raw: msgspec.Raw) -> T | None:
         try:
             return self._decoder.decode(raw)
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             self.undecodable += 1
             _log.warning("%s is not as expected and is left out: %s", key, error)
             return None

@@ -64,6 +64,8 @@ class Connection(threading.Thread):
                 self._sock.settimeout(HEAD_SECONDS)
                 self._sock = self._secure(self._sock)
                 self._serve()
+        except Exception:  # noqa: BLE001 - logged with its trace; one client must cost no other
+            _log.exception("a connection failed")
         finally:
             self._sock.close()
             self._done(self)
@@ -142,14 +144,20 @@ class _Exchange(BaseHTTPRequestHandler):
             return
         if self.headers.get("content-length", "0") != "0":
             self.close_connection = True  # its body would be read as the next request
-        where = urlsplit(self.path)
+        try:
+            where = urlsplit(self.path)
+            query = {name: values[-1] for name, values in parse_qs(where.query).items()}
+        except ValueError:  # such as `http://[/`
+            self.close_connection = True
+            self._write(Response(400, body=b"this address cannot be read\n"))
+            return
         self._write(
             self._handler(
                 Request(
                     where.path,
                     ", ".join(self.headers.get_all("accept", [])),
                     ", ".join(self.headers.get_all("accept-encoding", [])),
-                    {name: values[-1] for name, values in parse_qs(where.query).items()},
+                    query,
                     self.headers.get("authorization", ""),
                 )
             )

@@ -7,6 +7,7 @@ a door.
 # pyright: basic
 # YAML is untyped until msgspec has checked it.
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -24,6 +25,21 @@ ClientAuth = Literal[
 ]
 Version = Literal["TLS10", "TLS11", "TLS12", "TLS13"]
 
+_UNREADABLE = (
+    yaml.YAMLError,
+    msgspec.ValidationError,
+    # YAML may be nested as deep as its author likes.
+    RecursionError,
+    # What PyYAML lets through of values that are not of their tag, such as `!!int ""`.
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    OverflowError,
+)
+_HEADER = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""A field name (RFC 9110, section 5.6.2)."""
+_BCRYPT = re.compile(r"\$2[aby]\$[0-9]{2}\$[./0-9A-Za-z]{53}")
 _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert")
 _OLD = ("TLS10", "TLS11")
 
@@ -77,8 +93,7 @@ def parse(text: str, path: Path) -> WebConfig:
     try:
         raw = yaml.safe_load(text)
         config = msgspec.convert(raw or {}, WebConfig)
-    # RecursionError: YAML may be nested as deep as its author likes.
-    except (yaml.YAMLError, msgspec.ValidationError, RecursionError, ValueError) as error:
+    except _UNREADABLE as error:
         raise WebConfigError(f"{path}: {' '.join(str(error).split())}") from error
     try:
         _check(config)
@@ -89,13 +104,13 @@ def parse(text: str, path: Path) -> WebConfig:
 
 def _check(config: WebConfig) -> None:
     for user, digest in config.basic_auth_users.items():
-        if not digest.startswith(("$2a$", "$2b$", "$2y$")) or len(digest) != 60:
+        if not _BCRYPT.fullmatch(digest):
             raise ValueError(
                 f"basic_auth_users: the password of {user!r} is no bcrypt hash; make one with "
                 "`htpasswd -nBC 10 USER`"
             )
     for name, value in config.http_server_config.headers.items():
-        if not name.isascii() or not value.isascii() or not (name + value).isprintable():
+        if not _HEADER.fullmatch(name) or not value.isascii() or not value.isprintable():
             raise ValueError(f"http_server_config.headers: {name!r} cannot be sent as a header")
     tls = config.tls_server_config
     if tls is not None:
@@ -103,6 +118,8 @@ def _check(config: WebConfig) -> None:
 
 
 def _check_tls(tls: Tls) -> None:
+    if "\0" in tls.cert_file + tls.key_file + tls.client_ca_file:
+        raise ValueError("no file has a zero byte in its name; correct cert_file and key_file")
     if tls.client_auth_type in _UNVERIFIED:
         raise ValueError(
             f"client_auth_type {tls.client_auth_type} takes certificates that nobody checks; use "

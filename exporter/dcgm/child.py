@@ -12,10 +12,10 @@ import sys
 from collections.abc import Mapping
 
 from exporter import lifeline, wire
+from exporter.children import callnotes
 from exporter.dcgm import options
 from exporter.dcgm.engine import Sampler
 from exporter.dcgm.error import DcgmError
-from exporter.vendor import callnotes
 
 
 def main(argv: list[str], environment: Mapping[str, str]) -> int:

@@ -8,10 +8,13 @@ interval, so that a value is older than its sample by no more than that.
 
 import time
 from collections.abc import Sequence
+from datetime import datetime
 
+from exporter.children.callnotes import Slot
 from exporter.dcgm.abi import GROUP_ALL_GPUS, Status
 from exporter.dcgm.entities import Entities, Place, Topology
-from exporter.dcgm.error import ENGINE_BLANK, DcgmError
+from exporter.dcgm.error import ENGINE_BLANK, ENGINE_FROZEN, DcgmError
+from exporter.dcgm.freshness import Freshness
 from exporter.dcgm.health import findings
 from exporter.dcgm.library import Library
 from exporter.dcgm.options import UNIX, Options
@@ -26,15 +29,17 @@ from exporter.dcgm.values import Answer, Entity
 from exporter.dcgm.watch import Cadence, Part, Watches
 from exporter.readings import DcgmReading, HealthFinding
 from exporter.signals import Signal
-from exporter.vendor.callnotes import Slot
 from kubeapi import clock
 
 _CONNECT_MS = 5000
 _SHORTEST = 1.0
-"""Seconds between two samples at least (`exporter.vendor.child`)."""
+"""Seconds between two samples at least (`exporter.children.child`)."""
 _KEEP = 120.0
 """Seconds of history at least."""
 _LONGEST_PAUSE = 60.0
+_FROZEN_INTERVALS = 3
+_FROZEN = 10.0
+"""Seconds for which a GPU's values may stay as old as they are, at least."""
 
 
 class Sampler:
@@ -47,6 +52,7 @@ class Sampler:
         self._version = ""
         self._watching: _Watching | None = None
         self._health_watched = False
+        self._freshness = Freshness(max(_FROZEN, _FROZEN_INTERVALS * options.interval))
 
     def sample(self, wanted: Sequence[int]) -> DcgmReading:
         """Read what is wanted and there; raises DcgmError when the engine is no use.
@@ -57,10 +63,11 @@ class Sampler:
         at, started = clock.now(), time.perf_counter()
         topology = self._entities.read()
         answers, fresh = watching.read(topology, tuple(sorted(wanted)))
+        places = self._read_now(topology, answers, at)
         return DcgmReading(
             at=at,
             version=self._version,
-            entities=entities_of(answers, topology.places, frozenset(wanted)),
+            entities=entities_of(answers, places, frozenset(wanted)),
             health=self._health(topology, fresh=fresh),
             unsupported=watching.unsupported,
             detached=topology.detached,
@@ -70,6 +77,20 @@ class Sampler:
     def news(self) -> list[Signal]:
         """Return the XIDs that were read since the last time, also by a sample that failed."""
         return [] if self._watching is None else self._watching.news()
+
+    def _read_now(
+        self, topology: Topology, answers: Sequence[Answer], at: datetime
+    ) -> dict[Entity, Place]:
+        """Return the entities of GPUs that the engine still reads; raises DcgmError for none."""
+        first = not self._freshness.knows_any
+        frozen = self._freshness.frozen(answers, at, time.monotonic())
+        uuids = {topology.places[gpu].uuid for gpu in frozen if gpu in topology.places}
+        places = {one: place for one, place in topology.places.items() if place.uuid not in uuids}
+        # The first time says nothing: the engine's clock may be another one.
+        if uuids and not places and not first:
+            text = "no GPU's values are newer than they were"
+            raise DcgmError("dcgmEntitiesGetLatestValues", Status.NO_DATA, text, ENGINE_FROZEN)
+        return places
 
     def _open(self) -> "_Watching":
         address = self._options.address

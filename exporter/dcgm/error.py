@@ -8,6 +8,7 @@ CONNECTION_LOST = "ConnectionLost"
 ENGINE_UNREACHABLE = "EngineUnreachable"
 ENGINE_REFUSED = "EngineRefused"
 ENGINE_BLANK = "EngineBlank"
+ENGINE_FROZEN = "EngineFrozen"
 
 _ADVICE = {
     LIBRARY_NOT_FOUND: f"install DCGM 4 where the sensor finds {SONAME}, or name its folder with "
@@ -18,6 +19,8 @@ _ADVICE = {
     ENGINE_REFUSED: "see the log of the host engine",
     ENGINE_BLANK: "no GPU of it answers any more, as after an XID 119 of one of them: restart the "
     "host engine. An embedded one is started again by itself",
+    ENGINE_FROZEN: "it answers from memory and reads no GPU any more, as while one of them hangs: "
+    "drain the node, reset the GPU and restart the host engine",
 }
 
 _REASONS: dict[int, str] = {

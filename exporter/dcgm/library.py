@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from exporter.children.callnotes import Slot
 from exporter.dcgm import abi
 from exporter.dcgm.error import CONNECT, DcgmError
 from exporter.dcgm.values import Answer, Entity
-from exporter.vendor.callnotes import Slot
 
 _NO_GPU = -1
 _VALUES_AT_ONCE = 256

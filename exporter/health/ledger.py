@@ -103,6 +103,7 @@ def observe(
     `clock_step` is by how much the wall clock was set since the last observation.
     """
     gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
+    before = _dropped(gpus)
     bus = inventory.bus_of(seen, gpus.values(), published)
     nvml = seen.nvml
     driver = report.driver_version
@@ -127,6 +128,7 @@ def observe(
         driver_version=driver,
         observed_at=seen.at,
         inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
+        xids_dropped=report.xids_dropped + _dropped(gpus) - before,
     )
 
 
@@ -197,6 +199,7 @@ _HOW: dict[str, Callable[[_Node, Signal], None]] = {
 
 
 def _dropped(gpus: Gpus) -> int:
+    """Count what was left out: a GPU known under two names may have more than there is room for."""
     return sum(gpu.xids_dropped for gpu in gpus.values())
 
 

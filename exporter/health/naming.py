@@ -25,16 +25,17 @@ Gpus = dict[str, GpuHealth]
 
 def uuid_of(gpus: Gpus, signal: Signal) -> str:
     """Return the UUID, or the name by bus id, of the GPU that a signal speaks of."""
-    by_bus = UNKNOWN_PREFIX + signal.bus_id
     named = gpus.get(signal.uuid)
-    if named is not None:
-        return by_bus if _ambiguous(named) and signal.bus_id else named.uuid
     on_bus = (
         uuid
         for uuid, gpu in gpus.items()
         if gpu.pci_bus_id == signal.bus_id and not _ambiguous(gpu)
     )
-    return signal.uuid or next(on_bus, by_bus)
+    by_bus = next(on_bus, UNKNOWN_PREFIX + signal.bus_id)
+    if named is not None:
+        # By bus as the kernel log is, so that two witnesses of one error meet.
+        return by_bus if _ambiguous(named) and signal.bus_id else named.uuid
+    return signal.uuid or by_bus
 
 
 def admit(gpus: Gpus, uuid: str, signal: Signal) -> bool:

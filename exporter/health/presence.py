@@ -188,6 +188,8 @@ def _identified(gpu: GpuHealth, reading: GpuReading) -> GpuHealth:
 
 
 def _instances(old: tuple[MigInstance, ...], reading: GpuReading) -> tuple[MigInstance, ...]:
+    if reading.mig is False:
+        return ()
     if reading.instances is None:
         return old
     return tuple(_instance(one) for one in sorted(reading.instances, key=_gi_ci)[:MAX_INSTANCES])

@@ -24,7 +24,7 @@ from exporter.report import (
 from exporter.self_metrics import SelfMetrics
 from exporter.setup.settings import Settings
 from kubeapi import clock, lease
-from kubeapi.client import ApiError, Client, Conflict, NotFound
+from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
 
 _log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class Reporter:
                 last = msgspec.json.decode(body, type=NodeDeviceHealth).status
             except NotFound:
                 last = None
-            except msgspec.DecodeError as error:
+            except UNREADABLE as error:
                 _log.warning("this node's last report cannot be read and is begun anew: %s", error)
                 last = None
             except ApiError as error:

@@ -24,10 +24,11 @@ from exporter.join.claim_objects import (
     key_of,
 )
 from exporter.join.claim_queue import ClaimQueue, Failure
+from exporter.join.refusals import reason_of
 from exporter.readings import ContainerDevices
 from exporter.report import SourceHealth, kubernetes_case
 from kubeapi import clock
-from kubeapi.client import ApiError, Client, NotFound
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 
 _log = logging.getLogger(__name__)
@@ -137,6 +138,10 @@ class ClaimDetails:
         except ApiError as error:
             self._failed(key, error)
             return
+        except Exception as error:  # noqa: BLE001 - logged with its trace; a claim is what its author likes
+            _log.exception("claim %s/%s cannot be read", key.namespace, key.name)
+            self._failed(key, ApiError(f"its content cannot be read: {error!r}"))
+            return
         with self._guard:
             before = self._queue.details()
             self._queue.got(key, detail, monotonic())
@@ -148,7 +153,7 @@ class ClaimDetails:
     def _failed(self, key: ClaimKey, error: ApiError) -> None:
         if isinstance(error, NotFound):
             self._version = None
-        failure = Failure(_reason(error), error.message)
+        failure = Failure(reason_of(error.status), error.message)
         with self._guard:
             if self._stopping:
                 return
@@ -166,7 +171,7 @@ class ClaimDetails:
         raw = self._client.get(path)
         try:
             claim = msgspec.json.decode(raw, type=RawClaim)
-        except (msgspec.DecodeError, ValueError) as error:
+        except UNREADABLE as error:
             raise ApiError(f"GET {path}: the answer is no claim ({error})") from error
         detail = detail_of(claim)
         if not is_extended(claim):
@@ -180,7 +185,7 @@ class ClaimDetails:
             try:
                 raw = self._client.get(f"{root}/deviceclasses/{quote(device_class, safe='')}")
                 found = msgspec.json.decode(raw, type=_DeviceClass).spec.extended_resource_name
-            except (ApiError, msgspec.DecodeError, ValueError) as error:
+            except (ApiError, *UNREADABLE) as error:
                 _log.debug("the resource name of class %s is not known: %s", device_class, error)
                 return ""
             self._classes[device_class] = found or f"{_IMPLICIT}{device_class}"
@@ -198,8 +203,3 @@ def _version(client: Client) -> str:
     if found is None:
         raise ApiError(f"{GROUP} serves no resourceclaims in {', '.join(VERSIONS)}", status=404)
     return found
-
-
-def _reason(error: ApiError) -> str:
-    known = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 429: "RateLimited"}
-    return known.get(error.status or 0, "Unreachable")

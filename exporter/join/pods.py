@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from exporter.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact_of
+from exporter.join.refusals import reason_of
 from exporter.report import SourceHealth
 from kubeapi import clock
 from kubeapi.client import Client
@@ -69,7 +70,7 @@ class Pods:
             return SourceHealth(
                 name="pods",
                 up=False,
-                reason="Unreachable" if error else "Starting",
+                reason=reason_of(self._reflector.status) if error else "Starting",
                 message=error and f"pods cannot be watched, so their labels are missing: {error}",
             )
         if time.monotonic() - self._reflector.last_contact > _STALE_SECONDS:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from exporter.health.ledger import Published
+from exporter.join.refusals import reason_of
 from exporter.report import SourceHealth
 from exporter.slices import ResourceSlice, SliceDevice, inventory
 from kubeapi import clock
@@ -90,7 +91,7 @@ class PublishedDevices:
             self._ask_again.set()
         error = reflector.error
         if not reflector.synced or error:
-            reason = "NotServed" if reflector.missing else "Unreachable"
+            reason = "NotServed" if reflector.missing else reason_of(reflector.status)
             return _down(
                 reason if error else "Starting",
                 error and f"ResourceSlices cannot be watched: {error}",
@@ -123,7 +124,7 @@ class PublishedDevices:
             if error.status == 403:
                 # Who may not see what is served may still be served the newest.
                 return VERSIONS[0]
-            self._failure = _down("Unreachable", error.message)
+            self._failure = _down(reason_of(error.status), error.message)
             _log.debug("%s", error.message)
             return None
         if version is None:

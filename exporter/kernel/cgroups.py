@@ -28,6 +28,8 @@ _CONTAINER = re.compile(
     r"[/:](?!crio-conmon-)(?:[a-z][a-z-]{0,30}[-:])?(?P<id>[0-9a-f]{64})(?:\.scope)?(?=[/:]|$)"
 )
 """`cri-containerd-`, `crio-`, `docker-`, or nothing before it."""
+_LONGEST_NUMBER = 20
+"""Digits of a 64-bit number."""
 _START_TIME = 19
 """Place of `starttime` in /proc/<pid>/stat behind the name in brackets (proc_pid_stat(5))."""
 
@@ -58,9 +60,8 @@ def placement(text: str) -> Placement:
 def start_time(stat: bytes) -> int | None:
     """Return when a process started, in clock ticks since boot, from /proc/<pid>/stat."""
     fields = stat.rpartition(b")")[2].split()
-    if len(fields) <= _START_TIME or not fields[_START_TIME].isdigit():
-        return None
-    return int(fields[_START_TIME])
+    said = fields[_START_TIME] if len(fields) > _START_TIME else b""
+    return int(said) if said.isdigit() and len(said) <= _LONGEST_NUMBER else None
 
 
 class Cgroups:

@@ -5,6 +5,7 @@ grows. The whole ring is read at the start. What is wrong with the log is a stat
 with a sentence, never the end of the thread. Understanding is `kernel_log`'s.
 """
 
+import contextlib
 import errno
 import logging
 import os
@@ -28,7 +29,6 @@ _log = logging.getLogger(__name__)
 DEVICE = Path("/dev/kmsg")
 
 _RETRY_SECONDS = 2.0
-_WAKE_SECONDS = 1.0
 _SYSLOG_SECONDS = 1.0
 """Between two looks by syslog(2), which nothing wakes."""
 _SYSLOG_SHORTEST, _SYSLOG_LONGEST = 0.1, 10.0
@@ -69,6 +69,8 @@ class KernelLogReader:
         """The last place handed on: what is opened again in one boot must not be told again."""
         self._restart = threading.Event()
         self._stopping = threading.Event()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        """Readable once the reader should let go of the log."""
         self._thread = threading.Thread(target=self._run, name="kernel log", daemon=True)
 
     def start(self) -> None:
@@ -76,10 +78,13 @@ class KernelLogReader:
 
     def stop(self) -> None:
         self._stopping.set()
+        os.eventfd_write(self._wake, 1)
         self._thread.join(3.0)
 
     def restart(self) -> None:
         """Read the log from its start again: another boot has begun."""
+        # In this order: who sees the event set can take the wake-up back.
+        os.eventfd_write(self._wake, 1)
         self._restart.set()
 
     def _run(self) -> None:
@@ -87,6 +92,8 @@ class KernelLogReader:
         while not self._stopping.is_set():
             if self._restart.is_set():
                 self._restart.clear()
+                with contextlib.suppress(BlockingIOError):
+                    os.eventfd_read(self._wake)
                 self._seen = -1
                 self._on_replaced()
             try:
@@ -176,10 +183,11 @@ class KernelLogReader:
         """Give what was not handed on before, None whenever all that was written is read."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
         order = RecordOrder()
         for raw in device_records(
             lambda: os.read(descriptor, LONGEST_RECORD),
-            lambda: poll.poll(int(_WAKE_SECONDS * 1000)),
+            poll.poll,
             self._ends,
             self._on_rejected,
         ):

@@ -11,18 +11,25 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+
+import msgspec
 
 from exporter import lifeline, wire
+from exporter.children import callnotes
+from exporter.ending import end_with_any_thread
 from exporter.nvml.events import UNBIND, Events, SystemEvents
 from exporter.nvml.gpu import Wish
 from exporter.nvml.library import Caller, NvmlError
 from exporter.nvml.sampler import Sampler
+from exporter.readings import NvmlReading
 from exporter.signals import Signal
-from exporter.vendor import callnotes
 from kubeapi import clock
 
-WAIT_MS = 1000
-"""Longest wait for one event."""
+WAIT_MS = int(1000 * callnotes.WAIT_SECONDS)
+"""Longest wait for one event: the library wakes who waits when there is one."""
+_AGAIN_SECONDS = 1.0
+"""Rest after a wait that failed."""
 _BOUND = (
     "Bound",
     "the NVIDIA driver took another GPU; NVML is opened anew, as it lists only the GPUs that were "
@@ -38,6 +45,7 @@ _UNBOUND = (
 def main(argv: list[str]) -> int:
     stream_fd, notes_fd, parent = (int(text) for text in argv)
     lifeline.die_with(parent)
+    end_with_any_thread()
     notes = callnotes.attach(notes_fd)
     with socket.socket(fileno=stream_fd) as stream:
         channel = Sender(wire.Channel(stream))
@@ -61,14 +69,22 @@ class Sender:
         with self._lock:
             self._channel.send(message)
 
+    def sampled(self, reading: NvmlReading) -> None:
+        """Tell a pass; one that is too large for a message goes without its processes."""
+        try:
+            self.send(wire.Sampled(reading))
+        except wire.TooLargeError:
+            gpus = (msgspec.structs.replace(gpu, processes=None) for gpu in reading.gpus)
+            self.send(wire.Sampled(msgspec.structs.replace(reading, gpus=tuple(gpus))))
+
     def request(self) -> wire.SampleRequest:
         return self._channel.receive(wire.to_child)
 
 
 def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
-    call = Caller(callnotes.Slot(notes, callnotes.EVENTS))
-    events = Events(call)
-    listener = _Listener(channel, events, SystemEvents(call))
+    events = Events(Caller(callnotes.Slot(notes, callnotes.EVENTS)))
+    system = SystemEvents(Caller(callnotes.Slot(notes, callnotes.SYSTEM_EVENTS)))
+    listener = _Listener(channel, events, system)
     request = channel.request()
     sampler.open()
     while True:
@@ -77,54 +93,55 @@ def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
         # Registered before the first answer, so that no XID after it goes unheard.
         registered = events.register(sampler.handles, sampler.uuid_of)
         listener.start(devices=registered > 0)
-        channel.send(wire.Sampled(reading))
+        channel.sampled(reading)
         request = channel.request()
 
 
 class _Listener:
-    """The event thread: waits on the GPUs, and looks for system events between two waits."""
+    """Two threads: one waits on the GPUs, the other for GPUs that come and go."""
 
     def __init__(self, channel: Sender, events: Events, system: SystemEvents) -> None:
         self._channel = channel
         self._events = events
         self._system = system
         self._devices = False
-        self._tells_system: bool | None = None
+        self._begun = False
 
     def start(self, *, devices: bool) -> None:
         """Begin to listen once there is something to listen to."""
-        self._devices = self._devices or devices
-        if self._tells_system is not None:
-            return
-        self._tells_system = self._system.open()
-        threading.Thread(target=self._listen, daemon=True).start()
+        if not self._begun:
+            self._begun = True
+            if self._system.open():
+                self._listen(self._hear_system)
+        if devices and not self._devices:
+            self._devices = True
+            self._listen(self._hear)
 
-    def _listen(self) -> None:
+    def _listen(self, hear: Callable[[], None]) -> None:
+        threading.Thread(target=self._repeat, args=(hear,), daemon=True).start()
+
+    def _repeat(self, hear: Callable[[], None]) -> None:
         while True:
             try:
-                self._hear()
-            except wire.WireError:
+                hear()
+            except (wire.WireError, _Absent):
                 return
             except NvmlError:
                 # Says so when a GPU is lost; a sample tells which.
                 self._tell(Signal(kind="recovery", source="nvml", at=clock.now()))
-                time.sleep(WAIT_MS / 1000)
+                time.sleep(_AGAIN_SECONDS)
 
     def _hear(self) -> None:
-        if self._devices:
-            heard = self._events.wait(WAIT_MS)
-            if heard is not None:
-                self._tell(heard)
-        if self._tells_system:
-            self._hear_system(0 if self._devices else WAIT_MS)
-        elif not self._devices:
-            time.sleep(WAIT_MS / 1000)
+        heard = self._events.wait(WAIT_MS)
+        if heard is not None:
+            self._tell(heard)
 
-    def _hear_system(self, milliseconds: int) -> None:
+    def _hear_system(self) -> None:
         try:
-            kind = self._system.wait(milliseconds)
+            kind = self._system.wait(WAIT_MS)
         except NvmlError as error:
-            self._tells_system = not error.absent
+            if error.absent:
+                raise _Absent from error
             raise
         if not kind:
             return
@@ -135,6 +152,10 @@ class _Listener:
 
     def _tell(self, signal: Signal) -> None:
         self._channel.send(wire.Happened(signal))
+
+
+class _Absent(Exception):  # noqa: N818 - the library has no such events after all
+    pass
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from exporter.nvml import library as nvml
 from exporter.nvml import link_table, picks
 from exporter.nvml.fields import Fields, Lacking, Tally, keys_of
 from exporter.nvml.gpm import Gpm
-from exporter.nvml.library import Caller, FieldAnswer
+from exporter.nvml.library import Caller
 from exporter.nvml.links import Links, Traffic, count_links
 from exporter.nvml.mig import Slices, memory_of
 from exporter.nvml.processes import ProcessShares
@@ -18,6 +18,8 @@ from exporter.readings import FabricReading
 
 RECOVERY_ACTION = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
+_RECOVERY_ACTION_ID = 1523
+"""DCGM id of the same."""
 _HEALTH = (150, 155, 203, 204, 310, 311, 312, 313, 346, 395, 396)
 """DCGM ids of the numbers in a `GpuReading`'s own fields."""
 
@@ -106,7 +108,7 @@ def _shown_keys(wanted: Collection[int]) -> list[tuple[int, int]]:
 def _health(fields: Fields) -> dict[str, Any]:
     numbers = {number: fields.value(TABLE[number]) for number in _HEALTH}
     used, free = memory_of(fields)
-    supported, action = _recovery(fields.answer((RECOVERY_ACTION, 0)))
+    supported, action = _recovery(fields)
     pending = fields.get("nvmlDeviceGetRetiredPagesPendingStatus")
     return {
         "gpu_util": numbers[203],
@@ -129,12 +131,15 @@ def _health(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _recovery(answer: FieldAnswer | None) -> tuple[bool | None, int | None]:
+def _recovery(fields: Fields) -> tuple[bool | None, int | None]:
+    answer = fields.answer((RECOVERY_ACTION, 0))
     if answer is None or answer.code not in (nvml.SUCCESS, *nvml.ABSENT, nvml.INVALID_ARGUMENT):
         return None, None
     if answer.code != nvml.SUCCESS:
         return False, None
-    return True, int(answer.value or 0)
+    # A number that makes no sense is refused and counted there, and nothing was told.
+    action = fields.whole(TABLE[_RECOVERY_ACTION_ID])
+    return (None if action is None else True), action
 
 
 def _mig(fields: Fields) -> bool | None:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pynvml
 
-from exporter.vendor.callnotes import Slot
+from exporter.children.callnotes import Slot
 
 NO_GPU = -1
 """Instead of an index: the call is about no GPU."""

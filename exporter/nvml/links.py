@@ -131,7 +131,10 @@ class Links:
         found: Values = {}
         for number in links.SUMS:
             if number in self._wanted and self._count:
-                total = _total(self._part(number, link) for link in range(self._count))
+                # Counters that make sense one by one may not all together.
+                total = unit.NUMBER.take(
+                    _total(self._part(number, link) for link in range(self._count))
+                )
                 found |= {} if total is None else {number: total}
         return found
 

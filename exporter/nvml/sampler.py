@@ -74,7 +74,7 @@ class Sampler:
     def open(self) -> None:
         """Load and initialise the library; raises NvmlError."""
         self._call(NO_GPU, "nvmlInit")
-        self._driver = str(self._call(NO_GPU, "nvmlSystemGetDriverVersion"))
+        self._driver = text_of(self._call(NO_GPU, "nvmlSystemGetDriverVersion")) or ""
 
     def sample(self, skip: frozenset[int], wish: Wish | None = None) -> NvmlReading:
         """Read every GPU but those in `skip`; raises NvmlError when the library is of no use."""

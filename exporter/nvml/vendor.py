@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter import wire
+from exporter.children.quarantine import Quarantine
 from exporter.device import normal_bus_id
 from exporter.readings import CallNote, Hang, NvmlReading
 from exporter.setup.settings import Settings
-from exporter.vendor.quarantine import Quarantine
 
 
 class NvmlVendor:
@@ -70,14 +70,13 @@ class NvmlVendor:
 def released(file: Path) -> tuple[str, ...] | None:
     """Return the GPUs that a release file names, () for all, None while there is no such file.
 
-    A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form.
+    A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form. A file that cannot
+    be read asks for nothing: a fault of the disk must not blind the node.
     """
     try:
         lines = file.read_text(encoding="utf-8", errors="replace").split()
-    except FileNotFoundError:
-        return None
     except OSError:
-        return ()
+        return None
     return tuple(normal_bus_id(line) or line for line in lines)
 
 

@@ -48,6 +48,8 @@ class CountersFile:
             self._refuse(error)
             return False
         changed = new != self.current
+        if self._said:
+            _log.info("%s is good again", self._path)
         self.current, self._said = new, ""
         self.reloads = msgspec.structs.replace(self.reloads, last_ok=True)
         if changed:

@@ -27,13 +27,15 @@ MISSES: dict[Miss, str] = {
 def debug_page(snapshot: Snapshot) -> str:
     """Return the page as text, with a column layout."""
     report = snapshot.report
+    index = {one.uuid: one.index for one in (snapshot.nvml.gpus if snapshot.nvml else ())}
+    gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
     parts = (
         [
-            f"node {snapshot.node}, boot {report.boot_id or 'not known'}, "
-            f"driver {report.driver_version or 'not known'}, seen {_at(snapshot.at)}"
+            f"node {_plain(snapshot.node)}, boot {_plain(report.boot_id) or 'not known'}, "
+            f"driver {_plain(report.driver_version) or 'not known'}, seen {_at(snapshot.at)}"
         ],
         _section("SOURCES", _SOURCES, map(_source, _sources(snapshot))),
-        _section("GPUS", _GPUS, (_gpu(snapshot, gpu) for gpu in report.gpus)),
+        _section("GPUS", _GPUS, (_gpu(gpu, index.get(gpu.uuid)) for gpu in gpus)),
         _section("MIG SLICES", _SLICES, _slices(snapshot)),
         _section("HOLDERS", _HOLDERS, _holders(snapshot)),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
@@ -67,8 +69,13 @@ def _section(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
 
 def _cell(value: object) -> str:
     text = "-" if value in (None, "") else str(value)
-    plain = "".join(mark if mark.isprintable() else " " for mark in text)
+    plain = _plain(text)
     return plain if len(plain) <= _WIDEST or " " in plain else plain[: _WIDEST - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """Leave nothing in a text that could steer a terminal or begin a line."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
 
 
 def _at(moment: datetime | None) -> str:
@@ -85,9 +92,7 @@ def _source(source: SourceHealth) -> Sequence[object]:
     return source.name, state, source.reason, _at(source.last_success), source.message
 
 
-def _gpu(snapshot: Snapshot, gpu: GpuHealth) -> Sequence[object]:
-    readings = snapshot.nvml.gpus if snapshot.nvml else ()
-    index = next((one.index for one in readings if one.uuid == gpu.uuid), None)
+def _gpu(gpu: GpuHealth, index: int | None) -> Sequence[object]:
     action = gpu.recovery_action
     wanted = "not supported" if action.supported is False else action.value
     return (
@@ -125,11 +130,18 @@ def _holder(holder: Holder) -> Sequence[object]:
 
 
 def _unlabelled(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    idle = 0
     for gpu in snapshot.report.gpus:
         for uuid in [part.uuid for part in gpu.instances] or [gpu.uuid]:
             why = _why_unlabelled(snapshot, uuid)
-            if why:
+            idle += why == _NOBODY
+            if why and why != _NOBODY:
                 yield uuid, why
+    if idle:
+        yield f"{idle} more", _NOBODY
+
+
+_NOBODY = "nobody holds it"
 
 
 def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
@@ -145,7 +157,7 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
         return "; ".join(f"{one.name} is down ({one.reason})" for one in down)
     if holders:
         return "held with admin access only, which owns nothing"
-    return "nobody holds it"
+    return _NOBODY
 
 
 _JOINING = ("podresources", "resourceslices", "claims")

@@ -60,7 +60,14 @@ class Options(msgspec.Struct, frozen=True):
 
 def text(pairs: Pairs) -> str:
     """Return `a="b",c="d"`; empty values are left out, as Prometheus reads them as absent."""
-    return ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in pairs if value)
+    return ",".join([f'{name}="{_escaped(value)}"' for name, value in pairs if value])
+
+
+def _escaped(value: str) -> str:
+    # Hardly any value needs it, and looking for the three is ten times as fast.
+    if '"' in value or "\\" in value or "\n" in value:
+        return value.translate(_ESCAPES)
+    return value
 
 
 def joined(*parts: str) -> str:

@@ -101,7 +101,8 @@ def _info(view: View) -> Iterator[Sample]:
 
 def _slice_info(view: View) -> Iterator[Sample]:
     for row in view.known:
-        for part in row.gpu.instances:
+        # The report keeps the last slices of a GPU that nobody can read; they may be gone.
+        for part in row.gpu.instances if row.gpu.presence == "Present" else ():
             more = labels.text(
                 (
                     ("GPU_I_PROFILE", part.profile),

@@ -77,6 +77,11 @@ def _render_seconds(view: View) -> Iterator[Sample]:
         yield "", view.snapshot.render_seconds
 
 
+def _count(count: int | None) -> Iterator[Sample]:
+    if count is not None:
+        yield "", count
+
+
 def _by_reason(counts: dict[str, int]) -> Iterator[Sample]:
     return ((labels.text((("reason", reason),)), count) for reason, count in counts.items())
 
@@ -94,7 +99,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpus_seen",
         type="gauge",
-        help="GPUs that NVML lists and that answer. No sample while NVML is down.",
+        help="GPUs that NVML lists, whether or not they answer. No sample while NVML is down.",
         source="NVML",
         kept=True,
         samples=_seen,
@@ -148,8 +153,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_kernel_log_rejected_total",
         type="counter",
-        help="Kernel-log records refused: malformed, too_long, or user_space (an XID line that the "
-        "kernel did not print).",
+        help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
+        "that the kernel did not print), overwritten before they were read, or cleared.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",
@@ -162,7 +167,16 @@ METRICS: tuple[Metric, ...] = (
         help="Frames on the sensor's socket that could not be read.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.refused),),
+        samples=lambda view: _count(view.snapshot.refused),
+    ),
+    Metric(
+        name="draguard_observations_cut_total",
+        type="counter",
+        help="What the sensor saw and could not tell as a whole, because it was too large; the "
+        "source that was cut says so.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.cut),
     ),
     Metric(
         name="draguard_signals_dropped_total",
@@ -170,7 +184,7 @@ METRICS: tuple[Metric, ...] = (
         help="Signals lost because no agent took them from the sensor in time.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.signals_dropped),),
+        samples=lambda view: _count(view.snapshot.signals_dropped),
     ),
     Metric(
         name="draguard_nvml_answers_refused_total",
@@ -186,7 +200,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the NVML library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.restarts),),
+        samples=lambda view: _count(view.snapshot.restarts),
     ),
     Metric(
         name="draguard_dcgm_restarts_total",
@@ -194,7 +208,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the DCGM library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.dcgm_restarts),),
+        samples=lambda view: _count(view.snapshot.dcgm_restarts),
     ),
     Metric(
         name="draguard_join_misses",

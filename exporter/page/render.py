@@ -40,9 +40,9 @@ def page(snapshot: Snapshot, own_text: bytes = b"", own_openmetrics: bytes = b""
     shown = tuple(families(view(snapshot)))
     # The lines of the samples are the same in both forms and are made once.
     bodies = [_body(family) for family in shown]
-    text = _rendered(shown, bodies) + own_text
-    openmetrics = _rendered(shown, bodies, openmetrics=True)
-    openmetrics += own_openmetrics.removesuffix(EOF_MARK) + EOF_MARK
+    text = _rendered(shown, bodies, own_text)
+    own_openmetrics = own_openmetrics.removesuffix(EOF_MARK) + EOF_MARK
+    openmetrics = _rendered(shown, bodies, own_openmetrics, openmetrics=True)
     # mtime 0: the same page is the same bytes.
     return Page(
         text,
@@ -106,10 +106,12 @@ def _dropped(dropped: Mapping[str, int]) -> Family:
 
 
 def _rendered(
-    shown: Iterable[Family], bodies: Sequence[bytes], *, openmetrics: bool = False
+    shown: Iterable[Family], bodies: Sequence[bytes], end: bytes, *, openmetrics: bool = False
 ) -> bytes:
     heads = (_head(family, openmetrics=openmetrics) for family in shown)
-    return b"".join(part for pair in zip(heads, bodies, strict=True) for part in pair)
+    parts = [part for pair in zip(heads, bodies, strict=True) for part in pair]
+    # In one step: a page is the largest thing here, and each copy of it costs memory.
+    return b"".join((*parts, end))
 
 
 def _head(family: Family, *, openmetrics: bool) -> bytes:

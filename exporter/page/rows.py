@@ -92,6 +92,8 @@ class Layout:
         self._wanted: Collection[int] = frozenset(counters.wanted)
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
         self._xids = {gpu.uuid: gpu.xids for gpu in snapshot.report.gpus}
+        uuids = [gpu.uuid for gpu in self._nvml.gpus]
+        self._doubted = {uuid for uuid in uuids if uuids.count(uuid) > 1}
 
     def of(self, gpu: GpuReading) -> tuple[Row, tuple[Row, ...], tuple[Row, ...]]:
         """Return the rows of a GPU, of its slices and of its links."""
@@ -146,8 +148,12 @@ class Layout:
             for number, link in sorted(read.items())
         ]
 
+    def _owners(self, gpu: GpuReading) -> tuple[Holder, ...]:
+        # Of two GPUs that say one UUID nobody can tell which one it is that is held.
+        return self._holders.owners(gpu.uuid) if gpu.uuid not in self._doubted else ()
+
     def _gpu_row(self, gpu: GpuReading, found: Values, whole: Values) -> Row:
-        owners = self._holders.owners(gpu.uuid)
+        owners = self._owners(gpu)
         scope = Scope(divided=bool(gpu.instances))
         front = labels.device(self._options, _identity(gpu))
         return self._row(gpu, scope=scope, front=front, found=found, whole=whole, owners=owners)
@@ -170,7 +176,7 @@ class Layout:
         return msgspec.structs.replace(row, part=one.part)
 
     def _link_row(self, gpu: GpuReading, link: LinkReading, found: Values, whole: Values) -> Row:
-        owners = self._holders.owners(gpu.uuid)
+        owners = self._owners(gpu)
         identity = msgspec.structs.replace(_identity(gpu), link=link.link)
         front = labels.nvlink(self._options, identity)
         row = self._row(gpu, scope=Scope(), front=front, found=found, whole=whole, owners=owners)

@@ -1,8 +1,9 @@
 """Which GPUs and MIG slices the page shows: dcgm-exporter's device option. Pure.
 
 `f` is everything: GPUs, and the slices of those in MIG mode. `g` is GPUs, `i` is
-slices, each with ids such as `g:0,2-4`. A GPU's id is its NVML index; a slice's
-counts from 0 over all slices of the node, by GPU and GPU instance.
+slices, each with ids such as `g:0,2-4`, and `g:0+i:1` is both. A GPU's id is its
+NVML index; a slice's counts from 0 over all slices of the node, by GPU and GPU
+instance.
 """
 
 import re
@@ -31,15 +32,15 @@ _NONE: frozenset[int] = frozenset()
 
 
 def parse_devices(text: str) -> Selection:
-    """Read the option; several words stand with a comma between. Raises SelectionError."""
+    """Read the option; two words stand with a plus (or comma) between. Raises SelectionError."""
     if text == "f":
         return ALL
     chosen: dict[str, frozenset[int] | None] = {}
-    for word in re.split(r",(?=[fgi])", text):
+    for word in re.split(r"[+,](?=[fgi])", text):
         found = _WORD.fullmatch(word)
         if found is None or found["kind"] in chosen:
             raise SelectionError(
-                f"{text!r} cannot be read; write f, g, i, g:0,2-4 or i:0-6, each once"
+                f"{text!r} cannot be read; write f, g, i, g:0,2-4, i:0-6 or g:0+i:1, each once"
             )
         chosen[found["kind"]] = _ids(found["ids"]) if found["ids"] else None
     return Selection(gpus=chosen.get("g", _NONE), slices=chosen.get("i", _NONE))

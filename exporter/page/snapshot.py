@@ -44,12 +44,15 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     agent_sources: tuple[SourceHealth, ...] = ()
     """Sources of the agent itself, beside those of the sensor: the ResourceSlice watch."""
     rejected: dict[str, int] = {}
-    refused: int = 0
+    refused: int | None = None
+    """Like the other counts of the sensor's None while it is not heard: a counter that shows 0
+    meanwhile would jump when it comes back."""
     join_misses: dict[str, int] = {}
     """Holds that could not be tied to hardware, by reason, now."""
-    signals_dropped: int = 0
-    restarts: int = 0
-    dcgm_restarts: int = 0
+    cut: int | None = None
+    signals_dropped: int | None = None
+    restarts: int | None = None
+    dcgm_restarts: int | None = None
     reloads: Reloads = Reloads()
     """Of the counters file."""
     render_seconds: float | None = None

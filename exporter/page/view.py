@@ -2,6 +2,7 @@
 
 import msgspec
 
+from exporter.health.presence import DUPLICATE_UUID
 from exporter.page import labels
 from exporter.page.labels import Options
 from exporter.page.rows import Layout, Row
@@ -26,8 +27,12 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> dict[str, str]:
-        """Labels of each GPU of the report, by UUID."""
-        return {row.gpu.uuid: row.labels for row in self.known}
+        """Labels of each GPU of the report, by UUID; none of a UUID that two GPUs say."""
+        return {
+            row.gpu.uuid: row.labels
+            for row in self.known
+            if row.gpu.presence_reason != DUPLICATE_UUID
+        }
 
     @property
     def devices(self) -> tuple[Row, ...]:

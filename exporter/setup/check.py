@@ -9,18 +9,24 @@ from typing import TypeVar
 
 import msgspec
 
+from exporter.children.child import Vendor, VendorChild, VendorState
 from exporter.dcgm.vendor import OFF, DcgmVendor
 from exporter.nvml.vendor import NvmlVendor
 from exporter.page import counters
 from exporter.page.counters import Counters
 from exporter.page.counters_file import CountersFile
-from exporter.page.fields import COMPUTED, XID_ERRORS
+from exporter.page.fields import (
+    CLOCK_EVENTS,
+    HEALTH_STATUS,
+    P2P_STATUS,
+    XID_COUNT,
+    XID_ERRORS,
+)
 from exporter.readings import STARTING, DcgmReading, GpuReading, NvmlReading
 from exporter.report import SourceHealth
 from exporter.setup import surroundings
 from exporter.setup.capabilities import CAPABILITIES
 from exporter.setup.settings import Settings
-from exporter.vendor.child import Vendor, VendorChild, VendorState
 
 _SAMPLES = 2
 _BETWEEN = 1.0
@@ -102,12 +108,21 @@ def _field_lines(
     told = {field for gpu in (nvml.gpus if nvml else ()) for field in _fields(gpu)}
     told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
     rows = (*asked.metrics, *asked.labels)
-    # XIDs are counted by the exporter itself, from the kernel log and from events.
-    told |= {XID_ERRORS, *COMPUTED}
+    told |= set(_computed(nvml, dcgm))
     silent = [row.name for row in rows if row.field.id not in told]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
     for name in silent:
         yield f"  no answer: {name}"
+
+
+def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[int]:
+    """Give the ids of what the exporter works out itself, where it has what it needs."""
+    if nvml is not None:
+        yield from (XID_ERRORS, XID_COUNT, CLOCK_EVENTS)
+        if any(gpu.peers for gpu in nvml.gpus):
+            yield P2P_STATUS
+    if dcgm is not None and dcgm.health is not None:
+        yield HEALTH_STATUS
 
 
 def _fields(gpu: GpuReading) -> Iterator[int]:

@@ -33,14 +33,20 @@ class Unused(NamedTuple):
     """Going on without it would silently show something else than was asked for."""
     silent: bool = False
     """What it asks for is always so."""
+    default: str = ""
+    """The value that dcgm-exporter has by itself, which asks for nothing."""
     short: str = ""
 
 
+_TRUE = ("true", "t", "1")
+_FALSE = ("false", "f", "0")
+
+
 def yes(text: str) -> bool:
-    """Read true or false; raises ValueError."""
-    if text.lower() not in ("true", "false", "1", "0"):
+    """Read true or false as Go's strconv.ParseBool does; raises ValueError."""
+    if text.lower() not in (*_TRUE, *_FALSE):
         raise ValueError("write true or false")
-    return text.lower() in ("true", "1")
+    return text.lower() in _TRUE
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -52,6 +58,12 @@ def _milliseconds(text: str) -> float:
     return int(text) / 1000
 
 
+def _host_engine(text: str) -> str:
+    address = text.removeprefix("tcp://")
+    # nv-hostengine's own port, where none is said.
+    return address if ":" in address else f"{address}:5555"
+
+
 def _no_hostname(text: str) -> str:
     return "none" if yes(text) else "Hostname"
 
@@ -60,11 +72,21 @@ def _debug(text: str) -> str:
     return "DEBUG" if yes(text) else "INFO"
 
 
+BOOLEAN = frozenset({yes, _no_hostname, _debug})
+"""What reads flags that stand alone, or with `=true` or `=false` behind them."""
+
+THEIR_COUNTERS = (
+    Path("/etc/dcgm-exporter/default-counters.csv"),
+    Path("/etc/dcgm-exporter/dcp-metrics-included.csv"),
+)
+"""Counters files of dcgm-exporter's image, which arguments name; both have the same 26 rows."""
+
 ALIASES: tuple[Alias, ...] = (
     Alias("address", "a", "listen", str),
     Alias("collect-interval", "c", "interval", _milliseconds),
-    Alias("remote-hostengine-info", "r", "dcgm", str),
+    Alias("remote-hostengine-info", "r", "dcgm", _host_engine),
     Alias("use-old-namespace", "o", "old_namespace", yes),
+    Alias("rbmn", "rbmn", "replace_blanks_in_model_name", yes),
     Alias("web-config-file", "", "web_config", Path),
     Alias("no-hostname", "n", "hostname_label", _no_hostname),
     Alias("debug", "", "log_level", _debug),
@@ -83,7 +105,7 @@ ENVIRONMENT: tuple[Variable, ...] = (
     Variable(f"{_P}INTERVAL", "interval", _milliseconds),
     Variable(f"{_P}COLLECTORS", "collectors", Path),
     Variable(f"{_P}DEVICES_STR", "devices", str),
-    Variable("DCGM_REMOTE_HOSTENGINE_INFO", "dcgm", str),
+    Variable("DCGM_REMOTE_HOSTENGINE_INFO", "dcgm", _host_engine),
     Variable(f"{_P}KUBERNETES", "kubernetes", yes),
     Variable(f"{_P}KUBERNETES_ENABLE_POD_LABELS", "pod_labels", yes),
     Variable(f"{_P}KUBERNETES_ENABLE_POD_UID", "pod_uid", yes),
@@ -116,6 +138,7 @@ UNUSED: tuple[Unused, ...] = (
         "when it changes",
         takes_value=True,
         refused=True,
+        default="none",
         short="m",
     ),
     Unused(
@@ -160,6 +183,23 @@ UNUSED: tuple[Unused, ...] = (
         "dcgm-log-level",
         f"{_P}DCGM_LOG_LEVEL",
         "set __DCGM_DBG_LVL for the sensor",
+        takes_value=True,
+    ),
+    Unused(
+        "container-labels",
+        f"{_P}CONTAINER_LABELS",
+        "labels of containers are not read; those of pods are (--pod-labels)",
+    ),
+    Unused(
+        "container-runtime-socket",
+        "DCGM_CONTAINER_RUNTIME_SOCKET",
+        "the container runtime is not asked",
+        takes_value=True,
+    ),
+    Unused(
+        "web-read-timeout",
+        f"{_P}WEB_READ_TIMEOUT",
+        "a request has five seconds",
         takes_value=True,
     ),
     Unused(

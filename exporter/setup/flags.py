@@ -10,11 +10,20 @@ import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from exporter.page.selection import SelectionError, parse_devices
-from exporter.setup.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, words, yes
+from exporter.setup.dcgm_exporter import (
+    ALIASES,
+    BOOLEAN,
+    ENVIRONMENT,
+    THEIR_COUNTERS,
+    UNUSED,
+    words,
+    yes,
+)
 from exporter.setup.settings import Settings, SettingsError, check, flag_of
 
 ROLES = ("sensor", "agent", "run")
@@ -47,19 +56,27 @@ def parse(
             given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
     unused = tuple(_unused(env, flags))
     given |= {name: value for name, value in flags.items() if value is not None}
+    said = list(unused)
+    if _is_in_their_image(given.get("collectors")):
+        said.append(f"{given.pop('collectors')} is not here; the default counters are its rows")
     settings = check(Settings(**given))
     try:
         parse_devices(settings.devices)
     except SelectionError as error:
         raise SettingsError(f"--devices: {error}") from error
-    return settings, unused
+    return settings, tuple(said)
+
+
+def _is_in_their_image(file: Path | None) -> bool:
+    """Say whether a counters file is one that dcgm-exporter's image has and this one need not."""
+    return file in THEIR_COUNTERS and not file.exists()
 
 
 def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[str]:
     said: list[str] = []
     for one in UNUSED:
-        by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false")
-        by_env = env.get(one.env, "") not in ("", "false", "0")
+        by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false", one.default)
+        by_env = env.get(one.env, "") not in ("", "false", "0", one.default)
         if by_flag or by_env:
             name = f"--{one.flag}" if by_flag else f"${one.env}"
             sentence = f"{name} of dcgm-exporter has no meaning here: {one.instead}"
@@ -78,11 +95,12 @@ def _read(read: Callable[[str], Any], text: str, name: str) -> Any:
 
 
 def _switch(word: str) -> str:
-    """Turn `--name=true` and `--name=false`, which dcgm-exporter takes, into this parser's form."""
-    found = re.fullmatch(r"--([a-z-]+)=(true|false|1|0)", word)
-    if found is None or found[1] not in _SWITCHES:
+    """Turn `--name=true` and `-n=false`, which dcgm-exporter takes, into this parser's form."""
+    found = re.fullmatch(r"--?([a-z-]+)=(true|false|[tf10])", word, re.IGNORECASE)
+    name = _SWITCHES.get(found[1]) if found else None
+    if found is None or name is None:
         return word
-    return f"--{found[1]}" if found[2] in ("true", "1") else f"--no-{found[1]}"
+    return f"--{name}" if yes(found[2]) else f"--no-{name}"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,12 +110,14 @@ def _parser() -> argparse.ArgumentParser:
         description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",
         epilog="dcgm-exporter's flags and environment names are taken too: see docs/exporter.md.",
     )
+    version = metadata.version("draguard")
+    parser.add_argument("--version", action="version", version=f"draguard exporter {version}")
     parser.add_argument("role", choices=ROLES, nargs="?", default=None)
     defaults = Settings(node_name="")
     for flag in FLAGS:
         _add_own(parser, flag, getattr(defaults, flag.setting))
     for alias in ALIASES:
-        _add_other(parser, alias.flag, alias.short, takes_value=alias.read is not yes)
+        _add_other(parser, alias.flag, alias.short, takes_value=alias.read not in BOOLEAN)
     for one in UNUSED:
         _add_other(parser, one.flag, one.short, takes_value=one.takes_value)
     return parser
@@ -171,6 +191,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("sample_deadline", float, "seconds after which a vendor call counts as hung"),
     Flag("start_deadline", float, "seconds after which nvmlInit counts as hung"),
     Flag("hang_retry", float, "seconds for which a GPU that hung is left out"),
+    Flag("child_memory_limit", float, "MiB that a vendor library's process may take"),
     Flag("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
     Flag("report", yes, "write the NodeDeviceHealth; metrics only without"),
     Flag("report_interval", float, "seconds between reports while nothing changes"),
@@ -185,9 +206,14 @@ FLAGS: tuple[Flag, ...] = (
     Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
 )
 
-_SWITCHES = frozenset(
-    {flag_of(one.setting)[2:] for one in FLAGS if one.read is yes}
-    | {one.flag for one in ALIASES if one.read is yes}
-    | {one.flag for one in UNUSED if not one.takes_value}
-)
-"""Names that take no value, or true and false after an equals sign."""
+_SWITCHES: Mapping[str, str] = {
+    name: long
+    for long, short in (
+        *((flag_of(one.setting)[2:], one.short) for one in FLAGS if one.read is yes),
+        *((one.flag, one.short) for one in ALIASES if one.read in BOOLEAN),
+        *((one.flag, one.short) for one in UNUSED if not one.takes_value),
+    )
+    for name in (long, short)
+    if name
+}
+"""Flags that take no value, or true and false after an equals sign, by both their names."""

@@ -88,6 +88,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds after which one NVML call counts as hung; the slowest healthy ones take two."""
     start_deadline: float = 60.0
     """The same for nvmlInit, which may wake every GPU where no persistence daemon runs."""
+    child_memory_limit: float = 512.0
+    """MiB that the process of one vendor library may take before it is started anew."""
     hang_retry: float = 60.0
     """Seconds for which a GPU that hung is left out; doubled each time, to ten minutes."""
     lost_after: float = 60.0
@@ -129,6 +131,7 @@ _POSITIVE = (
     "sample_deadline",
     "start_deadline",
     "hang_retry",
+    "child_memory_limit",
     "lost_after",
     "report_interval",
     "lease_interval",

@@ -1,15 +1,18 @@
 """Memory of processes from the kernel's text, and the clock of another process."""
 
 import os
+import threading
 import time
 
 from benchmarks.processes import (
     Mapping,
     alone_megabytes,
     cpu_seconds,
+    leader_sleeps,
     mappings,
     maps_of,
     pss_megabytes,
+    sleeps,
 )
 
 SMAPS = """\
@@ -61,3 +64,17 @@ def test_this_process_has_memory_and_a_cpu_clock_that_runs() -> None:
     mine = time.process_time()
     theirs = cpu_seconds(os.getpid())
     assert mine <= theirs <= time.process_time()
+
+
+def test_a_sleep_of_any_thread_is_counted_and_of_the_first_apart() -> None:
+    go = threading.Event()
+    beside = threading.Thread(target=go.wait)
+    beside.start()
+    first, before = leader_sleeps(os.getpid()), sleeps(os.getpid())
+    for _ in range(5):
+        time.sleep(0.001)
+    assert leader_sleeps(os.getpid()) >= first + 5
+    assert sleeps(os.getpid()) >= before + 5
+    assert sleeps(os.getpid()) > leader_sleeps(os.getpid())
+    go.set()
+    beside.join()

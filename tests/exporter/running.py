@@ -40,7 +40,9 @@ def free_port() -> int:
 class Exporter:
     """One `python -m exporter ROLE` on a node; ends with the block."""
 
-    def __init__(self, node: SimulatedNode, role: str = "run", *flags: str) -> None:
+    def __init__(
+        self, node: SimulatedNode, role: str = "run", *flags: str, **environment: str
+    ) -> None:
         self.port = free_port()
         self.socket = node.root / "sensor.sock"
         self.log = node.root / f"{role}-{self.port}.log"
@@ -54,7 +56,7 @@ class Exporter:
             "--hang-retry=2",
             *flags,
         ]
-        self._environment = {**os.environ, **node.environment()}
+        self._environment = {**os.environ, **node.environment(), **environment}
         # The flag alone must be enough to find the library.
         self._environment.pop("LD_LIBRARY_PATH", None)
         self._process: subprocess.Popen[bytes] | None = None

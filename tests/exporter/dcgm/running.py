@@ -7,11 +7,11 @@ from typing import Any, Self
 
 import pytest
 
+from exporter.children.child import VendorChild, VendorState
 from exporter.dcgm.vendor import DcgmVendor
 from exporter.readings import DcgmEntity, DcgmReading, Values
 from exporter.setup.settings import Settings
 from exporter.signals import Signal
-from exporter.vendor.child import VendorChild, VendorState
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.node import SimulatedNode
 from tests.exporter.running import PATIENCE, free_port

@@ -109,7 +109,7 @@ def test_an_equal_generation_is_no_news(cluster: Cluster) -> None:
     [
         (refusal(404, "NotFound"), "NotServed"),
         (refusal(503), "Unreachable"),
-        (refusal(403, "Forbidden"), "Unreachable"),
+        (refusal(403, "Forbidden"), "Forbidden"),
         (body(b"no json"), "Unreachable"),
         (body(b'{"resources": []}'), "NotServed"),
     ],

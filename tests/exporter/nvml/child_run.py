@@ -10,9 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from exporter import wire
+from exporter.children import callnotes
 from exporter.readings import GpuReading, NvmlReading
 from exporter.signals import Signal
-from exporter.vendor import callnotes
 from simulator.node import SimulatedNode
 from tests.exporter.running import PATIENCE, ROOT
 

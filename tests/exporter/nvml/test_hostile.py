@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from exporter.children.callnotes import SIZE, Slot
 from exporter.nvml import gpm, link_table
 from exporter.nvml import library as nvml
 from exporter.nvml.events import Events
@@ -20,7 +21,6 @@ from exporter.nvml.library import Caller, FieldAnswer, NvmlError
 from exporter.nvml.sampler import Sampler
 from exporter.nvml.table import TABLE, Call, Source
 from exporter.readings import GpuReading
-from exporter.vendor.callnotes import SIZE, Slot
 from simulator import build
 from simulator.node import SimulatedNode
 from tests.exporter.nvml.child_run import NvmlChild

@@ -34,6 +34,10 @@ def snapshot(observation: Observation, **fields: Any) -> Snapshot:
         "nvml": observation.nvml,
         "dcgm": observation.dcgm,
         "hang": observation.hang,
+        "refused": observation.refused,
+        "signals_dropped": observation.signals_dropped,
+        "restarts": observation.restarts,
+        "dcgm_restarts": observation.dcgm_restarts,
     }
     return Snapshot(**(usual | fields))
 

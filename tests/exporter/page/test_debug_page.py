@@ -56,7 +56,7 @@ def test_it_says_for_each_device_why_no_pod_is_named() -> None:
     assert reasons(page) == {
         "GPU-2": "shared by 2 holders: see draguard_device_allocation_info",
         "GPU-3": "held with admin access only, which owns nothing",
-        "GPU-4": "nobody holds it",
+        "1": "more nobody holds it",
     }
 
 

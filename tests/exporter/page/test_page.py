@@ -325,3 +325,8 @@ def test_whatever_is_read_the_page_is_well_formed_and_no_series_comes_twice(
         windows=WindowCounts(xids={("GPU-1", 1, None): {31: 2}}),
     )
     assert rendered(what)
+
+
+def test_a_metrics_only_install_says_nothing_of_reports() -> None:
+    assert b"draguard_report_up 0.0" in SelfMetrics("1").text()
+    assert b"draguard_report" not in SelfMetrics("1", reporting=False).text()

@@ -61,7 +61,7 @@ def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
         ],
         {"DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS": "true", "KUBERNETES_ENABLE_DRA": "true"},
     )
-    assert str(given.collectors) == "/etc/dcgm-exporter/dcp-metrics-included.csv"
+    assert given.collectors is None
     assert (given.listen, given.interval, given.dcgm) == (":9401", 15.0, "10.0.0.7:5555")
     assert given.kubernetes
     assert given.old_namespace
@@ -69,7 +69,13 @@ def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
     assert given.devices == "g:0,2"
     assert said == (
         "--enable-dcgm-log of dcgm-exporter has no meaning here: set __DCGM_DBG_LVL for the sensor",
+        "/etc/dcgm-exporter/dcp-metrics-included.csv is not here; "
+        "the default counters are its rows",
     )
+
+
+def test_a_counters_file_of_ones_own_that_is_not_there_is_no_default() -> None:
+    assert str(settings_of("-f", "/nowhere/mine.csv").collectors) == "/nowhere/mine.csv"
 
 
 def test_a_flag_outranks_the_environment_and_ours_outranks_theirs() -> None:
@@ -111,3 +117,22 @@ def test_a_switch_can_be_turned_off_as_with_dcgm_exporter() -> None:
     assert not settings_of("--kubernetes=false").kubernetes
     assert not settings_of("-o", "--use-old-namespace=false").old_namespace
     assert settings_of("--no-hostname=true").hostname_label == "none"
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("10.0.0.7", "10.0.0.7:5555"),
+        ("tcp://10.0.0.7:5556", "10.0.0.7:5556"),
+        ("unix:///run/nv-hostengine.sock", "unix:///run/nv-hostengine.sock"),
+    ],
+)
+def test_a_host_engine_is_named_as_with_dcgm_exporter(said: str, meant: str) -> None:
+    assert settings_of("-r", said).dcgm == meant
+    assert settings_of(DCGM_REMOTE_HOSTENGINE_INFO=said).dcgm == meant
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        settings_of("--version")
+    assert capsys.readouterr().out.startswith("draguard exporter ")

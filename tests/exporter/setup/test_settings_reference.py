@@ -8,9 +8,7 @@ from tests.exporter.running import ROOT
 
 def test_the_document_has_the_tables_of_today() -> None:
     document = (ROOT / "docs" / "exporter.md").read_text(encoding="utf-8")
-    assert with_tables(document) == document, (
-        "stale: run make docs"
-    )
+    assert with_tables(document) == document, "stale: run make docs"
 
 
 def test_a_document_without_the_marks_is_refused() -> None:

@@ -2,9 +2,9 @@
 
 import os
 
+from exporter.children.callnotes import EVENTS, SAMPLING, Slot, create, read
+from exporter.children.quarantine import LONGEST, Quarantine
 from exporter.readings import CallNote, Hang, NvmlReading
-from exporter.vendor.callnotes import EVENTS, SAMPLING, Slot, create, read
-from exporter.vendor.quarantine import LONGEST, Quarantine
 from tests.exporter.worlds import START, gpu
 
 

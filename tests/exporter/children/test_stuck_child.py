@@ -67,7 +67,7 @@ def test_a_child_that_cannot_be_killed_is_called_stuck_and_gets_no_second(
     node, exporter, child, tracer = held
     node.hang(0)
     exporter.wait_shows('draguard_source_up{source="nvml",reason="Stuck"} 0')
-    children = [line for line in exporter.descendants().values() if "nvml_child" in line]
+    children = [line for line in exporter.descendants().values() if "exporter.nvml.child" in line]
     assert len(children) == 1
     assert is_running(child)
     # The rest goes on: what the kernel log says is still counted.

@@ -8,10 +8,6 @@ particular to a library is its `Vendor`'s.
 import logging
 import os
 import queue
-import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,25 +18,27 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from exporter import wire
+from exporter.children import callnotes
+from exporter.children.appetite import Appetite
+from exporter.children.deadlines import Deadlines
+from exporter.children.folder_watch import FolderWatch
+from exporter.children.process import REAP_SECONDS, Ended, Process
 from exporter.readings import STARTING, CallNote, DcgmReading, Hang, NvmlReading
 from exporter.report import SourceHealth
 from exporter.setup.settings import Settings
 from exporter.signals import Signal
-from exporter.vendor import callnotes
 
 _log = logging.getLogger(__name__)
 
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-_REAP_SECONDS = 5.0
-_WITHHELD_SECONDS = 0.5
-_CHECK_SECONDS = 0.5
-"""How often the running call is looked at."""
+_STEADY_SECONDS = 60.0
+"""A process that answered and lived so long is no repeated failure."""
+_RECURRING = frozenset({"Crashed", "Leaking", "Spinning", "Slow"})
+"""Ends that come again in the next process; a GPU that hung is left out of it."""
+_APPETITE_SECONDS = 10.0
+"""Between two looks at what the process takes."""
 _MIN_GAP = 1.0
 """Seconds between two samples asked for by signals."""
-_WAIT_SECONDS = 1.0
-"""What an event wait may take by itself (`nvml_child.WAIT_MS`)."""
-_WHOLE_SAMPLE = 6
-"""A sample may take this many times the deadline of one call, as long as calls come back."""
 
 
 R = TypeVar("R", NvmlReading, DcgmReading)
@@ -96,20 +94,8 @@ class Vendor(Protocol[R_co]):
 class _Mark(Enum):
     CLOSED = "closed"
     ASKED = "asked"
+    LOOK = "look"
     STOP = "stop"
-
-
-class _Process(msgspec.Struct, frozen=True):
-    popen: "subprocess.Popen[bytes]"
-    channel: wire.Channel
-
-
-class _Ended(Exception):  # noqa: N818 - how a child's life ended
-    def __init__(self, reason: str, message: str, hang: Hang | None = None) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-        self.hang = hang
 
 
 class VendorChild(Generic[R]):
@@ -133,19 +119,27 @@ class VendorChild(Generic[R]):
         self._asked = threading.Event()
         self._stopping = threading.Event()
         self._notes_fd, self._notes = callnotes.create()
+        self._deadlines = Deadlines(settings.sample_deadline, settings.start_deadline)
+        self._appetite = Appetite(settings.child_memory_limit)
         self._state: VendorState[R] = VendorState(source=self._source(up=False, reason=STARTING))
         self._failures = 0
+        self._began = 0.0
+        self._answered = False
+        self._releases = FolderWatch(settings.release_file.parent, self._look)
         self._thread = threading.Thread(target=self._run, name=vendor.name, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
+        self._releases.start()
 
     def stop(self) -> None:
         self._stopping.set()
         self._inbox.put(_Mark.STOP)
-        self._thread.join(_REAP_SECONDS + 1)
-        self._notes.close()
-        os.close(self._notes_fd)
+        self._releases.stop()
+        self._thread.join(REAP_SECONDS + 1)
+        if not self._thread.is_alive():
+            self._notes.close()
+            os.close(self._notes_fd)
 
     def ask(self) -> None:
         """Have a sample taken soon; many calls make one sample."""
@@ -153,51 +147,71 @@ class VendorChild(Generic[R]):
             self._asked.set()
             self._inbox.put(_Mark.ASKED)
 
+    def _look(self) -> None:
+        """Have the release file looked at."""
+        self._inbox.put(_Mark.LOOK)
+
     def _run(self) -> None:
         while not self._stopping.is_set():
             if (withheld := self._vendor.withheld()) is not None:
-                self._down(_Ended(*withheld))
+                self._down(Ended(*withheld))
                 self._failures = 0
-                self._stopping.wait(_WITHHELD_SECONDS)
+                self._await_look()
                 continue
-            process = self._spawn()
             try:
-                self._work(process)
-                continue
-            except _Ended as ended:
-                self._down(ended)
-            finally:
-                self._end(process)
-            wait = _BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1]
-            self._stopping.wait(wait)
+                process = self._spawn()
+            except OSError as error:
+                self._down(self._not_started(error))
+            else:
+                if self._live(process):
+                    continue
+            self._stopping.wait(_BACK_OFF[min(self._failures, len(_BACK_OFF)) - 1])
             self._state = msgspec.structs.replace(self._state, restarts=self._state.restarts + 1)
 
-    def _spawn(self) -> _Process:
-        ours, theirs = socket.socketpair()
-        descriptors = (theirs.fileno(), self._notes_fd)
-        callnotes.Slot(self._notes, callnotes.SAMPLING).end()
-        callnotes.Slot(self._notes, callnotes.EVENTS).end()
-        with theirs:
-            popen = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    self._vendor.module,
-                    *map(str, (*descriptors, os.getpid())),
-                ],
-                pass_fds=descriptors,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # vendor libraries print there
-                env={**os.environ, **self._vendor.environment()},
-            )
-        process = _Process(popen, wire.Channel(ours))
+    def _live(self, process: Process) -> bool:
+        """Work with a process to its end; returns whether the next one may begin at once."""
+        try:
+            self._work(process)
+        except Ended as ended:
+            self._count(ended)
+            self._down(ended)
+            return False
+        else:
+            return True
+        finally:
+            self._end(process)
+
+    def _not_started(self, error: OSError) -> Ended:
+        # Processes, memory or descriptors are used up, which may be over in a moment.
+        title = self._vendor.title
+        text = f"the {title} process cannot be started ({error}); see the limits of the sensor"
+        return Ended("NotStarted", text)
+
+    def _await_look(self) -> None:
+        while not self._stopping.is_set():
+            if self._inbox.get() in (_Mark.LOOK, _Mark.STOP):
+                return
+
+    def _count(self, ended: Ended) -> None:
+        """Begin to count failures anew after a process that worked."""
+        steady = time.monotonic() - self._began >= _STEADY_SECONDS
+        if self._answered and (steady or ended.reason not in _RECURRING):
+            self._failures = 0
+
+    def _spawn(self) -> Process:
+        vendor = self._vendor
+        for slot in range(callnotes.SLOTS):
+            callnotes.Slot(self._notes, slot).end()
+        process = Process(vendor.module, vendor.title, self._notes_fd, vendor.environment())
+        self._appetite = Appetite(self._settings.child_memory_limit)
+        self._began, self._answered = time.monotonic(), False
         threading.Thread(
             target=self._hear,
             args=(process.channel,),
-            name=f"{self._vendor.name} child",
+            name=f"{vendor.name} child",
             daemon=True,
         ).start()
-        _log.info("%s child %d started", self._vendor.title, popen.pid)
+        _log.info("%s child %d started", vendor.title, process.pid)
         return process
 
     def _hear(self, channel: wire.Channel) -> None:
@@ -208,108 +222,98 @@ class VendorChild(Generic[R]):
         except wire.WireError:
             inbox.put(_Mark.CLOSED)
 
-    def _work(self, process: _Process) -> None:
-        """Ask for samples until the library must be opened anew; raises _Ended for other ends."""
-        first = True
+    def _work(self, process: Process) -> None:
+        """Ask for samples until the library must be opened anew; raises Ended for other ends."""
         while True:
             asked = self._vendor.request(time.monotonic())
             self._asked.clear()
             self._request(process, asked)
-            reading = self._await_sample(process, asked, first=first)
-            first = False
-            self._failures = 0
+            reading = self._await_sample(process, asked)
+            self._answered = True
             self._up(reading)
             self._rest(process, time.monotonic())
             if self._vendor.must_reopen():
                 return
 
-    def _request(self, process: _Process, asked: wire.SampleRequest) -> None:
+    def _request(self, process: Process, asked: wire.SampleRequest) -> None:
+        self._appetite.works()
         try:
             process.channel.send(asked)
         except wire.WireError:
-            raise self._death(process) from None
+            raise process.death() from None
 
-    def _await_sample(self, process: _Process, asked: wire.SampleRequest, *, first: bool) -> R:
-        begun = time.monotonic()
+    def _await_sample(self, process: Process, asked: wire.SampleRequest) -> R:
+        end = time.monotonic() + self._deadlines.sample
         while True:
-            heard = self._next(process, _CHECK_SECONDS)
+            heard = self._next(process, min(self._next_look(), end - time.monotonic()))
             if heard is not None and not isinstance(heard, _Mark):
                 reading = self._vendor.reading(heard, asked)
                 if reading is not None:
                     return reading
-            self._check_calls(time.monotonic() - begun, first=first)
+            self._check(process, resting=False)
+            if time.monotonic() >= end:
+                raise Ended(
+                    "Slow",
+                    f"{self._vendor.title} needs more than {self._deadlines.sample:.0f} s for one "
+                    "sample",
+                )
 
-    def _rest(self, process: _Process, sampled: float) -> None:
+    def _rest(self, process: Process, sampled: float) -> None:
         """Wait for the next sample's time, or for somebody to ask."""
         while True:
+            self._check(process, resting=True)
             wait = _MIN_GAP if self._asked.is_set() else self._settings.interval
             left = sampled + min(wait, self._settings.interval) - time.monotonic()
             if left <= 0 or self._vendor.must_reopen():
                 return
-            self._next(process, min(left, _CHECK_SECONDS))
-            self._check_calls(0.0, first=False)
+            self._next(process, min(left, self._next_look()))
             if (withheld := self._vendor.withheld()) is not None:
-                raise _Ended(*withheld)
+                raise Ended(*withheld)
 
-    def _next(self, process: _Process, seconds: float) -> wire.FromChild | _Mark | None:
+    def _next_look(self) -> float:
+        notes = callnotes.read_all(self._notes)
+        return min(self._deadlines.next_look(notes, first=not self._answered), _APPETITE_SECONDS)
+
+    def _next(self, process: Process, seconds: float) -> wire.FromChild | _Mark | None:
         try:
-            heard = self._inbox.get(timeout=seconds)
+            heard = self._inbox.get(timeout=max(seconds, 0.0))
         except queue.Empty:
             return None
         if isinstance(heard, wire.Happened):
+            self._appetite.heard()
             self._on_signal(heard.signal)
         elif isinstance(heard, wire.Failed):
-            raise _Ended(heard.reason, heard.message)
+            raise Ended(heard.reason, heard.message)
         elif heard is _Mark.CLOSED:
-            raise self._death(process)
+            raise process.death()
         elif heard is _Mark.STOP:
-            raise _Ended("Stopped", "the sensor is stopping")
+            raise Ended("Stopped", "the sensor is stopping")
         return heard
 
-    def _check_calls(self, sample_seconds: float, *, first: bool) -> None:
-        deadline = self._settings.sample_deadline
-        sampling = callnotes.read(self._notes, callnotes.SAMPLING)
-        if sampling is not None:
-            # Without a GPU it is nvmlInit or alike, which may wake all of them.
-            slow = first and sampling.gpu is None
-            allowed = self._settings.start_deadline if slow else deadline
-            if sampling.seconds > allowed:
-                raise self._hang(sampling)
-        waiting = callnotes.read(self._notes, callnotes.EVENTS)
-        if waiting is not None and waiting.seconds > deadline + _WAIT_SECONDS:
-            raise self._hang(waiting)
-        if sample_seconds > _WHOLE_SAMPLE * deadline + self._settings.start_deadline:
-            raise _Ended(
-                "Slow",
-                f"{self._vendor.title} needs more than {sample_seconds:.0f} s for one sample",
+    def _check(self, process: Process, *, resting: bool) -> None:
+        """Raise Ended for a call that hangs, and for a process that takes too much."""
+        notes = callnotes.read_all(self._notes)
+        note = self._deadlines.overdue(notes, first=not self._answered)
+        if note is not None:
+            raise self._hang(note)
+        excess = self._appetite.judge(process.taken(), time.monotonic(), resting=resting)
+        if excess is not None:
+            raise Ended(
+                excess.reason,
+                f"the {self._vendor.title} process {excess.sentence}; it is killed and started "
+                "again. If this goes on, update the driver or the library",
             )
 
-    def _hang(self, note: CallNote) -> _Ended:
+    def _hang(self, note: CallNote) -> Ended:
         hang = self._vendor.hung(note, time.monotonic())
         title = self._vendor.title
         known = f" ({hang.uuid})" if hang.uuid else ""
         where = title if hang.gpu is None else f"GPU {hang.gpu}{known}"
-        return _Ended(
+        return Ended(
             "Hung",
             f"{where} hangs in {note.call} for {note.seconds:.0f} s; the {title} process is killed "
             "and started again. If this goes on, drain the node and reset the GPU",
             hang,
-        )
-
-    def _death(self, process: _Process) -> _Ended:
-        """Say how a child that closed its socket came to its end."""
-        title = self._vendor.title
-        try:
-            code = process.popen.wait(_REAP_SECONDS)
-        except subprocess.TimeoutExpired:
-            return _Ended("Crashed", f"the {title} process closed its socket and did not end")
-        if code < 0:
-            name = signal.Signals(-code).name
-            return _Ended(
-                "Crashed", f"the {title} process was ended by {name}; it is started again"
-            )
-        return _Ended(
-            "Crashed", f"the {title} process ended by itself with code {code}; see its output"
         )
 
     def _up(self, reading: R) -> None:
@@ -317,7 +321,7 @@ class VendorChild(Generic[R]):
         source = self._source(up=True, message=message, last_success=reading.at)
         self._tell(source=source, reading=reading, hang=hang)
 
-    def _down(self, ended: _Ended) -> None:
+    def _down(self, ended: Ended) -> None:
         self._failures += 1
         last = self._state.source.last_success
         source = self._source(
@@ -349,31 +353,22 @@ class VendorChild(Generic[R]):
         )
         self._on_state(self._state)
 
-    def _end(self, process: _Process) -> None:
+    def _end(self, process: Process) -> None:
         """Kill and reap; a child in uninterruptible sleep is waited for, however long."""
-        process.popen.kill()
-        process.channel.close()
-        try:
-            process.popen.wait(_REAP_SECONDS)
-        except subprocess.TimeoutExpired:
+        if not process.end():
             self._stuck(process)
         self._drain()
 
-    def _stuck(self, process: _Process) -> None:
+    def _stuck(self, process: Process) -> None:
         source = msgspec.structs.replace(
             self._state.source,
             reason="Stuck",
-            message=f"{self._state.source.message}; process {process.popen.pid} cannot be killed "
+            message=f"{self._state.source.message}; process {process.pid} cannot be killed "
             "(it sleeps in the kernel): reboot the node",
         )
         _log.error("%s", source.message)
         self._tell(source=source, reading=None, hang=self._state.hang)
-        while not self._stopping.is_set():
-            try:
-                process.popen.wait(1.0)
-            except subprocess.TimeoutExpired:
-                continue
-            return
+        process.await_end(self._stopping.is_set)
 
     def _drain(self) -> None:
         """Drop what the old child still said, but not that somebody asked or stops."""

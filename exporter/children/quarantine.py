@@ -44,7 +44,10 @@ class Quarantine:
         for gpu in reading.gpus:
             self._last[gpu.index] = gpu
             self._entries.pop(gpu.index, None)
-        absent = [self._unread(index) for index in sorted(skipped) if index in self._last]
+        # After a GPU went or came, one that was skipped may have been read at another index.
+        read = {gpu.uuid for gpu in reading.gpus}
+        skipped_now = [self._unread(index) for index in sorted(skipped) if index in self._last]
+        absent = [gpu for gpu in skipped_now if gpu.uuid not in read]
         return msgspec.structs.replace(reading, gpus=(*reading.gpus, *absent))
 
     def named(self, names: frozenset[str]) -> frozenset[int]:

@@ -20,7 +20,12 @@ SIZE = 4096
 SAMPLING = 0
 """Slot of the thread that reads state."""
 EVENTS = 1
-"""Slot of the thread that waits for events."""
+"""Slot of the thread that waits for events of GPUs."""
+SYSTEM_EVENTS = 2
+"""Slot of the thread that waits for GPUs that the driver takes or lets go."""
+SLOTS = 3
+WAIT_SECONDS = 5.0
+"""What waiting for an event may take by itself, beside the deadline of a call."""
 
 
 class Slot:
@@ -57,3 +62,8 @@ def read(memory: mmap.mmap, slot: int) -> CallNote | None:
         return None
     call = name.split(b"\0", 1)[0].decode("ascii", "replace")
     return CallNote(None if gpu < 0 else gpu, call, time.monotonic() - start)
+
+
+def read_all(memory: mmap.mmap) -> tuple[CallNote | None, ...]:
+    """Return the calls under way, in the order of their slots."""
+    return tuple(read(memory, slot) for slot in range(SLOTS))

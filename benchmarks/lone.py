@@ -1,0 +1,274 @@
+"""The exporter alone: a node whose devices all have holders, an API server, no remediator.
+
+Sensor and agent run apart, as in a pod. Every GPU or slice is held by a pod with a claim of its
+own and has one process of that pod.
+"""
+
+import contextlib
+import sys
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from benchmarks import audit, processes
+from benchmarks.kernel_log_device import KernelLogDevice
+from benchmarks.programs import bytecode, compile_all, free_port, parts
+from benchmarks.scraper import page
+from benchmarks.waiting import Say, TooLate, await_true
+from exporter.device import GPU_DRIVER
+from kubeapi.client import ApiError, Client
+from simulator import driver_messages, holdings
+from simulator.cluster import publisher, workloads
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.supervise import Supervisor
+from simulator.dcgm_engine import SimulatedDcgm
+from simulator.gpu import Gpu, Process
+from simulator.node import SimulatedNode
+
+CRDS = Path(__file__).parents[1] / "deploy" / "crds"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims"
+_FIRST_PID = 100_000
+Json = dict[str, Any]
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """The GPUs of a node: words and slices for `SimulatedNode.create`."""
+
+    name: str
+    gpus: str
+    mig: Mapping[int, tuple[str, ...]] = {}
+    devices: int = 8
+    """What can be held: slices, and GPUs without slices."""
+
+
+GPUS = Layout("8 GPUs", "8xH100")
+SLICES = Layout("56 slices", "8xH100", dict.fromkeys(range(8), ("1g.10gb",) * 7), 56)
+
+
+class Ground:
+    """The API server for all that run on it, one after the other; open it with `with`."""
+
+    def __init__(self, say: Say) -> None:
+        self.say = say
+        self._closing = contextlib.ExitStack()
+        self.folder = Path(tempfile.mkdtemp(prefix="dg-bench-"))
+        self.supervisor = Supervisor(self.folder)
+        self._closing.callback(self.supervisor.close)
+
+    plane: ControlPlane
+    client: Client
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.log"
+
+    def server_flags(self) -> list[str]:
+        """Return the flags that point an exporter at this server."""
+        endpoint = self.plane.endpoint()
+        token = self.folder / "token"
+        token.touch(mode=0o600)
+        token.write_text(endpoint.token or "", encoding="ascii")
+        return [
+            f"--kube-server={endpoint.server}",
+            f"--kube-token-file={token}",
+            f"--kube-ca-file={endpoint.ca_file}",
+        ]
+
+    def _open(self) -> None:
+        self.say("starting etcd and kube-apiserver")
+        policy = self.folder / "audit-policy.yaml"
+        policy.write_text(audit.POLICY_OF_ALL, encoding="utf-8")
+        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}")
+        self.plane = ControlPlane(apiserver_flags=flags, say=self.say)
+        self._closing.callback(self.plane.stop)
+        self.plane.start()
+        # They would take claims from pods that nobody made, and CPU from what is measured.
+        self.plane.controller_manager.stop()
+        self.plane.scheduler.stop()
+        self.client = Client(self.plane.endpoint())
+        self._closing.callback(self.client.close)
+        self.plane.kubectl("apply", "-f", str(CRDS))
+        self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+        for name in ("draguard-system", "ml"):
+            self.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        for one in workloads.device_classes():
+            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        compile_all(self.folder)
+
+
+class Lone:
+    """One exporter on one node of its own; `flags` are added to those it needs."""
+
+    def __init__(
+        self, ground: Ground, layout: Layout, *flags: str, dcgm: bool = False, dead: float = 60.0
+    ) -> None:
+        self.ground = ground
+        self.layout = layout
+        self._flags = [*flags, *(["--dcgm=embedded"] if dcgm else [])]
+        self._dcgm = dcgm
+        self._patience = dead
+        self._closing = contextlib.ExitStack()
+        self.name = f"node-{uuid.uuid4().hex[:6]}"
+        self.folder = ground.folder / self.name
+
+    node: SimulatedNode
+    exporter: Mapping[str, int]
+    """Process ids of agent, sensor and vendor children."""
+    port: int
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException as error:
+            self._closing.close()
+            if isinstance(error, TooLate):
+                print(self.last_words(), file=sys.stderr)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    def last_words(self, lines: int = 8) -> str:
+        """Return the ends of the logs of what is measured."""
+        return "\n".join(
+            line
+            for log in sorted(self.folder.glob("*.log"))
+            for line in [f"{log.name}:", *log.read_text(errors="replace").splitlines()[-lines:]]
+        )
+
+    def _open(self) -> None:
+        self.folder.mkdir()
+        self.node = SimulatedNode(self.folder / "n", self.name)
+        self.node.create(self.layout.gpus, mig=self.layout.mig)
+        self._closing.callback(self.node.close)
+        device = KernelLogDevice()
+        self._closing.callback(device.close)
+        self.node.kernel_log = device
+        for gpu in self.node.scenario.load().gpus:
+            device.write_all(driver_messages.identity(gpu.pci, gpu.uuid, gpu.serial))
+        self._hold()
+        self._start()
+
+    def _hold(self) -> None:
+        """Publish all devices and give each to a pod by a claim, with a process on it."""
+        client = self.ground.client
+        owner = {"metadata": {"name": self.name}, "kind": "Node", "apiVersion": "v1"}
+        client.create("/api/v1/nodes", owner)
+        slices = publisher.publish(client, self.name, self.node.slices())
+        devices = [one for found in slices for one in found["spec"]["devices"]]
+        numbers = {one.uuid: number for number, one in enumerate(self.node.scenario.load().gpus)}
+        pods: list[Json] = []
+        for number, device in enumerate(devices):
+            pod_uid = str(uuid.uuid4())
+            pods.append(self._give(number, device, pod_uid))
+            self._run_on(number, device, pod_uid, numbers)
+        self.node.kubelet.set_pods(pods)
+
+    def _give(self, number: int, device: Json, pod_uid: str) -> Json:
+        """Allocate a device to a new claim, and return the pod that holds it."""
+        claim, pod = f"{self.name}-{number}", f"train-{number}"
+        mig = device["attributes"]["type"]["string"] == "mig"
+        request = workloads.mig_request("1g.10gb") if mig else workloads.gpu_request("mig")
+        client = self.ground.client
+        made = msgspec.json.decode(client.create(CLAIMS, workloads.claim(claim, request)))
+        result = {
+            "request": "mig",
+            "driver": GPU_DRIVER,
+            "pool": self.name,
+            "device": device["name"],
+        }
+        status = {
+            "allocation": {"devices": {"results": [result]}},
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": pod_uid}],
+        }
+        client.merge_patch(f"{CLAIMS}/{claim}/status", {"status": status})
+        uid = made["metadata"]["uid"]
+        resource = holdings.resource(device["name"], self.name, claim_uid=uid)
+        return holdings.pod(pod, holdings.container(claims=[holdings.claim(claim, resource)]))
+
+    def _run_on(self, number: int, device: Json, pod: str, numbers: Mapping[str, int]) -> None:
+        attributes = device["attributes"]
+        parent = attributes.get("parentUUID", attributes["uuid"])["string"]
+        gpu = numbers[parent]
+        part = _instance(self.node.gpu(gpu), attributes["uuid"]["string"])
+        gi, ci = part if part is not None else (None, None)
+        process = Process(pid=_FIRST_PID + number, memory_mib=4096, gi=gi, ci=ci)
+        self.node.start_process(gpu, process)
+        self.node.put_in_pod(process.pid, pod)
+
+    def _start(self) -> None:
+        self.port = free_port()
+        socket = self.folder / "sensor.sock"
+        shared = [*self.node.exporter_flags(), f"--sensor-socket={socket}", *self._flags]
+        sensor = self._run("sensor", shared)
+        served = [*shared, f"--listen=127.0.0.1:{self.port}", *self.ground.server_flags()]
+        agent = self._run("agent", served)
+        wanted = 1 + self._dcgm
+
+        def children() -> dict[str, int]:
+            found = parts(processes.descendants(sensor))
+            return found if len(found) == wanted else {}
+
+        found = await_true("the vendor children run", children)
+        self.exporter = {"agent": agent, "sensor": sensor, **found}
+        self._await_page()
+
+    def _await_page(self) -> None:
+        holders = self.layout.devices
+        await_true(
+            "the page names the holder of each device",
+            lambda: page(self.port).count(b"draguard_device_allocation_info{") == holders,
+            self._patience,
+        )
+        await_true("the node reports", self._has_reported, self._patience)
+
+    def _has_reported(self) -> bool:
+        path = f"/apis/draguard.dev/v1alpha1/nodedevicehealths/{self.name}"
+        with contextlib.suppress(ApiError):
+            return b'"gpus"' in self.ground.client.get(path)
+        return False
+
+    def _run(self, role: str, flags: list[str]) -> int:
+        variables = {**self._environment(), **bytecode(self.ground.folder)}
+        words = ["env", *(f"{key}={value}" for key, value in variables.items())]
+        command = [*words, sys.executable, "-m", "exporter", role, *flags]
+        pid = self.ground.supervisor.start(command, self.folder / f"{role}.log")
+        self._closing.callback(self.ground.supervisor.kill, pid)
+        return pid
+
+    def _environment(self) -> dict[str, str]:
+        if not self._dcgm:
+            return {**self.node.environment()}
+        return SimulatedDcgm(self.node).environment()
+
+
+def _instance(gpu: Gpu, device: str) -> tuple[int, int] | None:
+    """Return the ids of the slice with a UUID, None for a whole GPU."""
+    return next(((one.gi, one.ci) for one in gpu.instances if one.uuid == device), None)

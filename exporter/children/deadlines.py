@@ -1,0 +1,56 @@
+"""Which call of a vendor process took too long, and when to look again.
+
+A call that begins after a look cannot be overdue before its whole allowance has
+passed. So it is enough to look when the earliest running call would be overdue:
+a hang is named in time, and while all is well almost nobody wakes up. Pure.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from exporter.children import callnotes
+from exporter.readings import CallNote
+
+_WHOLE_SAMPLE = 6
+"""A sample may take this many times the deadline of one call, as long as calls come back."""
+_AFTER = 0.05
+"""Seconds behind a deadline at which to look: not just before it."""
+
+Notes = Sequence[CallNote | None]
+"""What each slot of `callnotes` says, in their order."""
+
+
+class Deadlines(msgspec.Struct, frozen=True):
+    """How long calls may take, in seconds."""
+
+    call: float
+    """`Settings.sample_deadline`."""
+    start: float
+    """`Settings.start_deadline`."""
+
+    @property
+    def sample(self) -> float:
+        return _WHOLE_SAMPLE * self.call + self.start
+
+    def overdue(self, notes: Notes, *, first: bool) -> CallNote | None:
+        """Return a call that hangs; `first`: no sample has come from this process yet."""
+        for slot, note in enumerate(notes):
+            if note is not None and note.seconds > self._allowed(slot, note, first=first):
+                return note
+        return None
+
+    def next_look(self, notes: Notes, *, first: bool) -> float:
+        """Return in how many seconds a call could be overdue at the earliest."""
+        left = [
+            self._allowed(slot, note, first=first) - (note.seconds if note else 0.0)
+            for slot, note in enumerate(notes)
+        ]
+        return max(min(left), 0.0) + _AFTER
+
+    def _allowed(self, slot: int, note: CallNote | None, *, first: bool) -> float:
+        if slot != callnotes.SAMPLING:
+            return self.call + callnotes.WAIT_SECONDS
+        # Without a GPU it is nvmlInit or alike, which may wake all of them.
+        slow = first and note is not None and note.gpu is None
+        return self.start if slow else self.call

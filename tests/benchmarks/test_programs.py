@@ -1,0 +1,16 @@
+"""Which process of an exporter is which, by its command line."""
+
+from benchmarks.programs import DCGM_CHILD, NVML_CHILD, parts
+
+
+def test_each_process_has_its_name_and_strangers_have_none() -> None:
+    found = parts(
+        {
+            11: "python -m exporter sensor --node-name=a",
+            12: "python -m exporter.nvml.child 7 3 11",
+            13: "python -m exporter.dcgm.child 8 4 11",
+            14: "sleep 5",
+        }
+    )
+
+    assert found == {"sensor": 11, NVML_CHILD: 12, DCGM_CHILD: 13}

@@ -1,0 +1,136 @@
+"""DCGM beside NVML in a running exporter: what it alone tells, and what its death costs."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from simulator.dcgm_engine import SimulatedDcgm
+from simulator.node import SimulatedNode
+from tests.exporter.live.stage import NVML_UP, exporter_of, labels_of, samples, simulated
+from tests.exporter.running import Exporter, free_port, wait_for
+
+TENSOR, TEMPERATURE = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "DCGM_FI_DEV_GPU_TEMP"
+HEALTH = "DCGM_EXP_GPU_HEALTH_STATUS"
+TENSOR_FIELD, TEMPERATURE_FIELD = 1004, 150
+DCGM_UP = 'draguard_source_up{source="dcgm"} 1'
+ROWS = f"{TEMPERATURE},gauge,t\n{TENSOR},gauge,p\n{HEALTH},gauge,h\n"
+A100, H100 = 0, 1
+
+
+@contextmanager
+def beside(
+    node: SimulatedNode, dcgm: SimulatedDcgm, address: str, *flags: str
+) -> Generator[Exporter]:
+    """An exporter that asks this engine, from when both libraries answer."""
+    file = node.root / "counters.csv"
+    file.write_text(ROWS, encoding="utf-8")
+    asked = (f"--dcgm={address}", f"--collectors={file}", *flags)
+    with exporter_of(node, *asked, dcgm=dcgm) as exporter:
+        exporter.wait_shows(NVML_UP, DCGM_UP, f"{TENSOR}{{", f"{HEALTH}{{")
+        yield exporter
+
+
+def told(exporter: Exporter, family: str, node: SimulatedNode, gpu: int) -> list[float]:
+    uuid = node.gpu(gpu).uuid
+    return [value for labels, value in exporter.series(family).items() if uuid in labels]
+
+
+def test_profiling_of_an_a100_comes_through_dcgm_alone_and_all_else_from_nvml() -> None:
+    with simulated("1xA100,1xH100") as node:
+        dcgm = SimulatedDcgm(node)
+        dcgm.set_field(A100, TENSOR_FIELD, 0.625)
+        for gpu in (A100, H100):
+            dcgm.set_field(gpu, TEMPERATURE_FIELD, 99)
+        node.set_value(H100, "gpm_tensor", 250_000)
+        with beside(node, dcgm, "embedded") as exporter:
+            wait_for(lambda: told(exporter, TENSOR, node, A100) == [0.625], what="DCGM's value")
+            wait_for(lambda: told(exporter, TENSOR, node, H100) == [0.25], what="NVML's value")
+            assert sorted(exporter.series(TEMPERATURE).values()) == [31, 31]
+            # A blank is no sample, not even the last one.
+            dcgm.set_field(A100, TENSOR_FIELD, "blank")
+            wait_for(lambda: not told(exporter, TENSOR, node, A100), what="no sample")
+            assert told(exporter, TENSOR, node, H100) == [0.25]
+        with exporter_of(node, f"--collectors={node.root}/counters.csv") as exporter:
+            exporter.wait_shows(NVML_UP, f"{TENSOR}{{")
+            assert not told(exporter, TENSOR, node, A100)
+
+
+def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedNode) -> None:
+    dcgm = SimulatedDcgm(node)
+    # NVML is asked for events and refuses (NVML_ERROR_NOT_SUPPORTED), and there is no kernel log.
+    node.error(0, 3, "nvmlDeviceRegisterEvents")
+    with beside(node, dcgm, "embedded", "--kernel-log=/nowhere/kmsg") as exporter:
+        for times in range(1, 4):
+            node.inject_xid(0, 43, kernel=False)
+            exporter.wait_count(43, times)
+        witnesses = samples(exporter, "draguard_xid_witness_info", code="43")
+        assert [one["source"] for one in witnesses] == ["dcgm"]
+
+
+def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
+    dcgm = SimulatedDcgm(node)
+    with beside(node, dcgm, "embedded") as exporter:
+        node.inject_xid(0, 48)
+
+        def witnesses() -> set[str]:
+            rows = samples(exporter, "draguard_xid_witness_info", code="48")
+            return {one["source"] for one in rows}
+
+        wait_for(lambda: witnesses() == {"kmsg", "nvml", "dcgm"}, what="three witnesses")
+        assert exporter.count(48) == 1
+        node.inject_xid(0, 48)
+        exporter.wait_count(48, 2)
+
+
+def test_an_engine_that_is_killed_costs_what_it_told_and_comes_back() -> None:
+    with simulated("1xA100,1xH100") as node:
+        dcgm = SimulatedDcgm(node)
+        address = f"127.0.0.1:{free_port()}"
+        dcgm.listen(address)
+        with beside(node, dcgm, address) as exporter:
+            dcgm.kill(address)
+            exporter.wait_shows('draguard_source_up{source="dcgm",reason=')
+            (row,) = samples(exporter, "draguard_source_up", source="dcgm")
+            assert row["reason"] in ("ConnectionLost", "EngineUnreachable")
+            assert not told(exporter, TENSOR, node, A100)
+            assert not labels_of(exporter, HEALTH)
+            node.set_value(A100, "temperature_c", 63)
+            wait_for(lambda: told(exporter, TEMPERATURE, node, A100) == [63])
+            wait_for(lambda: told(exporter, TENSOR, node, H100), what="NVML's own profiling")
+            node.inject_xid(A100, 43)
+            exporter.wait_count(43, 1)
+            assert exporter.get("/readyz")[0] == 200
+            assert exporter.shows("draguard_nvml_restarts_total 0")
+            dcgm.restart(address)
+            exporter.wait_shows(DCGM_UP)
+            wait_for(lambda: told(exporter, TENSOR, node, A100), what="profiling again")
+            assert exporter.count(43) == 1
+
+
+def test_an_engine_in_the_process_that_crashes_takes_only_its_child() -> None:
+    with simulated("1xA100") as node:
+        dcgm = SimulatedDcgm(node)
+        with beside(node, dcgm, "embedded") as exporter:
+            child = exporter.nvml_child()
+            dcgm.fail("segfault", call="dcgmUpdateAllFields")
+            exporter.wait_shows('draguard_source_up{source="dcgm",reason="Crashed"} 0')
+            dcgm.heal()
+            exporter.wait_shows(DCGM_UP, f"{TENSOR}{{")
+            assert exporter.nvml_child() == child
+            assert exporter.series("draguard_dcgm_restarts_total")[""] >= 1
+
+
+def test_a_host_engine_behind_a_unix_socket_is_asked() -> None:
+    with simulated("1xA100") as node:
+        dcgm = SimulatedDcgm(node)
+        socket = node.root / "he.sock"
+        dcgm.listen(str(socket))
+        with beside(node, dcgm, f"unix://{socket}") as exporter:
+            dcgm.set_field(A100, TENSOR_FIELD, 0.5)
+            wait_for(lambda: told(exporter, TENSOR, node, A100) == [0.5])
+            dcgm.add_incident(A100, "memory", "warn", text="remapping")
+
+            def findings() -> list[float]:
+                rows = exporter.series(HEALTH).items()
+                return [value for labels, value in rows if 'health_watch="MEM"' in labels]
+
+            wait_for(lambda: findings() == [10], what="the health watch")

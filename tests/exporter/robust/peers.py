@@ -1,0 +1,103 @@
+"""The other end of the sensor's socket, played by a test."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from exporter import wire
+from exporter.readings import Observation
+from exporter.report import Cursor
+from tests.exporter.running import PATIENCE
+
+
+def frame(message: Any, version: int = wire.PROTOCOL) -> bytes:
+    """Return any value as a frame of any version."""
+    body = msgspec.msgpack.encode(message)
+    return bytes([version]) + len(body).to_bytes(4, "big") + body
+
+
+def newer(message: msgspec.Struct) -> Any:
+    """Return a message as a newer version may say it: with a field more in every object."""
+    return _with_more(msgspec.to_builtins(message))
+
+
+def _with_more(value: Any) -> Any:
+    match value:
+        case dict():
+            members: dict[Any, Any] = {key: _with_more(one) for key, one in value.items()}  # pyright: ignore[reportUnknownVariableType] - anything at all
+            named = bool(members) and all(isinstance(key, str) for key in members)
+            return members | ({"of_a_later_version": {"x": [1, None]}} if named else {})
+        case list() | tuple():
+            return [_with_more(one) for one in value]  # pyright: ignore[reportUnknownVariableType] - anything at all
+        case _:
+            return value
+
+
+class FakeSensor:
+    """Says the same frames to whoever connects, as often as it is asked to."""
+
+    def __init__(self, path: Path, *frames: bytes) -> None:
+        self.frames = frames
+        self.hellos: list[bytes] = []
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(path))
+        self._listener.listen(8)
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> "FakeSensor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (*self._open, self._listener):
+            one.close()
+
+    def say(self, data: bytes) -> None:
+        """Say something to the one who connected last."""
+        self._open[-1].sendall(data)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                stream, _ = self._listener.accept()
+                self._open.append(stream)
+                self.hellos.append(stream.recv(65536))
+                for one in self.frames:
+                    stream.sendall(one)
+
+
+class FakeAgent:
+    """One connection to a real sensor."""
+
+    def __init__(self, path: Path) -> None:
+        self.stream = socket.socket(socket.AF_UNIX)
+        self.stream.settimeout(PATIENCE)
+        self.stream.connect(str(path))
+        self.channel = wire.Channel(self.stream)
+
+    def __enter__(self) -> "FakeAgent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.close()
+
+    def hello(self) -> wire.ToAgent:
+        self.channel.send(wire.Hello(Cursor(), ""))
+        return self.channel.receive(wire.to_agent)
+
+    def observations(self, seconds: float = PATIENCE) -> Iterator[Observation]:
+        """Give what the sensor observes, for so long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            message = self.channel.receive(wire.to_agent)
+            if isinstance(message, wire.Observed):
+                yield message.observation
+        raise AssertionError("nothing of what was waited for was observed")

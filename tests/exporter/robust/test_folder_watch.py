@@ -1,0 +1,70 @@
+"""A folder whose changes are told, whether it is there or not."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter.children.folder_watch import FolderWatch
+from tests.exporter.running import PATIENCE, wait_for
+
+
+class Told:
+    """Counts, and says what was there when it was told last."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.there: bool | None = None
+        self.times = 0
+        self.came = threading.Event()
+
+    def __call__(self) -> None:
+        self.there = self.file.exists()
+        self.times += 1
+        self.came.set()
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path / "run" / "release")
+
+
+@pytest.fixture
+def watch(told: Told) -> Iterator[FolderWatch]:
+    found = FolderWatch(told.file.parent, told)
+    yield found
+    found.stop()
+
+
+def test_a_file_that_comes_and_goes_is_told_by_the_kernel(told: Told, watch: FolderWatch) -> None:
+    told.file.parent.mkdir()
+    watch.start()
+    assert told.came.wait(PATIENCE)
+    told.file.touch()
+    wait_for(lambda: told.there)
+    told.file.unlink()
+    wait_for(lambda: told.there is False)
+
+
+def test_nothing_is_told_while_nothing_happens(told: Told, watch: FolderWatch) -> None:
+    told.file.parent.mkdir()
+    watch.start()
+    assert told.came.wait(PATIENCE)
+    told.came.clear()
+    before = told.times
+    assert not told.came.wait(4.0)
+    assert told.times == before
+
+
+def test_a_folder_that_is_made_later_or_anew_is_seen(told: Told, watch: FolderWatch) -> None:
+    watch.start()
+    told.file.parent.mkdir()
+    told.file.touch()
+    wait_for(lambda: told.there)
+    told.file.unlink()
+    told.file.parent.rmdir()
+    wait_for(lambda: told.there is False)
+    told.file.parent.mkdir()
+    told.file.touch()
+    wait_for(lambda: told.there)

@@ -1,0 +1,186 @@
+"""Agent and sensor of two versions, and observations that are too large for one message."""
+
+from itertools import islice
+from pathlib import Path
+from time import sleep
+
+import msgspec
+import pytest
+
+from exporter import wire
+from exporter.readings import ContainerDevices, Observation, ProcessReading
+from exporter.report import Cursor, SourceHealth
+from exporter.sensor import Position, Sensor
+from exporter.sensor_cut import cuts
+from exporter.sensor_server import SensorServer
+from exporter.setup.flags import parse
+from exporter.wire import Signals
+from simulator.node import SimulatedNode
+from tests.exporter.robust.peers import FakeAgent, FakeSensor, frame, newer
+from tests.exporter.running import Exporter, wait_for
+from tests.exporter.worlds import UP, gpu, seen
+
+WELCOME = wire.Welcome("run-1", "boot-1")
+SEEN = wire.Observed(seen(gpu(1, temperature=40)))
+SKEW = 'reason="VersionSkew"'
+
+
+@pytest.fixture
+def at(node: SimulatedNode) -> Path:
+    return node.root / "sensor.sock"
+
+
+def test_an_agent_understands_a_sensor_whose_every_object_has_a_field_more(
+    node: SimulatedNode, at: Path
+) -> None:
+    frames = frame(newer(WELCOME)), frame(newer(SEEN))
+    with FakeSensor(at, *frames), Exporter(node, "agent") as agent:
+        agent.wait_shows('draguard_source_up{source="nvml"} 1', 'UUID="GPU-1"')
+        assert not agent.shows(SKEW)
+
+
+def test_an_agent_understands_a_sensor_that_says_only_what_must_be_said(
+    node: SimulatedNode, at: Path
+) -> None:
+    observed = {"type": "observed", "observation": {"at": SEEN.observation.at}}
+    frames = frame(WELCOME), frame(observed)
+    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent") as agent:
+        wait_for(lambda: agent.get("/readyz")[0] == 200)
+        assert len(sensor.hellos) == 1
+
+
+def test_a_message_of_an_unknown_kind_is_left_out_and_the_rest_goes_on(
+    node: SimulatedNode, at: Path
+) -> None:
+    frames = frame(WELCOME), frame({"type": "weather", "degrees": 40}), frame(SEEN)
+    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent") as agent:
+        agent.wait_shows(
+            'draguard_source_up{source="nvml"} 1',
+            'draguard_source_up{source="sensor",reason="VersionSkew"} 1',
+            "draguard_agent_frames_refused_total 1",
+        )
+        assert len(sensor.hellos) == 1
+        assert "'weather'" in agent.said()
+
+
+@pytest.mark.parametrize(
+    "skewed",
+    [
+        frame(WELCOME, version=wire.PROTOCOL + 1),
+        frame(wire.Refused("the sensor does not understand this agent")),
+        frame({"type": "observed", "observation": {"at": "a time", "sources": 7}}),
+    ],
+    ids=["protocol", "refused", "fields"],
+)
+def test_a_sensor_that_cannot_be_understood_is_a_state_of_its_own(
+    node: SimulatedNode, at: Path, skewed: bytes
+) -> None:
+    with FakeSensor(at, skewed) as sensor, Exporter(node, "agent") as agent:
+        agent.wait_shows(f'draguard_source_up{{source="nvml",{SKEW}}} 0')
+        assert "use one image for both" in agent.said()
+        assert agent.get("/healthz")[0] == 200
+        # The sensor is replaced in its turn.
+        sensor.frames = (frame(WELCOME), frame(SEEN))
+        agent.wait_shows('draguard_source_up{source="nvml"} 1')
+        assert not agent.shows(SKEW)
+
+
+@pytest.fixture
+def sensor(node: SimulatedNode) -> Exporter:
+    return Exporter(node, "sensor")
+
+
+def test_a_sensor_understands_an_agent_with_fields_and_words_that_it_does_not_know(
+    sensor: Exporter,
+) -> None:
+    with sensor:
+        wait_for(sensor.socket.exists)
+        with FakeAgent(sensor.socket) as agent:
+            agent.stream.sendall(frame(newer(wire.Hello(Cursor(), "", wanted=(150,)))))
+            assert isinstance(agent.channel.receive(wire.to_agent), wire.Welcome)
+            before = next(agent.observations()).refused
+            agent.stream.sendall(frame({"type": "sing"}))
+            # Counted, and nothing more: the connection stays.
+            assert any(one.refused == before + 1 for one in agent.observations())
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        frame({"type": "hello"}, version=wire.PROTOCOL + 1),
+        frame({"type": "hello", "cursor": 7}),
+        frame({"type": "good-day"}),
+    ],
+    ids=["protocol", "fields", "kind"],
+)
+def test_a_sensor_tells_an_agent_that_it_does_not_understand_why(
+    sensor: Exporter, hello: bytes
+) -> None:
+    with sensor:
+        wait_for(sensor.socket.exists)
+        with FakeAgent(sensor.socket) as agent:
+            agent.stream.sendall(hello)
+            answer = agent.channel.receive(wire.to_agent)
+            assert isinstance(answer, wire.Refused)
+            assert "does not understand this agent" in answer.message
+
+
+def processes(count: int) -> tuple[ProcessReading, ...]:
+    usual = {"memory": 1 << 34, "pod_uid": "6c0b7e1e-" * 4, "container_id": "f00d" * 16}
+    return tuple(ProcessReading(pid=pid, **usual) for pid in range(count))  # pyright: ignore[reportArgumentType] - mixed values
+
+
+def large(count: int) -> Observation:
+    board = gpu(1, temperature=40, processes=processes(count), values={150: 40})
+    holders = (ContainerDevices("team", "pod", "main"),)
+    pods = SourceHealth(name="podresources", up=True)
+    return msgspec.structs.replace(seen(board), containers=holders, sources=(UP, pods))
+
+
+def test_processes_are_left_out_first_and_the_source_says_so() -> None:
+    whole = large(3)
+    first, *_, last = cuts(whole)
+    assert first.nvml is not None
+    assert whole.nvml is not None
+    assert first.nvml.gpus == (msgspec.structs.replace(whole.nvml.gpus[0], processes=None),)
+    assert first.containers == whole.containers
+    assert [(one.up, one.reason) for one in first.sources] == [(True, "TooLarge"), (True, "")]
+    assert (last.nvml, last.dcgm, last.containers) == (None, None, None)
+    assert [(one.up, one.reason) for one in last.sources] == [(False, "TooLarge")] * 2
+
+
+def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> None:
+    sizes = [len(msgspec.msgpack.encode(one)) for one in (large(50_000), *cuts(large(50_000)))]
+    assert sizes[0] > wire.MAX_FRAME > sizes[1]
+    assert sizes[-1] < 1000
+
+
+class Crowded(Sensor):
+    """A sensor that observes too many processes every other time."""
+
+    def news(self, position: Position) -> tuple[Signals | None, Observation | None]:
+        sleep(0.01)
+        position.number += 1
+        return None, large(50_000 if position.number % 2 else 1)
+
+
+def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_agent(
+    node: SimulatedNode, at: Path
+) -> None:
+    settings, _ = parse(["sensor", *node.exporter_flags()], {})
+    server = SensorServer(Crowded(settings), at)
+    server.start()
+    with FakeAgent(at) as agent:
+        agent.hello()
+        seen_here = list(islice(agent.observations(), 4))
+    server.stop()
+    gpus = [one.nvml.gpus[0] for one in seen_here if one.nvml]
+    assert [gpu.temperature for gpu in gpus] == [40] * 4
+    assert [gpu.processes for gpu in gpus] == [None, processes(1)] * 2
+    assert [one.cut for one in seen_here] == [1, 0, 2, 0]
+
+
+def test_the_page_says_how_often_something_was_left_out(node: SimulatedNode, at: Path) -> None:
+    cut = wire.Observed(msgspec.structs.replace(SEEN.observation, cut=3))
+    with FakeSensor(at, frame(WELCOME), frame(cut)), Exporter(node, "agent") as agent:
+        agent.wait_shows("draguard_observations_cut_total 3")

@@ -1,0 +1,93 @@
+"""A vendor process that leaks or spins is found, named, ended and started again."""
+
+import itertools
+import os
+from pathlib import Path
+
+from simulator.node import SimulatedNode
+from tests.exporter.running import Exporter, is_running, wait_for
+
+GREEDY = """
+import os, sys, threading, time
+
+def leak():
+    held = []
+    while True:
+        if os.path.exists(WISH + "/leak"):
+            held.append(b"x" * (64 << 20))
+        if os.path.exists(WISH + "/spin"):
+            end = time.monotonic() + 1
+            while time.monotonic() < end:
+                pass
+        else:
+            time.sleep(0.05)
+
+if "exporter.nvml.child" in sys.orig_argv:
+    threading.Thread(target=leak, daemon=True).start()
+"""
+
+
+def greedy(node: SimulatedNode, *flags: str) -> Exporter:
+    """Return an exporter whose NVML child leaks or spins while a file of that name is there."""
+    code = node.root / "greedy"
+    code.mkdir()
+    wish = f"WISH = {str(node.root)!r}\n"
+    (code / "sitecustomize.py").write_text(wish + GREEDY, encoding="utf-8")
+    paths = [str(code), os.environ.get("PYTHONPATH", "")]
+    return Exporter(node, "run", *flags, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+
+
+def wish(node: SimulatedNode, what: str) -> Path:
+    found = node.root / what
+    found.touch()
+    return found
+
+
+def test_a_child_that_leaks_is_ended_before_it_takes_the_nodes_memory(
+    node: SimulatedNode,
+) -> None:
+    with greedy(node, "--child-memory-limit=200") as exporter:
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+        child = exporter.nvml_child()
+        leaking = wish(node, "leak")
+        exporter.wait_shows('draguard_source_up{source="nvml",reason="Leaking"} 0')
+        assert not is_running(child)
+        # What is still true is served, what is not known any more is not.
+        assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
+        assert len(exporter.series("draguard_gpu_info")) == 3
+        node.inject_xid(1, 79, nvml=False)
+        exporter.wait_count(79, 1)
+        leaking.unlink()
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+        assert exporter.nvml_child() != child
+        assert "more than --child-memory-limit allows (200 MiB)" in exporter.said()
+
+
+def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
+    node: SimulatedNode,
+) -> None:
+    with greedy(node, "--child-memory-limit=200") as exporter:
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+        wish(node, "leak")
+        wait_for(lambda: exporter.said().count("NVML child ") >= 4, 30.0)
+        starts = [_clock(line) for line in exporter.said().splitlines() if "NVML child " in line]
+        gaps = [after - before for before, after in itertools.pairwise(starts)]
+        assert gaps[2] - gaps[1] > 1.0
+        assert exporter.get("/readyz")[0] == 200
+
+
+def test_a_child_that_spins_is_ended(node: SimulatedNode) -> None:
+    with greedy(node) as exporter:
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+        child = exporter.nvml_child()
+        spinning = wish(node, "spin")
+        exporter.wait_shows('draguard_source_up{source="nvml",reason="Spinning"} 0', seconds=90)
+        assert not is_running(child)
+        spinning.unlink()
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1', "DCGM_FI_DEV_GPU_TEMP")
+
+
+def _clock(line: str) -> float:
+    """Return the seconds of the day that a log line begins with."""
+    hours, minutes, seconds = line.split()[1].replace(",", ".").split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(seconds)

@@ -1,0 +1,86 @@
+"""What may happen at the sensor's socket without the agent's page noticing."""
+
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from exporter import wire
+from simulator.node import SimulatedNode
+from tests.exporter.robust.peers import FakeAgent
+from tests.exporter.running import Exporter, wait_for
+
+
+@pytest.fixture
+def exporter(node: SimulatedNode) -> Iterator[Exporter]:
+    with Exporter(node) as running:
+        running.wait_shows('draguard_source_up{source="nvml"} 1')
+        yield running
+
+
+def connect(exporter: Exporter) -> socket.socket:
+    stream = socket.socket(socket.AF_UNIX)
+    # Without a time limit: with one, a full queue would refuse instead of making us wait.
+    stream.connect(str(exporter.socket))
+    stream.settimeout(5)
+    return stream
+
+
+def is_alive(node: SimulatedNode, exporter: Exporter, temperature: int) -> None:
+    """The page shows what changes, and never had to do without the sensor."""
+    node.set_value(0, "temperature_c", temperature)
+    wait_for(lambda: float(temperature) in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
+    assert "cannot be heard" not in exporter.said()
+
+
+def test_a_thousand_connections_that_say_nothing_cost_neither_threads_nor_descriptors(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(connect(exporter)) for _ in range(1000)]
+        sensor = exporter.sensor()
+        assert _count(sensor, "task") < 40
+        assert _count(sensor, "fd") < 60
+        is_alive(node, exporter, 71)
+        # The oldest made room for the next.
+        assert streams[0].recv(1) == b""
+    is_alive(node, exporter, 72)
+
+
+def test_half_frames_are_waited_for_in_vain_and_let_go(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    halves = (b"", b"\x01", struct.pack("!BI", wire.PROTOCOL, 500) + b"{" * 100)
+    with contextlib.ExitStack() as stack:
+        for half in halves * 3:
+            stack.enter_context(connect(exporter)).sendall(half)
+        is_alive(node, exporter, 73)
+
+
+def test_an_agent_that_does_not_read_holds_up_neither_the_sensor_nor_the_next_agent(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
+    slow = FakeAgent(exporter.socket)
+    slow.hello()
+    # It reads no more; the real agent comes back, as the newest.
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+    node.set_value(0, "temperature_c", 74)
+    wait_for(lambda: 74.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
+    slow.channel.close()
+
+
+def test_agents_that_come_and_go_leave_no_thread_behind(exporter: Exporter) -> None:
+    sensor = exporter.sensor()
+    before = _count(sensor, "task")
+    for _ in range(50):
+        with FakeAgent(exporter.socket) as agent:
+            agent.hello()
+    wait_for(lambda: _count(sensor, "task") <= before + 2, what="the end of their threads")
+    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+
+
+def _count(pid: int, what: str) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())

@@ -1,0 +1,138 @@
+"""What becomes of the page when a thread meets an error that nobody expected."""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from exporter import wire
+from exporter.agent import Agent
+from exporter.ending import THREAD_FAILED
+from exporter.page.counters_file import CountersFile
+from exporter.report import Cursor
+from exporter.sensor_link import SensorLink
+from exporter.setup.settings import Settings
+from tests.exporter.running import wait_for
+
+_THREAD = """
+import threading, time
+from exporter.ending import end_with_any_thread
+
+end_with_any_thread()
+threading.Thread(target={target}, name="kernel log", daemon=True).start()
+time.sleep({seconds})
+"""
+
+
+def run(target: str, seconds: float) -> tuple[int, str]:
+    program = _THREAD.format(target=target, seconds=seconds)
+    done = subprocess.run(
+        [sys.executable, "-c", program], stderr=subprocess.PIPE, text=True, check=False, timeout=60
+    )
+    return done.returncode, done.stderr
+
+
+def test_a_thread_that_fails_ends_the_process_and_says_which_and_why() -> None:
+    code, said = run("lambda: 1 / 0", 50)
+    assert code == THREAD_FAILED
+    assert "the thread 'kernel log' ended by an error" in said
+    assert "ZeroDivisionError" in said
+
+
+def test_a_thread_that_ends_as_it_should_ends_nothing_else() -> None:
+    assert run("lambda: None", 0.2) == (0, "")
+    assert run("exit", 0.2) == (0, "")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    # Short: a unix socket's path has 107 bytes at most.
+    with TemporaryDirectory(prefix="dg-") as root:
+        yield Path(root)
+
+
+class FailingCounters(CountersFile):
+    """Fails at each look while it is told to."""
+
+    failing = False
+
+    def look(self) -> bool:
+        if self.failing:
+            raise RuntimeError("no such row")
+        return super().look()
+
+
+def test_a_page_that_cannot_be_rendered_is_not_replaced_by_an_older_one(folder: Path) -> None:
+    counters = FailingCounters(None)
+    settings = Settings(node_name="node-a", sensor_socket=folder / "none.sock", interval=0.1)
+    agent = Agent(settings, None, "1", counters)
+    agent.start()
+    try:
+        wait_for(agent.page, what="a first page")
+        counters.failing = True
+        wait_for(lambda: agent.page() is None, what="the page to go")
+        assert b"draguard_render_failures_total 0" not in agent.metrics.text()
+        counters.failing = False
+        wait_for(agent.page, what="the next page")
+    finally:
+        agent.stop()
+
+
+class Listener:
+    """Takes what a sensor says, and fails at the first signals."""
+
+    def __init__(self) -> None:
+        self.complaints: list[str] = []
+        self.welcomed = 0
+        self.heard = threading.Event()
+
+    def hello(self) -> wire.Hello:
+        return wire.Hello(Cursor(), "")
+
+    def welcome(self, message: wire.Welcome) -> None:
+        self.welcomed += bool(message.run)
+
+    def signals(self, message: wire.Signals) -> None:
+        assert not message.signals
+        if self.welcomed == 1:
+            raise KeyError("a GPU that nobody knows")
+        self.heard.set()
+
+    def observed(self, message: wire.Observed) -> None: ...
+
+    def unheard(self, message: str, reason: str) -> None:
+        self.complaints.append(f"{reason}: {message}")
+
+    def unknown(self, message: str) -> None:
+        self.complaints.append(message)
+
+
+def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folder: Path) -> None:
+    path = folder / "sensor.sock"
+    listener, refused = Listener(), list[int]()
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        server.bind(str(path))
+        server.listen()
+        server.settimeout(20)
+        link = SensorLink(path, listener, lambda: refused.append(1))
+        link.start()
+        try:
+            for _ in range(2):
+                stream, _ = server.accept()
+                channel = wire.Channel(stream)
+                stack.callback(channel.close)
+                channel.receive(wire.to_sensor)
+                channel.send(wire.Welcome("run", "boot"))
+                channel.send(wire.Signals((), None))
+            assert listener.heard.wait(20)
+        finally:
+            link.stop()
+    assert refused == [1]
+    assert "KeyError" in listener.complaints[0]

@@ -1,0 +1,31 @@
+"""Every target, in the order in which they run."""
+
+from tests.fuzz import (
+    cluster_objects,
+    files,
+    frames,
+    kernel_lines,
+    kubelet_replies,
+    pages,
+    reports,
+    scrapers,
+    vendors,
+)
+from tests.fuzz.target import Target
+
+TARGETS: tuple[Target, ...] = (
+    *kernel_lines.TARGETS,
+    *kubelet_replies.TARGETS,
+    *cluster_objects.TARGETS,
+    *files.TARGETS,
+    *vendors.TARGETS,
+    *frames.TARGETS,
+    *scrapers.TARGETS,
+    *pages.TARGETS,
+    *reports.TARGETS,
+)
+
+
+def inputs_of(target: Target, total: int) -> int:
+    """Return how many of all inputs are this target's; the shares add up to a thousand."""
+    return max(1, total * target.share // sum(one.share for one in TARGETS))
