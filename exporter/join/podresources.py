@@ -1,38 +1,28 @@
-"""The one door to gRPC: what the kubelet's PodResources service says, as `readings`.
+"""What the kubelet's PodResources service says, as `readings`.
 
 Each failure is a PodResourcesError with a stable word and a sentence. The
 kubelet lists running containers and restartable init containers; a plain init
 container's devices are not in its answer.
 """
-# pyright: basic
-# grpcio carries no types.
 
 from pathlib import Path
-from typing import Any
-
-import grpc
 
 from exporter.join import podresources_wire as wire
+from exporter.join import unary
+from exporter.join.unary import CallFailed
 from exporter.readings import ContainerDevices
 
 DEADLINE = 5.0
 """Seconds for one List; the kubelet answers from memory."""
 
 _REASONS = {
-    grpc.StatusCode.DEADLINE_EXCEEDED: "Timeout",
-    grpc.StatusCode.UNIMPLEMENTED: "Unsupported",
-    grpc.StatusCode.RESOURCE_EXHAUSTED: "TooLarge",
-    grpc.StatusCode.PERMISSION_DENIED: "PermissionDenied",
+    unary.DEADLINE_EXCEEDED: "Timeout",
+    unary.UNIMPLEMENTED: "Unsupported",
+    unary.RESOURCE_EXHAUSTED: "TooLarge",
+    unary.PERMISSION_DENIED: "PermissionDenied",
 }
 _RATE_LIMIT = "rate limit"
 """In the kubelet's words for RESOURCE_EXHAUSTED when it was asked too often."""
-_OPTIONS = (
-    ("grpc.max_receive_message_length", wire.MAX_RECEIVE_BYTES),
-    # A proxy set for the rest of the machine is no way to a socket on it.
-    ("grpc.enable_http_proxy", 0),
-    # Nothing of one call is of use to the next one.
-    ("grpc.use_local_subchannel_pool", 1),
-)
 
 
 class PodResourcesError(Exception):
@@ -44,11 +34,9 @@ class PodResourcesError(Exception):
 
 
 class PodResources:
-    """One kubelet, asked over a channel of its own each time.
+    """One kubelet, asked over a connection of its own each time.
 
-    A channel kept open wakes its threads all the time: at a call each 10 s it took 0.75 ms of CPU
-    a second, one per call 0.24 ms, and the same memory. It would also have to be told when a
-    restarted kubelet made its socket anew.
+    One kept open would have to be told when a restarted kubelet made its socket anew.
     """
 
     def __init__(self, socket: Path, deadline: float = DEADLINE) -> None:
@@ -77,12 +65,15 @@ class PodResources:
     def _ask(self) -> bytes:
         self._check_socket()
         try:
-            with grpc.insecure_channel(f"unix:{self._socket}", options=_OPTIONS) as channel:
-                return channel.unary_unary(wire.LIST_METHOD)(
-                    wire.EMPTY_REQUEST, timeout=self._deadline
-                )
-        except grpc.RpcError as error:
-            raise self._refusal(error) from error
+            return unary.call(
+                self._socket,
+                wire.LIST_METHOD,
+                wire.EMPTY_REQUEST,
+                seconds=self._deadline,
+                most=wire.MAX_RECEIVE_BYTES,
+            )
+        except CallFailed as failed:
+            raise self._refusal(failed) from failed
 
     def _check_socket(self) -> None:
         try:
@@ -97,11 +88,11 @@ class PodResources:
                 "--pod-resources-socket",
             )
 
-    def _refusal(self, error: Any) -> PodResourcesError:
-        code, details = error.code(), error.details() or ""
-        reason = "RateLimited" if _RATE_LIMIT in details else _REASONS.get(code, "Unavailable")
+    def _refusal(self, failed: CallFailed) -> PodResourcesError:
+        limited = _RATE_LIMIT in failed.details
+        reason = "RateLimited" if limited else _REASONS.get(failed.code, "Unavailable")
         return PodResourcesError(
-            reason, f"the kubelet at {self._socket} does not list pods: {code.name}: {details}"
+            reason, f"the kubelet at {self._socket} does not list pods: {failed}"
         )
 
     def _read(self, answer: bytes) -> wire.Reply:

@@ -13,7 +13,7 @@ _NETWORK = ("grpc", "asyncio", "ssl", "http", "email", "prometheus_client", "yam
 @pytest.mark.parametrize(
     ("entry", "heavy"),
     [
-        ("exporter.sensor", ("prometheus_client", "yaml", "urllib3", "google", "pynvml")),
+        ("exporter.sensor", ("grpc", "asyncio", "ssl", "prometheus_client", "yaml", "urllib3")),
         ("exporter.nvml.child", _NETWORK),
         ("exporter.dcgm.child", (*_NETWORK, "pynvml")),
     ],
