@@ -49,9 +49,9 @@ def make_frames(random: Random) -> bytes:
 
 def _one(random: Random) -> bytes:
     body = hostile.mutated(random, random.choice(_FRAMES)[5:], 3, _FRAMES)
-    if random.randrange(200) == 0:
+    if random.randrange(200) == 0 and body:
         # A map with one part more, nested without end.
-        body = bytes((body[0] + 1,)) + b"\xa1x" + b"\x91" * 60_000 + b"\xc0" + body[1:]
+        body = bytes(((body[0] + 1) % 256,)) + b"\xa1x" + b"\x91" * 60_000 + b"\xc0" + body[1:]
     return bytes((wire.PROTOCOL,)) + len(body).to_bytes(4) + body
 
 
