@@ -17,10 +17,12 @@ from exporter.health import ledger
 from exporter.health.clock_steps import ClockSteps
 from exporter.health.reporter import Reporter
 from exporter.join.attribution import Attribution
+from exporter.page import xid_changes
 from exporter.page.counters_file import CountersFile
 from exporter.page.metrics import wanted
 from exporter.page.render import Page, page
 from exporter.page.selection import parse_devices, selected
+from exporter.page.settling import Settling
 from exporter.page.shown import shown
 from exporter.page.snapshot import Snapshot
 from exporter.page.windows import Windows
@@ -54,6 +56,7 @@ class Agent:
         self._counters = counters
         self._selection = parse_devices(settings.devices)
         self._windows = Windows(settings.xid_window, settings.clock_events_window)
+        self._settling = Settling()
         self._render_seconds: float | None = None
         self._clock = ClockSteps()
         self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
@@ -142,7 +145,7 @@ class Agent:
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
             )
-            self._windows.took(before, self._report)
+            self._took(before)
             self._tell()
 
     def observed(self, message: wire.Observed) -> None:
@@ -207,8 +210,13 @@ class Agent:
             clock_step=self._clock.step(clock.now(), time.monotonic()),
         )
         # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
-        self._windows.took(before, self._report)
+        self._took(before)
         self._tell()
+
+    def _took(self, before: NodeHealth) -> None:
+        changes = xid_changes.between(before, self._report)
+        self._windows.took(changes)
+        self._settling.took(changes, time.monotonic())
 
     def _tell(self) -> None:
         if self._reporter is not None:
@@ -217,7 +225,7 @@ class Agent:
 
     def _render(self) -> None:
         while not self._stopping.is_set():
-            self._dirty.wait(self._settings.interval)
+            self._dirty.wait(min(self._settings.interval, self._settling.pause()))
             # The report goes first: rendering would take the interpreter from its writer.
             self._stopping.wait(_RENDER_DELAY)
             self._dirty.clear()
@@ -255,6 +263,7 @@ class Agent:
         with self._lock:
             report, seen = self._report, self._observation
             windows = self._windows.counts(clock.now())
+            corrections = self._settling.corrections(time.monotonic())
         holders = self._attribution.holders(seen, report)
         common = Snapshot(
             node=self._settings.node_name,
@@ -263,6 +272,7 @@ class Agent:
             shown=shown(self._settings, self._counters.current),
             reloads=self._counters.reloads,
             windows=windows,
+            xid_corrections=corrections,
             holders=holders,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
             agent_sources=self._sources(),

@@ -23,6 +23,16 @@ def _of_xids(value: Callable[[XidRecord], float | None]) -> Callable[[View], Ite
     return samples
 
 
+def _xid_counts(view: View) -> Iterator[Sample]:
+    corrections = view.snapshot.xid_corrections
+    for row in view.known:
+        for record in row.gpu.xids:
+            counted = (row.gpu.uuid, record.gi, record.ci), record.code
+            count = record.count + corrections.get(counted, 0)
+            if count > 0:
+                yield labels.joined(row.labels, _xid_labels(record)), count
+
+
 def _xid_witnesses(view: View) -> Iterator[Sample]:
     for row in view.known:
         for record in row.gpu.xids:
@@ -60,7 +70,7 @@ METRICS: tuple[Metric, ...] = (
         labels=(*GPU, *_XID),
         source="kernel log, NVML events",
         kept=True,
-        samples=_of_xids(lambda record: record.count),
+        samples=_xid_counts,
     ),
     Metric(
         name="draguard_xid_last_seen_timestamp_seconds",

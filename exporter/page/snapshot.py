@@ -1,5 +1,6 @@
 """Everything that one page shows, at one moment, and how it is to be shown. Immutable; pure."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 import msgspec
@@ -9,6 +10,7 @@ from exporter.page import counters
 from exporter.page.counters import Counters, Reloads
 from exporter.page.labels import Options
 from exporter.page.windows import WindowCounts
+from exporter.page.xid_changes import Counted
 from exporter.readings import DcgmReading, Hang, NvmlReading
 from exporter.report import NodeHealth, SourceHealth
 
@@ -41,6 +43,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     holders: Holders = Holders()
     shown: Shown = Shown()
     windows: WindowCounts = WindowCounts()
+    xid_corrections: Mapping[Counted, int] = {}
+    """What to add to counts of XIDs so that as counters they only grow."""
     agent_sources: tuple[SourceHealth, ...] = ()
     """Sources of the agent itself, beside those of the sensor: the ResourceSlice watch."""
     rejected: dict[str, int] = {}

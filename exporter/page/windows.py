@@ -4,17 +4,14 @@ XIDs are booked to the GPU, or to the MIG slice that they were told of, and neve
 slice with the same number on another GPU. Pure: times come with what is counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Generic, TypeVar
 
 import msgspec
 
+from exporter.page.xid_changes import Change, Counted, Place
 from exporter.readings import GpuReading, NvmlReading
-from exporter.report import NodeHealth
-
-Place = tuple[str, int | None, int | None]
-"""UUID of the GPU, GPU instance, compute instance; None where the error named none."""
 
 CLOCK_EVENTS: Mapping[int, str] = {
     0x001: "gpu_idle",
@@ -33,9 +30,8 @@ MAX_ENTRIES = 20_000
 """Kept per window; beyond, the oldest go. Repeats within a second are one entry."""
 
 _MASK_FIELD = 112
-_Xid = tuple[Place, int]
 _Clock = tuple[str, str]
-K = TypeVar("K", _Xid, _Clock)
+K = TypeVar("K", Counted, _Clock)
 
 
 class WindowCounts(msgspec.Struct, frozen=True):
@@ -51,24 +47,21 @@ class Windows:
     """Remembers for a while; for one thread."""
 
     def __init__(self, xid_seconds: float, clock_seconds: float) -> None:
-        self._xids: _Window[_Xid] = _Window(xid_seconds)
+        self._xids: _Window[Counted] = _Window(xid_seconds)
         self._clocks: _Window[_Clock] = _Window(clock_seconds)
         self._sampled: datetime | None = None
 
-    def took(self, before: NodeHealth, after: NodeHealth) -> None:
-        """Book the XIDs that a report counts and the one before it did not.
+    def took(self, changes: Iterable[Change]) -> None:
+        """Book XIDs that were counted.
 
-        Both must be of one boot. A count that moved to the slice that a better witness
-        named is taken from where it was booked.
+        A count that moved to the slice that a better witness named is taken from where
+        it was booked.
         """
-        old, new = dict(_records(before)), dict(_records(after))
-        for key in old.keys() | new.keys():
-            was, now = old.get(key), new.get(key)
-            more = (now[0] if now else 0) - (was[0] if was else 0)
-            if more > 0 and now:
-                self._xids.add(now[1], key, more)
-            elif more < 0:
-                self._xids.take_back(key, -more)
+        for change in changes:
+            if change.more > 0:
+                self._xids.add(change.at, change.counted, change.more)
+            else:
+                self._xids.take_back(change.counted, -change.more)
 
     def sampled(self, nvml: NvmlReading) -> None:
         """Book the clock events of one pass over the GPUs; the same pass again changes nothing."""
@@ -127,17 +120,11 @@ class _Window(Generic[K]):
         return sums
 
 
-def _records(report: NodeHealth) -> Iterator[tuple[_Xid, tuple[int, datetime]]]:
-    for gpu in report.gpus:
-        for one in gpu.xids:
-            yield ((gpu.uuid, one.gi, one.ci), one.code), (one.count, one.last_seen)
-
-
 def _mask(gpu: GpuReading) -> int:
     told = gpu.slowdown if gpu.slowdown is not None else gpu.values.get(_MASK_FIELD)
     return told if isinstance(told, int) else 0
 
 
-def _by_code(entry: tuple[_Xid, int]) -> tuple[str, int]:
+def _by_code(entry: tuple[Counted, int]) -> tuple[str, int]:
     (place, code), _count = entry
     return place[0], code

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from exporter.health import ledger
 from exporter.page import windows
-from exporter.page.windows import Place, Windows
+from exporter.page.windows import Windows
+from exporter.page.xid_changes import Place, between
 from exporter.readings import NvmlReading
 from exporter.report import GpuHealth, NodeHealth, XidRecord
 from tests.exporter.worlds import START, Sensed, at, gpu, mig_gpu, seen
@@ -36,14 +37,14 @@ def whole(uuid: str) -> Place:
 def test_xids_of_three_gpus_are_counted_for_each() -> None:
     found = Windows(300, 300)
     first = report(*((f"GPU-{n}", None, code, 1, 10) for n in (1, 2, 3) for code in (42, 46)))
-    found.took(NodeHealth(), first)
+    found.took(between(NodeHealth(), first))
     counts = found.counts(at(20)).xids
     assert counts == {whole(f"GPU-{n}"): {42: 1, 46: 1} for n in (1, 2, 3)}
     more = report(
         *((f"GPU-{n}", None, code, 1, 10) for n in (1, 2, 3) for code in (42, 46)),
         ("GPU-1", None, 19, 1, 20),
     )
-    found.took(first, more)
+    found.took(between(first, more))
     assert found.counts(at(20)).xids[whole("GPU-1")] == {19: 1, 42: 1, 46: 1}
     assert found.counts(at(20)).xids[whole("GPU-2")] == {42: 1, 46: 1}
 
@@ -51,14 +52,16 @@ def test_xids_of_three_gpus_are_counted_for_each() -> None:
 def test_the_same_xid_again_is_counted_again() -> None:
     found = Windows(300, 300)
     once, twice = report(("GPU-1", None, 31, 1, 0)), report(("GPU-1", None, 31, 2, 5))
-    found.took(NodeHealth(), once)
-    found.took(once, twice)
+    found.took(between(NodeHealth(), once))
+    found.took(between(once, twice))
     assert found.counts(at(10)).xids == {whole("GPU-1"): {31: 2}}
 
 
 def test_what_is_older_than_the_window_is_forgotten() -> None:
     found = Windows(300, 300)
-    found.took(NodeHealth(), report(("GPU-1", None, 31, 1, 0), ("GPU-1", None, 43, 1, 250)))
+    found.took(
+        between(NodeHealth(), report(("GPU-1", None, 31, 1, 0), ("GPU-1", None, 43, 1, 250)))
+    )
     assert found.counts(at(299)).xids == {whole("GPU-1"): {31: 1, 43: 1}}
     assert found.counts(at(300)).xids == {whole("GPU-1"): {43: 1}}
     assert found.counts(at(900)).xids == {}
@@ -67,7 +70,7 @@ def test_what_is_older_than_the_window_is_forgotten() -> None:
 def test_a_slice_is_no_gpu_and_no_other_slice() -> None:
     """dcgm-exporter books GPU instance 1 of any GPU to GPU 1."""
     found = Windows(300, 300)
-    found.took(NodeHealth(), report(("GPU-2", 1, 94, 1, 0), ("GPU-2", 5, 94, 3, 0)))
+    found.took(between(NodeHealth(), report(("GPU-2", 1, 94, 1, 0), ("GPU-2", 5, 94, 3, 0))))
     assert found.counts(at(1)).xids == {("GPU-2", 1, None): {94: 1}, ("GPU-2", 5, None): {94: 3}}
 
 
@@ -79,9 +82,9 @@ def test_a_count_that_moves_to_the_slice_of_a_better_witness_is_one() -> None:
     event = sensed.nvml(2, 94, 2, gi=5, ci=0)
     by_both = ledger.take(by_log, [event], run="run-1", kernel_sequence=None)
     found = Windows(300, 300)
-    found.took(begun, by_log)
+    found.took(between(begun, by_log))
     assert found.counts(at(3)).xids == {whole("GPU-2"): {94: 1}}
-    found.took(by_log, by_both)
+    found.took(between(by_log, by_both))
     assert found.counts(at(3)).xids == {("GPU-2", 5, 0): {94: 1}}
 
 
@@ -111,7 +114,7 @@ def test_the_same_sample_told_twice_is_one() -> None:
 
 def test_a_clock_that_was_set_back_far_does_not_keep_the_future_for_ever() -> None:
     found = Windows(300, 300)
-    found.took(NodeHealth(), report(("GPU-1", None, 31, 1, 0)))
+    found.took(between(NodeHealth(), report(("GPU-1", None, 31, 1, 0))))
     assert found.counts(START - timedelta(days=1)).xids == {}
 
 
@@ -124,7 +127,7 @@ def test_the_window_holds_what_was_counted_in_it(news: list[tuple[int, int, int]
     for code, more, seconds in sorted(news, key=lambda one: one[2]):
         counts[code] = counts.get(code, 0) + more
         after = report(*(("GPU-1", None, one, n, seconds) for one, n in counts.items() if n))
-        found.took(last, after)
+        found.took(between(last, after))
         last = after
         booked.extend([(code, seconds)] * more)
     inside = [code for code, seconds in booked if 600 < seconds <= 900]
