@@ -16,7 +16,7 @@ from benchmarks.waiting import Say, await_true
 from exporter.report import NodeDeviceHealth
 from kubeapi.client import Client
 from kubeapi.store import Change
-from remediator.taints import RawRule
+from remediator.objects.taints import RawRule
 from simulator import driver_messages
 from simulator.cluster.pods import Pod
 

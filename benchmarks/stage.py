@@ -19,8 +19,8 @@ from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
 from exporter.report import NodeDeviceHealth
 from kubeapi.client import ApiError, Client
-from remediator.incident import Incident
-from remediator.taints import RawRule
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule
 from simulator import driver_messages
 from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane

@@ -11,12 +11,12 @@ from types import FrameType
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
-from remediator.cluster import Cluster
-from remediator.loop import Loop, Queue
-from remediator.metrics import Metrics
-from remediator.policy import Policy, without_rules
-from remediator.policy_file import PolicyFile
-from remediator.reconcile import Reconciler
+from remediator.decide.reconcile import Reconciler
+from remediator.hands.cluster import Cluster
+from remediator.hands.loop import Loop, Queue
+from remediator.hands.metrics import Metrics
+from remediator.policy.file import PolicyFile
+from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
 from serving.front import Front, Request, Response
 from serving.negotiation import Exposition, exposition
@@ -137,7 +137,7 @@ def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves 
 def endpoint_of(settings: Settings) -> Endpoint:
     """Return where the API server is. Raises EndpointError saying what to give."""
     if settings.kubeconfig is not None:
-        from remediator.kubeconfig import endpoint
+        from remediator.hands.kubeconfig import endpoint
 
         return endpoint(settings.kubeconfig)
     if settings.kube_server:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from remediator.policy import file as policy_file
+
 from draguard.demo.acts import ACTS
 from draguard.demo.interrupt import Interrupts
 from draguard.demo.screen import Screen
 from draguard.demo.stage import ERRORS, NODES, POLICY, Stage
 from draguard.demo.story import Story
-from remediator import policy_file
-from remediator.policy import PolicyError
+from remediator.policy.table import PolicyError
 
 WRONG, UNPLAYABLE, INTERRUPTED = 1, 2, 130
 _REST_SECONDS = 2.5

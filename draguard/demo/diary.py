@@ -13,9 +13,9 @@ import msgspec
 from draguard.demo.picture import Pod, consumers, rule_target
 from exporter import xid
 from exporter.report import GpuHealth, NodeDeviceHealth
-from remediator.claims import Claim
-from remediator.incident import Incident
-from remediator.taints import RawRule
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule
 
 Column = Literal["story", "seen", "decided", "done"]
 Kind = Literal["act", "xid", "instance", "presence", "phase", "rule", "evicted", "gone", "given"]

@@ -11,9 +11,9 @@ import msgspec
 from exporter.device import Device
 from exporter.report import GpuHealth, NodeDeviceHealth
 from exporter.slices import ResourceSlice, SliceDevice, inventory
-from remediator.claims import Claim
-from remediator.incident import Incident
-from remediator.taints import EFFECTS, RawRule
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.taints import EFFECTS, RawRule
 
 
 class PodMeta(msgspec.Struct, frozen=True, rename="camel"):

@@ -14,9 +14,9 @@ from exporter.slices import ResourceSlice
 from kubeapi.client import Client
 from kubeapi.reflector import Reflector, ignore
 from kubeapi.store import Change
-from remediator.claims import Claim
-from remediator.incident import Incident
-from remediator.taints import RawRule
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
 _OURS = "/apis/draguard.dev/v1alpha1"

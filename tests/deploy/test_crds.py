@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from exporter.report import NodeHealth
-from remediator.incident import IncidentSpec, IncidentStatus
+from remediator.objects.incident import IncidentSpec, IncidentStatus
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Schema = dict[str, Any]

@@ -9,7 +9,7 @@ from draguard.demo.expectations import Acted
 from draguard.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
 from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta, XidRecord
 from exporter.slices import ResourceSlice
-from remediator.claims import (
+from remediator.objects.claims import (
     Allocation,
     Claim,
     ClaimMeta,
@@ -18,8 +18,8 @@ from remediator.claims import (
     DeviceAllocation,
     DeviceResult,
 )
-from remediator.incident import Incident, IncidentSpec, IncidentStatus, Phase, TimelineEntry
-from remediator.taints import RawRule, RawRuleSpec, RawTaint, Selector
+from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus, Phase, TimelineEntry
+from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
 from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import resource_slices

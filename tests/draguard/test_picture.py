@@ -2,7 +2,7 @@
 
 from draguard.demo.picture import rule_target
 from exporter.report import ObjectMeta
-from remediator.taints import RawRule, RawRuleSpec, RawTaint, Selector
+from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
 from tests.draguard.scenes import BOARDS, SLICE, gpu, incident, pod, report, rule, seen, xid
 
 

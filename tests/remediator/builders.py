@@ -15,8 +15,7 @@ from exporter.report import (
     XidRecord,
 )
 from exporter.slices import SliceDevice
-from remediator.incident import Incident
-from remediator.plan import (
+from remediator.decide.plan import (
     ChangeRule,
     CreateRule,
     DeleteRule,
@@ -25,9 +24,10 @@ from remediator.plan import (
     UpdateIncident,
     WriteStatus,
 )
-from remediator.policy import SHIPPED, Limits, Policy, Row
-from remediator.taints import Rule
-from remediator.view import NodeView
+from remediator.decide.view import NodeView
+from remediator.objects.incident import Incident
+from remediator.objects.taints import Rule
+from remediator.policy.table import SHIPPED, Limits, Policy, Row
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 BOOT = T0 - timedelta(hours=5)

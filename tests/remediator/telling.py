@@ -1,6 +1,9 @@
 """Tells a story to the pure core: views in at a moment, steps taken by a store in memory."""
 
-from remediator.claims import (
+from remediator.decide.plan import Step
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.objects.claims import (
     Allocation,
     Claim,
     ClaimMeta,
@@ -9,10 +12,7 @@ from remediator.claims import (
     DeviceAllocation,
     DeviceResult,
 )
-from remediator.plan import Step
-from remediator.policy import Policy
-from remediator.reconcile import NodeDecision, decide_node
-from remediator.view import NodeView
+from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
 
 ENFORCE = policy()

@@ -5,12 +5,12 @@ from datetime import datetime
 import pytest
 
 from kubeapi.client import ApiError
-from remediator import plan
-from remediator.events import Event
-from remediator.plan import DeleteRule, Step
-from remediator.reconcile import Reconciler
-from remediator.taints import Rule
-from remediator.view import NodeView
+from remediator.decide import plan
+from remediator.decide.plan import DeleteRule, Step
+from remediator.decide.reconcile import Reconciler
+from remediator.decide.view import NodeView
+from remediator.objects.events import Event
+from remediator.objects.taints import Rule
 from tests.remediator.builders import Stored, action, at, dead, gpu, policy, uuid, view, xid
 from tests.remediator.telling import settle
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from remediator.policy import Limits
-from remediator.view import cases
+from remediator.decide.view import cases
+from remediator.policy.table import Limits
 from tests.remediator.builders import (
     RESET,
     Stored,

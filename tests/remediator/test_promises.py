@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from exporter.report import GpuHealth, RecoveryAction, XidRecord
-from remediator.plan import ChangeRule
-from remediator.reconcile import decide_node
-from remediator.view import NodeView
+from remediator.decide.plan import ChangeRule
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView
 from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, xid
 from tests.remediator.telling import ENFORCE, effect_of, settle, tick
 

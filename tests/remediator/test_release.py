@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from exporter.report import MemoryHealth
-from remediator.policy_file import read
+from remediator.policy.file import read
 from tests.remediator.builders import (
     ALL_SEVEN,
     RESET,

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from remediator.policy import Limits, Policy
-from remediator.reconcile import decide_node
-from remediator.view import NodeView
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView
+from remediator.policy.table import Limits, Policy
 from tests.remediator.builders import (
     DRIVER,
     NODE,

@@ -4,10 +4,10 @@ import msgspec
 
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from remediator.fault import Healthy
-from remediator.policy import Policy
-from remediator.reconcile import decide_node
-from remediator.view import NodeView, cases
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView, cases
+from remediator.judge.fault import Healthy
+from remediator.policy.table import Policy
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,

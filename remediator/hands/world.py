@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice, SliceDevice, inventory
-from remediator.claims import Claim
-from remediator.incident import Incident
-from remediator.taints import RawRule, Rule, parse
-from remediator.view import NodeView
+from remediator.decide.view import NodeView
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule, Rule, parse
 
 MarkDirty = Callable[[str], None]
 

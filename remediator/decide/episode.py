@@ -21,14 +21,14 @@ from datetime import datetime
 import msgspec
 
 from exporter.report import ObjectMeta
-from remediator import incident as words
-from remediator.case import Case, Desired
-from remediator.fault import SEVERITY, Fault, FaultClass, Healthy, Unknown, faults_of, worst
-from remediator.incident import Incident, IncidentSpec, ScopeRecord, Target, WouldFence
-from remediator.ladder import Demand, demand, milder, stronger, together
-from remediator.policy import Policy, Row
-from remediator.scope import displaced, in_words, parts_of
-from remediator.taints import Effect, Rule
+from remediator.decide.case import Case, Desired
+from remediator.decide.ladder import Demand, demand, milder, stronger, together
+from remediator.judge.fault import SEVERITY, Fault, FaultClass, Healthy, Unknown, faults_of, worst
+from remediator.judge.scope import displaced, in_words, parts_of
+from remediator.objects import incident as words
+from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target, WouldFence
+from remediator.objects.taints import Effect, Rule
+from remediator.policy.table import Policy, Row
 
 
 def decide(case: Case, policy: Policy, now: datetime) -> Desired:

@@ -6,7 +6,7 @@ import msgspec
 
 from exporter.device import Device
 from exporter.report import ObjectMeta, kubernetes_case
-from remediator.incident import PodHold
+from remediator.objects.incident import PodHold
 
 
 class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case):

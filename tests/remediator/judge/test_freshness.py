@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from remediator.freshness import Freshness
+from remediator.judge.freshness import Freshness
 from tests.remediator.builders import T0
 
 

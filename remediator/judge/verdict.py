@@ -24,7 +24,7 @@ from datetime import datetime, timedelta
 from exporter import xid
 from exporter.device import Instance
 from exporter.report import GpuHealth, XidRecord
-from remediator.fault import Fault, FaultClass, Healthy, Sick, Unknown, Verdict
+from remediator.judge.fault import Fault, FaultClass, Healthy, Sick, Unknown, Verdict
 
 RECOVERY_ACTIONS: dict[int, tuple[FaultClass, str]] = {
     1: ("gpu", "GPU reset"),

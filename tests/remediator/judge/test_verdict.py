@@ -4,8 +4,8 @@ import pytest
 
 from exporter import xid as catalogue
 from exporter.report import GpuHealth, MemoryHealth, RecoveryAction
-from remediator.fault import Healthy, Sick, Unknown
-from remediator.verdict import verdict
+from remediator.judge.fault import Healthy, Sick, Unknown
+from remediator.judge.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 
 APPLICATION = sorted(

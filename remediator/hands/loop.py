@@ -17,9 +17,9 @@ from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEv
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from kubeapi.client import ApiError, Conflict
-from remediator.metrics import Metrics
-from remediator.reconcile import Reconciler
-from remediator.writes import RulesNotServedError
+from remediator.decide.reconcile import Reconciler
+from remediator.hands.metrics import Metrics
+from remediator.hands.writes import RulesNotServedError
 
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25

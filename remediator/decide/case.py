@@ -6,9 +6,9 @@ import msgspec
 
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from remediator.fault import Verdict
-from remediator.incident import Incident, PodHold, WouldFence
-from remediator.taints import Rule
+from remediator.judge.fault import Verdict
+from remediator.objects.incident import Incident, PodHold, WouldFence
+from remediator.objects.taints import Rule
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

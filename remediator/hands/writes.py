@@ -10,10 +10,11 @@ from datetime import datetime
 import msgspec
 
 from kubeapi.client import Client, Conflict, NotFound
-from remediator import events, plan, taints
-from remediator.incident import Incident
-from remediator.taints import RawRule
-from remediator.world import World
+from remediator.decide import plan
+from remediator.hands.world import World
+from remediator.objects import events, taints
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule
 
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")

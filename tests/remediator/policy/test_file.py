@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remediator.policy import SHIPPED, Limits, Policy, PolicyError, Row, without_rules
-from remediator.policy_file import PolicyFile, in_words, read
+from remediator.policy.file import PolicyFile, in_words, read
+from remediator.policy.table import SHIPPED, Limits, Policy, PolicyError, Row, without_rules
 
 
 def test_an_empty_file_is_the_shipped_policy_and_that_is_incident_only() -> None:

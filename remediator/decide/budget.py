@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from remediator.case import Desired
-from remediator.policy import Limits
-from remediator.taints import EFFECTS, Rule
+from remediator.decide.case import Desired
+from remediator.objects.taints import EFFECTS, Rule
+from remediator.policy.table import Limits
 
 
 class Spent(msgspec.Struct, frozen=True):

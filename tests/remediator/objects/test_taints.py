@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from exporter.device import Device
 from exporter.report import ObjectMeta
-from remediator import taints
-from remediator.taints import IncompleteSelectorError, RawRule, Rule
+from remediator.objects import taints
+from remediator.objects.taints import IncompleteSelectorError, RawRule, Rule
 
 
 def rule(device: Device, **fields: object) -> Rule:

@@ -17,9 +17,9 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from remediator.fault import FaultClass
-from remediator.policy import SHIPPED, Limits, Mode, Policy, PolicyError, Row
-from remediator.taints import Effect
+from remediator.judge.fault import FaultClass
+from remediator.objects.taints import Effect
+from remediator.policy.table import SHIPPED, Limits, Mode, Policy, PolicyError, Row
 
 _log = logging.getLogger(__name__)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")

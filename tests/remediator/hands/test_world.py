@@ -8,10 +8,10 @@ import pytest
 
 from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta
 from exporter.slices import ResourceSlice
-from remediator import taints
-from remediator.incident import Incident, IncidentSpec, ScopeRecord, Target
-from remediator.taints import RawRule, Rule
-from remediator.world import World
+from remediator.hands.world import World
+from remediator.objects import taints
+from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target
+from remediator.objects.taints import RawRule, Rule
 from tests.chain.scene import resource_slice
 from tests.remediator.builders import DRIVER, gpu, published, report, uuid
 from tests.remediator.telling import claim

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from remediator.case import Case, Desired
-from remediator.incident import Incident, IncidentStatus
-from remediator.taints import EFFECTS, Rule
+from remediator.decide.case import Case, Desired
+from remediator.objects.incident import Incident, IncidentStatus
+from remediator.objects.taints import EFFECTS, Rule
 
 
 class OpenIncident(msgspec.Struct, frozen=True):

@@ -8,10 +8,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
-from remediator.fault import Healthy, Sick, Verdict
-from remediator.incident import Incident
-from remediator.reconcile import NodeDecision
-from remediator.taints import Rule
+from remediator.decide.reconcile import NodeDecision
+from remediator.judge.fault import Healthy, Sick, Verdict
+from remediator.objects.incident import Incident
+from remediator.objects.taints import Rule
 
 _openmetrics = cast(
     "Callable[[CollectorRegistry], bytes]",

@@ -13,13 +13,13 @@ import msgspec
 from exporter.device import GPU_DRIVER
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.slices import SliceDevice
-from remediator.case import Case
-from remediator.claims import Claim, holds
-from remediator.fault import Unknown
-from remediator.incident import Incident, of_gpu
-from remediator.scope import displaced
-from remediator.taints import Rule
-from remediator.verdict import verdict
+from remediator.decide.case import Case
+from remediator.judge.fault import Unknown
+from remediator.judge.scope import displaced
+from remediator.judge.verdict import verdict
+from remediator.objects.claims import Claim, holds
+from remediator.objects.incident import Incident, of_gpu
+from remediator.objects.taints import Rule
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):

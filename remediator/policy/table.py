@@ -18,8 +18,8 @@ from typing import Literal, get_args
 
 import msgspec
 
-from remediator.fault import SEVERITY, FaultClass
-from remediator.taints import Effect
+from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.objects.taints import Effect
 
 Mode = Literal["off", "incident-only", "dry-run", "enforce"]
 MODES: tuple[Mode, ...] = get_args(Mode)

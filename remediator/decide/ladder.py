@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from remediator.case import Case
-from remediator.fault import Fault
-from remediator.incident import Incident, Target
-from remediator.policy import Row
-from remediator.scope import scope
-from remediator.taints import EFFECTS, Effect, Rule
+from remediator.decide.case import Case
+from remediator.judge.fault import Fault
+from remediator.judge.scope import scope
+from remediator.objects.incident import Incident, Target
+from remediator.objects.taints import EFFECTS, Effect, Rule
+from remediator.policy.table import Row
 
 FRESH = timedelta(minutes=5)
 """A contained error has killed its process when it is written. Later than this, whoever holds the

@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.case import Case, Desired
-from remediator.fault import Healthy, Unknown
-from remediator.incident import (
+from remediator.decide.case import Case, Desired
+from remediator.judge.fault import Healthy, Unknown
+from remediator.objects.incident import (
     TIMELINE_LIMIT,
     Condition,
     Incident,
@@ -21,8 +21,8 @@ from remediator.incident import (
     RuleRecord,
     TimelineEntry,
 )
-from remediator.policy import Mode
-from remediator.taints import Rule
+from remediator.objects.taints import Rule
+from remediator.policy.table import Mode
 
 
 class _Progress(msgspec.Struct, frozen=True):

@@ -17,14 +17,15 @@ from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
-from remediator import events, plan
-from remediator.claims import Claim
-from remediator.freshness import Freshness
-from remediator.incident import Incident
-from remediator.taints import RawRule, Rule
-from remediator.view import NodeView
-from remediator.world import World
-from remediator.writes import INCIDENTS, RULE_VERSIONS, Writer, rules_path
+from remediator.decide import plan
+from remediator.decide.view import NodeView
+from remediator.hands.world import World
+from remediator.hands.writes import INCIDENTS, RULE_VERSIONS, Writer, rules_path
+from remediator.judge.freshness import Freshness
+from remediator.objects import events
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.taints import RawRule, Rule
 
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"

@@ -6,8 +6,8 @@ from typing import Literal
 
 import msgspec
 
-from remediator.plan import Step, WriteStatus
-from remediator.view import NodeView
+from remediator.decide.plan import Step, WriteStatus
+from remediator.decide.view import NodeView
 
 FOREIGN_DEVICE = "ForeignDevice"
 """A node reports a GPU that another node reports or publishes."""

@@ -10,16 +10,17 @@ from typing import Protocol
 
 import msgspec
 
-from remediator import casefile, events, plan
-from remediator.budget import budget
-from remediator.case import Case, Desired
-from remediator.episode import class_of, decide
-from remediator.events import Event
-from remediator.fault import Healthy, Sick, Unknown
-from remediator.plan import Step
-from remediator.policy import Mode, Policy
-from remediator.taints import Rule
-from remediator.view import NodeView, cases, unnamed
+from remediator.decide import casefile, plan
+from remediator.decide.budget import budget
+from remediator.decide.case import Case, Desired
+from remediator.decide.episode import class_of, decide
+from remediator.decide.plan import Step
+from remediator.decide.view import NodeView, cases, unnamed
+from remediator.judge.fault import Healthy, Sick, Unknown
+from remediator.objects import events
+from remediator.objects.events import Event
+from remediator.objects.taints import Rule
+from remediator.policy.table import Mode, Policy
 
 
 class Hands(Protocol):

@@ -12,9 +12,9 @@ import msgspec
 from exporter.device import Instance
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from remediator.fault import Fault
-from remediator.incident import Target
-from remediator.taints import Rule
+from remediator.judge.fault import Fault
+from remediator.objects.incident import Target
+from remediator.objects.taints import Rule
 
 
 class Scope(msgspec.Struct, frozen=True):

@@ -5,14 +5,14 @@ from datetime import datetime
 
 from kubeapi import clock
 from kubeapi.client import ApiError
-from remediator.events import Event
-from remediator.loop import LONGEST_RETRY, Loop, Queue, retry_after
-from remediator.metrics import Metrics
-from remediator.plan import Step
-from remediator.policy import Policy
-from remediator.reconcile import Reconciler
-from remediator.taints import Rule
-from remediator.view import NodeView
+from remediator.decide.plan import Step
+from remediator.decide.reconcile import Reconciler
+from remediator.decide.view import NodeView
+from remediator.hands.loop import LONGEST_RETRY, Loop, Queue, retry_after
+from remediator.hands.metrics import Metrics
+from remediator.objects.events import Event
+from remediator.objects.taints import Rule
+from remediator.policy.table import Policy
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, view
 
