@@ -36,6 +36,7 @@ class Remediator:
         self._queue = Queue()
         self._metrics = Metrics()
         self._policy_file = PolicyFile(settings.policy)
+        self._policy_was_loaded = False
         self._cluster = Cluster(
             Client(endpoint_of(settings)),
             mark=self._queue.add,
@@ -94,6 +95,8 @@ class Remediator:
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():
+            self._cluster.policy_changed_at = clock.now() if self._policy_was_loaded else None
+            self._policy_was_loaded = True
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 

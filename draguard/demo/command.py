@@ -7,13 +7,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from remediator.policy import file as policy_file
-
 from draguard.demo.acts import ACTS
 from draguard.demo.interrupt import Interrupts
 from draguard.demo.screen import Screen
 from draguard.demo.stage import ERRORS, NODES, POLICY, Stage
 from draguard.demo.story import Story
+from remediator.policy import file as policy_file
 from remediator.policy.table import PolicyError
 
 WRONG, UNPLAYABLE, INTERRUPTED = 1, 2, 130

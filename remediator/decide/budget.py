@@ -8,12 +8,14 @@ only brake. Pure.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
 from remediator.decide.case import Desired
+from remediator.decide.fleet import Fleet
 from remediator.objects.taints import EFFECTS, Rule
-from remediator.policy.table import Limits
+from remediator.policy.table import Limits, Policy
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -32,17 +34,21 @@ def spent(rules: Iterable[Rule]) -> Spent:
 
 
 def budget(
-    desired: Iterable[Desired], node: Iterable[Rule], cluster: Iterable[Rule], limits: Limits
+    desired: Iterable[Desired], fleet: Fleet, policy: Policy, now: datetime
 ) -> tuple[Desired, ...]:
-    """Return the same wishes, cut to what the limits leave.
+    """Return the same wishes of one node, cut to what the limits leave.
 
-    `node` and `cluster` are the stored rules of this node and of all nodes.
     Wishes are granted in the order of their incidents' names, so that the
     answer does not depend on the order of observation.
     """
-    here, everywhere = spent(node), spent(cluster)
+    del now
+    limits = policy.limits
+    wishes = tuple(desired)
+    nodes = {wish.incident.spec.node for wish in wishes if wish.incident}
+    here = spent(rule for rule in fleet.rules if rule.node in nodes)
+    everywhere = spent(fleet.rules)
     granted: list[Desired] = []
-    for wish in sorted(desired, key=_by_incident):
+    for wish in sorted(wishes, key=_by_incident):
         answer = _grant(wish, here, everywhere, limits)
         granted.append(answer)
         new = spent(answer.rules)

@@ -1,14 +1,17 @@
 """One GPU's case: what is known of it, and what should become of it. Values only. Pure."""
 
 from datetime import datetime
+from typing import Literal
 
 import msgspec
 
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from remediator.judge.fault import Verdict
+from remediator.judge.fault import Need, Verdict
 from remediator.objects.incident import Incident, PodHold, WouldFence
-from remediator.objects.taints import Rule
+from remediator.objects.pods import PodFacts
+from remediator.objects.taints import ForeignRule, Rule
+from remediator.policy.table import ANYWHERE, Place
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +30,19 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Ours, for this GPU, as stored."""
     holds: tuple[PodHold, ...] = ()
     """Who holds this GPU or a slice of it."""
+    place: Place = ANYWHERE
+    boot_id: str = ""
+    """Of the report; "" when there is none to believe."""
+    pods: tuple[PodFacts, ...] | None = None
+    """Pods of the node; None while they were not listed."""
+    foreign: tuple[ForeignRule, ...] = ()
+    """Other people's rules on devices of this GPU."""
+    node_gone_since: datetime | None = None
+    """Since when the API server has no Node of this name."""
+
+
+HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human"]
+"""Reason of the condition `Held`."""
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +63,12 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: datetime | None = None
     """When time alone changes the answer."""
     held: str = ""
-    """What the budget holds back, and why."""
+    """What is held back, and why."""
+    held_by: HeldBy = "Budget"
+    """By whom, when something is held back."""
+    evict: tuple[PodHold, ...] = ()
+    """Pods to be moved by the Eviction API, because NoExecute does not reach them."""
+    needs: Need = "nothing"
+    """What would repair it."""
     reason: str = ""
     """Why, in a sentence."""

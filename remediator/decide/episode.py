@@ -23,7 +23,16 @@ import msgspec
 from exporter.report import ObjectMeta
 from remediator.decide.case import Case, Desired
 from remediator.decide.ladder import Demand, demand, milder, stronger, together
-from remediator.judge.fault import SEVERITY, Fault, FaultClass, Healthy, Unknown, faults_of, worst
+from remediator.judge.fault import (
+    SEVERITY,
+    Fault,
+    FaultClass,
+    Healthy,
+    Unknown,
+    faults_of,
+    most_needed,
+    worst,
+)
 from remediator.judge.scope import displaced, in_words, parts_of
 from remediator.objects import incident as words
 from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target, WouldFence
@@ -37,10 +46,10 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     faults = _unhandled(case, policy)
     current = _open_incident(case)
     if current is None:
-        if not kept and not any(_opens(fault, policy, now) for fault in faults):
+        if not kept and not any(_opens(case, fault, policy, now) for fault in faults):
             return Desired(uuid=case.uuid, reason="nothing to do")
         current = _new_incident(case, kept)
-    rows = [(one, policy.row(one.fault_class)) for one in faults]
+    rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
     asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
     kept = tuple(rule for rule in kept if not _narrowed(case, current, rule, asked))
     story = msgspec.structs.replace(current, spec=_spec(case, current, asked, kept))
@@ -93,34 +102,37 @@ def _unhandled(case: Case, policy: Policy) -> tuple[Fault, ...]:
     return tuple(
         fault
         for fault in faults_of(case.verdict)
-        if policy.row(fault.fault_class).mode != "off"
+        if policy.row(fault.fault_class, case.place).mode != "off"
         and (handled is None or fault.last_seen > handled or fault.ended is None)
     )
 
 
-def _opens(fault: Fault, policy: Policy, now: datetime) -> bool:
+def _opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
     """A fault that stands opens an incident; a contained one, while it is fresh, too.
 
     Any other that is over is over by the driver's own word.
     """
-    fresh = now < fault.last_seen + policy.row(fault.fault_class).soak
+    fresh = now < fault.last_seen + policy.row(fault.fault_class, case.place).soak
     return fault.ended is None or (fault.fault_class == "contained" and fresh)
 
 
 def _kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     """Return the stored rules that may stay, each within what the policy allows its class."""
     proper = [rule for rule in case.rules if not displaced(rule, case.inventory)]
-    rows = [(rule, policy.row(class_of(rule.fault))) for rule in proper]
-    return tuple(_capped(rule, row) for rule, row in rows if _may_stand(row))
+    capped = [(rule, _ceiling(policy.row(class_of(rule.fault), case.place))) for rule in proper]
+    return tuple(
+        msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
+        for rule, ceiling in capped
+        if ceiling is not None
+    )
 
 
-def _may_stand(row: Row) -> bool:
-    return row.mode in ("dry-run", "enforce")
-
-
-def _capped(rule: Rule, row: Row) -> Rule:
-    ceiling: Effect = "None" if row.mode == "dry-run" else row.ceiling
-    return msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
+def _ceiling(row: Row) -> Effect | None:
+    """Return the strongest effect that a stored rule of a class may keep, None for no rule."""
+    ceiling: Effect | None = None if row.ceiling == "observe" else row.ceiling
+    if row.mode == "enforce":
+        return ceiling
+    return "None" if row.mode == "dry-run" and ceiling else None
 
 
 def _narrowed(case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...]) -> bool:
@@ -194,7 +206,7 @@ def _verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> 
     recorded = story.status.healthy_since
     if not isinstance(case.verdict, Healthy) or recorded is None:
         return None
-    soak = policy.row(class_of(story.spec.fault)).soak
+    soak = policy.row(class_of(story.spec.fault), case.place).soak
     claimed = case.verdict.since
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
@@ -223,6 +235,7 @@ def _standing(
         seen_through=max(seen, default=story.status.seen_through),
         wake_at=min(wakes, default=None),
         reason=_reason(case, story, asked),
+        needs=most_needed(one.fault.needs for one in asked),
     )
 
 

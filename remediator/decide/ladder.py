@@ -50,6 +50,8 @@ def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
     doubt = fault.doubt or ("" if found.exact else "the instance it names is not published")
     if not doubt and fault.ended is not None and now - fault.last_seen > FRESH:
         doubt = "its process died long ago"
+    if row.ceiling == "observe":
+        return Demand(fault, row, targets, None, "None", "observed only: no rule is made for it")
     goal = milder("NoSchedule" if doubt else "NoExecute", row.ceiling)
     until = _patience(story, row, now) if doubt and row.patient else None
     if until is not None:

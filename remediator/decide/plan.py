@@ -13,7 +13,8 @@ from collections.abc import Iterable
 import msgspec
 
 from remediator.decide.case import Case, Desired
-from remediator.objects.incident import Incident, IncidentStatus
+from remediator.objects.incident import Incident, IncidentStatus, PodHold
+from remediator.objects.nodes import NodeCondition
 from remediator.objects.taints import EFFECTS, Rule
 
 
@@ -48,13 +49,49 @@ class WriteStatus(msgspec.Struct, frozen=True):
     status: IncidentStatus
 
 
-Step = OpenIncident | UpdateIncident | CreateRule | ChangeRule | DeleteRule | WriteStatus
+class EvictPod(msgspec.Struct, frozen=True):
+    """Move one pod by the Eviction API; a PodDisruptionBudget may refuse for now."""
+
+    gpu: str
+    pod: PodHold
 
 
-def plan(pairs: Iterable[tuple[Case, Desired]], statuses: dict[str, IncidentStatus]) -> list[Step]:
+class DeleteIncident(msgspec.Struct, frozen=True):
+    """Prune an old closed incident."""
+
+    incident: Incident
+
+
+class WriteNodeCondition(msgspec.Struct, frozen=True):
+    """Set a condition of the Node; only where the role for it was granted."""
+
+    node: str
+    condition: NodeCondition
+
+
+Step = (
+    OpenIncident
+    | UpdateIncident
+    | CreateRule
+    | ChangeRule
+    | DeleteRule
+    | WriteStatus
+    | EvictPod
+    | DeleteIncident
+    | WriteNodeCondition
+)
+
+
+def plan(
+    pairs: Iterable[tuple[Case, Desired]],
+    statuses: dict[str, IncidentStatus],
+    conditions: Iterable[WriteNodeCondition] = (),
+    pruned: Iterable[Incident] = (),
+) -> list[Step]:
     """Return the steps for one node, in the order in which they must be taken.
 
-    `statuses` holds, by GPU UUID, how each incident's status should read now.
+    `statuses` holds, by GPU UUID, how each incident's status should read now;
+    `pruned` are closed incidents that are old enough to go.
     """
     steps = [step for case, desired in pairs for step in _steps(case, desired)]
     touched = {step.rule.gpu for step in steps if isinstance(step, CreateRule | ChangeRule)}
@@ -69,6 +106,7 @@ def plan(pairs: Iterable[tuple[Case, Desired]], statuses: dict[str, IncidentStat
         and case.uuid not in touched  # a status tells what is stored: it follows the rules
         and desired.incident.status != statuses[case.uuid]
     ]
+    steps += [*conditions, *(DeleteIncident(one) for one in pruned)]
     return sorted(steps, key=_rank)
 
 
@@ -85,6 +123,8 @@ def _steps(case: Case, desired: Desired) -> Iterable[Step]:
             yield CreateRule(rule)
         elif _content(rule) != _content(stored[device]):
             yield ChangeRule(stored[device], rule)
+    for pod in desired.evict:
+        yield EvictPod(case.uuid, pod)
 
 
 def _story(case: Case, incident: Incident) -> Iterable[Step]:
@@ -100,29 +140,29 @@ def _content(rule: Rule) -> tuple[str, str, str, str, str]:
     return (rule.effect, rule.fault, rule.cause, rule.incident, rule.uuid)
 
 
-def _rank(step: Step) -> tuple[int, int]:
-    """Order of steps; the second number puts milder effects first.
+_ORDER: tuple[type[Step], ...] = (
+    DeleteRule,
+    CreateRule,
+    OpenIncident,
+    ChangeRule,
+    UpdateIncident,
+    WriteStatus,
+    EvictPod,
+    WriteNodeCondition,
+    DeleteIncident,
+)
+"""A rule goes before another is made, because another board under its name gets a rule of the
+same name."""
 
-    A rule goes before another is made, because another board under its name
-    gets a rule of the same name.
-    """
-    match step:
-        case DeleteRule():
-            return (0, 0)
-        case CreateRule(rule):
-            return (1, EFFECTS.index(rule.effect))
-        case OpenIncident():
-            return (2, 0)
-        case ChangeRule(_, rule):
-            return (3, EFFECTS.index(rule.effect))
-        case UpdateIncident():
-            return (4, 0)
-        case WriteStatus():
-            return (5, 0)
+
+def _rank(step: Step) -> tuple[int, int]:
+    """Order of steps; the second number puts milder effects first."""
+    effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
+    return _ORDER.index(type(step)), EFFECTS.index(effect)
 
 
 def gpu_of(step: Step) -> str:
-    """Return the UUID of the GPU that a step is about."""
+    """Return the UUID of the GPU that a step is about, "" for a step about a node."""
     match step:
         case OpenIncident(incident) | UpdateIncident(incident) | WriteStatus(incident):
             return incident.spec.uuid
@@ -130,3 +170,9 @@ def gpu_of(step: Step) -> str:
             return rule.gpu
         case DeleteRule(stored):
             return stored.gpu
+        case EvictPod(gpu):
+            return gpu
+        case DeleteIncident(incident):
+            return incident.spec.uuid
+        case WriteNodeCondition():
+            return ""

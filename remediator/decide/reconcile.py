@@ -10,16 +10,16 @@ from typing import Protocol
 
 import msgspec
 
-from remediator.decide import casefile, plan
+from remediator.decide import casefile, handover, history, plan
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
 from remediator.decide.episode import class_of, decide
+from remediator.decide.fleet import Fleet
 from remediator.decide.plan import Step
 from remediator.decide.view import NodeView, cases, unnamed
 from remediator.judge.fault import Healthy, Sick, Unknown
 from remediator.objects import events
 from remediator.objects.events import Event
-from remediator.objects.taints import Rule
 from remediator.policy.table import Mode, Policy
 
 
@@ -28,7 +28,7 @@ class Hands(Protocol):
 
     def view(self, node: str) -> NodeView: ...
 
-    def cluster_rules(self) -> tuple[Rule, ...]: ...
+    def fleet(self) -> Fleet: ...
 
     def take(self, step: Step) -> None: ...
 
@@ -44,21 +44,21 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     pairs: tuple[tuple[Case, Desired], ...]
 
 
-def decide_node(
-    view: NodeView, cluster_rules: tuple[Rule, ...], policy: Policy, now: datetime
-) -> NodeDecision:
+def decide_node(view: NodeView, fleet: Fleet, policy: Policy, now: datetime) -> NodeDecision:
     """Return everything that follows from one view of a node."""
     seen = cases(view)
     wishes = [decide(case, policy, now) for case in seen]
-    granted = budget(wishes, view.rules, cluster_rules, policy.limits)
+    granted = budget(wishes, fleet, policy, now)
     by_gpu = {wish.uuid: wish for wish in granted}
     pairs = tuple((case, by_gpu[case.uuid]) for case in seen)
     statuses = {
-        case.uuid: casefile.status(case, wish, _mode(wish, policy), now)
+        case.uuid: casefile.status(case, wish, _mode(case, wish, policy), now)
         for case, wish in pairs
         if wish.incident is not None
     }
-    steps = plan.plan(pairs, statuses)
+    conditions = handover.conditions(view, pairs, now)
+    pruned = history.pruned(view.incidents, policy, now)
+    steps = plan.plan(pairs, statuses, conditions, pruned)
     wakes = [wish.wake_at for wish in granted if wish.wake_at is not None]
     return NodeDecision(
         node=view.node,
@@ -85,7 +85,7 @@ class Reconciler:
         at the end, so that the node is looked at again.
         """
         view = self._hands.view(node)
-        decision = decide_node(view, self._hands.cluster_rules(), self._policy(), now)
+        decision = decide_node(view, self._hands.fleet(), self._policy(), now)
         failed: dict[str, Exception] = {}
         for step in decision.steps:
             gpu = plan.gpu_of(step)
@@ -101,9 +101,9 @@ class Reconciler:
         return decision
 
 
-def _mode(wish: Desired, policy: Policy) -> Mode:
+def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:
     fault = wish.incident.spec.fault if wish.incident else ""
-    return policy.row(class_of(fault)).mode
+    return policy.row(class_of(fault), case.place).mode
 
 
 def _sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:

@@ -10,16 +10,20 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.device import GPU_DRIVER
+from exporter.device import GPU_DRIVER, Device
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.slices import SliceDevice
 from remediator.decide.case import Case
-from remediator.judge.fault import Unknown
+from remediator.decide.fleet import GpuPlace
+from remediator.judge.fault import Fault, Unknown
 from remediator.judge.scope import displaced
 from remediator.judge.verdict import verdict
 from remediator.objects.claims import Claim, holds
 from remediator.objects.incident import Incident, of_gpu
-from remediator.objects.taints import Rule
+from remediator.objects.nodes import NodeFacts
+from remediator.objects.pods import PodFacts
+from remediator.objects.taints import ForeignRule, Rule
+from remediator.policy.table import Place
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +41,20 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to the other nodes that publish it, or report it and are heard of."""
+    facts: NodeFacts | None = None
+    """The Node as stored; None where it is gone, or Nodes are not read."""
+    nodes_known: bool = False
+    """Whether Nodes are read, so that None above means gone."""
+    pods: tuple[PodFacts, ...] | None = None
+    """Pods of the node; None while they were not listed."""
+    foreign: tuple[ForeignRule, ...] = ()
+    """Other people's rules that select a device of this node."""
+    places: Mapping[str, GpuPlace] = {}
+    """By GPU UUID."""
+    suspects: Mapping[str, Fault] = {}
+    """By GPU UUID: application XIDs that follow the GPU and not the job."""
+    domains: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -88,6 +106,31 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         incidents=incidents,
         rules=rules,
         holds=holds(view.claims, frozenset(devices)),
+        place=_place(view, uuid),
+        boot_id=view.report.boot_id if view.report and not why else "",
+        pods=view.pods,
+        foreign=tuple(one for one in view.foreign if any(_selects(one, dev) for dev in devices)),
+    )
+
+
+def _place(view: NodeView, uuid: str) -> Place:
+    mine = [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+    known = view.places.get(uuid)
+    return Place(
+        node=view.node,
+        drivers=frozenset(one.device.driver for one in mine),
+        pools=frozenset(one.device.pool for one in mine),
+        device_classes=known.classes if known else frozenset(),
+        devices=frozenset({uuid, *(one.uuid for one in mine if one.uuid)}),
+    )
+
+
+def _selects(rule: ForeignRule, device: Device) -> bool:
+    """An empty field selects everything."""
+    return (
+        rule.driver in ("", device.driver)
+        and rule.pool in ("", device.pool)
+        and rule.device in ("", device.device)
     )
 
 

@@ -10,6 +10,8 @@ from datetime import datetime
 from time import monotonic
 from typing import Any
 
+import msgspec
+
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice
 from kubeapi.client import ApiError, Client
@@ -18,14 +20,18 @@ from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.decide import plan
+from remediator.decide.fleet import Fleet
 from remediator.decide.view import NodeView
+from remediator.hands.crashes import Crashes
+from remediator.hands.emergency import Emergency
+from remediator.hands.node_pods import NodePods
 from remediator.hands.world import World
 from remediator.hands.writes import INCIDENTS, RULE_VERSIONS, Writer, rules_path
 from remediator.judge.freshness import Freshness
 from remediator.objects import events
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule, Rule
+from remediator.objects.taints import RawRule
 
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -53,6 +59,10 @@ class Cluster:
         self._now = now
         self.world = World(mark)
         self.writer = Writer(client, self.world)
+        self._pods = NodePods(client)
+        self._crashes = Crashes()
+        self._emergency = Emergency(client, lease_namespace)
+        self.policy_changed_at: datetime | None = None
         self._posted: dict[events.Event, None] = {}
         self._freshness = Freshness(stale_after, monotonic)
         self._mark = mark
@@ -116,7 +126,11 @@ class Cluster:
         return version
 
     def view(self, node: str) -> NodeView:
-        return self.world.view(node, self._stale)
+        """Return what is known of a node now, with its pods where a story needs them."""
+        view = self.world.view(node, self._stale)
+        if any(one.open for one in view.incidents):
+            view = msgspec.structs.replace(view, pods=self._pods.of(node))
+        return msgspec.structs.replace(view, suspects=self._crashes.seen(view))
 
     def _stale(self, node: str) -> str:
         """Say why a node's report is not to be believed: its agent, or our own eyes."""
@@ -125,8 +139,12 @@ class Cluster:
             return f"the watch of reports has been silent for {silent:.0f} s"
         return self._freshness.stale(node)
 
-    def cluster_rules(self) -> tuple[Rule, ...]:
-        return self.world.rules()
+    def fleet(self) -> Fleet:
+        return msgspec.structs.replace(
+            self.world.fleet(),
+            stopped=self._emergency.stopped,
+            policy_changed_at=self.policy_changed_at,
+        )
 
     def take(self, step: plan.Step) -> None:
         self.writer.take(step)

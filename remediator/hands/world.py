@@ -7,14 +7,17 @@ time. One lock; any thread may feed, any thread may read.
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice, SliceDevice, inventory
+from remediator.decide.fleet import Fleet, GpuPlace
 from remediator.decide.view import NodeView
+from remediator.hands.census import Census
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule, Rule, parse
+from remediator.objects.nodes import NodeFacts
+from remediator.objects.taints import ForeignRule, RawRule, Rule, parse
 
 MarkDirty = Callable[[str], None]
 
@@ -33,6 +36,10 @@ class World:
         self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
         self._reporters: dict[str, set[str]] = defaultdict(set)
         self._publishers: dict[str, set[str]] = defaultdict(set)
+        self._foreign: dict[str, ForeignRule] = {}
+        self._nodes: dict[str, NodeFacts] = {}
+        self._nodes_known = False
+        self.census = Census()
 
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident speaks of."""
@@ -79,7 +86,27 @@ class World:
                 rules=rules,
                 claims=tuple(claims.values()),
                 elsewhere=self._elsewhere(node, reported | spoken_of, stale),
+                facts=self._nodes.get(node),
+                nodes_known=self._nodes_known,
+                foreign=tuple(self._foreign.values()),
+                places=self._places(reported | spoken_of),
+                domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
             )
+
+    def fleet(self) -> Fleet:
+        """Return what budgets are counted against."""
+        with self._lock:
+            return Fleet(
+                rules=tuple(self._rules.values()),
+                incidents=tuple(self._incidents.values()),
+                places=self._places({rule.gpu for rule in self._rules.values()}),
+                totals=self.census.totals,
+                changes=self.census.changes,
+            )
+
+    def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
+        known = self.census.places
+        return {uuid: known[uuid] for uuid in uuids if uuid in known}
 
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str]
@@ -100,6 +127,7 @@ class World:
             after = {gpu.uuid for gpu in new.status.gpus} if new else set[str]()
             if new is not None:
                 self._reports[name] = new
+            self.census.reported(name, new.status if new else None)
             rivals = self._move(self._reporters, name, before, after)
         for node in {name, *rivals}:
             self._mark(node)
@@ -122,6 +150,7 @@ class World:
         before = self._inventory.get(node, ())
         after = inventory(mine.values(), before)
         self._inventory[node] = after
+        self.census.published(node, after)
         return self._move(self._publishers, node, _uuids(before), _uuids(after))
 
     def _move(
@@ -162,6 +191,7 @@ class World:
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
         before, after = _pools(old), _pools(new)
         with self._lock:
+            self.census.claimed(old, new)
             for pool in before - after:
                 self._claims[pool].pop(key, None)
             if new is not None:

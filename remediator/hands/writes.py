@@ -11,6 +11,8 @@ import msgspec
 
 from kubeapi.client import Client, Conflict, NotFound
 from remediator.decide import plan
+from remediator.hands.evictions import Evictions
+from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.world import World
 from remediator.objects import events, taints
 from remediator.objects.incident import Incident
@@ -35,6 +37,8 @@ class Writer:
     def __init__(self, client: Client, world: World) -> None:
         self._client = client
         self._world = world
+        self._evictions = Evictions(client)
+        self._conditions = NodeConditions(client)
         self.rules_version: str | None = None
         """Which version of DeviceTaintRule to write; None while none is served."""
 
@@ -56,6 +60,12 @@ class Writer:
                 self._change(stored, rule)
             case plan.DeleteRule(stored):
                 self._delete(stored)
+            case plan.DeleteIncident(incident):
+                self._prune(incident)
+            case plan.EvictPod(_, pod):
+                self._evictions.evict(pod)
+            case plan.WriteNodeCondition(node, condition):
+                self._conditions.write(node, condition)
 
     def post(self, event: events.Event, now: datetime) -> None:
         """Post an Event; an Event that cannot be posted never stops a reconcile."""
@@ -64,6 +74,15 @@ class Writer:
             self._client.create(path, events.manifest(event, now))
         except Conflict:
             return  # said before
+
+    def _prune(self, incident: Incident) -> None:
+        exactly = {
+            "uid": incident.metadata.uid,
+            "resourceVersion": incident.metadata.resource_version,
+        }
+        with suppress(NotFound):
+            self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
+        self._world.incident(incident.name, None)
 
     def _open(self, incident: Incident) -> None:
         body = {

@@ -4,17 +4,29 @@ A fault is a class of bad signal on one device. `Unknown` is a verdict of its
 own and travels as one: it never adds a taint and never takes one away. Pure.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from exporter.device import Instance
 
-FaultClass = Literal["contained", "fabric", "memory", "gpu", "lost", "node"]
+FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
+"""`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
+convenient (row remap or page retirement waits); the others as in docs/policy.md."""
 
-SEVERITY: tuple[FaultClass, ...] = ("contained", "fabric", "memory", "gpu", "lost", "node")
+SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
 """From the least severe to the worst; an incident's class only moves to the right."""
+
+Need = Literal[
+    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "node-reboot", "replacement", "person"
+]
+"""What would repair it; somebody else's act, always."""
+NEEDS: tuple[Need, ...] = get_args(Need)
+"""From the least to the most."""
+NODE_LEVEL: frozenset[Need] = frozenset({"node-reboot", "replacement"})
+"""Acts that stop the whole node."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,9 +37,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A label value that names the signal: `xid-95`, `recovery-action-1`, `gpu-lost`."""
     last_seen: datetime
     evidence: str
+    """One sentence for the case file."""
     xid: int | None = None
     """The XID code, where the signal is one: the best name for what happened."""
-    """One sentence for the case file."""
+    needs: Need = "gpu-reset"
     instance: Instance | None = None
     ended: datetime | None = None
     """Since when positive evidence says that it is over; None while it stands."""
@@ -73,3 +86,9 @@ def faults_of(verdict: Verdict) -> tuple[Fault, ...]:
 def worst(classes: tuple[FaultClass, ...]) -> FaultClass:
     """Return the most severe of at least one class."""
     return max(classes, key=SEVERITY.index)
+
+
+def most_needed(needs: Iterable[Need]) -> Need:
+    """Return the greatest of what would repair something, `nothing` of none."""
+    found: list[Need] = ["nothing", *needs]
+    return max(found, key=NEEDS.index)

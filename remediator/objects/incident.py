@@ -92,6 +92,19 @@ class PodHold(Entry, frozen=True, order=True):
     claim: str
     device: str
     uid: str = ""
+    via: str = ""
+    """How it holds it: "" by a claim, `extended` by an extended resource, `admin` by admin access
+    (evicted by NoExecute too), `gang` not itself but as a peer of a pod that does."""
+    tolerates: str = ""
+    """Effects of ours that its claim tolerates, such as `NoExecute for 300s`; "" for none."""
+
+
+class DeletedRule(Entry, frozen=True):
+    """A rule of ours that a person took away: respected until a time."""
+
+    device: str
+    deleted_at: datetime
+    respected_until: datetime
 
 
 class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -115,6 +128,25 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     would_fence: tuple[WouldFence, ...] = ()
     hit: tuple[PodHold, ...] = ()
     evicted: tuple[PodHold, ...] = ()
+    informed: tuple[str, ...] = ()
+    """Neighbours over NVLink or IMEX that may feel it: `node/uuid`, never tainted for it."""
+    foreign: tuple[str, ...] = ()
+    """Taints, rules and cordons of others on these devices, in words."""
+    needs: str = ""
+    """What would repair it: a `judge.fault.Need`."""
+    recurrence: int = 0
+    """Which episode of this GPU within the policy's repeat window it is; 0: not counted yet."""
+    sticky: bool = False
+    """Recovery alone does not release it: a person confirms the repair."""
+    empty_since: datetime | None = None
+    """Since when no allocated claim and no running pod was seen on the devices."""
+    node_gone_since: datetime | None = None
+    deleted_rules: tuple[DeletedRule, ...] = ()
+    probation_until: datetime | None = None
+    """After release."""
+    opened_boot_id: str = ""
+    opened_epoch: int = 0
+    """Boot and epoch in which the incident was opened: a repair shows by another."""
 
 
 class Incident(msgspec.Struct, frozen=True):

@@ -73,6 +73,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return rule_name(self.device)
 
 
+class ForeignRule(msgspec.Struct, frozen=True):
+    """Somebody else's DeviceTaintRule: read, shown, taken into account, never changed."""
+
+    name: str
+    driver: str
+    """"" where the rule does not say, which means any; so with `pool` and `device`."""
+    pool: str
+    device: str
+    key: str
+    effect: str
+
+
 def rule_name(device: Device) -> str:
     digest = hashlib.sha256("\0".join(msgspec.structs.astuple(device)).encode()).hexdigest()
     return f"draguard-{digest[:20]}"

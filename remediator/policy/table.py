@@ -13,27 +13,36 @@ than the settle time, so that nothing is released before it could be judged.
 Reading files is `policy_file`; here are values only. Pure.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 import msgspec
 
 from remediator.judge.fault import SEVERITY, FaultClass
-from remediator.objects.taints import Effect
 
 Mode = Literal["off", "incident-only", "dry-run", "enforce"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+Ceiling = Literal["observe", "None", "NoSchedule", "NoExecute"]
+"""`observe`: an incident and no rule at all."""
+CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
 
 
 class PolicyError(ValueError):
     """The policy says something impossible; the message names where and what to write."""
 
 
+class Repeat(msgspec.Struct, frozen=True):
+    """The n-th episode of one GPU within a window needs a person: it is sticky."""
+
+    count: int = 3
+    within: timedelta = timedelta(days=30)
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """What may be done about one class of fault."""
 
     fault_class: FaultClass
-    ceiling: Effect
+    ceiling: Ceiling
     mode: Mode = "incident-only"
     settle: timedelta = timedelta(seconds=3)
     """From the last NoSchedule of a scope to its first NoExecute; also how long a patient class
@@ -41,6 +50,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     soak: timedelta = timedelta(minutes=10)
     """How long evidence of health must hold before the rules go."""
     patient: bool = False
+    repeat: Repeat = Repeat()
+    sticky: bool = False
+    """Recovery alone never releases: a person confirms the repair."""
+    probation: timedelta = timedelta(hours=24)
+    """After release: a fault in it continues the episode count and is told as a relapse."""
+    name: str = ""
+    """Where the row comes from, for the case file: `classes.gpu`, `overrides[2]`."""
 
     def __post_init__(self) -> None:
         if self.soak <= self.settle:
@@ -48,6 +64,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
                 f"class {self.fault_class}: soak ({self.soak}) must be longer than settle "
                 f"({self.settle}), or a fault would be released before it was judged"
             )
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a GPU is. Names that a kubelet cannot set on itself; labels are none of these."""
+
+    node: str = ""
+    drivers: frozenset[str] = frozenset()
+    pools: frozenset[str] = frozenset()
+    device_classes: frozenset[str] = frozenset()
+    """Through which its devices are claimed now."""
+    devices: frozenset[str] = frozenset()
+    """UUIDs: the GPU and its published slices."""
+
+
+ANYWHERE = Place()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +98,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SHIPPED: tuple[Row, ...] = (
+    Row(fault_class="suspect", ceiling="None"),
+    Row(fault_class="pending", ceiling="observe"),
     Row(fault_class="contained", ceiling="NoExecute", patient=True),
     Row(fault_class="fabric", ceiling="NoSchedule", patient=True),
     Row(fault_class="memory", ceiling="NoSchedule"),
@@ -84,8 +117,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if sorted(row.fault_class for row in self.rows) != sorted(SEVERITY):
             raise PolicyError(f"a policy has one row for each of {', '.join(SEVERITY)}")
 
-    def row(self, fault_class: FaultClass) -> Row:
+    def row(self, fault_class: FaultClass, place: Place = ANYWHERE) -> Row:
+        """Return what holds for a class of fault at a place."""
+        del place  # no override is read yet
         return next(row for row in self.rows if row.fault_class == fault_class)
+
+    def pause(self, place: Place, now: datetime) -> str:
+        """Return why no new harm may be done at a place now, "" when it may."""
+        del place, now
+        return ""
 
 
 def without_rules(policy: Policy) -> Policy:

@@ -15,17 +15,22 @@ from exporter.report import (
     XidRecord,
 )
 from exporter.slices import SliceDevice
+from remediator.decide.fleet import Fleet
 from remediator.decide.plan import (
     ChangeRule,
     CreateRule,
+    DeleteIncident,
     DeleteRule,
+    EvictPod,
     OpenIncident,
     Step,
     UpdateIncident,
+    WriteNodeCondition,
     WriteStatus,
 )
 from remediator.decide.view import NodeView
-from remediator.objects.incident import Incident
+from remediator.objects.incident import Incident, PodHold
+from remediator.objects.nodes import NodeCondition
 from remediator.objects.taints import Rule
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
 
@@ -186,6 +191,8 @@ class Stored:
         self.rules: dict[Device, Rule] = {}
         self.incidents: dict[str, Incident] = {}
         self.taken: list[Step] = []
+        self.evicted: list[PodHold] = []
+        self.conditions: dict[str, NodeCondition] = {}
         self._versions = 0
 
     def take(self, step: Step, now: datetime) -> None:
@@ -213,6 +220,12 @@ class Stored:
                 self.rules[rule.device] = self._stamped(rule, stored.uid)
             case DeleteRule(stored):
                 assert self.rules.pop(stored.device).uid == stored.uid
+            case DeleteIncident(incident):
+                assert self.incidents.pop(incident.name).metadata.uid == incident.metadata.uid
+            case EvictPod(_, pod):
+                self.evicted.append(pod)
+            case WriteNodeCondition(_, condition):
+                self.conditions[condition.type] = condition
 
     def _stamped(self, rule: Rule, uid: str) -> Rule:
         return msgspec.structs.replace(rule, uid=uid, resource_version=str(self._versions))
@@ -231,6 +244,10 @@ class Stored:
             rules=tuple(self.rules.values()),
             incidents=tuple(self.incidents.values()),
         )
+
+    def fleet(self) -> Fleet:
+        """Return the cluster as it would be, were this store all of it."""
+        return Fleet(rules=tuple(self.rules.values()), incidents=tuple(self.incidents.values()))
 
     def effects(self) -> dict[str, str]:
         return {rule.device.device: rule.effect for rule in self.rules.values()}

@@ -31,7 +31,7 @@ def claim(device: str, pod: str = "train-0") -> Claim:
 def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:
     """Reconcile once at T0 + seconds."""
     now = at(seconds)
-    decision = decide_node(stored.over(seen), tuple(stored.rules.values()), rows, now)
+    decision = decide_node(stored.over(seen), stored.fleet(), rows, now)
     for step in decision.steps:
         stored.take(step, now)
     return decision

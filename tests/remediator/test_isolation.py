@@ -6,11 +6,11 @@ import pytest
 
 from kubeapi.client import ApiError
 from remediator.decide import plan
+from remediator.decide.fleet import Fleet
 from remediator.decide.plan import DeleteRule, Step
 from remediator.decide.reconcile import Reconciler
 from remediator.decide.view import NodeView
 from remediator.objects.events import Event
-from remediator.objects.taints import Rule
 from tests.remediator.builders import Stored, action, at, dead, gpu, policy, uuid, view, xid
 from tests.remediator.telling import settle
 
@@ -28,8 +28,8 @@ class RefusesOne:
         assert node == self.seen.node
         return self.stored.over(self.seen)
 
-    def cluster_rules(self) -> tuple[Rule, ...]:
-        return tuple(self.stored.rules.values())
+    def fleet(self) -> Fleet:
+        return self.stored.fleet()
 
     def take(self, step: Step) -> None:
         self.tried.append(step)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
 from remediator.policy.table import Limits, Policy
@@ -274,7 +275,7 @@ def test_the_budget_of_the_cluster_counts_other_nodes_and_reopens_by_itself() ->
 
     for second in (1, 5, 6):
         for step in decide_node(
-            stored.over(seen), (*stored.rules.values(), *elsewhere), tight, at(second)
+            stored.over(seen), Fleet(rules=(*stored.rules.values(), *elsewhere)), tight, at(second)
         ).steps:
             stored.take(step, at(second))
     assert stored.effects() == {"gpu-0": "NoSchedule"}

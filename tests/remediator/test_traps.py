@@ -4,6 +4,7 @@ import msgspec
 
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
+from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView, cases
 from remediator.judge.fault import Healthy
@@ -78,7 +79,7 @@ class TestOthers:
         seen = view(dead(0), nameless)
 
         assert [case.uuid for case in cases(seen)] == [uuid(0)]
-        assert "1 without a name" in decide_node(seen, (), ENFORCE, at(1)).sentence
+        assert "1 without a name" in decide_node(seen, Fleet(), ENFORCE, at(1)).sentence
 
     def test_an_instance_number_used_again_does_not_condemn_the_new_slice(self) -> None:
         stored = Stored()
@@ -248,7 +249,7 @@ def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
     settle(stored, view(dead()), 1)
     left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
 
-    decision = decide_node(stored.over(left), (), Policy(), at(5))
+    decision = decide_node(stored.over(left), Fleet(), Policy(), at(5))
 
     assert decision.steps == []
     assert decision.pairs == ()

@@ -5,13 +5,13 @@ from datetime import datetime
 
 from kubeapi import clock
 from kubeapi.client import ApiError
+from remediator.decide.fleet import Fleet
 from remediator.decide.plan import Step
 from remediator.decide.reconcile import Reconciler
 from remediator.decide.view import NodeView
 from remediator.hands.loop import LONGEST_RETRY, Loop, Queue, retry_after
 from remediator.hands.metrics import Metrics
 from remediator.objects.events import Event
-from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, view
@@ -56,8 +56,8 @@ class Hands:
             raise self.trouble[node].pop()
         return view(gpu(0, node=node), node=node)
 
-    def cluster_rules(self) -> tuple[Rule, ...]:
-        return ()
+    def fleet(self) -> Fleet:
+        return Fleet()
 
     def take(self, step: Step) -> None:
         """Healthy nodes have no steps."""
