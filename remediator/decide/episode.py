@@ -119,7 +119,9 @@ def _opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
 def _kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     """Return the stored rules that may stay, each within what the policy allows its class."""
     proper = [rule for rule in case.rules if not displaced(rule, case.inventory)]
-    capped = [(rule, _ceiling(policy.row(class_of(rule.fault), case.place))) for rule in proper]
+    capped: list[tuple[Rule, Effect | None]] = [
+        (rule, _ceiling(policy.row(class_of(rule.fault), case.place))) for rule in proper
+    ]
     return tuple(
         msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
         for rule, ceiling in capped
