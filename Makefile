@@ -4,17 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test check bench fuzz docs format clean
+.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz docs format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9.-]+):.*## /  make \1\t/'
 
 demo: $(STAMP) ## Watch Draguard fence a failed GPU on a real control plane (KEEP=1 leaves it up)
 	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
 
 test: $(STAMP) check ## Set up and run everything: lint, types, contracts, all tests on real servers
 	$(BIN)/pytest $(TESTS)
+
+test-1.36: $(STAMP) ## The eviction stories on the programs of Kubernetes 1.36 (builds them once)
+	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_fence_and_move.py
 
 check: $(STAMP) ## Lint, types and import contracts only
 	$(BIN)/ruff check .
@@ -25,12 +28,19 @@ check: $(STAMP) ## Lint, types and import contracts only
 bench: $(STAMP) ## Measure the budgets of docs/benchmarks.md on this machine
 	$(BIN)/python -m benchmarks
 
+bench-fleet: $(STAMP) ## Measure the remediator on 10,000 nodes of the real apiserver (FLEET="--nodes 200" for less)
+	$(BIN)/python -m benchmarks.fleet $(FLEET)
+
+replay: $(STAMP) ## Score Draguard and others on drawn fleet histories, into docs/replay.md
+	$(BIN)/python -m benchmarks.replay --write docs/replay.md $(REPLAY)
+
 fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign data (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m exporter.page.metric_reference docs/metrics.md
 	$(BIN)/python -m exporter.setup.settings_reference docs/exporter.md
+	$(BIN)/python -m remediator.policy.reference docs/policy.md
 
 format: $(STAMP) ## Put the code into its standard form
 	$(BIN)/ruff format .

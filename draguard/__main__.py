@@ -9,6 +9,8 @@ usage: draguard COMMAND [FLAGS]
 
   exporter sensor|agent|run   watch this node's GPUs: metrics and health report
   remediator                  fence failed GPUs and slices, move their pods, prove the repair
+  policy check|explain        is a policy file sound, and what would a signal do under it
+  release                     take Draguard's rules down by hand
   demo                        watch both work on simulated GPUs and a real control plane
 
 `draguard COMMAND --help` lists a command's flags.
@@ -19,6 +21,8 @@ Main = Callable[[Sequence[str]], int]
 _COMMANDS = {
     "exporter": ("exporter.__main__", "exporter"),
     "remediator": ("remediator.__main__", "remediator"),
+    "policy": ("draguard.policy.command", "cli"),
+    "release": ("draguard.release_command", "remediator"),
     "demo": ("draguard.demo.command", "cli,simulator"),
 }
 """Module with the command's `main`, and the extras whose libraries it needs: a node has none of

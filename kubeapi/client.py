@@ -17,12 +17,20 @@ from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 from kubeapi.transport import Answer, Transport, TransportError
 
 JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+"""What to accept where the metadata of one object, or of each watched one, is enough."""
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+"""Not for custom resources; they have no merge keys and answer 415."""
 MAX_LINE = 16 << 20
 """Bytes of one watch event; etcd stores objects of 1.5 MB."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 """What decoding an answer may raise: it is no such JSON, no UTF-8, or nested too deep."""
+
+Heard = Callable[[str, int | None], None]
+"""Told of each answer: the verb (GET, WATCH...) and the HTTP status, None when none came."""
 
 _WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
 """One value of a Warning header as API servers send it (RFC 7234, section 5.5)."""
@@ -75,22 +83,45 @@ def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> 
     return kind(message, status=status, reason=said.reason, retry_after=retry_after)
 
 
-class Client:
-    """One identity at one API server. `timeout` bounds each request as a whole, in seconds."""
+def _unheard(verb: str, status: int | None) -> None:
+    """Tell nobody of an answer."""
 
-    def __init__(self, endpoint: Endpoint, *, timeout: float = 10.0) -> None:
+
+class Client:
+    """One identity at one API server. `timeout` bounds each request as a whole, in seconds.
+
+    `agent` is what the server's audit log and metrics call this client.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = 10.0,
+        agent: str = "draguard",
+        heard: Heard = _unheard,
+    ) -> None:
         nesting.allow()
         self.endpoint = endpoint
         self._timeout = timeout
+        self._agent = agent
+        self._heard = heard
         self._credentials = Credentials(endpoint)
         self._transport = Transport(endpoint)
 
-    def sibling(self) -> "Client":
+    def sibling(self, timeout: float | None = None) -> "Client":
         """Open a client with the same identity and connections of its own."""
-        return Client(self.endpoint, timeout=self._timeout)
+        return Client(
+            self.endpoint,
+            timeout=self._timeout if timeout is None else timeout,
+            agent=self._agent,
+            heard=self._heard,
+        )
 
-    def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        return self._ask("GET", path, params)
+    def get(
+        self, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON
+    ) -> bytes:
+        return self._ask("GET", path, params, accept=accept)
 
     def create(self, path: str, body: object, params: Mapping[str, str] | None = None) -> bytes:
         return self._ask("POST", path, params, body)
@@ -113,6 +144,10 @@ class Client:
         """
         return self._ask("PATCH", path, params, body, MERGE_PATCH, on_warning=on_warning)
 
+    def strategic_merge_patch(self, path: str, body: object) -> bytes:
+        """Patch a built-in object by its merge keys: of a list only the named entries change."""
+        return self._ask("PATCH", path, None, body, STRATEGIC_MERGE_PATCH)
+
     def delete(
         self, path: str, body: object = None, params: Mapping[str, str] | None = None
     ) -> bytes:
@@ -121,11 +156,14 @@ class Client:
 
     @contextlib.contextmanager
     def stream(
-        self, path: str, params: Mapping[str, str], *, idle_timeout: float
+        self, path: str, params: Mapping[str, str], *, idle_timeout: float, accept: str = JSON
     ) -> Generator[Iterator[bytes]]:
         """Open a watch; gives its lines. ApiError when no line came for `idle_timeout` seconds."""
-        doing = f"GET {path} as a watch"
-        answer = self._send(doing, _with(path, params), body=None, headers={}, timeout=idle_timeout)
+        doing = f"WATCH {path}"
+        headers = {"accept": accept}
+        answer = self._send(
+            doing, _with(path, params), body=None, headers=headers, timeout=idle_timeout
+        )
         try:
             if answer.status != 200:
                 raise self._refusal(doing, answer)
@@ -148,12 +186,14 @@ class Client:
         body: object = None,
         content_type: str = JSON,
         *,
+        accept: str = JSON,
         on_warning: Callable[[str], None] | None = None,
     ) -> bytes:
         doing = f"{method} {path}"
         deadline = monotonic() + self._timeout
         payload = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
-        headers = {"content-type": content_type} if payload is not None else {}
+        headers = {"accept": accept}
+        headers |= {"content-type": content_type} if payload is not None else {}
         answer = self._send(
             doing, _with(path, params), body=payload, headers=headers, timeout=self._timeout
         )
@@ -179,15 +219,19 @@ class Client:
         headers: Mapping[str, str],
         timeout: float,
     ) -> Answer:
-        method = doing.split(" ", 1)[0]
+        verb = doing.split(" ", 1)[0]
+        method = "GET" if verb == "WATCH" else verb
         try:
-            known = {"accept": JSON, "accept-encoding": "gzip", "user-agent": "draguard"}
+            known = {"accept-encoding": "gzip", "user-agent": self._agent}
             known |= self._credentials.headers()
-            return self._transport.send(
+            answer = self._transport.send(
                 method, path, body=body, headers=known | dict(headers), timeout=timeout
             )
         except (TransportError, EndpointError) as error:
+            self._heard(verb, None)
             raise ApiError(f"{doing}: {error}") from error
+        self._heard(verb, answer.status)
+        return answer
 
     def _refusal(self, doing: str, answer: Answer) -> ApiError:
         try:

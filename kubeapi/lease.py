@@ -1,6 +1,6 @@
-"""The Lease by which a node agent says that it is alive, as kubelets do.
+"""Leases: an agent says by one that it is alive, as kubelets do; a leader holds one.
 
-The structs are pure; `renew` is the one write.
+The structs are pure. `renew` writes whatever is there; `take` only what was read before.
 """
 
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kubeapi.client import Client, Conflict, NotFound
+from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
 
 
 class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -22,8 +22,10 @@ class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
     renew_time: datetime | None = None
     """The holder's clock. Measure age from when a change was seen, not from this."""
+    lease_transitions: int | None = None
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -68,6 +70,56 @@ def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
             )
         except Conflict:
             client.merge_patch(f"{leases(namespace)}/{name}", {"spec": spec})
+
+
+def read(client: Client, namespace: str, name: str) -> Lease | None:
+    """Return a Lease as stored, None when there is none. Raises ApiError."""
+    try:
+        return _decode(client.get(f"{leases(namespace)}/{name}"))
+    except NotFound:
+        return None
+
+
+def take(  # noqa: PLR0917 - reads as a sentence: what was read, who, how long, when
+    client: Client,
+    namespace: str,
+    name: str,
+    found: Lease | None,
+    holder: str,
+    duration_seconds: int,
+    now: datetime,
+) -> Lease:
+    """Make `holder` the holder, or stay it, if the Lease is still as `found`.
+
+    Returns what is stored then. Raises Conflict when somebody else was first, else ApiError.
+    An empty `holder` gives the Lease up.
+    """
+    before = found.spec if found is not None else LeaseSpec()
+    stays = before.holder_identity == holder
+    since = before.acquire_time if stays and before.acquire_time else now
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": duration_seconds,
+        "acquireTime": _micro_time(since),
+        "renewTime": _micro_time(now),
+        "leaseTransitions": (before.lease_transitions or 0) + (not stays and bool(holder)),
+    }
+    if found is None:
+        metadata: dict[str, str] = {"name": name}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        return _decode(
+            client.create(leases(namespace), {**body, "metadata": metadata, "spec": spec})
+        )
+    metadata = {"resourceVersion": found.metadata.resource_version}
+    path = f"{leases(namespace)}/{name}"
+    return _decode(client.merge_patch(path, {"metadata": metadata, "spec": spec}))
+
+
+def _decode(raw: bytes) -> Lease:
+    try:
+        return msgspec.json.decode(raw, type=Lease)
+    except UNREADABLE as error:
+        raise ApiError(f"the answer is no Lease ({error})") from error
 
 
 def _micro_time(when: datetime) -> str:

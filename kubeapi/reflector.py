@@ -7,19 +7,36 @@ state. Nothing that a server sends ends the thread; what is wrong is said in `er
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kubeapi.client import UNREADABLE, ApiError, Client, Gone, NotFound, error_of
+from kubeapi.client import (
+    JSON,
+    METADATA,
+    METADATA_LIST,
+    UNREADABLE,
+    ApiError,
+    Client,
+    Gone,
+    NotFound,
+    error_of,
+)
 from kubeapi.store import Change, Store, key_of, meta_of
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _STEADY = 5.0
 """Seconds after which an open watch counts as a recovery from earlier failures."""
+_LONGEST_ASKED = 60.0
+"""Seconds that a server may ask us to wait; more would be a way to switch us off."""
+_REFUSED = frozenset({400, 403, 405, 406, 415, 422})
+"""Statuses that say of a list by watch that this server has none, or not for us."""
+_LISTED = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends a list by watch (KEP-3157)."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +52,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """A watch is renewed after one to two times this."""
     page: int = 500
     """Objects per list request."""
+    initial: float = 10.0
+    """Silence after which a list by watch is given up for a list by pages."""
 
     def retry_after(self, failures: int) -> float:
         """Return the longest wait after so many failures in a row, at least one."""
@@ -61,6 +80,15 @@ class _Failure(msgspec.Struct, frozen=True):
     code: int = 0
 
 
+class _BookmarkMeta(msgspec.Struct, frozen=True):
+    annotations: dict[str, str] = {}
+
+
+class _Bookmark(msgspec.Struct, frozen=True):
+    metadata: _BookmarkMeta = _BookmarkMeta()
+
+
+_bookmarks = msgspec.json.Decoder(_Bookmark)
 _events = msgspec.json.Decoder(_Event)
 _pages = msgspec.json.Decoder(_Page)
 _failures = msgspec.json.Decoder(_Failure)
@@ -74,6 +102,10 @@ class Reflector(Generic[T]):
     """Keeps `items()` equal to the collection at `path`, each object decoded as `kind`.
 
     `on_change` runs on the reflector's thread after `items()` shows the change; it must be short.
+    With `by_watch` the first objects are asked for as a watch too (WatchList), which costs the
+    server less than a list; where it is not served, lists are. `metadata_only` asks for nothing
+    but `metadata`. `known` is what somebody else knew of the collection before: what of it is
+    no longer there is told as deleted.
     """
 
     def __init__(
@@ -85,13 +117,18 @@ class Reflector(Generic[T]):
         params: Mapping[str, str] = {},
         on_change: Callable[[Change[T]], None] = ignore,
         pace: Pace = Pace(),  # noqa: B008 - frozen
+        by_watch: bool = False,
+        metadata_only: bool = False,
+        known: Mapping[str, T] = {},
     ) -> None:
         self._client = client.sibling()
         self._path = path
         self._params = dict(params)
         self._on_change = on_change
         self._pace = pace
-        self._store: Store[T] = Store(kind)
+        self._by_watch = by_watch
+        self._accepts = (METADATA_LIST, METADATA) if metadata_only else (JSON, JSON)
+        self._store: Store[T] = Store(kind, known)
         self._version: str | None = None
         self._failures = 0
         self._synced = threading.Event()
@@ -121,6 +158,11 @@ class Reflector(Generic[T]):
         return f"watch of {self._path}"
 
     @property
+    def resource(self) -> str:
+        """The plural name of what is watched."""
+        return self._path.rpartition("/")[2]
+
+    @property
     def undecodable(self) -> int:
         """How often an object could not be decoded and was left at its last good value."""
         return self._store.undecodable
@@ -147,7 +189,7 @@ class Reflector(Generic[T]):
         while not self._stopped.is_set():
             try:
                 if self._version is None:
-                    self._list()
+                    self._fill()
                 self._watch()
             except ApiError as error:
                 if not self._stopped.is_set():
@@ -167,12 +209,56 @@ class Reflector(Generic[T]):
             self._version = None
             return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         longest = self._pace.retry_after(self._failures)
-        return max(error.retry_after, longest * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        asked = min(error.retry_after, _LONGEST_ASKED)
+        return asked + longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def _contact(self) -> None:
         self.last_contact = monotonic()
         self.error = ""
         self.missing = False
+
+    def _fill(self) -> None:
+        """Bring the copy up to the collection as a whole."""
+        if not self._by_watch:
+            self._list()
+            return
+        try:
+            self._list_by_watch()
+        except (NotFound, Gone):
+            raise
+        except ApiError as error:
+            if error.status == 429 or (error.status or 0) >= 500:
+                raise
+            # Refused, or a cache that does not catch up: lists are always there.
+            self._by_watch = self._by_watch and error.status not in _REFUSED
+            _log.info("%s; listing by pages", error.message)
+            self._list()
+
+    def _list_by_watch(self) -> None:
+        query = {
+            **self._params,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        seen: set[str] = set()
+        with self._open(query, self._pace.initial) as lines:
+            for line in lines:
+                event = self._event(line)
+                self._contact()
+                if event.type == "BOOKMARK" and _LISTED in _annotations(event.object):
+                    self._complete(seen, meta_of(event.object).resource_version)
+                    return
+                if event.type != "BOOKMARK":
+                    seen.add(key_of(meta_of(event.object)))
+                    self._apply(event)
+        raise ApiError(f"list {self._path} by watch: it ended before all was told")
+
+    def _complete(self, seen: set[str], version: str) -> None:
+        self._tell(self._store.keep_only(seen))
+        self._version = version
+        self._synced.set()
 
     def _list(self) -> None:
         seen: set[str] = set()
@@ -186,12 +272,10 @@ class Reflector(Generic[T]):
             more = page.metadata.more
             if not more:
                 break
-        self._tell(self._store.keep_only(seen))
-        self._version = page.metadata.resource_version
-        self._synced.set()
+        self._complete(seen, page.metadata.resource_version)
 
     def _page(self, query: Mapping[str, str]) -> _Page:
-        body = self._client.get(self._path, query)
+        body = self._client.get(self._path, query, accept=self._accepts[0])
         try:
             page = _pages.decode(body)
         except UNREADABLE as error:
@@ -212,7 +296,7 @@ class Reflector(Generic[T]):
         }
         opened = monotonic()
         heard = False
-        with self._client.stream(self._path, query, idle_timeout=self._pace.idle) as lines:
+        with self._open(query, self._pace.idle) as lines:
             self.error = ""
             for line in lines:
                 self._take(line)
@@ -224,21 +308,33 @@ class Reflector(Generic[T]):
             raise ApiError(f"watch {self._path}: ended as soon as it was open")
         self._failures = 0
 
+    def _open(
+        self, query: Mapping[str, str], silence: float
+    ) -> AbstractContextManager[Iterator[bytes]]:
+        return self._client.stream(self._path, query, idle_timeout=silence, accept=self._accepts[1])
+
     def _take(self, line: bytes) -> None:
         """Apply one watch event. Raises ApiError when it is none: only a new list helps then."""
         before, self._version = self._version, None
+        event = self._event(line)
+        meta = meta_of(event.object)
+        self._apply(event)
+        self._version = meta.resource_version or before
+
+    def _event(self, line: bytes) -> _Event:
         try:
             event = _events.decode(line)
         except UNREADABLE as error:
             raise ApiError(f"watch {self._path}: not an event ({error})") from error
         if event.type == "ERROR":
             raise _refused(self._path, event.object)
-        meta = meta_of(event.object)
+        return event
+
+    def _apply(self, event: _Event) -> None:
         if event.type in ("ADDED", "MODIFIED"):
             self._tell(self._store.put(event.object))
         elif event.type == "DELETED":
             self._tell(self._store.remove(event.object))
-        self._version = meta.resource_version or before
 
     def _tell(self, changes: Iterable[Change[T]]) -> None:
         for change in changes:
@@ -247,6 +343,13 @@ class Reflector(Generic[T]):
             except Exception:  # noqa: BLE001 - logged with its trace
                 # The copy must go on; whoever listens has its own way of reading it again.
                 _log.exception("%s: the listener failed on %s", self._path, change.key)
+
+
+def _annotations(bookmark: msgspec.Raw) -> Mapping[str, str]:
+    try:
+        return _bookmarks.decode(bookmark).metadata.annotations
+    except UNREADABLE:
+        return {}
 
 
 def _refused(path: str, raw: msgspec.Raw) -> ApiError:

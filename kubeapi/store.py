@@ -63,11 +63,11 @@ class Store(Generic[T]):
     this release cannot read says nothing about the device behind it.
     """
 
-    def __init__(self, kind: type[T]) -> None:
+    def __init__(self, kind: type[T], known: Mapping[str, T] = {}) -> None:
         self._decoder = msgspec.json.Decoder(kind)
         self._guard = threading.Lock()
-        self._objects: dict[str, T] = {}
-        self._versions: dict[str, str] = {}
+        self._objects: dict[str, T] = dict(known)
+        self._versions: dict[str, str] = dict.fromkeys(known, "")
         self._view: Mapping[str, T] | None = None
         self.undecodable = 0
         """How often an object (one version of it) could not be decoded."""

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version
 from time import monotonic, sleep
 from types import FrameType
 
@@ -13,12 +14,17 @@ from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from remediator.decide.reconcile import Reconciler
 from remediator.hands.cluster import Cluster
-from remediator.hands.loop import Loop, Queue
-from remediator.hands.metrics import Metrics
+from remediator.hands.debug_plan import DebugPlan
+from remediator.hands.leader import Alone, Elector, new_identity
+from remediator.hands.loop import Loop
+from remediator.hands.metrics import Metrics, Reading
+from remediator.hands.pace import Pace
+from remediator.hands.queue import Queue
+from remediator.objects.events import Event
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
-from serving.front import Front, Request, Response
+from serving.front import Front, Handler, Request, Response
 from serving.negotiation import Exposition, exposition
 
 _log = logging.getLogger("remediator")
@@ -28,27 +34,69 @@ HUNG_AFTER = 120.0
 """Seconds without a turn of the loop after which it is not healthy."""
 
 
+DEBUG_PLAN = "/debug/plan"
+UNSTATED = (
+    "the eviction controller has written no status for a minute: rules of ours are stored and "
+    "nobody acts on them; turn on the feature gate DRADeviceTaintRules in kube-apiserver, "
+    "kube-scheduler and kube-controller-manager"
+)
+
+
 class Remediator:
     """The process: caches, loop and page, started and stopped together."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        running = version("draguard")
         self._queue = Queue()
-        self._metrics = Metrics()
+        self._metrics = Metrics(running)
         self._policy_file = PolicyFile(settings.policy)
-        self._policy_was_loaded = False
+        self._asked: tuple[object, ...] | None = None
+        self._unstated: tuple[str, ...] = ()
+        client = Client(
+            endpoint_of(settings),
+            agent=f"draguard-remediator/{running}",
+            heard=self._metrics.answered,
+        )
         self._cluster = Cluster(
-            Client(endpoint_of(settings)),
+            client,
             mark=self._queue.add,
+            urgent=lambda node: self._queue.add(node, urgent=True),
+            leading=lambda: self._elector.leading,
+            pace=Pace(settings.writes_per_second, 2 * settings.writes_per_second),
             lease_namespace=settings.lease_namespace,
             stale_after=settings.stale_after,
             now=clock.now,
+            hands_over=settings.handover.enabled,
         )
-        reconciler = Reconciler(self._cluster, self._policy)
-        self._loop = Loop(reconciler, self._queue, self._metrics, now=clock.now)
-        self._front = Front(
-            settings.listen,
-            {"/metrics": self._page, "/healthz": self._healthy, "/readyz": self._ready},
+        self._elector = self._candidate(client)
+        self._loop = Loop(
+            Reconciler(self._cluster, self._policy, settings.handover),
+            self._queue,
+            self._metrics,
+            now=clock.now,
+            leading=lambda: self._elector.leading,
+        )
+        self._front = Front(settings.listen, self._routes(), at_once={DEBUG_PLAN: 1})
+
+    def _routes(self) -> dict[str, Handler]:
+        plans = DebugPlan(self._cluster, self._policy, lambda: str(self._elector), clock.now)
+        return {
+            "/metrics": self._page,
+            "/healthz": self._healthy,
+            "/readyz": self._ready,
+            DEBUG_PLAN: plans,
+        }
+
+    def _candidate(self, client: Client) -> Elector | Alone:
+        if not self._settings.leader_elect:
+            return Alone(self._mark_all)
+        return Elector(
+            client,
+            self._settings.lease_namespace,
+            self._settings.leader_identity or new_identity(),
+            now=clock.now,
+            on_gain=self._mark_all,
         )
 
     def run(self) -> None:
@@ -56,10 +104,12 @@ class Remediator:
         try:
             self._until_there_is_a_policy()
             self._until_synced()
+            self._elector.start()
             self._loop.every(POLICY_LOOK, self._reload_policy, "policy file")
             self._loop.every(self._settings.resync, self._resync, "resync")
             self._loop.run()
         finally:
+            self._elector.stop()
             self._front.stop()
             self._cluster.stop()
 
@@ -84,29 +134,55 @@ class Remediator:
 
     def _probe(self) -> None:
         try:
-            served = self._cluster.probe_rules()
-            self._metrics.rules_served.set(served is not None)
+            self._cluster.probe()
         except ApiError as error:
-            _log.warning("cannot tell whether DeviceTaintRules are served: %s", error)
+            _log.warning("cannot tell what is served: %s", error)
 
     def _policy(self) -> Policy:
         policy = self._policy_file.policy
-        return policy if self._cluster.writer.rules_version else without_rules(policy)
+        return policy if self._cluster.rules.version else without_rules(policy)
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():
-            self._cluster.policy_changed_at = clock.now() if self._policy_was_loaded else None
-            self._policy_was_loaded = True
+            self._note_change_of_policy()
+            self._metrics.policy(self._policy_file.policy)
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
+    def _note_change_of_policy(self) -> None:
+        """Note when more was allowed or less; a change of budgets or windows alone is no news."""
+        policy = self._policy_file.policy
+        asked = (policy.rows, policy.overrides, policy.exempt)
+        if self._asked is not None and asked != self._asked:
+            self._cluster.policy_changed_at = clock.now()
+        self._asked = asked
+
     def _resync(self) -> None:
         self._probe()
-        self._metrics.undecodable.set(sum(one.undecodable for one in self._cluster.reflectors()))
+        self._look_whether_rules_work()
         nodes = self._cluster.world.nodes()
         self._metrics.forget(nodes)
         self._loop.forget(nodes)
         self._mark_all()
+
+    def _look_whether_rules_work(self) -> None:
+        """Say so, once, when nobody acts on our rules."""
+        unstated = self._cluster.rules_without_status() or ()
+        if unstated and not self._unstated:
+            _log.error("%s: %s", ", ".join(unstated[:3]), UNSTATED)
+        if self._elector.leading:
+            for story in self._cluster.stories_of(unstated):
+                self._cluster.post(
+                    Event(
+                        "DeviceIncident",
+                        story.name,
+                        story.metadata.uid,
+                        "RulesWithoutEffect",
+                        UNSTATED,
+                    ),
+                    clock.now(),
+                )
+        self._unstated = unstated
 
     def _mark_all(self) -> None:
         for node in self._cluster.world.nodes():
@@ -114,9 +190,25 @@ class Remediator:
 
     def _page(self, request: Request) -> Response:
         self._metrics.counted(self._cluster.world.incidents(), self._cluster.world.rules())
+        self._metrics.read(self._reading())
         kind = exposition(request.accept)
         page = self._metrics.page(openmetrics=kind is Exposition.OPENMETRICS)
         return Response(200, kind.value, page)
+
+    def _reading(self) -> Reading:
+        watches, now = self._cluster.reflectors(), monotonic()
+        unstated = self._cluster.rules_without_status()
+        asked = self._cluster.writer.evictions
+        return Reading(
+            leading=self._elector.leading,
+            queued=len(self._queue),
+            queue_age=self._queue.age(),
+            watch_ages={one.resource: now - one.last_contact for one in watches if one.synced},
+            undecodable=sum(one.undecodable for one in watches),
+            rules_served=self._cluster.rules.version is not None,
+            rules_without_status=None if unstated is None else len(unstated),
+            evictions={"granted": asked.accepted, "refused": asked.refused},
+        )
 
     def _healthy(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
@@ -129,7 +221,9 @@ class Remediator:
     def _ready(self, _: Request) -> Response:
         if not self._policy_file.ready:
             return _words(False, self._policy_file.error)  # noqa: FBT003 - see _words
-        return _words(self._cluster.synced, "every collection was listed")
+        if not self._cluster.synced:
+            return _words(False, f"not all is listed yet: {self._cluster.waiting_for()}")  # noqa: FBT003 - see _words
+        return _words(True, f"every collection was listed; {self._elector}")  # noqa: FBT003 - see _words
 
 
 def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves of one answer

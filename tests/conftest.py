@@ -5,13 +5,14 @@ When one cannot be had the tests that need it fail; none is skipped.
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 
 from kubeapi.client import Client
-from simulator.cluster.build import CONTROL_PLANE, Recipe, build
+from simulator.cluster.build import CONTROL_PLANE, CONTROL_PLANE_1_36, Recipe, build
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import BuildError, Say
@@ -27,6 +28,34 @@ BUILDS: dict[str, Recipe] = {
 """What a fixture needs built before the first test."""
 
 
+class Release(NamedTuple):
+    """What is built, and what turns DeviceTaintRules on there."""
+
+    recipe: Recipe
+    apiserver_flags: tuple[str, ...] = ()
+    gates: tuple[str, ...] = ()
+
+
+RELEASES = {
+    "1.37": Release(CONTROL_PLANE),
+    "1.36": Release(
+        CONTROL_PLANE_1_36,
+        ("--runtime-config=resource.k8s.io/v1beta2=true",),
+        ("DRADeviceTaintRules=true",),
+    ),
+}
+"""By `--kubernetes`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kubernetes",
+        choices=sorted(RELEASES),
+        default="1.37",
+        help="release of the shared control plane",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REAL_COMPONENTS] = []
 
@@ -37,7 +66,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly:
         return
     asked = {name for one in session.items for name in getattr(one, "fixturenames", ())}
-    for name, recipe in BUILDS.items():
+    release = RELEASES[str(session.config.getoption("--kubernetes"))]
+    for name, recipe in {**BUILDS, "control_plane_built": release.recipe}.items():
         if name in asked:
             try:
                 built[name] = build(printer(session.config), recipe)
@@ -96,7 +126,13 @@ def control_plane(
     control_plane_built: None, pytestconfig: pytest.Config, real_components: list[str]
 ) -> Iterator[ControlPlane]:
     """The session's shared control plane. Tests that stop or freeze parts start their own."""
-    with ControlPlane(say=printer(pytestconfig)) as plane:
+    release = RELEASES[str(pytestconfig.getoption("--kubernetes"))]
+    with ControlPlane(
+        say=printer(pytestconfig),
+        release=release.recipe,
+        apiserver_flags=release.apiserver_flags,
+        gates=release.gates,
+    ) as plane:
         real_components.append(plane.versions())
         yield plane
 

@@ -1,91 +1,235 @@
 """How much may be done now, and what is held back and why.
 
-The unit is a physical GPU, whatever number of slices it has. What already
-stands is never taken back here, and healing is never held: a budget only stops
-new harm. Held work is retried at every reconcile, so a budget re-opens by
-itself. Device-taint eviction ignores PodDisruptionBudgets, which makes this the
-only brake. Pure.
+The unit is a physical GPU, whatever number of slices it has. Only new harm is
+ever cut: what already stands is not taken back and not weakened here, and what
+heals is not looked at. A wish that is cut keeps the stored effect of each of its
+devices. Asked in this order, the first that says no is told:
+
+1. the emergency stop and maintenance windows: no new rule, no stronger one;
+2. the caps on fences: a GPU that carries no fence yet gets none;
+3. correlation, then the caps on evictions: a GPU that does not evict yet is
+   fenced and no more.
+
+Held work is decided anew at every reconcile, so all of it re-opens by itself.
+Device-taint eviction ignores PodDisruptionBudgets, which makes this the only
+brake. What is counted, and on which assumption, is `spending`. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
-from remediator.decide.case import Desired
-from remediator.decide.fleet import Fleet
-from remediator.objects.taints import EFFECTS, Rule
-from remediator.policy.table import Limits, Policy
+from remediator.decide.case import Desired, HeldBy
+from remediator.decide.correlation import Waves
+from remediator.decide.fleet import Fleet, GpuPlace, names_on
+from remediator.decide.spending import EFFECT_OF, Harm, Spending, placed, suffers
+from remediator.judge.fault import NODE_LEVEL
+from remediator.objects.taints import EFFECTS, Effect, Rule
+from remediator.policy.limits import KEYS, WORDS, Caps, Limits
+from remediator.policy.place import Place
+from remediator.policy.table import Policy
 
 
-class Spent(msgspec.Struct, frozen=True):
-    """GPUs that carry rules of ours: with anything but None, and with NoExecute."""
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Something says no."""
 
-    fenced: frozenset[str]
-    evicting: frozenset[str]
+    by: HeldBy
+    why: str
+    most: Effect | None
+    """What a device may still get that has less; None: nothing."""
+    until: datetime | None = None
+    """When time alone ends it."""
 
 
-def spent(rules: Iterable[Rule]) -> Spent:
-    mine = tuple(rules)
-    return Spent(
-        frozenset(rule.gpu for rule in mine if rule.effect != "None"),
-        frozenset(rule.gpu for rule in mine if rule.effect == "NoExecute"),
-    )
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One wish, and what it is about."""
+
+    wish: Desired
+    stored: tuple[Rule, ...]
+    """Of the same GPU."""
+    place: GpuPlace
+
+
+_Question = Callable[[_Asked], Hold | None]
 
 
 def budget(
     desired: Iterable[Desired], fleet: Fleet, policy: Policy, now: datetime
 ) -> tuple[Desired, ...]:
-    """Return the same wishes of one node, cut to what the limits leave.
+    """Return the same wishes of one node, cut to what may be done now.
 
     Wishes are granted in the order of their incidents' names, so that the
     answer does not depend on the order of observation.
     """
-    del now
-    limits = policy.limits
-    wishes = tuple(desired)
-    nodes = {wish.incident.spec.node for wish in wishes if wish.incident}
-    here = spent(rule for rule in fleet.rules if rule.node in nodes)
-    everywhere = spent(fleet.rules)
+    wishes = sorted(desired, key=_by_incident)
+    stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes})
+    spending = Spending(fleet, now)
+    questions: tuple[_Question, ...] = (
+        partial(_stopped, fleet=fleet, policy=policy),
+        partial(_paused, policy=policy, now=now),
+        partial(_fence_caps, spending=spending, limits=policy.limits),
+        partial(_correlation, waves=Waves(fleet, policy.limits.correlation, now)),
+        partial(_evict_caps, spending=spending, limits=policy.limits),
+    )
     granted: list[Desired] = []
-    for wish in sorted(wishes, key=_by_incident):
-        answer = _grant(wish, here, everywhere, limits)
-        granted.append(answer)
-        new = spent(answer.rules)
-        here = Spent(here.fenced | new.fenced, here.evicting | new.evicting)
-        everywhere = Spent(everywhere.fenced | new.fenced, everywhere.evicting | new.evicting)
+    for wish in wishes:
+        asked = _about(wish, stored.get(wish.uuid, ()), fleet)
+        hold = next((no for no in (question(asked) for question in questions) if no), None)
+        granted.append(_cut(asked, hold) if hold else wish)
+        for harm in EFFECT_OF:
+            if _is_new(harm, granted[-1], asked.stored):
+                spending.grant(harm, wish.uuid, asked.place)
     return tuple(granted)
 
 
-def _by_incident(wish: Desired) -> str:
-    return wish.incident.name if wish.incident else ""
+def _is_new(harm: Harm, wish: Desired, stored: Iterable[Rule]) -> bool:
+    """Whether a GPU would begin to suffer a harm."""
+    wanted = any(suffers(rule, harm) for rule in wish.rules) or (harm == "evict" and wish.evict)
+    return bool(wanted) and not any(suffers(rule, harm) for rule in stored)
 
 
-def _grant(wish: Desired, here: Spent, everywhere: Spent, limits: Limits) -> Desired:
-    asked = spent(wish.rules)
-    too_many_fenced = len(everywhere.fenced | asked.fenced) > limits.fence_gpus_per_cluster
-    if asked.fenced - everywhere.fenced and too_many_fenced:
-        why = f"fence_gpus_per_cluster={limits.fence_gpus_per_cluster} is used up"
-        return msgspec.structs.replace(wish, rules=(), held=f"NoSchedule held: {why}")
-    if asked.evicting <= everywhere.evicting:
-        return wish
-    why = _evictions_left(asked, here, everywhere, limits)
+def _by_incident(wish: Desired) -> tuple[str, str]:
+    return wish.incident.name if wish.incident else "", wish.uuid
+
+
+def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
+    found: dict[str, tuple[Rule, ...]] = {}
+    for rule in rules:
+        if rule.gpu in gpus:
+            found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
+    return found
+
+
+def _about(wish: Desired, stored: tuple[Rule, ...], fleet: Fleet) -> _Asked:
+    known = fleet.places.get(wish.uuid)
+    nodes = [rule.node for rule in wish.rules]
+    nodes += [wish.incident.spec.node] if wish.incident else []
+    nodes += [known.node] if known else [""]
+    place = placed(wish.uuid, nodes[0], fleet)
+    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in wish.rules}
+    if not named <= place.pools:
+        place = msgspec.structs.replace(place, pools=place.pools | named)
+    return _Asked(wish=wish, stored=stored, place=place)
+
+
+def _stopped(asked: _Asked, *, fleet: Fleet, policy: Policy) -> Hold | None:
+    who = fleet.stopped or policy.stopped
+    if not who or not _would_harm(asked):
+        return None
+    return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {who}", most=None)
+
+
+def _paused(asked: _Asked, *, policy: Policy, now: datetime) -> Hold | None:
+    if not _would_harm(asked):
+        return None
+    place = _policy_place(asked)
+    why, until = policy.pause(place, now), policy.pause_ends(place, now)
     if not why:
-        return wish
-    return msgspec.structs.replace(
-        wish, rules=tuple(_without_eviction(rule) for rule in wish.rules), held=why
+        return None
+    return Hold(by="Maintenance", why=f"all new harm held: {why}", most=None, until=until)
+
+
+def _would_harm(asked: _Asked) -> bool:
+    """Whether anything would begin: also a call for repair of the node, which others act on."""
+    stored = {rule.device: rule for rule in asked.stored}
+    news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.wish.rules)
+    calls = asked.wish.needs in NODE_LEVEL and not asked.wish.closing
+    return news or calls or bool(asked.wish.evict)
+
+
+def _is_harm(rule: Rule, stored: Rule | None) -> bool:
+    """Whether a rule does more than the stored one. Another key is tolerated by other pods."""
+    if stored is None:
+        return True
+    ranks = EFFECTS.index(rule.effect), EFFECTS.index(stored.effect)
+    return ranks[0] > ranks[1] or (ranks[0] == ranks[1] and rule.fault != stored.fault)
+
+
+def _policy_place(asked: _Asked) -> Place:
+    named = [one.partition("/") for one in asked.place.pools]
+    return Place(
+        node=asked.place.node,
+        drivers=frozenset(driver for driver, _, _ in named),
+        pools=frozenset(pool for _, _, pool in named),
+        device_classes=asked.place.classes,
+        devices=frozenset({asked.wish.uuid, *(rule.uuid for rule in asked.wish.rules)}),
     )
 
 
-def _evictions_left(asked: Spent, here: Spent, everywhere: Spent, limits: Limits) -> str:
-    if len(here.evicting | asked.evicting) > limits.evict_gpus_per_node:
-        return f"NoExecute held: evict_gpus_per_node={limits.evict_gpus_per_node} is used up"
-    if len(everywhere.evicting | asked.evicting) > limits.evict_gpus_per_cluster:
-        return f"NoExecute held: evict_gpus_per_cluster={limits.evict_gpus_per_cluster} is used up"
-    return ""
+def _fence_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("fence", asked.wish, asked.stored):
+        return None
+    return _over("fence", limits.fence, asked, spending)
 
 
-def _without_eviction(rule: Rule) -> Rule:
-    if EFFECTS.index(rule.effect) < EFFECTS.index("NoExecute"):
+def _correlation(asked: _Asked, *, waves: Waves) -> Hold | None:
+    story = asked.wish.incident
+    if story is None or not _is_new("evict", asked.wish, asked.stored):
+        return None
+    found = waves.hold(story)
+    if found is None:
+        return None
+    why = f"NoExecute held: {found.why}"
+    return Hold(by="Correlation", why=why, most="NoSchedule", until=found.until)
+
+
+def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("evict", asked.wish, asked.stored):
+        return None
+    return _over("evict", limits.evict, asked, spending)
+
+
+_MOST: Mapping[Harm, Effect] = {"fence": "None", "evict": "NoSchedule"}
+"""What costs less than a harm."""
+
+
+def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | None:
+    """Return which cap one more GPU would exceed, None when it fits under all of them."""
+    held = f"{EFFECT_OF[harm]} held: budget {harm}"
+    for ground, cap in caps.by_ground():
+        for name in sorted(names_on(ground, asked.place)):
+            used, limit = spending.used(harm, ground, name), cap.of(spending.total(ground, name))
+            if used >= limit:
+                where = f"{WORDS[ground]} {name}".strip()
+                why = f"{held}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
+                return Hold(by="Budget", why=why, most=_MOST[harm])
+    rate = caps.rate
+    begins = spending.lately(harm, rate) if rate else []
+    if rate is None or len(begins) < rate.count:
+        return None
+    reopens = begins[-rate.count] + rate.within if rate.count else None
+    why = f"{held}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
+    return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
+
+
+def _cut(asked: _Asked, hold: Hold) -> Desired:
+    wish = asked.wish
+    stored = {rule.device: rule for rule in asked.stored}
+    kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in wish.rules)
+    wakes = [at for at in (wish.wake_at, hold.until) if at is not None]
+    return msgspec.structs.replace(
+        wish,
+        rules=tuple(rule for rule in kept if rule is not None),
+        evict=(),
+        held="; ".join(why for why in (wish.held, hold.why) if why),
+        held_by=wish.held_by if wish.held else hold.by,
+        wake_at=min(wakes, default=None),
+    )
+
+
+def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | None:
+    """Return what a device gets instead of a rule: never less than what it has and may keep."""
+    if not _is_harm(rule, stored):
         return rule
-    return msgspec.structs.replace(rule, effect="NoSchedule")
+    if most is None:
+        return stored
+    wanted, allowed = EFFECTS.index(rule.effect), EFFECTS.index(most)
+    if wanted <= allowed:
+        return rule
+    has = EFFECTS.index(stored.effect) if stored else -1
+    # A fence that is held leaves no None rule in its place: nobody asked for one.
+    if most == "None" or allowed < has:
+        return stored
+    return msgspec.structs.replace(rule, effect=most)

@@ -1,6 +1,6 @@
 """One GPU's case: what is known of it, and what should become of it. Values only. Pure."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 import msgspec
@@ -8,9 +8,9 @@ import msgspec
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.judge.fault import Need, Verdict
-from remediator.objects.incident import Incident, PodHold, WouldFence
+from remediator.objects.incident import AnswerRecord, DeletedRule, Incident, PodHold, WouldFence
 from remediator.objects.pods import PodFacts
-from remediator.objects.taints import ForeignRule, Rule
+from remediator.objects.taints import Effect, ForeignRule, Rule
 from remediator.policy.table import ANYWHERE, Place
 
 
@@ -28,8 +28,12 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Of this GPU, first episode first."""
     rules: tuple[Rule, ...] = ()
     """Ours, for this GPU, as stored."""
+    leftovers: tuple[Rule, ...] = ()
+    """Ours as well, on devices that `rules` has a rule for already: they are to go."""
     holds: tuple[PodHold, ...] = ()
     """Who holds this GPU or a slice of it."""
+    gang: tuple[PodHold, ...] = ()
+    """Who holds none of it and is hit with a holder, as its peer: told of, never moved."""
     place: Place = ANYWHERE
     boot_id: str = ""
     """Of the report; "" when there is none to believe."""
@@ -39,6 +43,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Other people's rules on devices of this GPU."""
     node_gone_since: datetime | None = None
     """Since when the API server has no Node of this name."""
+    node_gone: bool = False
+    """Nodes are read, and there is none of this name now."""
+    heard: bool = False
+    """The node's report can be believed, whether or not it speaks of this GPU."""
+    nvml_up: bool = False
+    """That report's NVML answered, so that a GPU missing in it is really missing."""
+    reported: bool = False
+    """The node's report, believed or not, speaks of this GPU."""
+    elsewhere: tuple[str, ...] = ()
+    """Other nodes that publish this GPU, or report it and are heard of."""
+    left: bool = False
+    """The board is proven to be elsewhere: this node is heard of without it, another has it."""
+    peers: tuple[str, ...] = ()
+    """Neighbours over NVLink or IMEX, as `node/uuid`."""
+    cordons: tuple[str, ...] = ()
+    """Others' cordons and quarantines of the node, in words."""
+    remarks: tuple[str, ...] = ()
+    """What its links say of the device at their other end: no fault of this GPU."""
 
 
 HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human"]
@@ -72,3 +94,27 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """What would repair it."""
     reason: str = ""
     """Why, in a sentence."""
+    goal: Effect = "None"
+    """The strongest effect that enforce mode goes for."""
+    row: str = ""
+    """Row of the policy that led."""
+    ending: str = ""
+    """Why the story ends without verified recovery: the rules go, then the incident is closed."""
+    recurrence: int = 0
+    """Which episode of this GPU within the repeat window it is."""
+    person: str = ""
+    """Why recovery alone does not release it; "" when it does, or a person has confirmed."""
+    sticky: bool = False
+    """Recovery alone does not release it, whatever was confirmed since."""
+    verified: bool = False
+    """Health has held for the whole soak time."""
+    probation: timedelta = timedelta()
+    """How long a new fault counts as a relapse, once this is closed."""
+    repair: str = ""
+    """What shows that somebody repairs it now."""
+    answers: tuple[AnswerRecord, ...] = ()
+    """What people have said."""
+    deleted: tuple[DeletedRule, ...] = ()
+    """Rules that a person took away, and that are not made again yet."""
+    duplicates: tuple[Incident, ...] = ()
+    """Younger open incidents of the same GPU: they are closed."""

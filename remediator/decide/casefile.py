@@ -10,10 +10,17 @@ from datetime import datetime
 
 import msgspec
 
+from remediator.decide import person
 from remediator.decide.case import Case, Desired
-from remediator.judge.fault import Healthy, Unknown
+from remediator.decide.emptiness import empty_since, holds_in_scope
+from remediator.decide.foreign import in_words
+from remediator.decide.phase import phase, progress
+from remediator.decide.recovery import errors_rose
+from remediator.decide.timeline import timeline
+from remediator.judge.fault import NODE_LEVEL, Healthy, Unknown
 from remediator.objects.incident import (
-    TIMELINE_LIMIT,
+    INFORMED_LIMIT,
+    PODS_LIMIT,
     Condition,
     Incident,
     IncidentStatus,
@@ -25,58 +32,74 @@ from remediator.objects.taints import Rule
 from remediator.policy.table import Mode
 
 
-class _Progress(msgspec.Struct, frozen=True):
-    """How far the world has followed what is desired."""
-
-    fenced: bool
-    """Every wanted fence is stored."""
-    evicting: bool
-    """NoExecute is wanted, and stored wherever it is."""
-    drained: bool
-    """And nobody holds those devices."""
-
-
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
     """Return the status that the incident of `desired` should have now."""
     story = desired.incident
     if story is None:
         raise ValueError(f"{case.uuid} has no incident to write a status for")
-    old, done = story.status, _progress(case, desired)
-    hit = _holds_in_scope(case, story)
-    closed = desired.closing and not case.rules
-    phase = _phase(case, desired, old, done)
+    old, done = story.status, progress(case, desired, story.status, now)
+    closed = bool(desired.closing or desired.ending) and not case.rules
+    stands = phase(case, desired, old, done)
+    spared = old.would_fence if isinstance(case.verdict, Unknown) else desired.would
     new = IncidentStatus(
-        phase=phase,
-        phase_since=old.phase_since if phase == old.phase and old.phase_since else now,
+        phase=stands,
+        phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=mode,
         message=desired.held or desired.reason,
         fenced_at=_fenced_at(case, old, now) if done.fenced else None,
         evicting_at=old.evicting_at or (now if done.evicting else None),
         drained_at=old.drained_at or (now if done.drained else None),
-        healthy_since=_healthy_since(case, old, now),
         closed_at=now if closed else None,
         seen_through=desired.seen_through or old.seen_through,
         handled_through=(desired.seen_through or old.seen_through) if closed else None,
         conditions=_conditions(case, desired, old.conditions, now),
         rules=tuple(_record(rule) for rule in sorted(case.rules, key=_device)),
-        would_fence=() if desired.closing else desired.would,
-        hit=hit,
-        evicted=_evicted(case, old, hit),
+        would_fence=() if closed or desired.closing else spared,
+        informed=case.peers[:INFORMED_LIMIT],
+        foreign=in_words(case),
+        needs=desired.needs,
+        device_classes=tuple(sorted(case.place.device_classes)),
+        needs_since=(old.needs_since or now) if desired.needs in NODE_LEVEL else None,
+        recurrence=desired.recurrence,
+        sticky=desired.sticky,
+        empty_since=empty_since(case, desired, story, now),
+        node_gone_since=(old.node_gone_since or now) if case.node_gone else None,
+        deleted_rules=desired.deleted,
+        probation_until=now + desired.probation if closed and desired.closing else None,
+        answers=desired.answers,
     )
-    return msgspec.structs.replace(new, timeline=_timeline(old, new, desired, now))
+    new = _pods(case, new, old, story)
+    new = _soak(case, new, old, now)
+    new = _opening(case, new, old)
+    return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
 
-def _progress(case: Case, desired: Desired) -> _Progress:
-    stored = {rule.device: rule.effect for rule in case.rules}
-    fences = {rule.device for rule in desired.rules if rule.effect != "None"}
-    moves = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
-    holding = {hold.device for hold in case.holds}
-    evicting = bool(moves) and all(stored.get(device) == "NoExecute" for device in moves)
-    return _Progress(
-        fenced=bool(fences) and all(stored.get(device, "None") != "None" for device in fences),
-        evicting=evicting,
-        drained=evicting and not any(str(device) in holding for device in moves),
+def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus:
+    """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
+    why = f"{leading.name} is the older incident of this GPU and tells the story"
+    return msgspec.structs.replace(
+        one.status,
+        phase="Closed",
+        phase_since=now,
+        message=why,
+        rules=(),
+        closed_at=now,
+        duplicate_of=leading.name,
+        timeline=(*one.status.timeline, TimelineEntry(now, "Closed", why)),
     )
+
+
+def removing(status: IncidentStatus, uids: frozenset[str]) -> IncidentStatus:
+    """Return a status that says beforehand which rules we take away.
+
+    Without it a rule that is gone after a crash would look as if a person had
+    taken it, and would not be made again for a day.
+    """
+    marked = tuple(
+        msgspec.structs.replace(one, leaving=True) if one.uid in uids else one
+        for one in status.rules
+    )
+    return msgspec.structs.replace(status, rules=marked)
 
 
 def _fenced_at(case: Case, old: IncidentStatus, now: datetime) -> datetime:
@@ -86,50 +109,83 @@ def _fenced_at(case: Case, old: IncidentStatus, now: datetime) -> datetime:
     return now if new or old.fenced_at is None else old.fenced_at
 
 
-def _healthy_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
-    """Return since when we saw health without a gap; not knowing is a gap."""
-    return (old.healthy_since or now) if isinstance(case.verdict, Healthy) else None
+def _soak(case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime) -> IncidentStatus:
+    """Note since when we saw health without a gap, and the memory errors counted then.
+
+    Not knowing is a gap, and so is an error more.
+    """
+    if not isinstance(case.verdict, Healthy):
+        return new
+    goes_on = old.healthy_since is not None and not errors_rose(case, old)
+    memory = case.gpu.memory if case.gpu else None
+    volatile = memory.dbe_volatile if memory else None
+    aggregate = memory.dbe_aggregate if memory else None
+    if goes_on and old.soak_dbe_volatile is not None:
+        volatile = old.soak_dbe_volatile
+    if goes_on and old.soak_dbe_aggregate is not None:
+        aggregate = old.soak_dbe_aggregate
+    return msgspec.structs.replace(
+        new,
+        healthy_since=old.healthy_since if goes_on else now,
+        soak_dbe_volatile=volatile,
+        soak_dbe_aggregate=aggregate,
+    )
+
+
+def _opening(case: Case, new: IncidentStatus, old: IncidentStatus) -> IncidentStatus:
+    """Note boot and epoch of the last new signal, as soon as they are known."""
+    signal = new.seen_through is not None and new.seen_through != old.seen_through
+    epoch = case.gpu.epoch if case.gpu else 0
+    return msgspec.structs.replace(
+        new,
+        opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
+        opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
+    )
 
 
 def _device(rule: Rule) -> str:
     return str(rule.device)
 
 
-def _holds_in_scope(case: Case, story: Incident) -> tuple[PodHold, ...]:
-    names = {str(target.name) for target in story.spec.scope.devices}
-    return tuple(hold for hold in case.holds if hold.device in names)
-
-
-def _phase(case: Case, desired: Desired, old: IncidentStatus, done: _Progress) -> str:
-    if isinstance(case.verdict, Unknown):
-        return old.phase
-    if desired.closing:
-        return "Verifying" if case.rules else "Recovered"
-    moving = any(rule.effect == "NoExecute" for rule in desired.rules)
-    healthy = isinstance(case.verdict, Healthy)
-    if healthy and not desired.pending and (done.drained or not moving):
-        return "Verifying"
-    if done.evicting:
-        return "Drained" if done.drained else "Evicting"
-    return "Fenced" if done.fenced else "Suspected"
-
-
 def _record(rule: Rule) -> RuleRecord:
     return RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
 
 
-def _evicted(case: Case, old: IncidentStatus, hit: tuple[PodHold, ...]) -> tuple[PodHold, ...]:
-    """Return who held a device when it carried NoExecute and holds it no longer."""
+def _pods(case: Case, new: IncidentStatus, old: IncidentStatus, story: Incident) -> IncidentStatus:
+    """Note who is hit, and who held a device when it carried NoExecute and holds it no longer."""
+    hit = holds_in_scope(case, story)
+    holding = {_hold(one) for one in case.holds}
     evicting = {str(rule.device) for rule in case.rules if rule.effect == "NoExecute"}
-    gone = {one for one in old.hit if one.device in evicting and one not in hit and one.pod}
-    return tuple(sorted({*old.evicted, *gone}))
+    known = {_hold(one) for one in old.evicted}
+    gone = [
+        one
+        for one in old.hit
+        if one.pod and one.via != "gang" and one.device in evicting and _hold(one) not in holding
+    ]
+    evicted = tuple(sorted({*old.evicted, *(one for one in gone if _hold(one) not in known)}))
+    return msgspec.structs.replace(
+        new,
+        hit=hit[:PODS_LIMIT],
+        hit_left_out=max(len(hit) - PODS_LIMIT, 0),
+        evicted=evicted[:PODS_LIMIT],
+        evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),
+    )
+
+
+def _hold(one: PodHold) -> tuple[str, str, str, str, str]:
+    return (one.namespace, one.pod, one.uid, one.claim, one.device)
 
 
 def _conditions(
     case: Case, desired: Desired, old: tuple[Condition, ...], now: datetime
 ) -> tuple[Condition, ...]:
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
-    found = (("Held", "Budget", desired.held), ("Unknown", "ReportUnusable", unknown))
+    found = (
+        ("Held", desired.held_by, desired.held),
+        ("Unknown", "ReportUnusable", unknown),
+        ("NeedsHuman", "Sticky", desired.person),
+        ("AnswerUnreadable", "BadAnnotation", person.errors(desired.answers)),
+    )
     stored = {one.type: one for one in old}
     return tuple(
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
@@ -142,26 +198,3 @@ def _condition(
     state = "True" if message else "False"
     since = old.last_transition_time if old and old.status == state else now
     return Condition(kind, state, reason if message else "AsExpected", since, message)
-
-
-def _timeline(
-    old: IncidentStatus, new: IncidentStatus, desired: Desired, now: datetime
-) -> tuple[TimelineEntry, ...]:
-    """Add an entry when the phase or the mode changed, or something began to be held.
-
-    The opening is kept whatever comes after it.
-    """
-    told = old.timeline
-    held_now = bool(desired.held) and all(one.text != desired.held for one in told[-1:])
-    if told and not held_now and (new.phase, new.mode) == (old.phase, old.mode):
-        return told
-    entry = TimelineEntry(now, new.phase, desired.held or _line(new, desired, opening=not told))
-    return (*told[:1], *told[1:][-(TIMELINE_LIMIT - 2) :], entry)
-
-
-def _line(new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
-    if opening and desired.incident is not None:
-        return f"{'; '.join(desired.incident.spec.evidence)}. {desired.reason}"
-    pods = sorted({f"{hold.namespace}/{hold.pod}" for hold in new.evicted})
-    gone = f" Pods gone: {', '.join(pods)}." if new.phase == "Drained" and pods else ""
-    return f"{desired.reason}.{gone}"

@@ -1,16 +1,13 @@
 """What budgets are counted against: every GPU's place, and what is going on elsewhere. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Literal
 
 import msgspec
 
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
-
-Ground = Literal["node", "pool", "class", "domain", "cluster"]
-"""What a budget may be counted over."""
+from remediator.policy.limits import Ground
 
 
 class GpuPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +20,21 @@ class GpuPlace(msgspec.Struct, frozen=True, kw_only=True):
     """DeviceClasses through which its devices are claimed now."""
     domain: str = ""
     """NVLink domain: cluster UUID and clique of the fabric; "" for none."""
+
+
+def names_on(ground: Ground, place: GpuPlace) -> Iterable[str]:
+    """Return the grounds of one kind that a GPU stands on."""
+    match ground:
+        case "node":
+            return (place.node,)
+        case "pool":
+            return place.pools
+        case "class":
+            return place.classes
+        case "domain":
+            return (place.domain,) if place.domain else ()
+        case "cluster":
+            return ("",)
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

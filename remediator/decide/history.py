@@ -1,12 +1,107 @@
-"""What closed incidents are still good for: counting repeats, until they are pruned. Pure."""
+"""What closed incidents are good for: counting repeats, telling a relapse, until they are pruned.
 
-from datetime import datetime
+An episode counts by its opening. Pure.
+"""
 
+from datetime import datetime, timedelta
+
+from remediator.decide.ladder import ACTED
+from remediator.decide.words import class_of, days, ordinal
 from remediator.objects.incident import Incident
-from remediator.policy.table import Policy
+from remediator.policy.table import Policy, Row
+
+KEPT_FOR = timedelta(days=30)
+"""At least; a longer repeat window of the policy keeps them longer."""
+KEPT_PER_GPU = 32
+PRUNED_AT_ONCE = 20
+"""So that an upgrade that finds thousands does not delete them in one breath."""
+RELAPSE = "relapse: "
+"""How the evidence of one begins."""
+
+
+def opened_at(incident: Incident, now: datetime) -> datetime:
+    """Return when an episode began; one that is about to be opened begins now."""
+    return incident.metadata.creation_timestamp or now
+
+
+def recurrence(incidents: tuple[Incident, ...], story: Incident, row: Row, now: datetime) -> int:
+    """Return which episode of its GPU a story is within the row's repeat window.
+
+    A relapse goes on counting from the episode that it belongs to. The count
+    never falls, so that pruning does not forgive anything.
+    """
+    since = opened_at(story, now) - row.repeat.within
+    earlier = _earlier(incidents, story)
+    recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
+    before = relapse_of(incidents, story, now)
+    continued = before.status.recurrence if before else 0
+    return max(story.status.recurrence, recent + 1, continued + 1)
+
+
+def _mattered(incident: Incident) -> bool:
+    """Whether anything was done in an episode, or would have been in a milder mode.
+
+    One that was over before it was fenced, such as an error of a peer, is no repeat.
+    """
+    acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+    return acted or incident.status.mode != "enforce"
+
+
+def relapse_of(incidents: tuple[Incident, ...], story: Incident, now: datetime) -> Incident | None:
+    """Return the episode in whose probation a story began."""
+    begun = opened_at(story, now)
+    ends = [(one.status.probation_until, one) for one in _earlier(incidents, story)]
+    running = [(until, one) for until, one in ends if until is not None and begun < until]
+    return max(running, key=lambda pair: pair[0])[1] if running else None
+
+
+def _earlier(incidents: tuple[Incident, ...], story: Incident) -> list[Incident]:
+    return [
+        one
+        for one in incidents
+        if not one.open and one.name != story.name and not one.status.duplicate_of
+    ]
+
+
+def relapse_in_words(before: Incident) -> str:
+    until = before.status.probation_until
+    return f"{RELAPSE}{before.name} was in probation until {until:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
+    """Return why recovery alone does not release a GPU, "" when it does.
+
+    `rows` are those of its classes that are not off: with none left, nobody waits.
+    """
+    if not rows:
+        return ""
+    repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
+    if repeats:
+        within = max(one.within for one in repeats)
+        return f"{ordinal(count)} episode in {days(within)}"
+    classes = [row.fault_class for row in rows if row.sticky]
+    if classes:
+        return f"class {classes[0]} is released by a person only"
+    return "it has needed a person before" if story.status.sticky else ""
 
 
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
-    """Return closed incidents that are too old to matter."""
-    del incidents, policy, now
-    return ()
+    """Return closed incidents that are too old to matter, oldest first, a few at a time.
+
+    Those of one GPU beyond a number go too. An open one never does.
+    """
+    closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
+    newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
+    kept: dict[str, int] = {}
+    found: list[Incident] = []
+    for closed_at, one in newest:
+        kept[one.spec.uuid] = kept.get(one.spec.uuid, 0) + 1
+        old = now - closed_at > _lifetime(one, policy)
+        if old or kept[one.spec.uuid] > KEPT_PER_GPU:
+            found.append(one)
+    return tuple(reversed(found))[:PRUNED_AT_ONCE]
+
+
+def _lifetime(one: Incident, policy: Policy) -> timedelta:
+    row = policy.row(class_of(one.spec.fault))
+    return max(row.repeat.within, KEPT_FOR) + row.probation

@@ -4,8 +4,9 @@ The order is the safety argument: new work is kept away first and told of right
 after, because a rule says itself what it is for and gets its story at the next
 tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
 and no NoExecute goes before its incident; rules are taken away before an
-incident is closed. A plan that was cut off after any step is simply made again:
-what was done is not repeated. Pure.
+incident is closed, and announced in its status before that, so that a rule that
+is gone without a word was taken by a person. A plan that was cut off after any
+step is simply made again: what was done is not repeated. Pure.
 """
 
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from remediator.decide.case import Case, Desired
+from remediator.decide.casefile import removing
 from remediator.objects.incident import Incident, IncidentStatus, PodHold
 from remediator.objects.nodes import NodeCondition
 from remediator.objects.taints import EFFECTS, Rule
@@ -47,6 +49,8 @@ class DeleteRule(msgspec.Struct, frozen=True):
 class WriteStatus(msgspec.Struct, frozen=True):
     incident: Incident
     status: IncidentStatus
+    before_removal: bool = False
+    """It announces deletions of this plan, so it goes before them."""
 
 
 class EvictPod(msgspec.Struct, frozen=True):
@@ -87,6 +91,7 @@ def plan(
     statuses: dict[str, IncidentStatus],
     conditions: Iterable[WriteNodeCondition] = (),
     pruned: Iterable[Incident] = (),
+    closings: Iterable[WriteStatus] = (),
 ) -> list[Step]:
     """Return the steps for one node, in the order in which they must be taken.
 
@@ -106,7 +111,7 @@ def plan(
         and case.uuid not in touched  # a status tells what is stored: it follows the rules
         and desired.incident.status != statuses[case.uuid]
     ]
-    steps += [*conditions, *(DeleteIncident(one) for one in pruned)]
+    steps += [*closings, *conditions, *(DeleteIncident(one) for one in pruned)]
     return sorted(steps, key=_rank)
 
 
@@ -115,24 +120,39 @@ def _steps(case: Case, desired: Desired) -> Iterable[Step]:
         yield from _story(case, desired.incident)
     stored = {rule.device: rule for rule in case.rules}
     wanted = {rule.device: rule for rule in desired.rules}
-    for device, rule in stored.items():
-        if device not in wanted:
-            yield DeleteRule(rule, desired.reason)
+    gone = [rule for device, rule in stored.items() if device not in wanted]
+    gone += case.leftovers
+    yield from _announced(desired.incident, gone, case)
+    yield from (DeleteRule(rule, desired.reason) for rule in gone)
     for device, rule in wanted.items():
         if device not in stored:
             yield CreateRule(rule)
-        elif _content(rule) != _content(stored[device]):
+        elif stored[device].stripped or _content(rule) != _content(stored[device]):
             yield ChangeRule(stored[device], rule)
     for pod in desired.evict:
         yield EvictPod(case.uuid, pod)
+
+
+def _announced(incident: Incident | None, gone: list[Rule], case: Case) -> Iterable[WriteStatus]:
+    """Say in the status which rules go before they do; once, and not beside a new spec."""
+    if incident is None or not incident.metadata.uid or _respecified(case, incident):
+        return
+    uids = frozenset(rule.uid for rule in gone)
+    status = removing(incident.status, uids)
+    if status != incident.status:
+        yield WriteStatus(incident, status, before_removal=True)
+
+
+def _respecified(case: Case, incident: Incident) -> bool:
+    stored = next(one for one in case.incidents if one.name == incident.name)
+    return stored.spec != incident.spec
 
 
 def _story(case: Case, incident: Incident) -> Iterable[Step]:
     if not incident.metadata.uid:
         yield OpenIncident(incident)
         return
-    stored = next(one for one in case.incidents if one.name == incident.name)
-    if stored.spec != incident.spec:
+    if _respecified(case, incident):
         yield UpdateIncident(incident)
 
 
@@ -155,9 +175,14 @@ _ORDER: tuple[type[Step], ...] = (
 same name."""
 
 
+_FIRST = -1
+
+
 def _rank(step: Step) -> tuple[int, int]:
     """Order of steps; the second number puts milder effects first."""
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
+    if isinstance(step, WriteStatus) and step.before_removal:
+        return _FIRST, 0
     return _ORDER.index(type(step)), EFFECTS.index(effect)
 
 

@@ -13,14 +13,17 @@ import msgspec
 from remediator.decide import casefile, handover, history, plan
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
-from remediator.decide.episode import class_of, decide
+from remediator.decide.episode import decide
 from remediator.decide.fleet import Fleet
+from remediator.decide.handover import HandoverOptions
+from remediator.decide.hit import moving
 from remediator.decide.plan import Step
 from remediator.decide.view import NodeView, cases, unnamed
+from remediator.decide.words import class_of
 from remediator.judge.fault import Healthy, Sick, Unknown
 from remediator.objects import events
 from remediator.objects.events import Event
-from remediator.policy.table import Mode, Policy
+from remediator.policy.table import Mode, Place, Policy
 
 
 class Hands(Protocol):
@@ -44,26 +47,39 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     pairs: tuple[tuple[Case, Desired], ...]
 
 
-def decide_node(view: NodeView, fleet: Fleet, policy: Policy, now: datetime) -> NodeDecision:
+def decide_node(
+    view: NodeView,
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions = handover.OFF,
+) -> NodeDecision:
     """Return everything that follows from one view of a node."""
     seen = cases(view)
     wishes = [decide(case, policy, now) for case in seen]
     granted = budget(wishes, fleet, policy, now)
     by_gpu = {wish.uuid: wish for wish in granted}
-    pairs = tuple((case, by_gpu[case.uuid]) for case in seen)
+    pairs = tuple((case, moving(case, by_gpu[case.uuid], fleet, policy, now)) for case in seen)
     statuses = {
         case.uuid: casefile.status(case, wish, _mode(case, wish, policy), now)
         for case, wish in pairs
         if wish.incident is not None
     }
-    conditions = handover.conditions(view, pairs, now)
+    stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
+    conditions = handover.conditions(view, pairs, now, options, stopped=stopped)
     pruned = history.pruned(view.incidents, policy, now)
-    steps = plan.plan(pairs, statuses, conditions, pruned)
-    wakes = [wish.wake_at for wish in granted if wish.wake_at is not None]
+    closings = tuple(
+        plan.WriteStatus(one, casefile.duplicate(one, wish.incident, now))
+        for _, wish in pairs
+        for one in wish.duplicates
+        if wish.incident is not None
+    )
+    steps = plan.plan(pairs, statuses, conditions, pruned, closings)
+    wakes = [wish.wake_at for _, wish in pairs if wish.wake_at is not None]
     return NodeDecision(
         node=view.node,
         steps=steps,
-        events=(*events.of_view(view), *events.of_steps(steps)),
+        events=(*events.of_view(view), *events.of_steps(steps, pairs)),
         sentence=_sentence(view, pairs, steps),
         wake_at=min(wakes, default=None),
         pairs=pairs,
@@ -73,9 +89,15 @@ def decide_node(view: NodeView, fleet: Fleet, policy: Policy, now: datetime) -> 
 class Reconciler:
     """Takes a node from what is to what should be, one tick at a time."""
 
-    def __init__(self, hands: Hands, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self,
+        hands: Hands,
+        policy: Callable[[], Policy],
+        options: HandoverOptions = handover.OFF,
+    ) -> None:
         self._hands = hands
         self._policy = policy
+        self._options = options
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
         """Observe a node, take every step that its state asks for, and say what was decided.
@@ -85,7 +107,7 @@ class Reconciler:
         at the end, so that the node is looked at again.
         """
         view = self._hands.view(node)
-        decision = decide_node(view, self._hands.fleet(), self._policy(), now)
+        decision = decide_node(view, self._hands.fleet(), self._policy(), now, self._options)
         failed: dict[str, Exception] = {}
         for step in decision.steps:
             gpu = plan.gpu_of(step)

@@ -10,13 +10,18 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.device import GPU_DRIVER, Device
+from exporter.device import GPU_DRIVER
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.slices import SliceDevice
 from remediator.decide.case import Case
 from remediator.decide.fleet import GpuPlace
+from remediator.decide.hit import gang
 from remediator.judge.fault import Fault, Unknown
-from remediator.judge.scope import displaced
+from remediator.judge.links import remarks
+from remediator.judge.presence import NOT_REPORTED, unlisted
+from remediator.judge.scope import displaced, parts_of
+from remediator.judge.surroundings import surroundings
+from remediator.judge.suspicion import joined
 from remediator.judge.verdict import verdict
 from remediator.objects.claims import Claim, holds
 from remediator.objects.incident import Incident, of_gpu
@@ -36,7 +41,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     incidents: tuple[Incident, ...] = ()
     """Of this node, and of GPUs that it reports."""
     rules: tuple[Rule, ...] = ()
-    """Ours, for this node."""
+    """Ours, for this node, one for each device."""
+    leftovers: tuple[Rule, ...] = ()
+    """Ours by their label, on a device that one of `rules` stands on already."""
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
@@ -62,19 +69,29 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def cases(view: NodeView) -> tuple[Case, ...]:
-    """Return a case for each GPU that the report, an incident or a rule speaks of.
+    """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
 
     A GPU that moved is told of by the node that has it now.
     """
     own = tuple(device for device in view.inventory if _is_own(device, view.node))
     bound = msgspec.structs.replace(view, inventory=own)
-    reported = {gpu.uuid: gpu for gpu in (view.report.gpus if view.report else ())}
+    gpus = view.report.gpus if view.report else ()
+    reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
     remembered = {one.spec.uuid for one in view.incidents if one.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
+    here |= {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
     uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
     return tuple(_case(bound, uuid, reported.get(uuid)) for uuid in uuids)
+
+
+def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
+    """Return entries for GPUs that only the node's own slices speak of; others' boards are not."""
+    if view.report is None:
+        return {}
+    found = unlisted(view.report, view.inventory)
+    return {uuid: gpu for uuid, gpu in found.items() if not view.elsewhere.get(uuid)}
 
 
 def unnamed(view: NodeView) -> int:
@@ -90,58 +107,98 @@ def _is_own(device: SliceDevice, node: str) -> bool:
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
-    rules = tuple(rule for rule in view.rules if rule.gpu == uuid)
+    rules = tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
     incidents = of_gpu(view.incidents, uuid)
-    devices = {one.device for one in view.inventory if uuid in (one.uuid, one.parent_uuid)}
-    devices |= {rule.device for rule in rules}
+    ruled = {rule.device for rule in rules}
+    devices = {one.device for one in _parts(view, uuid, gpu)} | ruled
     devices |= {one.name for inc in incidents if inc.open for one in inc.spec.scope.devices}
+    holders = holds(view.claims, frozenset(devices), view.pods)
+    told_of = any(one.open for one in incidents)
     why = _unusable(view, uuid, gpu)
-    reported_at = view.report.observed_at if view.report else None
+    around = surroundings(view.report)
+    judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
     return Case(
         node=view.node,
         uuid=uuid,
-        verdict=Unknown(why) if gpu is None else verdict(gpu, reported_at, why),
+        verdict=joined(judged, view.suspects.get(uuid)),
+        remarks=() if gpu is None or why else remarks(gpu, around),
         gpu=None if why else gpu,
         inventory=view.inventory,
         incidents=incidents,
         rules=rules,
-        holds=holds(view.claims, frozenset(devices)),
-        place=_place(view, uuid),
+        leftovers=tuple(one for one in view.leftovers if one.device in ruled),
+        holds=holders,
+        gang=gang(holders, view.claims, view.pods) if told_of else (),
+        place=_place(view, uuid, gpu, incidents),
         boot_id=view.report.boot_id if view.report and not why else "",
         pods=view.pods,
-        foreign=tuple(one for one in view.foreign if any(_selects(one, dev) for dev in devices)),
+        foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
+        node_gone=view.nodes_known and view.facts is None,
+        heard=not _unbelieved(view),
+        nvml_up=_nvml_up(view),
+        reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
+        elsewhere=view.elsewhere.get(uuid, ()),
+        left=_left(view, uuid),
+        peers=view.domains.get(uuid, ()),
+        cordons=view.facts.cordons if view.facts else (),
     )
 
 
-def _place(view: NodeView, uuid: str) -> Place:
-    mine = [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice]:
+    """Return what is published of a GPU; of one that is not reported, what names it."""
+    if gpu is not None:
+        return parts_of(gpu, view.inventory)
+    return [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+
+
+def _place(
+    view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
+) -> Place:
+    """Return where a GPU is; while a story is open it stays of the classes it was claimed by.
+
+    Its pods are moved and their claims end: without that memory an override by DeviceClass
+    would end with them, and the fence would come down under the next pod.
+    """
+    told = [one.status.device_classes for one in incidents if one.open]
+    mine = _parts(view, uuid, gpu)
     known = view.places.get(uuid)
     return Place(
         node=view.node,
         drivers=frozenset(one.device.driver for one in mine),
         pools=frozenset(one.device.pool for one in mine),
-        device_classes=known.classes if known else frozenset(),
+        device_classes=frozenset[str](known.classes if known else ()).union(*told),
         devices=frozenset({uuid, *(one.uuid for one in mine if one.uuid)}),
     )
 
 
-def _selects(rule: ForeignRule, device: Device) -> bool:
-    """An empty field selects everything."""
-    return (
-        rule.driver in ("", device.driver)
-        and rule.pool in ("", device.pool)
-        and rule.device in ("", device.device)
-    )
+def _left(view: NodeView, uuid: str) -> bool:
+    """Whether this node, heard of and with NVML up, has a board no more that another one has."""
+    if view.report is None or _unbelieved(view) or not view.elsewhere.get(uuid):
+        return False
+    reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
+    offered = any(uuid in (one.uuid, one.parent_uuid) for one in view.inventory)
+    return _nvml_up(view) and not reported and not offered
 
 
-def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
-    """Return why nothing can be concluded about a GPU, "" when it can."""
+def _nvml_up(view: NodeView) -> bool:
+    sources = view.report.sources if view.report else ()
+    return any(source.name == "nvml" and source.up for source in sources)
+
+
+def _unbelieved(view: NodeView) -> str:
+    """Return why the report as a whole cannot be believed, "" when it can."""
     if view.report is None:
         return f"{view.node} has no report"
     if view.report.schema_version > SCHEMA_VERSION + 1:
         return f"the report's schema {view.report.schema_version} is newer than this version knows"
-    if view.stale:
-        return view.stale
+    return view.stale
+
+
+def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
+    """Return why nothing can be concluded about a GPU, "" when it can."""
+    unbelieved = _unbelieved(view)
+    if unbelieved:
+        return unbelieved
     others = view.elsewhere.get(uuid, ())
     if others:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"

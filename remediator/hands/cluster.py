@@ -4,8 +4,7 @@ The only place that knows which collections are watched. Decoding is kubeapi's,
 indexing is `world`'s, deciding happens elsewhere.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from time import monotonic
 from typing import Any
@@ -14,127 +13,226 @@ import msgspec
 
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice
-from kubeapi.client import ApiError, Client
-from kubeapi.discovery import served
+from kubeapi.client import UNREADABLE, Client
 from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.decide import plan
 from remediator.decide.fleet import Fleet
 from remediator.decide.view import NodeView
+from remediator.hands import gates
 from remediator.hands.crashes import Crashes
 from remediator.hands.emergency import Emergency
+from remediator.hands.gates import Gates, StatedRule
+from remediator.hands.herald import Herald
+from remediator.hands.leader import LEASE_NAME
 from remediator.hands.node_pods import NodePods
+from remediator.hands.pace import Pace
+from remediator.hands.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
 from remediator.hands.world import World
-from remediator.hands.writes import INCIDENTS, RULE_VERSIONS, Writer, rules_path
+from remediator.hands.writes import INCIDENTS, Writer
+from remediator.judge.fault import Fault
 from remediator.judge.freshness import Freshness
 from remediator.objects import events
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule
+from remediator.objects.nodes import NodeCondition, RawNode, facts
+from remediator.objects.pods import PodFacts
 
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
+NODES = "/api/v1/nodes"
 WATCH_SILENT = 150.0
 """Seconds without an event or a bookmark; API servers send a bookmark each minute."""
-POSTED_LIMIT = 4096
-"""Events remembered, so that a lasting state is not told at every tick."""
 AGENT_LEASE_PREFIX = "draguard-agent-"
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked of the API server for one decision, beyond what is watched."""
+
+    pods: tuple[PodFacts, ...] | None = None
+    suspects: Mapping[str, Fault] = {}
+    conditions: tuple[NodeCondition, ...] | None = None
+
+
 class Cluster:
-    """Implements `reconcile.Hands` on a real API server."""
+    """Implements `reconcile.Hands` on a real API server.
+
+    `mark` is told of nodes that changed, `urgent` of those whose report did.
+    """
 
     def __init__(
         self,
         client: Client,
         *,
         mark: Callable[[str], None],
+        urgent: Callable[[str], None],
+        leading: Callable[[], bool],
+        pace: Pace,
         lease_namespace: str,
         stale_after: float,
         now: Callable[[], datetime],
+        hands_over: bool = False,
     ) -> None:
         self._client = client
+        self._hands_over = hands_over
         self._now = now
+        self._mark, self._urgent = mark, urgent
         self.world = World(mark)
-        self.writer = Writer(client, self.world)
+        self.gates = Gates()
+        dra = DRA_VERSIONS
+        self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
+        self._slices = Versioned(client, "resourceslices", dra, ResourceSlice, self._slice)
+        self._claims = Versioned(client, "resourceclaims", dra, Claim, self._claim)
+        self.writer = Writer(client, self.world, self.rules, pace, leading)
+        self._herald = Herald(client, pace)
         self._pods = NodePods(client)
         self._crashes = Crashes()
-        self._emergency = Emergency(client, lease_namespace)
+        self._emergency = Emergency(client, lease_namespace, self._mark_all)
         self.policy_changed_at: datetime | None = None
-        self._posted: dict[events.Event, None] = {}
+        self._asked: dict[str, Asked] = {}
         self._freshness = Freshness(stale_after, monotonic)
-        self._mark = mark
-        self._rules: Reflector[RawRule] | None = None
-        self._probed = False
-        self._reflectors: tuple[Reflector[Any], ...] = (
-            Reflector(client, REPORTS, NodeDeviceHealth, on_change=self._report),
-            Reflector(client, SLICES, ResourceSlice, on_change=self._slice),
-            Reflector(client, CLAIMS, Claim, on_change=self._claim),
-            Reflector(client, INCIDENTS, Incident, on_change=self._incident),
-            Reflector(client, leases(lease_namespace), Lease, on_change=self._lease),
+        self._minor: int | None = None
+        self._reports = Reflector(
+            client, REPORTS, NodeDeviceHealth, on_change=self._report, by_watch=True
+        )
+        self._nodes = Reflector(
+            client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
+        )
+        stories = Reflector(client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
+        self._reflectors = (self._reports, stories, self._agents(lease_namespace))
+
+    def _agents(self, namespace: str) -> Reflector[Lease]:
+        """Watch the agents' Leases and not our own, which changes every two seconds."""
+        return Reflector(
+            self._client,
+            leases(namespace),
+            Lease,
+            params={"fieldSelector": f"metadata.name!={LEASE_NAME}"},
+            on_change=self._lease,
+            by_watch=True,
         )
 
     def start(self) -> None:
-        for reflector in self._reflectors:
+        self._herald.start()
+        self._emergency.start()
+        for reflector in (*self._reflectors, self._nodes):
             reflector.start()
 
     def stop(self) -> None:
+        self._herald.stop()
         for reflector in self.reflectors():
             reflector.stop()
         self._client.close()
 
     def reflectors(self) -> tuple[Reflector[Any], ...]:
-        return (*self._reflectors, *([self._rules] if self._rules else []))
+        """Return every watch that there should be now."""
+        return (*self._needed(), self._nodes, *self._emergency.reflectors())
+
+    def _versioned(self) -> tuple[Versioned[Any], ...]:
+        return self.rules, self._slices, self._claims
+
+    def _needed(self) -> tuple[Reflector[Any], ...]:
+        """Return the watches without which nothing is decided.
+
+        Without Nodes we know less of what others do, and that is all.
+        """
+        served = [one.reflector for one in self._versioned() if one.version is not None]
+        return (*self._reflectors, *(one for one in served if one is not None))
+
+    def _mark_all(self) -> None:
+        for node in self.world.nodes():
+            self._mark(node)
 
     def wait_synced(self, timeout: float) -> bool:
         """Wait until every collection was listed once; a part of the world is no world."""
         until = monotonic() + timeout
-        return all(one.wait_synced(max(0.0, until - monotonic())) for one in self.reflectors())
+        return all(one.wait_synced(max(0.0, until - monotonic())) for one in self._needed())
 
     @property
     def synced(self) -> bool:
         """Whether the whole world was seen once; a part of it would be acting on absence."""
-        return self._probed and all(one.synced for one in self.reflectors())
+        asked = self.rules.probed and all(one.version for one in (self._slices, self._claims))
+        return asked and self._emergency.settled and all(one.synced for one in self._needed())
 
     def waiting_for(self) -> str:
         """Return what still lacks its first list, with what to do about it."""
-        missing = [one for one in self.reflectors() if not one.synced]
+        missing = [one for one in self.reflectors() if not one.synced and one is not self._nodes]
         if any(one.missing for one in missing):
             return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
-        return "; ".join(sorted({one.error for one in missing if one.error}))
-
-    def probe_rules(self) -> str | None:
-        """Find out which version of DeviceTaintRule is served, and watch that one.
-
-        Returns the version, None when there is none. Raises ApiError when nobody answers.
-        """
-        version = served(self._client, "resource.k8s.io", "devicetaintrules", RULE_VERSIONS)
-        self._probed = True
-        if version == self.writer.rules_version:
-            return version
-        if self._rules is not None:
-            self._rules.stop()
-            self._rules = None
-        if version is not None:
-            self._rules = Reflector(
-                self._client, rules_path(version), RawRule, on_change=self._rule
+        said = sorted({one.error for one in missing if one.error})
+        if self._slices.probed and self._slices.version is None:
+            said.append(
+                "this API server has no ResourceSlices; Kubernetes 1.34 has them, 1.32 and 1.33 "
+                "need --runtime-config=resource.k8s.io/v1beta1=true"
             )
-            self._rules.start()
-        self.writer.rules_version = version
-        return version
+        return "; ".join(said)
+
+    def probe(self) -> str | None:
+        """Find out which versions are served, and watch those.
+
+        Returns that of DeviceTaintRule, None when there is none. Raises ApiError
+        when nobody answers.
+        """
+        for one in self._versioned():
+            one.probe()
+        if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
+            self._minor = self._ask_minor()
+        return self.rules.version
+
+    def _ask_minor(self) -> int | None:
+        try:
+            found = msgspec.json.decode(self._client.get("/version"), type=dict[str, Any])
+            return int(str(found.get("minor", "")).rstrip("+"))
+        except UNREADABLE:
+            return None
+
+    def rules_without_status(self) -> tuple[str, ...] | None:
+        """Return rules of ours that nobody acts on; None where that cannot be known."""
+        if not gates.has_status(self.rules.version, self._minor):
+            return None
+        return self.gates.silent()
+
+    def stories_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
+        """Return the open incidents to which rules of these names belong."""
+        named = {one.incident for one in self.world.rules() if one.name in rules}
+        return tuple(one for one in self.world.incidents() if one.open and one.name in named)
 
     def view(self, node: str) -> NodeView:
-        """Return what is known of a node now, with its pods where a story needs them."""
+        """Return what is known of a node now, with what is asked for where a story needs it."""
+        self.world.nodes_known = self._nodes.synced
         view = self.world.view(node, self._stale)
-        if any(one.open for one in view.incidents):
-            view = msgspec.structs.replace(view, pods=self._pods.of(node))
-        return msgspec.structs.replace(view, suspects=self._crashes.seen(view))
+        story = any(one.open for one in view.incidents)
+        marked = view.facts is not None and bool(view.facts.marked)
+        handed_over = marked or (story and self._hands_over)
+        pods = self._pods.of(node) if story or self._crashes.wants_pods(view) else None
+        view = msgspec.structs.replace(view, pods=pods)
+        asked = Asked(
+            pods=pods,
+            suspects=self._crashes.seen(view),
+            conditions=self.writer.conditions.read(node) if handed_over else None,
+        )
+        if asked == Asked():
+            self._asked.pop(node, None)
+        else:
+            self._asked[node] = asked
+        return _with(view, asked)
+
+    def peek(self, node: str) -> NodeView:
+        """Return a node's view with what the last decision asked for; asks nobody anything."""
+        return _with(self.world.view(node, self._stale), self._asked.get(node, Asked()))
+
+    def known(self) -> Collection[str]:
+        """Return every node that a report, a rule or an incident speaks of."""
+        return self.world.nodes()
+
+    def talking(self) -> Collection[str]:
+        """Return the nodes with an open story or a rule: a new fault has one in milliseconds."""
+        storied = {one.spec.node for one in self.world.incidents() if one.open}
+        return {*storied, *(rule.node for rule in self.world.rules())} - {""}
 
     def _stale(self, node: str) -> str:
         """Say why a node's report is not to be believed: its agent, or our own eyes."""
-        silent = monotonic() - self._reflectors[0].last_contact
+        silent = monotonic() - self._reports.last_contact
         if silent > WATCH_SILENT:
             return f"the watch of reports has been silent for {silent:.0f} s"
         return self._freshness.stale(node)
@@ -151,13 +249,7 @@ class Cluster:
 
     def post(self, event: events.Event, now: datetime) -> None:
         """Post an Event once; it is a courtesy, what it says is in the incident and the log too."""
-        if event in self._posted:
-            return
-        with suppress(ApiError):
-            self.writer.post(event, now)
-            self._posted[event] = None
-        if len(self._posted) > POSTED_LIMIT:
-            self._posted.pop(next(iter(self._posted)))
+        self._herald.tell(event, now)
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         if change.new is None:
@@ -168,6 +260,7 @@ class Cluster:
         else:
             self._freshness.changed(change.key)
         self.world.report(change.key, change.new)
+        self._urgent(change.key)
 
     def _lease(self, change: Change[Lease]) -> None:
         name = change.key.rpartition("/")[2]
@@ -191,5 +284,14 @@ class Cluster:
     def _incident(self, change: Change[Incident]) -> None:
         self.world.incident(change.key, change.new)
 
-    def _rule(self, change: Change[RawRule]) -> None:
+    def _rule(self, change: Change[StatedRule]) -> None:
+        self.gates.heard(change)
         self.world.rule(change.key, change.new)
+
+    def _node(self, change: Change[RawNode]) -> None:
+        self.world.node(change.key, facts(change.new) if change.new else None)
+
+
+def _with(view: NodeView, asked: Asked) -> NodeView:
+    known = view.facts and msgspec.structs.replace(view.facts, conditions=asked.conditions)
+    return msgspec.structs.replace(view, pods=asked.pods, suspects=asked.suspects, facts=known)

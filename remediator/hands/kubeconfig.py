@@ -14,7 +14,8 @@ def endpoint(path: Path) -> Endpoint:
     found = client.Configuration()
     try:
         config.load_kube_config(str(path), client_configuration=found)
-    except (config.ConfigException, OSError) as error:
+    except (config.ConfigException, OSError, TypeError, AttributeError, ValueError) as error:
+        # The loader trips over a file that is no mapping instead of naming what is wrong.
         raise EndpointError(f"kubeconfig {path}: {error}; check --kubeconfig") from error
     token = str(
         found.api_key.get("BearerToken", found.api_key.get("authorization", ""))

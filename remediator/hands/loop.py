@@ -4,11 +4,11 @@
 
 One worker, so that each decision sees what the one before it did and a budget
 cannot be spent twice. A reconcile that fails is tried again with back-off;
-nothing that happens to one node stops the others.
+nothing that happens to one node stops the others. While another replica leads
+nodes are taken and dropped: who becomes the leader looks at all of them.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Collection
 from datetime import datetime
 from time import monotonic
@@ -16,14 +16,19 @@ from time import monotonic
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEvent
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from kubeapi.client import ApiError, Conflict
-from remediator.decide.reconcile import Reconciler
+from kubeapi.client import ApiError, Conflict, NotFound
+from remediator.decide.plan import ChangeRule, CreateRule, EvictPod
+from remediator.decide.reconcile import NodeDecision, Reconciler
 from remediator.hands.metrics import Metrics
-from remediator.hands.writes import RulesNotServedError
+from remediator.hands.pace import PacedError
+from remediator.hands.queue import Queue
+from remediator.hands.writes import NotLeadingError, RulesNotServedError
 
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25
 LONGEST_RETRY = 30.0
+EVICT_AGAIN = 2.0
+"""Seconds to the next look at a node whose pods are being evicted; a refusal waits for longer."""
 
 
 def retry_after(failures: int) -> float:
@@ -32,37 +37,8 @@ def retry_after(failures: int) -> float:
     return min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY)
 
 
-class Queue:
-    """Node names that wait for a reconcile, each at most once, some not before a moment."""
-
-    def __init__(self) -> None:
-        self._due: dict[str, float] = {}
-        self._changed = threading.Condition()
-
-    def add(self, node: str, delay: float = 0.0) -> None:
-        due = monotonic() + delay
-        with self._changed:
-            self._due[node] = min(due, self._due.get(node, due))
-            self._changed.notify()
-
-    def take(self, timeout: float) -> str | None:
-        """Return the node that has waited longest, None when none came due in `timeout` seconds."""
-        until = monotonic() + timeout
-        with self._changed:
-            while True:
-                now = monotonic()
-                node = min(self._due, key=self._due.__getitem__, default=None)
-                if node is not None and self._due[node] <= now:
-                    del self._due[node]
-                    return node
-                wake = min(until, self._due[node] if node is not None else until)
-                if now >= until:
-                    return None
-                self._changed.wait(wake - now)
-
-    def __len__(self) -> int:
-        with self._changed:
-            return len(self._due)
+def _always() -> bool:
+    return True
 
 
 class Loop:
@@ -75,9 +51,11 @@ class Loop:
         metrics: Metrics,
         *,
         now: Callable[[], datetime],
+        leading: Callable[[], bool] = _always,
     ) -> None:
         self._reconciler = reconciler
         self._queue = queue
+        self._leading = leading
         self._metrics = metrics
         self._now = now
         self._failures: dict[str, int] = {}
@@ -122,34 +100,47 @@ class Loop:
         return self._stopping
 
     def _once(self, node: str) -> None:
+        if not self._leading():
+            return
         started = monotonic()
         try:
             decision = self._reconciler.reconcile(node, self._now())
-        except Conflict as error:
+        except NotLeadingError:
+            self._metrics.reconciles.labels("dropped").inc()
+        except PacedError as error:
+            self._metrics.reconciles.labels("paced").inc()
+            self._queue.add(node, error.seconds)
+        except (Conflict, NotFound) as error:
             self._metrics.reconciles.labels("superseded").inc()
             _log.info("%s: somebody was first, deciding again: %s", node, error)
             self._retry(node)
         except (ApiError, RulesNotServedError) as error:
             self._metrics.reconciles.labels("failed").inc()
             _log.warning("%s: %s; trying again", node, error)
-            self._retry(node)
+            self._retry(node, getattr(error, "retry_after", 0.0))
         except Exception:  # noqa: BLE001 - one node's bug must not stop the others
             self._metrics.reconciles.labels("bug").inc()
             _log.exception("%s: this is a bug, please report it; the other nodes go on", node)
             self._retry(node)
         else:
-            self._failures.pop(node, None)
-            self._metrics.decided(decision)
-            self._metrics.duration.observe(monotonic() - started)
-            self._say(node, decision.sentence)
-            if decision.wake_at is not None:
-                wait = (decision.wake_at - self._now()).total_seconds()
-                self._queue.add(node, max(wait, 0.01))
+            self._done(node, decision, monotonic() - started)
 
-    def _retry(self, node: str) -> None:
+    def _done(self, node: str, decision: NodeDecision, took: float) -> None:
+        self._failures.pop(node, None)
+        self._metrics.decided(decision)
+        self._metrics.duration.observe(took)
+        self._say(node, decision.sentence)
+        if any(isinstance(step, EvictPod) for step in decision.steps):
+            self._queue.add(node, EVICT_AGAIN)
+        if decision.wake_at is not None:
+            wait = (decision.wake_at - self._now()).total_seconds()
+            harm = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
+            self._queue.add(node, max(wait, 0.01), urgent=harm)
+
+    def _retry(self, node: str, at_least: float = 0.0) -> None:
         failures = self._failures.get(node, 0)
         self._failures[node] = failures + 1
-        self._queue.add(node, retry_after(failures))
+        self._queue.add(node, max(retry_after(failures), min(at_least, LONGEST_RETRY)))
 
     def forget(self, nodes: Collection[str]) -> None:
         """Forget what was said of nodes other than these."""

@@ -1,17 +1,22 @@
 """What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
 
+import hashlib
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import nan
 from typing import cast
 
+import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.decide.reconcile import NodeDecision
+from remediator.hands.metric_table import FAMILIES, PREFIX, Family
 from remediator.judge.fault import Healthy, Sick, Verdict
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
+from remediator.policy.table import Policy
 
 _openmetrics = cast(
     "Callable[[CollectorRegistry], bytes]",
@@ -19,83 +24,119 @@ _openmetrics = cast(
 )
 
 
-PREFIX = "draguard_remediator"
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of the process right now; asked for when somebody reads the page."""
+
+    leading: bool
+    queued: int
+    queue_age: float
+    """Seconds."""
+    watch_ages: Mapping[str, float]
+    """Seconds, by collection."""
+    undecodable: int
+    rules_served: bool
+    rules_without_status: int | None
+    """None where rules have no status."""
+    evictions: Mapping[str, int]
+    """By result."""
 
 
 class Metrics:
-    """One registry; every family carries our prefix."""
+    """One registry; every family of the table, under our prefix."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str = "") -> None:
         self.registry = CollectorRegistry()
-        self.reconciles = self._counter(
-            "reconciles",
-            "Ticks by result: done, superseded (decided again), failed (API), bug.",
-            "result",
-        )
-        self.steps = self._counter("steps", "Steps taken, by kind.", "step")
-        self.duration = Histogram(
-            f"{PREFIX}_reconcile_duration_seconds",
-            "Time of one tick that went well, its writes included.",
-            registry=self.registry,
-        )
-        self.jobs_failed = self._counter("timer_failures", "Timer jobs that failed or were missed.")
-        self.undecodable = self._gauge(
-            "undecodable_objects",
-            "Objects left out since start because they could not be decoded.",
-        )
-        self.policy_bad = self._gauge(
-            "policy_file_bad", "1 while the file is unusable and the last good policy is in force."
-        )
-        self.rules_served = self._gauge(
-            "rules_served", "1 when DeviceTaintRules are served; without them nothing is fenced."
-        )
-        self._incidents = self._gauge("incidents", "Open incidents by phase.", "phase")
-        self._rules = self._gauge("rules", "DeviceTaintRules of ours, by effect.", "effect")
-        self._gpus = self._gauge("gpus", "GPUs by verdict: healthy, sick, unknown.", "verdict")
-        self._held = self._gauge("held_gpus", "GPUs for which the budget holds something back.")
+        self._gauges: dict[str, Gauge] = {}
+        self._counters: dict[str, Counter] = {}
+        for family in FAMILIES:
+            self._make(family)
+        self.reconciles = self._counters["reconciles"]
+        self.steps = self._counters["steps"]
+        self.jobs_failed = self._counters["timer_failures"]
+        self.policy_bad = self._gauges["policy_file_bad"]
+        self._told_evictions: Tally[str] = Tally()
         self._nodes: dict[str, Tally[str]] = {}
+        self._held: dict[str, Tally[str]] = {}
+        self._gauges["build_info"].labels(version).set(1)
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+    def _make(self, family: Family) -> None:
+        name = f"{PREFIX}_{family.name}"
+        if family.kind == "counter":
+            made = Counter(name, family.text, family.labels, registry=self.registry)
+            self._counters[family.name] = made
+        elif family.kind == "gauge":
+            gauge = Gauge(name, family.text, family.labels, registry=self.registry)
+            self._gauges[family.name] = gauge
+        else:
+            self.duration = Histogram(name, family.text, registry=self.registry)
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+    def answered(self, verb: str, status: int | None) -> None:
+        """Count one answer of the API server, None for none; from any thread."""
+        code = "none" if status is None else str(status)
+        self._counters["api_requests"].labels(verb, code).inc()
 
     def decided(self, decision: NodeDecision) -> None:
-        """Count one tick; call it after its writes succeeded."""
+        """Count one decision; call it after its writes succeeded."""
         self.reconciles.labels("done").inc()
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
-        tally = Tally(_word(case.verdict) for case, _ in decision.pairs)
-        tally["held"] = sum(bool(wish.held) for _, wish in decision.pairs)
-        self._nodes[decision.node] = tally
-        self._total()
+        self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)
+        self._held[decision.node] = Tally(wish.held_by for _, wish in decision.pairs if wish.held)
 
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
-        for node in [one for one in list(self._nodes) if one not in nodes]:
-            self._nodes.pop(node, None)
-        self._total()
+        for memory in (self._nodes, self._held):
+            for node in [one for one in list(memory) if one not in nodes]:
+                memory.pop(node, None)
 
-    def _total(self) -> None:
-        total = sum(list(self._nodes.values()), Tally[str]())
-        for word in ("healthy", "sick", "unknown"):
-            self._gpus.labels(word).set(total[word])
-        self._held.set(total["held"])
+    def policy(self, policy: Policy) -> None:
+        """Say which policy is in force."""
+        digest = hashlib.sha256(repr(policy).encode()).hexdigest()[:12]
+        for name in ("policy_info", "policy_mode"):
+            self._gauges[name].clear()
+        self._gauges["policy_info"].labels(digest).set(1)
+        for row in policy.rows:
+            self._gauges["policy_mode"].labels(row.fault_class, row.mode).set(1)
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
-        self._incidents.clear()
-        for phase, number in Tally(one.status.phase for one in incidents if one.open).items():
-            self._incidents.labels(phase).set(number)
-        self._rules.clear()
-        for effect, number in Tally(rule.effect for rule in rules).items():
-            self._rules.labels(effect).set(number)
+        stories = Tally((one.status.phase, one.spec.fault) for one in incidents if one.open)
+        self._show("incidents", stories)
+        self._show("rules", Tally((rule.effect,) for rule in rules))
+        self._show("held_gpus", _sum(self._held, ()))
+        self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
+
+    def read(self, now: Reading) -> None:
+        """Set what the process is like at this moment."""
+        gauges = self._gauges
+        gauges["leader"].set(now.leading)
+        gauges["queue_nodes"].set(now.queued)
+        gauges["queue_age_seconds"].set(now.queue_age)
+        gauges["undecodable_objects"].set(now.undecodable)
+        gauges["rules_served"].set(now.rules_served)
+        missing = now.rules_without_status
+        gauges["rule_status_missing"].set(nan if missing is None else missing)
+        self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
+        for result, count in now.evictions.items():
+            new = count - self._told_evictions[result]
+            self._counters["evictions"].labels(result).inc(new)
+            self._told_evictions[result] = count
+
+    def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
+        gauge = self._gauges[name]
+        gauge.clear()
+        for labels, value in values.items():
+            gauge.labels(*labels).set(value)
 
     def page(self, *, openmetrics: bool) -> bytes:
         if openmetrics:
             return _openmetrics(self.registry)
         return generate_latest(self.registry)
+
+
+def _sum(tallies: Mapping[str, Tally[str]], always: Iterable[str]) -> dict[tuple[str, ...], float]:
+    total = sum(list(tallies.values()), Tally[str]())
+    return {(word,): total[word] for word in (*always, *total)}
 
 
 def _word(verdict: Verdict) -> str:

@@ -1,16 +1,78 @@
 """The pods of one node, listed when an incident needs them; there is no watch of pods."""
 
-from kubeapi.client import Client
-from remediator.objects.pods import PodFacts
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+import msgspec
+
+from kubeapi.client import UNREADABLE, ApiError, Client
+from remediator.objects.pods import PodFacts, RawPod, facts_of
+
+_log = logging.getLogger(__name__)
+PODS = "/api/v1/pods"
+REMEMBERED = 5.0
+"""Seconds for which an answer, a failure too, is good enough: a node in a storm is listed once."""
+PAGE = 500
+
+
+class _ListMeta(msgspec.Struct, frozen=True):
+    more: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[RawPod, ...] | None = None
+
+
+_pages = msgspec.json.Decoder(_Page)
 
 
 class NodePods:
     """Lists with `spec.nodeName`, and remembers for a moment."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = monotonic) -> None:
         self._client = client
+        self._clock = clock
+        self._known: dict[str, tuple[float, tuple[PodFacts, ...] | None]] = {}
+        """By node: when it was listed, and what came."""
+        self._failing: set[str] = set()
+        """Nodes whose pods could not be listed, which was said once."""
 
     def of(self, node: str) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node; None when they cannot be listed now."""
-        del node
-        return None
+        now = self._clock()
+        for name, (since, _) in list(self._known.items()):
+            if now - since >= REMEMBERED:
+                del self._known[name]
+        if node not in self._known:
+            self._known[node] = (now, self._listed(node))
+        return self._known[node][1]
+
+    def _listed(self, node: str) -> tuple[PodFacts, ...] | None:
+        try:
+            found = self._all_pages(node)
+        except (ApiError, *UNREADABLE) as error:
+            if node not in self._failing:
+                _log.warning(
+                    "%s: its pods cannot be listed, so nobody of them is moved by an eviction "
+                    "and none of its devices counts as drained: %s",
+                    node,
+                    error,
+                )
+            self._failing.add(node)
+            return None
+        self._failing.discard(node)
+        return found
+
+    def _all_pages(self, node: str) -> tuple[PodFacts, ...]:
+        query = {"fieldSelector": f"spec.nodeName={node}", "limit": str(PAGE)}
+        found: list[PodFacts] = []
+        more = ""
+        while True:
+            answer = self._client.get(PODS, query | ({"continue": more} if more else {}))
+            page = _pages.decode(answer)
+            found += map(facts_of, page.items or ())
+            more = page.metadata.more
+            if not more:
+                return tuple(found)

@@ -9,15 +9,18 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
+from exporter.device import Device
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice, SliceDevice, inventory
 from remediator.decide.fleet import Fleet, GpuPlace
 from remediator.decide.view import NodeView
 from remediator.hands.census import Census
-from remediator.objects.claims import Claim
+from remediator.hands.index import Buckets, Index, Key
+from remediator.hands.rulebook import Rulebook, pool_key, version
+from remediator.objects.claims import Claim, compute_domain
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import NodeFacts
-from remediator.objects.taints import ForeignRule, RawRule, Rule, parse
+from remediator.objects.taints import RawRule, Rule
 
 MarkDirty = Callable[[str], None]
 
@@ -31,30 +34,32 @@ class World:
         self._reports: dict[str, NodeDeviceHealth] = {}
         self._slices: dict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         self._inventory: dict[str, tuple[SliceDevice, ...]] = {}
-        self._rules: dict[str, Rule] = {}
-        self._incidents: dict[str, Incident] = {}
-        self._claims: dict[str, dict[str, Claim]] = defaultdict(dict)
+        self._rulebook = Rulebook(self._published)
+        self._incidents: Index[Incident] = Index(_incident_keys)
+        self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
         self._publishers: dict[str, set[str]] = defaultdict(set)
-        self._foreign: dict[str, ForeignRule] = {}
         self._nodes: dict[str, NodeFacts] = {}
-        self._nodes_known = False
+        self.nodes_known = False
+        """Whether Nodes were listed, so that one that is not here is gone."""
         self.census = Census()
 
     def nodes(self) -> frozenset[str]:
-        """Return every node that a report, a rule or an incident speaks of."""
+        """Return every node that a report, a rule or an incident speaks of, gone or not."""
         with self._lock:
-            ruled = {rule.node for rule in self._rules.values()}
-            remembered = {one.spec.node for one in self._incidents.values() if one.open}
+            ruled = {rule.node for rule in self._rulebook.standing()}
+            # Closed ones too: they are pruned where nobody reports any more.
+            remembered = {one.spec.node for one in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
 
     def rules(self) -> tuple[Rule, ...]:
+        """Return our rules, one for each device."""
         with self._lock:
-            return tuple(self._rules.values())
+            return self._rulebook.standing()
 
     def incidents(self) -> tuple[Incident, ...]:
         with self._lock:
-            return tuple(self._incidents.values())
+            return self._incidents.all()
 
     def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
         """Return one node as it is known now.
@@ -65,17 +70,11 @@ class World:
             report = self._reports.get(node)
             devices = self._inventory.get(node, ())
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
-            pools = {(one.device.driver, one.device.pool) for one in devices}
-            rules = tuple(
-                rule for rule in self._rules.values() if rule.node == node or rule.gpu in reported
-            )
-            pools |= {(rule.device.driver, rule.device.pool) for rule in rules}
-            claims = {key: one for pool in pools for key, one in self._claims[_key(pool)].items()}
-            incidents = tuple(
-                one
-                for one in self._incidents.values()
-                if one.spec.node == node or one.spec.uuid in reported
-            )
+            rules, leftovers = self._rulebook.of(node, reported)
+            about = [("node", node), *(("gpu", uuid) for uuid in reported)]
+            incidents = tuple(self._incidents.under(about).values())
+            names = {one.device for one in devices} | {rule.device for rule in rules}
+            claims = self._claims_on(names, gangs=any(one.open for one in incidents))
             spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
             return NodeView(
                 node=node,
@@ -84,11 +83,12 @@ class World:
                 inventory=devices,
                 incidents=incidents,
                 rules=rules,
-                claims=tuple(claims.values()),
-                elsewhere=self._elsewhere(node, reported | spoken_of, stale),
+                leftovers=leftovers,
+                claims=claims,
+                elsewhere=self._elsewhere(node, reported | spoken_of | _uuids(devices), stale),
                 facts=self._nodes.get(node),
-                nodes_known=self._nodes_known,
-                foreign=tuple(self._foreign.values()),
+                nodes_known=self.nodes_known,
+                foreign=self._rulebook.foreign(names),
                 places=self._places(reported | spoken_of),
                 domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
             )
@@ -96,13 +96,22 @@ class World:
     def fleet(self) -> Fleet:
         """Return what budgets are counted against."""
         with self._lock:
+            rules = self._rulebook.standing()
             return Fleet(
-                rules=tuple(self._rules.values()),
-                incidents=tuple(self._incidents.values()),
-                places=self._places({rule.gpu for rule in self._rules.values()}),
+                rules=rules,
+                incidents=self._incidents.all(),
+                places=self.census.places,  # as it lives: a copy of 80,000 would cost each tick
                 totals=self.census.totals,
                 changes=self.census.changes,
             )
+
+    def _claims_on(self, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
+        """Return the claims in the devices' pools; and those in one ComputeDomain with them."""
+        found = self._claims.under({pool_key(one.driver, one.pool) for one in devices})
+        if gangs:
+            domains = {compute_domain(one) for one in found.values()} - {""}
+            found |= self._claims.under(("domain", one) for one in domains)
+        return tuple(found.values())
 
     def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
         known = self.census.places
@@ -150,8 +159,16 @@ class World:
         before = self._inventory.get(node, ())
         after = inventory(mine.values(), before)
         self._inventory[node] = after
+        if not mine:
+            del self._slices[node], self._inventory[node]
         self.census.published(node, after)
-        return self._move(self._publishers, node, _uuids(before), _uuids(after))
+        contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
+        return contested | self._rulebook.published()
+
+    def _published(self, device: Device) -> SliceDevice | None:
+        """Return what stands under a name in the pool of the node that it is named after."""
+        mine = self._inventory.get(device.pool, ())
+        return next((one for one in mine if one.device == device), None)
 
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
@@ -159,22 +176,18 @@ class World:
         """Note who names which GPU now; return the nodes whose contest began or ended."""
         for uuid in before - after:
             owners[uuid].discard(node)
+            if not owners[uuid]:
+                del owners[uuid]
         for uuid in after - before:
             owners[uuid].add(node)
         both = (self._reporters, self._publishers)
         return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
 
     def rule(self, name: str, new: RawRule | None) -> None:
-        """Take in any DeviceTaintRule; others' rules are not kept."""
-        mine = parse(new) if new else None
+        """Take in any DeviceTaintRule, ours or not."""
         with self._lock:
-            old = self._rules.get(name)
-            if mine and old and old.uid == mine.uid and _newer(old, mine):
-                return
-            self._rules.pop(name, None)
-            if mine is not None:
-                self._rules[name] = mine
-        for node in {one.node for one in (old, mine) if one is not None}:
+            touched = self._rulebook.put(name, new)
+        for node in touched:
             self._mark(node)
 
     def incident(self, name: str, new: Incident | None) -> None:
@@ -182,65 +195,56 @@ class World:
             old = self._incidents.get(name)
             if new and old and _overtaken(old, new):
                 return
-            self._incidents.pop(name, None)
-            if new is not None:
-                self._incidents[name] = new
+            self._incidents.put(name, new)
         for node in {one.spec.node for one in (old, new) if one is not None}:
             self._mark(node)
 
+    def node(self, name: str, new: NodeFacts | None) -> None:
+        """Take in a Node, None when it is gone; both are told to whoever has a story there."""
+        with self._lock:
+            old = self._nodes.pop(name, None)
+            if new is not None:
+                self._nodes[name] = new
+            came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
+            about = self._incidents.under([("node", name)]).values()
+            told = old != new and any(one.open for one in about)
+        if came_or_went or told:
+            self._mark(name)
+
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
-        before, after = _pools(old), _pools(new)
+        touched = _pools(old) | _pools(new)
         with self._lock:
             self.census.claimed(old, new)
-            for pool in before - after:
-                self._claims[pool].pop(key, None)
-            if new is not None:
-                for pool in after:
-                    self._claims[pool][key] = new
-            touched = before | after
-            dirty = {
-                rule.node for rule in self._rules.values() if _key_of_rule(rule) in touched
-            } | {
-                one.spec.node
-                for one in self._incidents.values()
-                if one.open and not touched.isdisjoint(_scope_pools(one))
-            }
+            self._claims.move(key, old, new)
+            dirty = {rule.node for rule in self._rulebook.on_pools(touched)}
+            dirty |= {one.spec.node for one in self._incidents.under(touched).values()}
         for node in dirty:
             self._mark(node)
 
 
 def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:
-    return {uuid for one in devices for uuid in (one.parent_uuid or one.uuid,) if uuid}
+    """Return the GPUs behind devices; a VFIO device's UUID is its PCI address's, on any node."""
+    named = (one.parent_uuid or one.uuid for one in devices if one.kind != "vfio")
+    return {uuid for uuid in named if uuid}
 
 
-def _key(pool: tuple[str, str]) -> str:
-    return f"{pool[0]}/{pool[1]}"
+def _pools(claim: Claim | None) -> set[Key]:
+    return {pool_key(one.driver, one.pool) for one in claim.results} if claim else set()
 
 
-def _key_of_rule(rule: Rule) -> str:
-    return _key((rule.device.driver, rule.device.pool))
+def _claim_keys(claim: Claim) -> set[Key]:
+    domain = compute_domain(claim)
+    return _pools(claim) | ({("domain", domain)} if domain else set())
 
 
-def _pools(claim: Claim | None) -> set[str]:
-    if claim is None or claim.status is None or claim.status.allocation is None:
-        return set()
-    return {_key((one.driver, one.pool)) for one in claim.status.allocation.devices.results}
-
-
-def _scope_pools(incident: Incident) -> set[str]:
-    return {_key((one.driver, one.pool)) for one in incident.spec.scope.devices}
+def _incident_keys(incident: Incident) -> set[Key]:
+    """Only an open one asks to be looked at when a claim of its pools changes."""
+    keys = {("node", incident.spec.node), ("gpu", incident.spec.uuid)}
+    devices = incident.spec.scope.devices if incident.open else ()
+    return keys | {pool_key(one.driver, one.pool) for one in devices}
 
 
 def _overtaken(stored: Incident, heard: Incident) -> bool:
     mine, theirs = stored.metadata, heard.metadata
     same = mine.uid == theirs.uid
-    return same and _version(mine.resource_version) >= _version(theirs.resource_version)
-
-
-def _newer(stored: Rule, heard: Rule) -> bool:
-    return _version(stored.resource_version) >= _version(heard.resource_version)
-
-
-def _version(text: str) -> int:
-    """Resource versions of one object may be compared as numbers (API convention since 1.35)."""
-    return int(text) if text.isdecimal() else 0
+    return same and version(mine.resource_version) >= version(theirs.resource_version)

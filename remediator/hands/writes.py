@@ -1,49 +1,85 @@
 """Steps of a plan into API calls, each with a precondition; answers go back into the world.
 
 A write that somebody overtook raises `Conflict`: the next tick plans anew from
-what is there then. A deletion that finds nothing has succeeded.
+what is there then. A deletion that finds nothing has succeeded. Nothing is
+written by a replica that does not lead, and nothing faster than the pace.
 """
 
+import logging
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from typing import Any
 
 import msgspec
 
-from kubeapi.client import Client, Conflict, NotFound
+from kubeapi.client import ApiError, Client, Conflict, NotFound
 from remediator.decide import plan
 from remediator.hands.evictions import Evictions
 from remediator.hands.node_conditions import NodeConditions
+from remediator.hands.pace import Pace, PacedError
+from remediator.hands.versions import Versioned
 from remediator.hands.world import World
-from remediator.objects import events, taints
-from remediator.objects.incident import Incident
+from remediator.objects import taints
+from remediator.objects.incident import Incident, IncidentStatus
 from remediator.objects.taints import RawRule
 
+_log = logging.getLogger(__name__)
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
-RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
-"""Served versions of DeviceTaintRule, newest first."""
+
+
+def _is_urgent(step: plan.Step) -> bool:
+    """Whether a step makes something safer, or free, or announces that: it waits for no turn."""
+    announced = isinstance(step, plan.WriteStatus) and step.before_removal
+    return announced or isinstance(step, plan.CreateRule | plan.DeleteRule)
 
 
 class RulesNotServedError(Exception):
     """The API server has no DeviceTaintRules, so nothing can be fenced."""
 
 
-def rules_path(version: str) -> str:
-    return f"/apis/resource.k8s.io/{version}/devicetaintrules"
+class NotLeadingError(Exception):
+    """Another replica leads now; nothing was sent."""
 
 
 class Writer:
-    """The remediator's only writes."""
+    """The remediator's only writes, Events apart."""
 
-    def __init__(self, client: Client, world: World) -> None:
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        rules: Versioned[Any],
+        pace: Pace,
+        leading: Callable[[], bool],
+    ) -> None:
         self._client = client
         self._world = world
-        self._evictions = Evictions(client)
-        self._conditions = NodeConditions(client)
-        self.rules_version: str | None = None
-        """Which version of DeviceTaintRule to write; None while none is served."""
+        self._rules = rules
+        self._pace = pace
+        self._leading = leading
+        self.evictions = Evictions(client)
+        self.conditions = NodeConditions(client)
+        self._lost: dict[str, tuple[str, IncidentStatus]] = {}
+        """By incident: the version of it, and the status of which a part is not stored."""
+        self._told_lost = False
 
     def take(self, step: plan.Step) -> None:
-        """Do one step. Raises ApiError, Conflict among them, or RulesNotServedError."""
+        """Do one step.
+
+        Raises ApiError, Conflict among them, RulesNotServedError, NotLeadingError or PacedError.
+        """
+        if not self._leading():
+            raise NotLeadingError("another replica leads now")
+        if wait := self._pace.ask(urgent=_is_urgent(step)):
+            raise PacedError(wait)
+        try:
+            self._do(step)
+        except ApiError as error:
+            if error.retry_after:
+                self._pace.pause(error.retry_after)
+            raise
+
+    def _do(self, step: plan.Step) -> None:
         match step:
             case plan.OpenIncident(incident):
                 self._open(incident)
@@ -51,9 +87,7 @@ class Writer:
                 body = {"metadata": _precondition(incident), "spec": incident.spec}
                 self._heard(self._client.merge_patch(f"{INCIDENTS}/{incident.name}", body))
             case plan.WriteStatus(incident, status):
-                body = {"metadata": _precondition(incident), "status": status}
-                path = f"{INCIDENTS}/{incident.name}/status"
-                self._heard(self._client.merge_patch(path, body))
+                self._tell(incident, status)
             case plan.CreateRule(rule):
                 self._create(rule)
             case plan.ChangeRule(stored, rule):
@@ -63,17 +97,27 @@ class Writer:
             case plan.DeleteIncident(incident):
                 self._prune(incident)
             case plan.EvictPod(_, pod):
-                self._evictions.evict(pod)
+                self.evictions.evict(pod)
             case plan.WriteNodeCondition(node, condition):
-                self._conditions.write(node, condition)
+                self.conditions.write(node, condition)
 
-    def post(self, event: events.Event, now: datetime) -> None:
-        """Post an Event; an Event that cannot be posted never stops a reconcile."""
-        path = f"/api/v1/namespaces/{events.NAMESPACE}/events"
-        try:
-            self._client.create(path, events.manifest(event, now))
-        except Conflict:
-            return  # said before
+    def _tell(self, incident: Incident, status: IncidentStatus) -> None:
+        """Write a status, unless the same one changed nothing: its schema lacks what is new."""
+        written = (incident.metadata.resource_version, status)
+        if self._lost.get(incident.name) == written:
+            return
+        self._lost.pop(incident.name, None)
+        body = {"metadata": _precondition(incident), "status": status}
+        answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
+        if self._heard(answer).metadata.resource_version == written[0]:
+            if not self._told_lost:
+                self._told_lost = True
+                _log.warning(
+                    "%s: the API server does not store all of its status: its schema is older "
+                    "than this release; kubectl apply -f deploy/crds",
+                    incident.name,
+                )
+            self._lost[incident.name] = written
 
     def _prune(self, incident: Incident) -> None:
         exactly = {
@@ -82,6 +126,7 @@ class Writer:
         }
         with suppress(NotFound):
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
+        self._lost.pop(incident.name, None)
         self._world.incident(incident.name, None)
 
     def _open(self, incident: Incident) -> None:
@@ -93,13 +138,41 @@ class Writer:
         }
         self._heard(self._client.create(INCIDENTS, body))
 
-    def _heard(self, answer: bytes) -> None:
+    def _heard(self, answer: bytes) -> Incident:
         incident = msgspec.json.decode(answer, type=Incident)
         self._world.incident(incident.name, incident)
+        return incident
 
     def _create(self, rule: taints.Rule) -> None:
         body = taints.manifest(rule, self._version())
-        self._heard_rule(self._client.create(self._rules(), body))
+        try:
+            self._heard_rule(self._client.create(self._rules.path, body))
+        except Conflict as error:
+            self._adopt(rule, error)
+        except NotFound:
+            self._rules.probe()
+            raise
+
+    def _adopt(self, rule: taints.Rule, refusal: Conflict) -> None:
+        """Take over a rule of ours that stands already: of a crashed run, not heard of yet.
+
+        Raises ApiError when the object of that name is not ours.
+        """
+        try:
+            there = self._client.get(f"{self._rules.path}/{rule.name}")
+        except NotFound:
+            raise refusal from None
+        stored = taints.parse(msgspec.json.decode(there, type=RawRule))
+        if stored is None or stored.device != rule.device:
+            raise ApiError(
+                f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "
+                "cannot be fenced: look at it, then delete or rename it",
+                status=refusal.status,
+                reason="NameTaken",
+            ) from refusal
+        self._heard_rule(there)
+        if (stored.effect, stored.incident) != (rule.effect, rule.incident):
+            raise refusal
 
     def _change(self, stored: taints.Rule, rule: taints.Rule) -> None:
         taint: dict[str, object] = {
@@ -109,12 +182,18 @@ class Writer:
         }
         if stored.effect != rule.effect:
             taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
-        labels = {taints.INCIDENT: rule.incident, taints.UUID: rule.uuid, taints.GPU: rule.gpu}
         body = {
-            "metadata": {"resourceVersion": stored.resource_version, "labels": labels},
+            "metadata": {"resourceVersion": stored.resource_version, **taints.marks(rule)},
             "spec": {"taint": taint},
         }
-        self._heard_rule(self._client.merge_patch(f"{self._rules()}/{stored.name}", body))
+        self._version()
+        try:
+            answer = self._client.merge_patch(f"{self._rules.path}/{stored.name}", body)
+        except NotFound:
+            # Deleted by somebody, which its watch tells; or no longer served in this version.
+            self._rules.probe()
+            raise
+        self._heard_rule(answer)
 
     def _heard_rule(self, answer: bytes) -> None:
         raw = msgspec.json.decode(answer, type=RawRule)
@@ -122,20 +201,21 @@ class Writer:
 
     def _delete(self, stored: taints.Rule) -> None:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
-        with suppress(NotFound):
-            self._client.delete(f"{self._rules()}/{stored.name}", {"preconditions": exactly})
+        version = self._version()
+        try:
+            self._client.delete(f"{self._rules.path}/{stored.name}", {"preconditions": exactly})
+        except NotFound:
+            if self._rules.probe() != version:
+                raise  # the version is gone and not the rule
         self._world.rule(stored.name, None)
 
-    def _rules(self) -> str:
-        return rules_path(self._version())
-
     def _version(self) -> str:
-        if self.rules_version is None:
+        if self._rules.version is None:
             raise RulesNotServedError(
                 "this API server has no DeviceTaintRules; Kubernetes 1.37 has them, 1.36 needs "
                 "--runtime-config=resource.k8s.io/v1beta2=true and the gate DRADeviceTaintRules"
             )
-        return self.rules_version
+        return self._rules.version
 
 
 def _precondition(incident: Incident) -> dict[str, str]:

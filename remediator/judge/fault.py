@@ -92,3 +92,15 @@ def most_needed(needs: Iterable[Need]) -> Need:
     """Return the greatest of what would repair something, `nothing` of none."""
     found: list[Need] = ["nothing", *needs]
     return max(found, key=NEEDS.index)
+
+
+def weight(fault: Fault) -> tuple[int, bool, bool, float, str, str]:
+    """Order faults from the one that says most; total, so that observing order never matters."""
+    return (
+        -SEVERITY.index(fault.fault_class),
+        not fault.certain,
+        fault.xid is None,
+        -fault.last_seen.timestamp(),
+        fault.cause,
+        f"{fault.instance} {fault.evidence}",
+    )

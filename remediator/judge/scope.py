@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from exporter.device import Instance
+from exporter.mig_names import placement_of
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.judge.fault import Fault
@@ -35,24 +36,41 @@ def scope(fault: Fault, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> S
 
 def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDevice]:
     """Return what is published of a GPU: itself, its slices, its VFIO twin."""
-    return [device for device in inventory if _is_part(device, gpu)]
+    return [device for device in inventory if _is_part(device, gpu, inventory)]
 
 
 def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
-    """Whether other hardware is published now under the name that a rule selects.
+    """Whether other hardware is proven to be now under the name that a rule selects.
 
     A slice that was made again on the same GPU is other hardware to a contained
-    error, and the same to a fault of the GPU.
+    error, and the same to a fault of the GPU. A name that nobody publishes
+    proves nothing.
     """
-    return any(one.device == rule.device and _is_other(rule, one) for one in inventory)
+    return any(one.device == rule.device and _is_other(rule, one, inventory) for one in inventory)
 
 
-def _is_other(rule: Rule, device: SliceDevice) -> bool:
-    if device.uuid is None or device.uuid == rule.uuid:
+def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
+    if device.kind != "vfio" and device.uuid == rule.uuid:
         return False
-    if rule.gpu not in (device.uuid, device.parent_uuid):
-        return True
-    return rule.fault == "contained" and rule.uuid != rule.gpu
+    behind = _gpus_behind(device, inventory)
+    if rule.gpu not in behind:
+        return bool(behind)
+    sliced = rule.fault == "contained" and rule.uuid != rule.gpu
+    return sliced and device.uuid not in {None, rule.uuid}
+
+
+def _gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:
+    """Return the UUIDs of the GPU behind a device, none while nobody names it.
+
+    A VFIO device has a UUID of its PCI address and not of the board: what else
+    is published at that address tells the board.
+    """
+    if device.kind != "vfio":
+        return frozenset({device.parent_uuid or device.uuid or ""} - {""})
+    if not device.pci_bus_id:
+        return frozenset()
+    there = [one for one in inventory if one.kind != "vfio" and one.pci_bus_id == device.pci_bus_id]
+    return frozenset({one.parent_uuid or one.uuid or "" for one in there} - {""})
 
 
 def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
@@ -68,22 +86,37 @@ def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
     )
 
 
-def _is_part(device: SliceDevice, gpu: GpuHealth) -> bool:
-    if gpu.uuid in (device.uuid, device.parent_uuid):
-        return True
-    twin = device.kind == "vfio" and bool(gpu.pci_bus_id)
-    return twin and device.pci_bus_id == gpu.pci_bus_id
+def _is_part(device: SliceDevice, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> bool:
+    if device.kind != "vfio":
+        return gpu.uuid in (device.uuid, device.parent_uuid)
+    behind = _gpus_behind(device, inventory)
+    same_slot = bool(gpu.pci_bus_id) and device.pci_bus_id == gpu.pci_bus_id
+    return gpu.uuid in behind if behind else same_slot
 
 
 def _slice(instance: Instance, gpu: GpuHealth, mine: list[SliceDevice]) -> list[SliceDevice]:
+    """Return the devices of a live instance.
+
+    A slice of static MIG is known by its UUID. One of dynamic MIG has none: it
+    is the partition with the profile id and the placement of the instance.
+    """
     live = [one for one in gpu.instances if one.gi == instance.gi and instance.ci in (None, one.ci)]
     uuids = {one.uuid for one in live}
-    abstract = tuple(f"-{one.gi_profile_id}-{one.placement_start}" for one in live)
+    places = {(one.gi_profile_id, one.placement_start) for one in live}
     return [
         device
         for device in mine
-        if device.uuid in uuids or (device.uuid is None and device.device.device.endswith(abstract))
+        if device.kind == "mig"
+        and (device.uuid in uuids or (device.uuid is None and _place(device) in places))
     ]
+
+
+def _place(device: SliceDevice) -> tuple[int, int] | None:
+    """Return (GI profile id, first memory slice) of a partition, None when nobody tells."""
+    if device.gi_profile_id is not None and device.placement_start is not None:
+        return device.gi_profile_id, device.placement_start
+    named = placement_of(device.device.device)
+    return (named.gi_profile_id, named.start) if named else None
 
 
 def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ...]:

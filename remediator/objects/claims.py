@@ -1,74 +1,250 @@
-"""Who holds a device: ResourceClaims into holds. Pure."""
+"""Who holds a device: ResourceClaims into holds. Pure.
+
+A large cluster has a claim for each of its GPUs, so the structs keep what is
+read and nothing else, and the garbage collector leaves them alone.
+"""
 
 from collections.abc import Iterable
 
 import msgspec
 
 from exporter.device import Device
-from exporter.report import ObjectMeta, kubernetes_case
+from exporter.join.claim_objects import EXTENDED
+from exporter.report import kubernetes_case
 from remediator.objects.incident import PodHold
+from remediator.objects.pods import PodFacts
+from remediator.objects.taints import DOMAIN
+
+COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
+"""DRA driver of NVIDIA's ComputeDomains, whose claims carry the domain's UID."""
+ADMIN = "admin"
+EXTENDED_RESOURCE = "extended"
+GANG = "gang"
+"""Values of `PodHold.via`."""
 
 
-class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case):
+class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """An entry of `reservedFor`: `pods`, or `podgroups` of scheduling.k8s.io."""
+
     name: str
     resource: str = ""
     uid: str = ""
 
 
-class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case):
+class Toleration(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """As copied into an allocation result, which is what the eviction controller reads."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     driver: str
     pool: str
     device: str
     admin_access: bool | None = None
+    request: str = ""
+    """`main`, or `main/sub` of a list of alternatives."""
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def name(self) -> Device:
+        return Device(self.driver, self.pool, self.device)
 
 
-class DeviceAllocation(msgspec.Struct, frozen=True):
+class Parameters(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """A driver's own parameters, of which one word of the compute-domain driver is read."""
+
+    domain_id: object = ""
+    """UID of a ComputeDomain; anything else in a claim that a user wrote."""
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False):
+    driver: str
+    parameters: Parameters = Parameters()
+
+
+class Configuration(msgspec.Struct, frozen=True, gc=False):
+    opaque: Opaque | None = None
+
+
+class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
     results: tuple[DeviceResult, ...] = ()
+    config: tuple[Configuration, ...] = ()
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class Allocation(msgspec.Struct, frozen=True, gc=False):
     devices: DeviceAllocation = DeviceAllocation()
 
 
-class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     allocation: Allocation | None = None
     reserved_for: tuple[ConsumerReference, ...] = ()
 
 
-class ClaimMeta(ObjectMeta, frozen=True):
+class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """What names a DeviceClass: the `exactly` of a request, or one of its alternatives."""
+
+    device_class_name: str = ""
+    name: str = ""
+
+
+class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    name: str
+    exactly: Choice | None = None
+    first_available: tuple[Choice, ...] = ()
+
+
+class Requests(msgspec.Struct, frozen=True, gc=False):
+    requests: tuple[Request, ...] = ()
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, gc=False):
+    devices: Requests = Requests()
+
+
+class ClaimMarks(msgspec.Struct, frozen=True, gc=False):
+    """The one annotation that is read."""
+
+    extended: str = msgspec.field(name=EXTENDED, default="")
+
+
+class ClaimMeta(msgspec.Struct, frozen=True, gc=False):
+    """Less than `ObjectMeta`, which would be a third of all memory for claims."""
+
+    name: str
     namespace: str = ""
+    annotations: ClaimMarks = ClaimMarks()
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """A ResourceClaim as the API server stores it, cut to what is read."""
 
     metadata: ClaimMeta
     status: ClaimStatus | None = None
+    spec: ClaimSpec = ClaimSpec()
+
+    @property
+    def results(self) -> tuple[DeviceResult, ...]:
+        """What it was given; () while it is not allocated."""
+        allocation = self.status.allocation if self.status else None
+        return allocation.devices.results if allocation else ()
+
+    @property
+    def consumers(self) -> tuple[ConsumerReference, ...]:
+        return self.status.reserved_for if self.status else ()
+
+    @property
+    def extended(self) -> bool:
+        """Whether the scheduler made it for a pod that asked by resource name."""
+        return self.metadata.annotations.extended == "true"
 
 
-def holds(claims: Iterable[Claim], devices: frozenset[Device]) -> tuple[PodHold, ...]:
+def device_classes(claim: Claim) -> frozenset[str]:
+    """Return the DeviceClasses through which a claim was given its devices.
+
+    Of a list of alternatives only the one that was taken counts.
+    """
+    classes: dict[str, str] = {}
+    for one in claim.spec.devices.requests:
+        if one.exactly is not None:
+            classes[one.name] = one.exactly.device_class_name
+        for part in one.first_available:
+            classes[f"{one.name}/{part.name}"] = part.device_class_name
+    return frozenset(classes.get(one.request, "") for one in claim.results) - {""}
+
+
+def compute_domain(claim: Claim) -> str:
+    """Return the UID of the ComputeDomain of which a claim was given a channel, "" for none.
+
+    Parameters alone bind nobody, and the claims of the domain's own daemons are no workload's.
+    """
+    if not any(_is_channel(one) for one in claim.results):
+        return ""
+    allocation = claim.status.allocation if claim.status else None
+    for one in allocation.devices.config if allocation else ():
+        if one.opaque is not None and one.opaque.driver == COMPUTE_DOMAIN_DRIVER:
+            domain = one.opaque.parameters.domain_id
+            return domain if isinstance(domain, str) else ""
+    return ""
+
+
+def _is_channel(one: DeviceResult) -> bool:
+    return one.driver == COMPUTE_DOMAIN_DRIVER and one.device.startswith("channel-")
+
+
+def holds(
+    claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
+) -> tuple[PodHold, ...]:
     """Return who holds any of the devices, sorted.
 
     A claim that is allocated but reserved for nobody still holds its device: it
-    is listed with an empty pod name. Admin access is listed too, because
+    is listed with an empty pod name, and so is one that is reserved for a
+    PodGroup of which no pod is known here. Admin access is listed too, because
     NoExecute evicts those pods like any other.
     """
+    here = tuple(pods or ())
     found = {
-        PodHold(claim.metadata.namespace, pod, claim.metadata.name, str(device), uid)
+        PodHold(
+            claim.metadata.namespace,
+            pod,
+            claim.metadata.name,
+            str(result.name),
+            uid,
+            _via(claim, result, uid, here),
+            _tolerated(result.tolerations),
+        )
         for claim in claims
-        for device in _allocated(claim) & devices
-        for pod, uid in _consumers(claim)
+        for result in claim.results
+        if result.name in devices
+        for pod, uid in reserved(claim, here)
     }
     return tuple(sorted(found))
 
 
-def _allocated(claim: Claim) -> frozenset[Device]:
-    if claim.status is None or claim.status.allocation is None:
-        return frozenset()
-    results = claim.status.allocation.devices.results
-    return frozenset(Device(one.driver, one.pool, one.device) for one in results)
+def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
+    """Return (name, uid) of the pods that a claim is reserved for, at least one."""
+    found: list[tuple[str, str]] = []
+    for one in claim.consumers:
+        if one.resource != "podgroups":
+            found.append((one.name, one.uid))
+            continue
+        group = (claim.metadata.namespace, one.name)
+        found += [(pod.name, pod.uid) for pod in pods if (pod.namespace, pod.pod_group) == group]
+    return found or [("", "")]
 
 
-def _consumers(claim: Claim) -> list[tuple[str, str]]:
-    reserved = claim.status.reserved_for if claim.status else ()
-    return [(one.name, one.uid) for one in reserved] or [("", "")]
+def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...]) -> str:
+    if result.admin_access:
+        return ADMIN
+    made_for = any(
+        pod.uid == uid
+        and pod.extended_claim == claim.metadata.name
+        and pod.namespace == claim.metadata.namespace
+        for pod in pods
+    )
+    return EXTENDED_RESOURCE if claim.extended or made_for else ""
+
+
+def _tolerated(tolerations: tuple[Toleration, ...]) -> str:
+    """Say which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
+    ours = [one for one in tolerations if _concerns_us(one)]
+    return ", ".join(sorted({_in_words(one) for one in ours}))
+
+
+def _concerns_us(one: Toleration) -> bool:
+    if not one.key:
+        return one.operator == "Exists"
+    return one.key.startswith(f"{DOMAIN}/")
+
+
+def _in_words(one: Toleration) -> str:
+    """Say what a toleration does: without an effect it counts for scheduling, not for eviction."""
+    effect = one.effect or "NoSchedule"
+    seconds = one.toleration_seconds if effect == "NoExecute" else None
+    lasting = "" if seconds is None else f" for {max(seconds, 0)}s"
+    value = f"={one.value}" if one.value and one.operator != "Exists" else ""
+    return f"{effect}{lasting}" + (f" of {one.key}{value}" if one.key else "")

@@ -15,6 +15,10 @@ from exporter.report import Entry, ObjectMeta, kubernetes_case
 
 SCHEMA_VERSION = 1
 TIMELINE_LIMIT = 64
+PODS_LIMIT = 256
+"""Entries of `hit` and of `evicted`; how many more there are is said beside them."""
+FOREIGN_LIMIT = 16
+INFORMED_LIMIT = 64
 
 Phase = Literal[
     "Suspected",
@@ -25,7 +29,9 @@ Phase = Literal[
     "Verifying",
     "Recovered",
     "NeedsHuman",
+    "Closed",
 ]
+"""`Closed`: it ended without verified recovery, and the message says how."""
 
 
 class Target(Entry, frozen=True, order=True):
@@ -77,6 +83,8 @@ class RuleRecord(Entry, frozen=True):
     uid: str
     device: str
     effect: str
+    leaving: bool = False
+    """We are about to take it away: when it is gone, it was us and not a person."""
 
 
 class WouldFence(Entry, frozen=True):
@@ -105,6 +113,25 @@ class DeletedRule(Entry, frozen=True):
     device: str
     deleted_at: datetime
     respected_until: datetime
+    fault: str = ""
+    """Class of the incident then: a worse one ends the respect."""
+    seen_through: datetime | None = None
+    """Youngest signal then, by the node's clock: a later one ends the respect."""
+
+
+class AnswerRecord(Entry, frozen=True):
+    """What a person said by an annotation, and what became of it."""
+
+    kind: str
+    """`hold`, `ignore` or `confirmed-repaired`."""
+    said: str
+    """The annotation's value, cut short."""
+    state: str
+    """`InForce`, `Expired`, `Unreadable`, or `Overtaken` by a later signal."""
+    seen_at: datetime
+    """When we first read it, by our clock."""
+    seen_through: datetime | None = None
+    """Youngest signal then, by the node's clock."""
 
 
 class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -134,6 +161,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     """Taints, rules and cordons of others on these devices, in words."""
     needs: str = ""
     """What would repair it: a `judge.fault.Need`."""
+    needs_since: datetime | None = None
+    """Since when a node-level act is needed without a gap; None while none is."""
     recurrence: int = 0
     """Which episode of this GPU within the policy's repeat window it is; 0: not counted yet."""
     sticky: bool = False
@@ -142,11 +171,22 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     """Since when no allocated claim and no running pod was seen on the devices."""
     node_gone_since: datetime | None = None
     deleted_rules: tuple[DeletedRule, ...] = ()
+    device_classes: tuple[str, ...] = ()
+    """DeviceClasses through which its devices were claimed since it was opened."""
     probation_until: datetime | None = None
     """After release."""
     opened_boot_id: str = ""
     opened_epoch: int = 0
-    """Boot and epoch in which the incident was opened: a repair shows by another."""
+    """Boot and epoch of the GPU at the last new signal: a repair shows by another."""
+    soak_dbe_volatile: int | None = None
+    soak_dbe_aggregate: int | None = None
+    """Uncorrected memory errors when health began: one more, and the soak begins anew."""
+    answers: tuple[AnswerRecord, ...] = ()
+    duplicate_of: str = ""
+    """Older incident of the same GPU that tells this story."""
+    hit_left_out: int = 0
+    evicted_left_out: int = 0
+    """Entries beyond the limit of `hit` and of `evicted`."""
 
 
 class Incident(msgspec.Struct, frozen=True):

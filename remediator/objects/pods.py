@@ -1,6 +1,14 @@
 """What is read of a Pod: who owns it, what it claims, whether it still runs. Pure."""
 
+from datetime import datetime
+
 import msgspec
+
+from exporter.report import ObjectMeta, kubernetes_case
+
+POD_TEMPLATE_HASH = "pod-template-hash"
+"""Label that a Deployment puts on its pods; its ReplicaSet is named `<deployment>-<hash>`."""
+JOBSET = "jobset.sigs.k8s.io/jobset-name"
 
 
 class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,3 +28,83 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """ResourceClaim made for its extended resources; "" for none."""
     claims: tuple[str, ...] = ()
     """ResourceClaims of its spec, by name."""
+
+
+class OwnerReference(msgspec.Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
+
+
+class PodMeta(ObjectMeta, frozen=True):
+    namespace: str = ""
+    owner_references: tuple[OwnerReference, ...] = ()
+    deletion_timestamp: datetime | None = None
+
+
+class PodClaim(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    """The pod's own name for a claim, and the claim behind it."""
+
+    name: str
+    resource_claim_name: str | None = None
+
+
+class SchedulingGroup(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    pod_group_name: str | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    resource_claims: tuple[PodClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
+
+
+class ExtendedClaim(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    resource_claim_name: str = ""
+
+
+class PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    phase: str = ""
+    resource_claim_statuses: tuple[PodClaim, ...] = ()
+    extended_resource_claim_status: ExtendedClaim | None = None
+
+
+class RawPod(msgspec.Struct, frozen=True):
+    """The object as the API server stores it, cut to what is read."""
+
+    metadata: PodMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+def facts_of(pod: RawPod) -> PodFacts:
+    """Cut a pod down to what decisions rest on."""
+    group, extended = pod.spec.scheduling_group, pod.status.extended_resource_claim_status
+    return PodFacts(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        uid=pod.metadata.uid,
+        owner=_owner(pod.metadata),
+        pod_group=(group.pod_group_name or "") if group else "",
+        running=pod.status.phase not in {"Succeeded", "Failed"},
+        terminating=pod.metadata.deletion_timestamp is not None,
+        extended_claim=extended.resource_claim_name if extended else "",
+        claims=_claims(pod),
+    )
+
+
+def _owner(meta: PodMeta) -> str:
+    """Return the controller, and what its own labels say of the controller above it."""
+    found = next((one for one in meta.owner_references if one.controller), None)
+    if found is None:
+        return ""
+    template = meta.labels.get(POD_TEMPLATE_HASH, "")
+    if found.kind == "ReplicaSet" and template and found.name.endswith(f"-{template}"):
+        return f"Deployment/{found.name.removesuffix(f'-{template}')}"
+    if found.kind == "Job" and meta.labels.get(JOBSET):
+        return f"JobSet/{meta.labels[JOBSET]}"
+    return f"{found.kind}/{found.name}"
+
+
+def _claims(pod: RawPod) -> tuple[str, ...]:
+    named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
+    return tuple(sorted({one.resource_claim_name for one in named if one.resource_claim_name}))

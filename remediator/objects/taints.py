@@ -8,6 +8,7 @@ free. Pure.
 
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, get_args
 
@@ -15,6 +16,7 @@ import msgspec
 
 from exporter.device import Device
 from exporter.report import ObjectMeta, kubernetes_case
+from exporter.slices import SliceDevice
 
 DOMAIN = "draguard.dev"
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -29,6 +31,8 @@ EFFECTS: tuple[Effect, ...] = get_args(Effect)
 """From the mildest to the strongest."""
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_LOST_STORY = "unknown"
+"""Incident of a rule that no longer says which it belongs to; a decision names the right one."""
 
 
 class IncompleteSelectorError(ValueError):
@@ -53,6 +57,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
     time_added: datetime | None = None
+    stored_as: str = ""
+    """Name of the object, where it is not the name that we give; "" where it is."""
+    stripped: bool = False
+    """Somebody took marks of ours off the stored object: they are to be written anew."""
 
     def __post_init__(self) -> None:
         missing = [
@@ -70,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """Deterministic: the same device always gets the same rule, so a crash doubles nothing."""
-        return rule_name(self.device)
+        return self.stored_as or rule_name(self.device)
 
 
 class ForeignRule(msgspec.Struct, frozen=True):
@@ -84,6 +92,13 @@ class ForeignRule(msgspec.Struct, frozen=True):
     key: str
     effect: str
 
+    def selects(self, device: Device) -> bool:
+        return (
+            self.driver in {"", device.driver}
+            and self.pool in {"", device.pool}
+            and self.device in {"", device.device}
+        )
+
 
 def rule_name(device: Device) -> str:
     digest = hashlib.sha256("\0".join(msgspec.structs.astuple(device)).encode()).hexdigest()
@@ -95,16 +110,7 @@ def manifest(rule: Rule, api_version: str) -> dict[str, object]:
     return {
         "apiVersion": f"resource.k8s.io/{api_version}",
         "kind": "DeviceTaintRule",
-        "metadata": {
-            "name": rule.name,
-            "labels": {
-                MANAGED_BY: MANAGER,
-                INCIDENT: rule.incident,
-                UUID: rule.uuid,
-                GPU: rule.gpu,
-            },
-            "annotations": {NODE: rule.node},
-        },
+        "metadata": {"name": rule.name, **marks(rule)},
         "spec": {
             "deviceSelector": {
                 "driver": rule.device.driver,
@@ -118,6 +124,15 @@ def manifest(rule: Rule, api_version: str) -> dict[str, object]:
             },
         },
     }
+
+
+def marks(rule: Rule) -> dict[str, dict[str, str]]:
+    """Return the labels and annotations by which a rule is known as ours and for which hardware.
+
+    Said twice, so that one may be taken away.
+    """
+    said = {INCIDENT: rule.incident, UUID: rule.uuid, GPU: rule.gpu}
+    return {"labels": {MANAGED_BY: MANAGER, **said}, "annotations": {NODE: rule.node, **said}}
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -145,29 +160,85 @@ class RawRule(msgspec.Struct, frozen=True):
     spec: RawRuleSpec
 
 
-def parse(raw: RawRule) -> Rule | None:
-    """Return a rule of ours, or None when it is somebody else's and never to be touched."""
-    labels, selector = raw.metadata.labels, raw.spec.device_selector
-    key_domain, _, fault = raw.spec.taint.key.partition("/")
-    if labels.get(MANAGED_BY) != MANAGER or key_domain != DOMAIN or selector is None:
-        return None
+def is_ours(raw: RawRule) -> bool:
+    """Whether a rule is ours: our taint on one full selector, by our name or with our label."""
+    selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
-    if raw.metadata.name != rule_name(device):
+    if not raw.spec.taint.key.startswith(f"{DOMAIN}/") or not all(msgspec.structs.astuple(device)):
+        return False
+    labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
+    return labelled or raw.metadata.name == rule_name(device)
+
+
+def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
+    """Return a rule of ours, or None when it is not, or no longer says for which hardware it is.
+
+    `published` is what stands under its device's name now. It speaks for a rule
+    only where labels and annotations are both silent: such a rule ends with the
+    recovery of the GPU that is there.
+    """
+    if not is_ours(raw):
         return None
-    effect = raw.spec.taint.effect
+    selector = raw.spec.device_selector or Selector()
+    device = Device(selector.driver, selector.pool, selector.device)
+    said = {**raw.metadata.annotations, **raw.metadata.labels}
+    gpu = said.get(GPU) or _gpu_of(published)
+    name, effect = raw.metadata.name, raw.spec.taint.effect
     try:
-        return Rule(
+        rule = Rule(
             device=device,
             effect=effect if effect in EFFECTS else "None",
-            fault=fault,
+            fault=raw.spec.taint.key.partition("/")[2],
             cause=raw.spec.taint.value,
-            incident=labels.get(INCIDENT, ""),
-            uuid=labels.get(UUID, ""),
-            gpu=labels.get(GPU, ""),
-            node=raw.metadata.annotations.get(NODE, ""),
+            incident=said.get(INCIDENT) or _LOST_STORY,
+            uuid=said.get(UUID) or (published.uuid if published else None) or gpu,
+            gpu=gpu,
+            node=said.get(NODE) or (published.node if published else "") or device.pool,
             uid=raw.metadata.uid,
             resource_version=raw.metadata.resource_version,
             time_added=raw.spec.taint.time_added,
+            stored_as="" if name == rule_name(device) else name,
         )
     except ValueError:
         return None
+    return msgspec.structs.replace(rule, stripped=_is_stripped(raw, rule))
+
+
+def foreign_rule(raw: RawRule) -> ForeignRule:
+    """Return somebody else's rule as it is shown.
+
+    The scheduler takes a rule without a selector for one on every device.
+    """
+    selector, taint = raw.spec.device_selector or Selector(), raw.spec.taint
+    where = (selector.driver, selector.pool, selector.device)
+    return ForeignRule(raw.metadata.name, *where, taint.key, taint.effect)
+
+
+def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """Return one rule for each device, and the leftovers that double one of those.
+
+    A rule by its proper name goes before one that somebody copied.
+    """
+    ordered = sorted(rules, key=_propriety)
+    kept: dict[Device, Rule] = {}
+    for rule in ordered:
+        kept.setdefault(rule.device, rule)
+    leftovers = tuple(rule for rule in ordered if kept[rule.device] is not rule)
+    return tuple(kept.values()), leftovers
+
+
+def _propriety(rule: Rule) -> tuple[Device, str]:
+    return rule.device, rule.stored_as
+
+
+def _gpu_of(published: SliceDevice | None) -> str:
+    if published is None or published.kind == "vfio":
+        return ""
+    return published.parent_uuid or published.uuid or ""
+
+
+def _is_stripped(raw: RawRule, rule: Rule) -> bool:
+    """Whether a label is missing. Rules of earlier versions have less in their annotations."""
+    return any(
+        raw.metadata.labels.get(key) != value for key, value in marks(rule)["labels"].items()
+    )

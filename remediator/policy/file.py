@@ -1,93 +1,22 @@
-"""The policy file: YAML into a `Policy`, and the last good one kept when it is bad.
+"""The policy file: read again when it changed, and the last good one kept when it is bad.
 
-```yaml
-defaults: {mode: incident-only, settle: 3s, soak: 10m}
-classes:
-  contained: {mode: enforce}
-  gpu: {mode: enforce, ceiling: NoSchedule}
-budget: {evict_gpus_per_node: 2}
-```
+An exemption that runs out changes the policy in force as a new file does, so
+that whoever asks whether it changed looks at every node again.
 """
 
 import logging
-import re
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
-import msgspec
-import yaml
-
-from remediator.judge.fault import FaultClass
-from remediator.objects.taints import Effect
-from remediator.policy.table import SHIPPED, Limits, Mode, Policy, PolicyError, Row
+from kubeapi import clock
+from remediator.policy.document import LARGEST
+from remediator.policy.error import PolicyError
+from remediator.policy.limits import described
+from remediator.policy.reading import read
+from remediator.policy.table import Policy
 
 _log = logging.getLogger(__name__)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-LONGEST = timedelta(days=90)
-"""A longer time is a slip of the pen."""
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file may say of a class; what it leaves out stays as shipped."""
-
-    mode: Mode | None = None
-    ceiling: Effect | None = None
-    settle: str | None = None
-    soak: str | None = None
-
-
-class LimitsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    evict_gpus_per_node: int | None = None
-    evict_gpus_per_cluster: int | None = None
-    fence_gpus_per_cluster: int | None = None
-
-
-class PolicyText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    defaults: RowText = RowText()
-    classes: dict[FaultClass, RowText] = {}
-    budget: LimitsText = LimitsText()
-
-
-def read(text: str) -> Policy:
-    """Read a policy. Raises PolicyError with the place and what may be written there."""
-    try:
-        raw: object = yaml.safe_load(text)
-        said = msgspec.convert(raw or {}, PolicyText)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise PolicyError(f"no YAML: {error}") from error
-    except msgspec.ValidationError as error:
-        raise PolicyError(f"{error}") from error
-    if said.defaults.ceiling is not None:
-        raise PolicyError("defaults: ceiling is set per class; each class has its own reason")
-    rows = tuple(_row(row, said.defaults, said.classes.get(row.fault_class)) for row in SHIPPED)
-    return Policy(rows=rows, limits=msgspec.structs.replace(Limits(), **_said(said.budget)))
-
-
-def _row(shipped: Row, defaults: RowText, own: RowText | None) -> Row:
-    said = _said(defaults) | _said(own or RowText())
-    for name in ("settle", "soak"):
-        if name in said:
-            said[name] = _duration(shipped.fault_class, name, str(said[name]))
-    return msgspec.structs.replace(shipped, **said)
-
-
-def _said(text: RowText | LimitsText) -> dict[str, object]:
-    return {
-        name: value for name, value in msgspec.structs.asdict(text).items() if value is not None
-    }
-
-
-def _duration(fault_class: str, name: str, text: str) -> timedelta:
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise PolicyError(
-            f"class {fault_class}: {name}: {text!r} is no duration; write 500ms, 3s, 10m or 1h"
-        )
-    seconds = float(found[1]) * _UNITS[found[2]]
-    if seconds > LONGEST.total_seconds():
-        raise PolicyError(f"class {fault_class}: {name}: {text} is longer than {LONGEST.days} days")
-    return timedelta(seconds=seconds)
 
 
 class PolicyFile:
@@ -97,9 +26,12 @@ class PolicyFile:
     back to the shipped one would take down every rule that a better day set up.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, now: Callable[[], datetime] = clock.now) -> None:
         self._path = path
-        self._stamp: tuple[int, int] | None = None
+        self._now = now
+        self._stamp: tuple[int, ...] = ()
+        self._good: Policy | None = None
+        """What the file said when it was last good, with what has run out since."""
         self.policy: Policy = Policy()
         self.ready = path is None
         self.error = ""
@@ -109,20 +41,30 @@ class PolicyFile:
         if self._path is None:
             return False
         try:
-            found = self._path.stat()
-            stamp = (found.st_mtime_ns, found.st_ino)
-            if stamp == self._stamp:
-                return False
-            policy = read(self._path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, PolicyError) as error:
-            return self._keep(f"policy {self._path}: {error}")
-        self._stamp, self.error = stamp, ""
-        changed = policy != self.policy or not self.ready
-        self.policy, self.ready = policy, True
-        _log.info("policy %s: %s", self._path, in_words(policy))
+            self._look(self._path)
+        except (OSError, PolicyError) as error:
+            self._keep(f"policy {self._path}: {error}", gone=isinstance(error, OSError))
+        if self._good is None:
+            return False
+        lasting = self._good.at(self._now())
+        changed = lasting != self.policy or not self.ready
+        self.policy, self.ready = lasting, True
         return changed
 
-    def _keep(self, error: str) -> bool:
+    def _look(self, path: Path) -> None:
+        found = path.stat()
+        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        with path.open("rb") as file:
+            self._good = read(file.read(LARGEST + 1))  # one byte too many tells that it is too long
+        self.error = ""
+        _log.info("policy %s: %s", path, in_words(self._good))
+
+    def _keep(self, error: str, *, gone: bool) -> None:
+        if gone:
+            self._stamp = ()  # the same file may come back
         goes_on = (
             "the last good policy stays in force"
             if self.ready
@@ -131,15 +73,21 @@ class PolicyFile:
         if error != self.error:
             _log.error("%s; %s", error, goes_on)
         self.error = error
-        return False
 
 
 def in_words(policy: Policy) -> str:
     """Return the policy as one line for the log."""
-    rows = ", ".join(f"{row.fault_class} {row.mode} up to {row.ceiling}" for row in policy.rows)
-    limits = ", ".join(f"{name}={value}" for name, value in _limits(policy).items())
-    return f"{rows}; {limits}"
-
-
-def _limits(policy: Policy) -> dict[str, object]:
-    return msgspec.structs.asdict(policy.limits)
+    parts = [
+        ", ".join(f"{row.fault_class} {row.mode} up to {row.ceiling}" for row in policy.rows),
+        ", ".join(f"{name}={value}" for name, value, _ in described(policy.limits)),
+    ]
+    parts += [
+        f"{len(several)} {what}"
+        for several, what in (
+            (policy.overrides, "overrides"),
+            (policy.maintenance, "maintenance windows"),
+            (policy.exempt, "exemptions"),
+        )
+        if several
+    ]
+    return "; ".join([*parts, *([f"emergency stop: {policy.stopped}"] if policy.stopped else [])])

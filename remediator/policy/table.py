@@ -10,25 +10,32 @@ running work may finish (`memory`, `fabric`) never goes beyond NoSchedule.
 Recovery needs positive evidence for the whole soak time, and the soak is longer
 than the settle time, so that nothing is released before it could be judged.
 
-Reading files is `policy_file`; here are values only. Pure.
+Which row holds depends on the place. Overrides apply in the order of the file,
+later ones win. A GPU that is several places at once (claimed through two
+DeviceClasses, published in two pools) is treated, field by field, as mildly as
+the mildest of them allows. An exemption caps whatever comes out of that.
+
+Reading files is `reading` and `file`; here are values only. Pure.
 """
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Literal, get_args
 
 import msgspec
 
 from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.policy.error import PolicyError
+from remediator.policy.limits import Limits
+from remediator.policy.place import ANYWHERE, Match, Place, Point, points
+from remediator.policy.windows import Exemption, Window, moment
 
 Mode = Literal["off", "incident-only", "dry-run", "enforce"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+"""From the mildest to the strongest."""
 Ceiling = Literal["observe", "None", "NoSchedule", "NoExecute"]
 """`observe`: an incident and no rule at all."""
 CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
-
-
-class PolicyError(ValueError):
-    """The policy says something impossible; the message names where and what to write."""
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -50,13 +57,16 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     soak: timedelta = timedelta(minutes=10)
     """How long evidence of health must hold before the rules go."""
     patient: bool = False
+    """A second witness is waited for, up to the settle time, before anything is fenced."""
     repeat: Repeat = Repeat()
     sticky: bool = False
     """Recovery alone never releases: a person confirms the repair."""
     probation: timedelta = timedelta(hours=24)
     """After release: a fault in it continues the episode count and is told as a relapse."""
-    name: str = ""
+    name: str = "shipped"
     """Where the row comes from, for the case file: `classes.gpu`, `overrides[2]`."""
+    why: str = ""
+    """Why it was shipped so."""
 
     def __post_init__(self) -> None:
         if self.soak <= self.settle:
@@ -66,52 +76,118 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a GPU is. Names that a kubelet cannot set on itself; labels are none of these."""
-
-    node: str = ""
-    drivers: frozenset[str] = frozenset()
-    pools: frozenset[str] = frozenset()
-    device_classes: frozenset[str] = frozenset()
-    """Through which its devices are claimed now."""
-    devices: frozenset[str] = frozenset()
-    """UUIDs: the GPU and its published slices."""
-
-
-ANYWHERE = Place()
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many GPUs may carry rules of ours at once. Healing is never limited."""
-
-    evict_gpus_per_node: int = 2
-    """GPUs with NoExecute on one node: a third sick GPU in one machine is the machine's fault."""
-    evict_gpus_per_cluster: int = 16
-    fence_gpus_per_cluster: int = 128
-    """GPUs with NoSchedule or more. A cap of its own, so that many sick nodes are still fenced
-    while evictions are held."""
-
-    def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            if getattr(self, name) < 0:
-                raise PolicyError(f"budget {name} is below 0; 0 holds everything back")
-
-
 SHIPPED: tuple[Row, ...] = (
-    Row(fault_class="suspect", ceiling="None"),
-    Row(fault_class="pending", ceiling="observe"),
-    Row(fault_class="contained", ceiling="NoExecute", patient=True),
-    Row(fault_class="fabric", ceiling="NoSchedule", patient=True),
-    Row(fault_class="memory", ceiling="NoSchedule"),
-    Row(fault_class="gpu", ceiling="NoExecute"),
-    Row(fault_class="lost", ceiling="NoExecute"),
-    Row(fault_class="node", ceiling="NoExecute"),
+    Row(
+        fault_class="suspect",
+        ceiling="None",
+        why="Application XIDs are mostly the application's. That they follow the GPU is worth a "
+        "mark that everybody can see, and nothing that keeps work away.",
+    ),
+    Row(
+        fault_class="pending",
+        ceiling="observe",
+        why="A row remap or a page retirement waits for the next reset. The GPU is sound until "
+        "then: fencing it would cost capacity and win nothing.",
+    ),
+    Row(
+        fault_class="contained",
+        ceiling="NoExecute",
+        patient=True,
+        why="The error has hit one slice and killed its process; the slice is emptied so that the "
+        "next pod does not start on it. The kernel line names no slice, the NVML event does and "
+        "comes a moment later: hence patient.",
+    ),
+    Row(
+        fault_class="fabric",
+        ceiling="NoSchedule",
+        patient=True,
+        why="Work that does not use NVLink goes on, and the driver lets it finish. Often several "
+        "GPUs tell of one broken link: the second witness says whose it is.",
+    ),
+    Row(
+        fault_class="memory",
+        ceiling="NoSchedule",
+        sticky=True,
+        why="Running work may go on after a failed row remap or above the SRAM threshold. A reset "
+        "hides the sign and cures nothing, so recovery alone is no proof: a person confirms the "
+        "diagnosis or the new board.",
+    ),
+    Row(
+        fault_class="gpu",
+        ceiling="NoExecute",
+        why="The driver wants a reset, and nothing that runs on the GPU can be trusted or can "
+        "finish. Its pods stand in the way of the reset.",
+    ),
+    Row(
+        fault_class="lost",
+        ceiling="NoExecute",
+        why="The GPU has left the bus: its pods cannot finish, they only hang.",
+    ),
+    Row(
+        fault_class="node",
+        ceiling="NoExecute",
+        why="The driver wants a reboot. The GPU's own pods are lost; its neighbours on the node "
+        "are not touched, and the reboot is handed over.",
+    ),
 )
+
+HIGHEST: dict[FaultClass, Ceiling] = {
+    "suspect": "NoSchedule",
+    "pending": "NoSchedule",
+    "fabric": "NoSchedule",
+    "memory": "NoSchedule",
+}
+"""How far a file may raise a class whose evidence never justifies moving pods."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a line of the file says of a row; None leaves what was there."""
+
+    mode: Mode | None = None
+    ceiling: Ceiling | None = None
+    settle: timedelta | None = None
+    soak: timedelta | None = None
+    patient: bool | None = None
+    repeat: Repeat | None = None
+    sticky: bool | None = None
+    probation: timedelta | None = None
+
+    def said(self) -> dict[str, object]:
+        """Return what is not left as it was."""
+        fields = msgspec.structs.asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
+
+    def onto(self, row: Row, name: str) -> Row:
+        """Return the row with what is said here; a row that nothing is said of keeps its name."""
+        said = self.said()
+        return msgspec.structs.replace(row, **said, name=name) if said else row
+
+
+class Override(msgspec.Struct, frozen=True, kw_only=True):
+    """What is different at some places."""
+
+    name: str
+    """Where it stands in the file: `overrides[2]`."""
+    match: Match
+    changes: dict[FaultClass, Change]
+
+    def onto(self, row: Row) -> Row:
+        change = self.changes.get(row.fault_class)
+        return change.onto(row, self.name) if change else row
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[Row, ...] = SHIPPED
+    """What holds where no override says otherwise."""
     limits: Limits = Limits()
+    overrides: tuple[Override, ...] = ()
+    maintenance: tuple[Window, ...] = ()
+    exempt: tuple[Exemption, ...] = ()
+    stopped: str = ""
+    """Who pulled the emergency stop in the file and why; "" while nobody did. No new harm while it
+    stands; healing goes on."""
+    highest_mode: Mode = "enforce"
+    """A cap on every row, whatever the file says."""
 
     def __post_init__(self) -> None:
         if sorted(row.fault_class for row in self.rows) != sorted(SEVERITY):
@@ -119,19 +195,77 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def row(self, fault_class: FaultClass, place: Place = ANYWHERE) -> Row:
         """Return what holds for a class of fault at a place."""
-        del place  # no override is read yet
-        return next(row for row in self.rows if row.fault_class == fault_class)
+        row = next(row for row in self.rows if row.fault_class == fault_class)
+        if self.overrides:
+            row = mildest({self._seen_from(row, point) for point in points(place)})
+        for one in self.exempt:
+            if one.area.holds(place):
+                row = capped(row, "incident-only", f"{one.name}: {one.why}")
+        return capped(row, self.highest_mode, row.name)
+
+    def _seen_from(self, row: Row, point: Point) -> Row:
+        for override in self.overrides:
+            if override.match.covers(point):
+                row = override.onto(row)
+        return row
 
     def pause(self, place: Place, now: datetime) -> str:
         """Return why no new harm may be done at a place now, "" when it may."""
-        del place, now
-        return ""
+        found = self._open_window(place, now)
+        return f"maintenance window {found[1]!r} until {moment(found[0])}" if found else ""
+
+    def pause_ends(self, place: Place, now: datetime) -> datetime | None:
+        """Return when the pause of a place that is paused now is over, None when it is not."""
+        found = self._open_window(place, now)
+        return found[0] if found else None
+
+    def _open_window(self, place: Place, now: datetime) -> tuple[datetime, str] | None:
+        """Return the window that is open longest: its end and its name."""
+        ends = [
+            (until, window.name)
+            for window in self.maintenance
+            if window.area.holds(place) and (until := window.when.open_until(now)) is not None
+        ]
+        return max(ends, default=None)
+
+    def at(self, now: datetime) -> "Policy":
+        """Return the policy without the exemptions that have run out."""
+        lasting = tuple(one for one in self.exempt if one.until is None or now < one.until)
+        if len(lasting) == len(self.exempt):
+            return self
+        return msgspec.structs.replace(self, exempt=lasting)
+
+
+def capped(row: Row, mode: Mode, name: str) -> Row:
+    """Return the row with a mode no stronger than this; its name changes when its mode does."""
+    if MODES.index(row.mode) <= MODES.index(mode):
+        return row
+    return msgspec.structs.replace(row, mode=mode, name=name)
+
+
+def mildest(rows: Collection[Row]) -> Row:
+    """Return, field by field, the mildest of at least one row of a class, whatever their order."""
+    if len(rows) == 1:
+        return next(iter(rows))
+    names = sorted({row.name for row in rows})
+    return Row(
+        fault_class=next(iter(rows)).fault_class,
+        mode=MODES[min(MODES.index(row.mode) for row in rows)],
+        ceiling=CEILINGS[min(CEILINGS.index(row.ceiling) for row in rows)],
+        settle=max(row.settle for row in rows),
+        soak=max(row.soak for row in rows),
+        patient=any(row.patient for row in rows),
+        repeat=Repeat(
+            min(row.repeat.count for row in rows), max(row.repeat.within for row in rows)
+        ),
+        sticky=any(row.sticky for row in rows),
+        probation=max(row.probation for row in rows),
+        name=names[0] if len(names) == 1 else f"the mildest of {' and '.join(names)}",
+        why=min(row.why for row in rows),
+    )
 
 
 def without_rules(policy: Policy) -> Policy:
     """Return what is left of a policy where no DeviceTaintRules are served: incidents only."""
-    rows = tuple(
-        msgspec.structs.replace(row, mode="off" if row.mode == "off" else "incident-only")
-        for row in policy.rows
-    )
-    return msgspec.structs.replace(policy, rows=rows)
+    rows = tuple(capped(row, "incident-only", row.name) for row in policy.rows)
+    return msgspec.structs.replace(policy, rows=rows, highest_mode="incident-only")

@@ -24,6 +24,8 @@ import msgspec
 from simulator.cluster.toolchain import BuildError, Say, find_go, version_of
 
 KUBERNETES = "v1.37.1"
+KUBERNETES_1_36 = "v1.36.3"
+"""The last release whose rules are v1beta2, built for `make test-1.36` alone."""
 _VERSION = "k8s.io/component-base/version"
 
 
@@ -43,20 +45,26 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
 
 
-CONTROL_PLANE = Recipe(
-    name="controlplane",
-    title="the control plane",
-    what=f"Kubernetes {KUBERNETES} and etcd from their Go modules; about 6 minutes",
-    sources=Path(__file__).parent / "go",
-    programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-    links_to="controlplane",
-    flags=(
-        "-trimpath",
-        "-ldflags",
-        f"-s -w -X {_VERSION}.gitVersion={KUBERNETES} -X {_VERSION}.gitMajor=1 "
-        f"-X {_VERSION}.gitMinor=37",
-    ),
-)
+def _control_plane(version: str, folder: str) -> Recipe:
+    _, minor, _ = version.split(".")
+    return Recipe(
+        name="controlplane",
+        title=f"the control plane {version}",
+        what=f"Kubernetes {version} and etcd from their Go modules; about 6 minutes",
+        sources=Path(__file__).parent / folder,
+        programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
+        links_to="controlplane",
+        flags=(
+            "-trimpath",
+            "-ldflags",
+            f"-s -w -X {_VERSION}.gitVersion={version} -X {_VERSION}.gitMajor=1 "
+            f"-X {_VERSION}.gitMinor={minor}",
+        ),
+    )
+
+
+CONTROL_PLANE = _control_plane(KUBERNETES, "go")
+CONTROL_PLANE_1_36 = _control_plane(KUBERNETES_1_36, "go-1.36")
 PROGRESS_SECONDS = 10.0
 BUILD_SECONDS = 3600.0
 _TAIL = 4000

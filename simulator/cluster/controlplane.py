@@ -16,7 +16,7 @@ from types import TracebackType
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
 from simulator.cluster import flags
-from simulator.cluster.build import KUBERNETES, build, to_stderr
+from simulator.cluster.build import CONTROL_PLANE, Recipe, build, to_stderr
 from simulator.cluster.credentials import (
     ADMIN,
     write_kubeconfig,
@@ -87,7 +87,8 @@ class ControlPlane:
 
     `users` maps more user names to their groups; `admin` may do everything and is always there.
     With `fsync` etcd writes to disk as in production; figures of latency need it.
-    `apiserver_flags` are added to kube-apiserver's own.
+    `apiserver_flags` are added to kube-apiserver's own, `gates` (`Name=true`) to those of all
+    Kubernetes components. `release` is what runs.
     """
 
     def __init__(
@@ -96,11 +97,15 @@ class ControlPlane:
         users: Mapping[str, Sequence[str]] | None = None,
         fsync: bool = False,
         apiserver_flags: Sequence[str] = (),
+        gates: Sequence[str] = (),
+        release: Recipe = CONTROL_PLANE,
         say: Say = to_stderr,
     ) -> None:
         self._users = {**_USERS, **(users or {})}
         self._fsync = fsync
         self._apiserver_flags = tuple(apiserver_flags)
+        self._gates = (f"--feature-gates={','.join(gates)}",) if gates else ()
+        self._release = release
         self._say = say
         self._supervisor: Supervisor | None = None
         self._tokens: dict[str, str] = {}
@@ -128,7 +133,7 @@ class ControlPlane:
 
         Raises BuildError or ControlPlaneError.
         """
-        programs = build(self._say)
+        programs = build(self._say, self._release)
         for attempt in range(1, _ATTEMPTS + 1):
             self._prepare(programs)
             try:
@@ -184,12 +189,16 @@ class ControlPlane:
 
     def versions(self) -> str:
         """Say in one line which real programs run here."""
-        at = self.layout.programs
-        etcd = subprocess.run(
-            [at / "etcd", "--version"], check=True, capture_output=True, text=True, timeout=30
-        ).stdout.splitlines()[0]
+        etcd = self._said("etcd", "--version").splitlines()[0].removeprefix("etcd Version: ")
+        kubernetes = self._said("kube-apiserver", "--version").strip().removeprefix("Kubernetes ")
         names = ", ".join(component.name for component in self.components[1:])
-        return f"{names}, kubectl {KUBERNETES}; etcd {etcd.removeprefix('etcd Version: ')}"
+        return f"{names}, kubectl {kubernetes}; etcd {etcd}"
+
+    def _said(self, program: str, *arguments: str) -> str:
+        command = [self.layout.programs / program, *arguments]
+        return subprocess.run(
+            command, check=True, capture_output=True, text=True, timeout=30
+        ).stdout
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:
         """Wait until the API answers. Raises ControlPlaneError with a log's end."""
@@ -226,9 +235,13 @@ class ControlPlane:
             return Component(name, argv, self.logs / f"{name}.log", supervisor)
 
         self.etcd = component("etcd", flags.etcd(at, fsync=self._fsync))
-        self.apiserver = component("kube-apiserver", [*flags.apiserver(at), *self._apiserver_flags])
-        self.controller_manager = component("kube-controller-manager", flags.controller_manager(at))
-        self.scheduler = component("kube-scheduler", flags.scheduler(at))
+        self.apiserver = component(
+            "kube-apiserver", [*flags.apiserver(at), *self._gates, *self._apiserver_flags]
+        )
+        self.controller_manager = component(
+            "kube-controller-manager", [*flags.controller_manager(at), *self._gates]
+        )
+        self.scheduler = component("kube-scheduler", [*flags.scheduler(at), *self._gates])
 
     def _launch(self) -> None:
         self.etcd.start()

@@ -7,6 +7,7 @@ import msgspec
 CONTROLLERS = (
     "resourceclaim-controller",
     "device-taint-eviction-controller",
+    "disruption-controller",
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",

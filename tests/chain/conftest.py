@@ -19,6 +19,11 @@ CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 @pytest.fixture(scope="session")
 def crds(control_plane: ControlPlane, client: Client) -> None:
     """Install what the chart installs, with the real kubectl."""
+    install(control_plane, client)
+
+
+def install(control_plane: ControlPlane, client: Client) -> None:
+    """Make the objects known to an API server, and return when it serves them."""
     control_plane.kubectl("apply", "-f", str(CRDS))
     established = ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
     control_plane.kubectl(*established)

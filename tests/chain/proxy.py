@@ -5,6 +5,7 @@ moment for the writer to die.
 """
 
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Callable
@@ -31,11 +32,13 @@ class Proxy:
         self._target = urlsplit(endpoint.server)
         self._tls = ssl.create_default_context(cafile=endpoint.ca_file)
         self.writes: list[Write] = []
+        """Those that were stored, Leases apart."""
         self.after_write: Callable[[Write], None] = _nothing
         self.refuse: int = 0
         """Answer with this status instead, 0 for none."""
         self.refused_path = ""
         """Refuse only paths that contain this."""
+        self.upstreams: set[http.client.HTTPSConnection] = set()
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
@@ -44,6 +47,12 @@ class Proxy:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def cut(self) -> None:
+        """End every answer that is on its way, watches among them."""
+        for upstream in list(self.upstreams):
+            with suppress(OSError, AttributeError):
+                upstream.sock.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> "Proxy":
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -81,18 +90,24 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
                 self.send_error(proxy.refuse, "refused by the test")
                 return
             upstream = proxy.connect()
+            proxy.upstreams.add(upstream)
             try:
                 headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
                 headers.pop("Host", None)
                 upstream.request(self.command, self.path, body, headers)
                 answer = upstream.getresponse()
-                if self.command != "GET" and answer.status < 300:
+                if self._tells_of_the_cluster() and answer.status < 300:
                     write = (self.command, urlsplit(self.path).path)
                     proxy.writes.append(write)
                     proxy.after_write(write)
                 self._relay(answer)
             finally:
+                proxy.upstreams.discard(upstream)
                 upstream.close()
+
+        def _tells_of_the_cluster(self) -> bool:
+            """A leader renews its Lease every few seconds, whatever it does otherwise."""
+            return self.command != "GET" and "/coordination.k8s.io/" not in self.path
 
         def _relay(self, answer: http.client.HTTPResponse) -> None:
             self.send_response(answer.status)

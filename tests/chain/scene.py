@@ -16,7 +16,8 @@ from exporter.report import GpuHealth, NodeHealth, RecoveryAction
 from exporter.slices import SliceDevice
 from kubeapi import clock
 from kubeapi.client import Conflict, NotFound
-from kubeapi.lease import renew
+from kubeapi.lease import leases, renew
+from remediator.hands.leader import LEASE_NAME
 from simulator.cluster import workloads
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator import builders
@@ -57,6 +58,10 @@ class Remediator:
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+
+    def send(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:
@@ -108,6 +113,8 @@ class Scene:
                 str(self.policy_file),
                 "--listen",
                 "127.0.0.1:0",
+                "--leader-identity",  # who is started again need not wait for its own Lease
+                f"remediator-{len(self._remediators)}",
                 *flags,
             ],
             self.folder / f"remediator-{len(self._remediators)}.log",
@@ -119,7 +126,10 @@ class Scene:
 
     def close(self) -> None:
         for one in self._remediators:
+            one.send(signal.SIGCONT)
             one.stop()
+        with suppress(NotFound):
+            self.cluster.client.delete(f"{leases(LEASES)}/{LEASE_NAME}")
 
     def node(self, name: str, *gpus: GpuHealth) -> None:
         """Add a node that publishes these GPUs, and their first report."""

@@ -89,7 +89,10 @@ def test_a_contained_error_that_nobody_places_never_goes_beyond_no_schedule(scen
     scene.node("node-a", parts)
     scene.train("infer", 7, mig_request("1g.10gb"))
     scene.remediator()
-    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
+    scene.policy(
+        "defaults: {mode: enforce, settle: 1s, soak: 60s}\n"
+        "budget: {correlation: {after_change: 0s}}"
+    )
 
     scene.report("node-a", with_xids(parts, now(94), recovery_action=fresh()))
 
@@ -206,7 +209,10 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
     assert len(status["hit"]) == 1
     assert scene.rules() == {}
 
-    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
+    scene.policy(
+        "defaults: {mode: enforce, settle: 1s, soak: 60s}\n"
+        "budget: {correlation: {after_change: 0s}}"
+    )
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
     scene.policy(INCIDENT_ONLY)
     scene.await_rules({})

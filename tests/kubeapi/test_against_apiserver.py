@@ -115,6 +115,42 @@ def test_the_reflector_pages_through_a_collection_and_follows_its_changes(admin:
     assert reflector.items()["kubeapi-test/map-1"] == ConfigMap({"x": "1"})
 
 
+def test_the_first_list_comes_by_watch_and_needs_no_list(
+    admin: Client, control_plane: ControlPlane
+) -> None:
+    for number in range(3):
+        admin.create(CONFIG_MAPS, config_map(f"map-{number}"))
+    verbs: list[str] = []
+    client = Client(control_plane.endpoint(), heard=lambda verb, _: verbs.append(verb))
+    reflector = Reflector(client, CONFIG_MAPS, ConfigMap, by_watch=True)
+    reflector.start()
+    assert reflector.wait_synced(10.0)
+    admin.merge_patch(f"{CONFIG_MAPS}/map-1", {"data": {"x": "1"}})
+    await_true("the change came", lambda: reflector.items()["kubeapi-test/map-1"].data)
+    reflector.stop()
+    client.close()
+    assert {f"kubeapi-test/map-{number}" for number in range(3)} <= set(reflector.items())
+    assert verbs == ["WATCH", "WATCH"]
+
+
+class Everything(msgspec.Struct, frozen=True):
+    kind: str = ""
+    data: dict[str, str] = {}
+
+
+@pytest.mark.parametrize("by_watch", [False, True])
+def test_metadata_may_be_asked_for_alone(admin: Client, by_watch: bool) -> None:
+    admin.create(CONFIG_MAPS, config_map("one", color="red"))
+    reflector = Reflector(admin, CONFIG_MAPS, Everything, metadata_only=True, by_watch=by_watch)
+    reflector.start()
+    assert reflector.wait_synced(10.0)
+    admin.create(CONFIG_MAPS, config_map("two", color="red"))
+    await_true("the second came", lambda: "kubeapi-test/two" in reflector.items())
+    reflector.stop()
+    assert reflector.items()["kubeapi-test/one"] == Everything("PartialObjectMetadata")
+    assert reflector.items()["kubeapi-test/two"] == Everything("PartialObjectMetadata")
+
+
 def test_a_field_selector_narrows_the_reflector(admin: Client) -> None:
     admin.create(CONFIG_MAPS, config_map("mine"))
     params = {"fieldSelector": "metadata.name=mine"}
@@ -179,8 +215,9 @@ def test_a_watch_from_a_version_of_long_ago_is_gone(own: Client, own_plane: Cont
     assert b'"code":410' in first
 
 
+@pytest.mark.parametrize("by_watch", [False, True])
 def test_what_changed_while_the_apiserver_was_away_is_known_after_its_restart(
-    own: Client, own_plane: ControlPlane, caplog: pytest.LogCaptureFixture
+    own: Client, own_plane: ControlPlane, caplog: pytest.LogCaptureFixture, by_watch: bool
 ) -> None:
     for name in ("kept", "changed", "deleted"):
         own.create(CONFIG_MAPS, config_map(name))
@@ -193,7 +230,9 @@ def test_what_changed_while_the_apiserver_was_away_is_known_after_its_restart(
         )
         client = Client(through, timeout=5.0)
         pace = Pace(first_retry=0.02, longest_retry=0.1)
-        reflector = Reflector(client, CONFIG_MAPS, ConfigMap, on_change=seen.append, pace=pace)
+        reflector = Reflector(
+            client, CONFIG_MAPS, ConfigMap, on_change=seen.append, pace=pace, by_watch=by_watch
+        )
         reflector.start()
         assert reflector.wait_synced(10.0)
         gate.shut()

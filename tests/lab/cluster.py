@@ -16,6 +16,8 @@ from simulator.cluster.workloads import device_classes
 T = TypeVar("T")
 Json = dict[str, Any]
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+"""`Cluster` reads it in the version that its API server has."""
+_RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 NODES = "/api/v1/nodes"
@@ -48,6 +50,8 @@ class Cluster:
         self.client = client
         self.player = player
         self.namespace = "default"
+        found = served(client, "resource.k8s.io", "devicetaintrules", _RULE_VERSIONS)
+        self.rules = RULES.replace("/v1/", f"/{found or 'v1'}/")
 
     def get(self, path: str) -> Json:
         return msgspec.json.decode(self.client.get(path), type=dict[str, Any])
@@ -55,7 +59,7 @@ class Cluster:
     def items(self, path: str) -> list[Json]:
         """Return the items at `path`; none when it is not served."""
         try:
-            return self.get(path)["items"]
+            return self.get(self.rules if path == RULES else path)["items"]
         except NotFound:
             return []
 
@@ -107,6 +111,7 @@ class Cluster:
         if namespace:
             root, resource = path.rsplit("/", 1)
             path = f"{root}/namespaces/{namespace}/{resource}"
+        path = self.rules if path == RULES else path
         with suppress(NotFound):
             self.client.delete(f"{path}/{metadata['name']}", options)
 

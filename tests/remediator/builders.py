@@ -237,6 +237,17 @@ class Stored:
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._versions))
         self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
 
+    def annotate(self, key: str, value: str | None) -> None:
+        """Write an annotation on the only incident, as kubectl would; None takes it away."""
+        one = self.incident
+        self._versions += 1
+        notes = {name: text for name, text in one.metadata.annotations.items() if name != key}
+        notes |= {key: value} if value is not None else {}
+        meta = msgspec.structs.replace(
+            one.metadata, annotations=notes, resource_version=str(self._versions)
+        )
+        self.incidents[one.name] = msgspec.structs.replace(one, metadata=meta)
+
     def over(self, seen: NodeView) -> NodeView:
         """Return a view with what is stored here in it."""
         return msgspec.structs.replace(

@@ -1,5 +1,7 @@
 """Tells a story to the pure core: views in at a moment, steps taken by a store in memory."""
 
+import msgspec
+
 from remediator.decide.plan import Step
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView
@@ -12,6 +14,7 @@ from remediator.objects.claims import (
     DeviceAllocation,
     DeviceResult,
 )
+from remediator.objects.pods import PodFacts
 from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
 
@@ -26,6 +29,12 @@ def claim(device: str, pod: str = "train-0") -> Claim:
             Allocation(DeviceAllocation((result,))), (ConsumerReference(pod, "pods", f"u-{pod}"),)
         ),
     )
+
+
+def pod(name: str = "train-0", **fields: object) -> PodFacts:
+    """A running pod of the node, the one that `claim` speaks of."""
+    standard = PodFacts(namespace="team", name=name, uid=f"u-{name}")
+    return msgspec.structs.replace(standard, **fields)
 
 
 def tick(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORCE) -> NodeDecision:

@@ -14,6 +14,7 @@ from tests.remediator.builders import (
     at,
     gpu,
     mig_gpu,
+    policy,
     published,
     told,
     view,
@@ -51,14 +52,14 @@ class TestRelease:
     def test_a_failed_row_remap_heals_only_when_it_is_read_and_soaked(
         self, state: bool | None
     ) -> None:
-        stored = Stored()
-        settle(stored, view(gpu(0, memory=MemoryHealth(remap_failure=True))), 1)
+        stored, rows = Stored(), policy(sticky=False)
+        settle(stored, view(gpu(0, memory=MemoryHealth(remap_failure=True))), 1, rows)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
         later = view(gpu(0, memory=MemoryHealth(remap_failure=state)))
-        settle(stored, later, 5)
+        settle(stored, later, 5, rows)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        settle(stored, later, 700)
+        settle(stored, later, 700, rows)
         assert bool(stored.effects()) is (state is None)
 
     def test_rules_whose_incident_somebody_deleted_get_a_story_and_a_soak(self) -> None:

@@ -6,7 +6,8 @@ import pytest
 from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
-from remediator.policy.table import Limits, Policy
+from remediator.policy.limits import limits_of
+from remediator.policy.table import Policy
 from tests.remediator.builders import (
     DRIVER,
     NODE,
@@ -23,7 +24,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import claim, effect_of, settle, tick
+from tests.remediator.telling import claim, effect_of, pod, settle, tick
 
 
 def names(*indexes: int) -> set[str]:
@@ -43,7 +44,8 @@ def test_healthy_gpus_and_application_xids_write_nothing() -> None:
 def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time() -> None:
     stored = Stored()
     seen = view(*(dead(3) if index == 3 else gpu(index) for index in range(8)))
-    seen = msgspec.structs.replace(seen, claims=(claim("gpu-3"), claim("gpu-4", "other-0")))
+    claims = (claim("gpu-3"), claim("gpu-4", "other-0"))
+    seen = msgspec.structs.replace(seen, claims=claims, pods=(pod("train-0"),))
 
     settle(stored, seen, 1)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
@@ -58,7 +60,10 @@ def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time()
     assert stored.effects() == {"gpu-3": "NoExecute"}
     assert stored.incident.status.phase == "Evicting"
 
-    settle(stored, msgspec.structs.replace(seen, claims=(claim("gpu-4", "other-0"),)), 5)
+    gone = msgspec.structs.replace(seen, claims=(claim("gpu-4", "other-0"),), pods=())
+    settle(stored, gone, 5)
+    assert stored.incident.status.phase == "Evicting"
+    settle(stored, gone, 15)
     assert stored.incident.status.phase == "Drained"
     assert [hold.pod for hold in stored.incident.status.evicted] == ["train-0"]
 
@@ -139,7 +144,7 @@ def test_recovery_releases_only_after_the_whole_soak_time() -> None:
     assert stored.incident.status.phase == "Recovered"
     assert stored.incident.status.closed_at == at(700)
     phases = [entry.phase for entry in stored.incident.status.timeline]
-    assert phases == ["Fenced", "Drained", "Verifying", "Recovered"]
+    assert phases == ["Fenced", "Evicting", "Verifying", "Recovered"]
 
 
 def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> None:
@@ -261,12 +266,12 @@ def test_the_budget_of_a_node_holds_the_third_eviction_and_says_so() -> None:
         for condition in one.status.conditions
         if condition.type == "Held" and condition.status == "True"
     ]
-    assert held == ["NoExecute held: evict_gpus_per_node=2 is used up"]
+    assert held == ["NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a)"]
 
 
 def test_the_budget_of_the_cluster_counts_other_nodes_and_reopens_by_itself() -> None:
     stored = Stored()
-    tight = policy(Limits(evict_gpus_per_cluster=1))
+    tight = policy(limits_of({"evict_gpus_per_cluster": 1}))
     seen = view(dead(0))
     other = Stored()
     settle(other, view(dead(5)), 1)

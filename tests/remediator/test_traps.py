@@ -8,7 +8,6 @@ from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView, cases
 from remediator.judge.fault import Healthy
-from remediator.policy.table import Policy
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,
@@ -194,16 +193,17 @@ class TestSettling:
         settle(stored, view(wide(20)), 23.3)
         assert set(stored.effects().values()) == {"NoExecute"}
 
-    def test_a_rule_that_a_person_deleted_comes_back_and_settles_anew(self) -> None:
+    def test_a_rule_that_a_person_deleted_comes_back_after_a_day_and_settles_anew(self) -> None:
         stored = Stored()
         seen = view(dead())
         settle(stored, seen, 1)
         settle(stored, seen, 5)
         stored.rules.clear()
-
         settle(stored, seen, 100)
+
+        settle(stored, seen, 100 + 86400)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        settle(stored, seen, 103)
+        settle(stored, seen, 103 + 86400)
         assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_a_dry_run_that_becomes_enforce_settles_from_then(self) -> None:
@@ -249,10 +249,13 @@ def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
     settle(stored, view(dead()), 1)
     left = NodeView(node=NODE, report=report(), elsewhere={uuid(0): ("node-b",)})
 
-    decision = decide_node(stored.over(left), Fleet(), Policy(), at(5))
+    decision = decide_node(stored.over(left), Fleet(), ENFORCE, at(5))
 
-    assert decision.steps == []
-    assert decision.pairs == ()
+    # It takes its own rule down, because the node is heard of without the board.
+    assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
+    assert [wish.incident for _, wish in decision.pairs] == [None]
+    silent = msgspec.structs.replace(left, stale="the agent is silent")
+    assert decide_node(stored.over(silent), Fleet(), ENFORCE, at(5)).steps == []
 
 
 def test_healthy_says_since_when_and_by_what() -> None:

@@ -169,17 +169,6 @@ def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(world: World) -> No
     assert names == ["gpu-0", "gpu-1"]
 
 
-def test_other_peoples_rules_are_not_in_the_world(world: World) -> None:
-    raw = raw_rule()
-    foreign = msgspec.structs.replace(
-        raw, metadata=msgspec.structs.replace(raw.metadata, labels={})
-    )
-
-    world.rule(raw.metadata.name, foreign)
-
-    assert world.rules() == ()
-
-
 def test_everything_forgotten_is_gone(world: World) -> None:
     one = slice_of("node-a", 0)
     world.report("node-a", health("node-a", report(gpu(0))))

@@ -1,13 +1,16 @@
 """What is true of one GPU, row by row."""
 
+import msgspec
 import pytest
 
 from exporter import xid as catalogue
 from exporter.report import GpuHealth, MemoryHealth, RecoveryAction
 from remediator.judge.fault import Healthy, Sick, Unknown
+from remediator.judge.surroundings import Surroundings
 from remediator.judge.verdict import verdict
 from tests.remediator.builders import NO_ACTION_FIELD, action, at, dead, gpu, mig_gpu, xid
 
+NOW = Surroundings(reported_at=at(0))
 APPLICATION = sorted(
     code for code, row in catalogue.catalogue().items() if row.xid_class == "application"
 )
@@ -101,7 +104,7 @@ def test_a_kernel_line_counts_although_nvml_cannot_answer() -> None:
 
 
 def test_a_report_that_cannot_be_believed_says_nothing_even_of_a_dead_gpu() -> None:
-    assert verdict(dead(0), at(0), "node-a is silent") == Unknown("node-a is silent")
+    assert verdict(dead(0), NOW, "node-a is silent") == Unknown("node-a is silent")
 
 
 def test_a_contained_error_without_mig_that_needs_no_action_is_no_fault() -> None:
@@ -139,7 +142,7 @@ def test_an_error_of_an_older_epoch_still_stands_while_the_gpu_cannot_be_asked()
     ],
 )
 def test_an_action_without_value_or_read_long_ago_proves_no_health(reading: RecoveryAction) -> None:
-    assert isinstance(verdict(gpu(0, recovery_action=reading), at(0)), Unknown)
+    assert isinstance(verdict(gpu(0, recovery_action=reading), NOW), Unknown)
 
 
 def test_without_the_field_an_error_from_before_the_agent_moves_nobody() -> None:
@@ -156,3 +159,15 @@ def test_without_the_field_a_contained_error_is_over_when_it_is_written() -> Non
 
     assert isinstance(judged, Healthy)
     assert judged.ended[0].certain
+
+
+def test_what_was_proven_over_stays_over_while_nvml_is_away() -> None:
+    """A driver upgrade takes NVML away from many nodes at once: old errors must not stand again."""
+    read = msgspec.structs.replace(action(0, since=-10), observed_at=at(60))
+    by_action = gpu(0, xid(95), presence="Unknown", recovery_action=read)
+    by_epoch = gpu(
+        0, xid(95), epoch=2, epoch_started=at(40), presence="Unknown", recovery_action=read
+    )
+
+    assert isinstance(verdict(by_action), Unknown)
+    assert isinstance(verdict(by_epoch), Unknown)

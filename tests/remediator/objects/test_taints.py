@@ -1,5 +1,7 @@
 """What a rule of ours looks like, and what is never built."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from exporter.device import Device
 from exporter.report import ObjectMeta
+from exporter.slices import SliceDevice
 from remediator.objects import taints
 from remediator.objects.taints import IncompleteSelectorError, RawRule, Rule
 
@@ -77,3 +80,82 @@ def test_other_peoples_rules_are_not_ours(change: dict[str, object]) -> None:
 
     assert taints.parse(mine) is not None
     assert taints.parse(msgspec.structs.replace(mine, **change)) is None
+
+
+class TestMarksThatAPersonTookOff:
+    DEVICE = Device("gpu.nvidia.com", "node-a", "gpu-3")
+    THERE = SliceDevice(device=DEVICE, kind="gpu", uuid="GPU-3", node="node-a")
+
+    def stored(self, **meta: Any) -> RawRule:
+        raw = msgspec.convert(
+            taints.manifest(rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3"), "v1"), RawRule
+        )
+        changed = msgspec.structs.replace(raw.metadata, **meta)
+        return msgspec.structs.replace(raw, metadata=changed)
+
+    def test_leave_a_whole_rule_whole(self) -> None:
+        read = taints.parse(self.stored())
+
+        assert read is not None
+        assert not read.stripped
+
+    def test_are_read_from_the_annotations(self) -> None:
+        read = taints.parse(self.stored(labels={}))
+
+        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3", stripped=True)
+
+    def test_are_not_missed_in_the_annotations_of_an_earlier_version(self) -> None:
+        read = taints.parse(self.stored(annotations={taints.NODE: "node-a"}))
+
+        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3")
+
+    def test_leave_a_rule_that_says_nothing_to_the_device_under_its_name(self) -> None:
+        bare = self.stored(labels={}, annotations={})
+
+        assert taints.parse(bare) is None
+        assert taints.is_ours(bare)
+        read = taints.parse(bare, self.THERE)
+        assert read is not None
+        assert (read.uuid, read.gpu, read.node, read.stripped) == ("GPU-3", "GPU-3", "node-a", True)
+
+    def test_do_not_make_a_rule_ours_without_our_taint_or_our_name(self) -> None:
+        bare = self.stored(labels={}, annotations={})
+        other_key = taints.RawRuleSpec(
+            taints.RawTaint("gpu.nvidia.com/xid", "NoSchedule"), bare.spec.device_selector
+        )
+
+        assert not taints.is_ours(msgspec.structs.replace(bare, spec=other_key))
+        assert not taints.is_ours(self.stored(labels={}, annotations={}, name="by-hand"))
+
+    def test_do_not_matter_where_the_selector_is_not_full(self) -> None:
+        wide = taints.RawRuleSpec(
+            taints.RawTaint("draguard.dev/gpu", "NoExecute"), taints.Selector("gpu.nvidia.com")
+        )
+
+        assert not taints.is_ours(msgspec.structs.replace(self.stored(), spec=wide))
+
+
+class TestTwoRulesForOneDevice:
+    DEVICE = Device("gpu.nvidia.com", "node-a", "gpu-3")
+
+    def test_the_one_by_its_proper_name_stands_and_the_copy_is_left_over(self) -> None:
+        proper, copy = rule(self.DEVICE), rule(self.DEVICE, stored_as="a-copy")
+
+        assert taints.settled([copy, proper]) == ((proper,), (copy,))
+        assert (proper.name, copy.name) == (taints.rule_name(self.DEVICE), "a-copy")
+
+    def test_a_copy_alone_is_taken_for_the_rule(self) -> None:
+        copy = rule(self.DEVICE, stored_as="a-copy")
+
+        assert taints.settled([copy]) == ((copy,), ())
+
+
+def test_a_foreign_rule_selects_what_it_does_not_exclude() -> None:
+    device = Device("gpu.nvidia.com", "node-a", "gpu-3")
+    wide = taints.RawRule(
+        ObjectMeta(name="x"), taints.RawRuleSpec(taints.RawTaint("a/b", "NoSchedule"))
+    )
+
+    assert taints.foreign_rule(wide).selects(device)
+    assert taints.ForeignRule("x", "gpu.nvidia.com", "", "gpu-3", "a/b", "None").selects(device)
+    assert not taints.ForeignRule("x", "", "node-b", "", "a/b", "None").selects(device)

@@ -1,13 +1,14 @@
 """The policy file: what it may say, what it is told when it is wrong, and that bad never wins."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from remediator.policy.file import PolicyFile, in_words, read
-from remediator.policy.table import SHIPPED, Limits, Policy, PolicyError, Row, without_rules
+from remediator.policy.limits import limits_of
+from remediator.policy.place import Place
+from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
 
 
 def test_an_empty_file_is_the_shipped_policy_and_that_is_incident_only() -> None:
@@ -30,28 +31,7 @@ def test_a_class_takes_the_defaults_and_then_its_own_words() -> None:
     assert policy.row("contained").settle == timedelta(seconds=0.5)
     assert policy.row("gpu").ceiling == "NoSchedule"
     assert policy.row("lost").soak == timedelta(hours=1)
-    assert policy.limits == Limits(evict_gpus_per_node=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "place"),
-    [
-        ("classes: {gpu: {mode: enforced}}", r"enforced.*\$\.classes\[\.\.\.\]\.mode"),
-        ("classes: {cpu: {mode: enforce}}", r"cpu.*classes"),
-        ("clases: {}", "clases"),
-        ("classes: {gpu: {ceiling: PreferNoSchedule}}", "PreferNoSchedule"),
-        ("defaults: {soak: 10}", r"soak"),
-        ("defaults: {soak: ten minutes}", "write 500ms, 3s, 10m or 1h"),
-        ("defaults: {soak: 2s, settle: 3s}", "must be longer than settle"),
-        ("defaults: {ceiling: NoExecute}", "set per class"),
-        ("budget: {evict_gpus_per_node: -1}", "below 0"),
-        ("[1, 2]", "object"),
-        ("{", "no YAML"),
-    ],
-)
-def test_a_mistake_is_named_with_its_place(text: str, place: str) -> None:
-    with pytest.raises(PolicyError, match=place):
-        read(text)
+    assert policy.limits == limits_of({"evict_gpus_per_node": 1})
 
 
 def test_a_file_that_turns_bad_keeps_the_last_good_policy_and_says_so(tmp_path: Path) -> None:
@@ -102,7 +82,7 @@ def test_a_policy_has_one_row_for_each_class() -> None:
 def test_the_policy_in_words_names_each_class_and_limit() -> None:
     words = in_words(Policy())
 
-    for name in (*(row.fault_class for row in SHIPPED), *msgspec.structs.asdict(Limits())):
+    for name in (*(row.fault_class for row in SHIPPED), "evict.node", "fence.cluster"):
         assert name in words
 
 
@@ -128,6 +108,60 @@ def test_without_a_file_the_shipped_policy_is_in_force() -> None:
     assert PolicyFile(None).ready
 
 
-def test_a_time_beyond_reason_is_refused() -> None:
-    with pytest.raises(PolicyError, match="longer than 90 days"):
-        read("defaults: {soak: 99999999999999h}")
+def test_a_file_of_a_newer_version_keeps_the_last_good_policy_until_it_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text("classes: {gpu: {mode: enforce}}")
+    file = PolicyFile(path)
+    file.load()
+
+    path.write_text("classes: {gpu: {mode: dry-run, reset: true}}")
+    assert not file.load()
+    assert file.policy.row("gpu").mode == "enforce"
+    assert "a file with keys of a newer one" in file.error
+
+    path.write_text("classes: {gpu: {mode: dry-run}}")
+    assert file.load()
+    assert file.policy.row("gpu").mode == "dry-run"
+
+
+def test_a_file_that_was_moved_away_and_back_is_no_error_any_more(tmp_path: Path) -> None:
+    path, away = tmp_path / "policy.yaml", tmp_path / "away"
+    path.write_text("defaults: {mode: enforce}")
+    file = PolicyFile(path)
+    file.load()
+
+    path.rename(away)
+    assert not file.load()
+    assert "No such file" in file.error
+
+    away.rename(path)
+    assert not file.load()
+    assert not file.error
+
+
+def test_an_exemption_that_runs_out_changes_the_policy_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(
+        "defaults: {mode: enforce}\nexempt: [{nodes: a, why: burn-in, until: 2026-01-05T12:00:00Z}]"
+    )
+    clock = [datetime(2026, 1, 5, 11, 59, tzinfo=UTC)]
+    file = PolicyFile(path, lambda: clock[0])
+    assert file.load()
+    assert file.policy.row("gpu", Place(node="a")).mode == "incident-only"
+
+    clock[0] += timedelta(minutes=1)
+    assert file.load()
+    assert file.policy.row("gpu", Place(node="a")).mode == "enforce"
+    assert not file.load()
+
+
+def test_a_giant_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    with path.open("wb") as giant:
+        giant.truncate(10 << 30)  # a hole: to read it all would take minutes and all memory
+    file = PolicyFile(path)
+
+    assert not file.load()
+    assert "larger than 256 KiB" in file.error

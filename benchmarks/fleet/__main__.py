@@ -1,0 +1,61 @@
+"""`make bench-fleet`: a large fleet on the real apiserver, and what the remediator makes of it.
+
+Nothing is asserted: the exit code says only whether everything could be measured.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.fleet.bench import FleetBench, Size
+from benchmarks.machine import machine
+from benchmarks.table import table
+from benchmarks.waiting import TooLate
+
+_began = time.monotonic()
+
+
+def say(text: str) -> None:
+    print(f"[{time.monotonic() - _began:5.0f} s] {text}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    size = _size(arguments)
+    before = machine()
+    with FleetBench(size, say) as bench:
+        try:
+            sections = bench.measure()
+        except (TooLate, ConnectionError) as error:
+            print(f"cannot measure: {error}\n{bench.last_words()}", file=sys.stderr)
+            return 1
+    print(f"\n{table(sections)}\n\n{before}\nafter: {machine()}")
+    return 0
+
+
+def _size(arguments: Sequence[str] | None) -> Size:
+    standard = Size()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=standard.nodes)
+    parser.add_argument("--gpus", type=int, default=standard.gpus, help="of each node, 8 at most")
+    parser.add_argument("--claims", type=int, help="[half of the GPUs]")
+    parser.add_argument("--storm", type=int, default=standard.storm, help="GPUs that fail at once")
+    parser.add_argument("--steady", type=float, default=standard.steady, help="seconds of quiet")
+    given = parser.parse_args(arguments)
+    if given.nodes < 1 or not 1 <= given.gpus <= 8:
+        parser.error("--nodes is a number above 0, --gpus one from 1 to 8")
+    all_gpus = given.nodes * given.gpus
+    claims = all_gpus // 2 if given.claims is None else min(given.claims, all_gpus)
+    sick = min(standard.sick, given.nodes)
+    return Size(
+        nodes=given.nodes,
+        gpus=given.gpus,
+        claims=claims,
+        sick=sick,
+        storm=given.storm,
+        steady=given.steady,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,338 @@
+"""A large fleet on the real apiserver and etcd, and the real remediator started on it.
+
+Nodes, claims and Leases are written by the project's own client. Scheduler and
+controller manager are stopped before: they would take claims of pods that do
+not exist away, and their CPU is not what is measured.
+"""
+
+import contextlib
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from benchmarks import processes
+from benchmarks.figures import Figure, Section
+from benchmarks.fleet import objects
+from benchmarks.fleet.load import Loaded, Renewals, Write, load
+from benchmarks.programs import bytecode, compile_all, free_port
+from benchmarks.tape import Tape
+from benchmarks.waiting import Say, TooLate, await_true
+from kubeapi import clock
+from kubeapi.client import ApiError, Client
+from remediator.objects.taints import RawRule
+from simulator.cluster import workloads
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.supervise import Supervisor
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{objects.JOBS}/resourceclaims"
+REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
+INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{objects.NAMESPACE}/leases"
+LEASE_PERIOD = 60.0
+"""Seconds between two renewals of one agent's Lease, as the agent's default."""
+POLICY = """\
+defaults: {mode: enforce}
+budget:
+  evict: {node: none, deviceClass: none, domain: none, cluster: none, rate: none}
+  fence: {node: none, cluster: none}
+  correlation: {nodes: 0, after_change: 0s}
+"""
+QUIET = 0.6
+"""Seconds of CPU in two seconds below which the remediator is at rest."""
+COLD_BUDGET, MEMORY_BUDGET, STORM_BUDGET = "20 s", "1 GiB", "10 s"
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    nodes: int = 10_000
+    gpus: int = 8
+    claims: int = 40_000
+    sick: int = 8
+    """Nodes that have a failed GPU when the remediator starts: the plan that has to be right."""
+    storm: int = 750
+    """Nodes of which one GPU fails at once, later."""
+    steady: float = 60.0
+    """Seconds for which a quiet fleet is watched."""
+
+
+class FleetBench:
+    """Open it with `with`; everything that it started ends with the block."""
+
+    def __init__(self, size: Size, say: Say) -> None:
+        self._size, self._say = size, say
+        self._closing = contextlib.ExitStack()
+        self._folder = Path(tempfile.mkdtemp(prefix="dg-fleet-"))
+        self._supervisor = Supervisor(self._folder)
+        self._closing.callback(self._supervisor.close)
+
+    _plane: ControlPlane
+    _client: Client
+    _rules: Tape[RawRule]
+    _remediator: int
+    _port: int
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._closing.close()
+
+    def measure(self) -> list[Section]:
+        """Load the fleet, start the remediator on it, and measure in the order of a life."""
+        size = self._size
+        loaded = self._load()
+        renewals = [lambda node=node: _renewal(node) for node in range(size.nodes)]
+        with Renewals(self._client, renewals, LEASE_PERIOD) as leases:
+            title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
+            figures = [*loaded, *self._cold(), *self._steady(leases), *self._storm()]
+        return [Section(title, tuple(figures), _NOTES)]
+
+    def last_words(self) -> str:
+        log = self._folder / "remediator.log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        return "\n".join(lines[-12:])
+
+    def _open(self) -> None:
+        self._say("starting etcd (without fsync) and kube-apiserver")
+        self._plane = ControlPlane(say=self._say)
+        self._closing.callback(self._plane.stop)
+        self._plane.start()
+        self._plane.scheduler.stop()
+        self._plane.controller_manager.stop()
+        self._client = Client(self._plane.endpoint(), timeout=30.0)
+        self._closing.callback(self._client.close)
+        self._plane.kubectl("apply", "-f", str(CRDS))
+        for path in (REPORTS, INCIDENTS):
+            await_true(f"{path} is served", lambda path=path: self._is_served(path))
+        self._client.create("/api/v1/namespaces", {"metadata": {"name": objects.NAMESPACE}})
+        for one in workloads.device_classes():
+            self._client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        self._rules = Tape(self._client, RULES, RawRule)
+        self._rules.start()
+        self._closing.callback(self._rules.stop)
+        compile_all(self._folder)
+
+    def _is_served(self, path: str) -> bool:
+        try:
+            self._client.get(path)
+        except ApiError:
+            return False
+        return True
+
+    def _load(self) -> list[Figure]:
+        size, total, seconds = self._size, 0, 0.0
+        for what, writes in (
+            ("ResourceSlices", map(self._slice, range(size.nodes))),
+            ("reports", map(self._new_report, range(size.nodes))),
+            ("claims", map(self._claim, range(size.claims))),
+            ("Leases", map(_new_lease, range(size.nodes))),
+        ):
+            done = self._loaded(what, writes)
+            total, seconds = total + done.writes, seconds + done.seconds
+        rate = total / seconds if seconds else 0.0
+        return [_once("objects loaded", "n", total), _once("at", "objects/s", rate)]
+
+    def _loaded(self, what: str, writes: Iterator[Write]) -> Loaded:
+        done = load(self._client, writes)
+        self._say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
+        if done.refused:
+            raise TooLate(f"{done.refused} {what} could not be written: {done.first_error}")
+        return done
+
+    def _slice(self, node: int) -> Write:
+        return lambda client: client.create(SLICES, objects.resource_slice(node, self._size.gpus))
+
+    def _new_report(self, node: int) -> Write:
+        failed = 0 if node < self._size.sick else None
+
+        def write(client: Client) -> None:
+            _create(client, REPORTS, objects.report(node))
+            _report(client, node, self._size.gpus, failed)
+
+        return write
+
+    def _claim(self, number: int) -> Write:
+        gpu, node = divmod(number, self._size.nodes)
+
+        def write(client: Client) -> None:
+            body = objects.claim(number)
+            _create(client, CLAIMS, body)
+            status = objects.allocation(number, node, gpu % self._size.gpus)
+            client.merge_patch(f"{CLAIMS}/{body['metadata']['name']}/status", {"status": status})
+
+        return write
+
+    def _cold(self) -> Iterator[Figure]:
+        self._say("starting the remediator")
+        apiserver = self._apiserver_cpu()
+        began = time.monotonic()
+        self._start_remediator()
+        await_true("the remediator is ready", self._is_ready, 300.0)
+        synced, cpu = time.monotonic() - began, self._cpu()
+        await_true("the sick GPUs are fenced", lambda: self._fenced() >= self._size.sick, 300.0)
+        planned = time.monotonic() - began
+        yield _once("cold start until the caches are complete", "s", synced)
+        yield _once("its own CPU until then", "s", cpu, part=True)
+        yield _once("cold start to a correct plan", "s", planned, budget=COLD_BUDGET)
+        yield _once("its own CPU until then", "s", self._cpu(), part=True)
+        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
+        self._quieten()
+        yield _once("until all nodes were looked at", "s CPU", self._cpu(), part=True)
+
+    def _quieten(self) -> None:
+        """Wait until the first pass over all nodes is over: its CPU stands still."""
+        spent = -1.0
+
+        def quiet() -> bool:
+            nonlocal spent
+            before, spent = spent, self._cpu()
+            time.sleep(2.0)
+            return self._cpu() - before < QUIET and before >= 0.0
+
+        await_true("the remediator comes to rest", quiet, 300.0)
+
+    def _steady(self, leases: Renewals) -> Iterator[Figure]:
+        self._say(f"watching a quiet fleet for {self._size.steady:.0f} s")
+        cpu, apiserver, renewed = self._cpu(), self._apiserver_cpu(), leases.done
+        began = time.monotonic()
+        time.sleep(self._size.steady)
+        took = time.monotonic() - began
+        yield _once("steady CPU", "% of a core", 100 * (self._cpu() - cpu) / took)
+        rate = (leases.done - renewed) / took
+        yield _once("Leases renewed meanwhile", "/s", rate, part=True)
+        busy = 100 * (self._apiserver_cpu() - apiserver) / took
+        yield _once("the apiserver's CPU", "% of a core", busy, part=True)
+        maps = processes.maps_of(self._remediator)
+        yield _once("memory (PSS)", "MB", processes.pss_megabytes(maps), budget=MEMORY_BUDGET)
+        yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
+
+    def _storm(self) -> Iterator[Figure]:
+        size = self._size
+        hit = range(size.sick, min(size.sick + size.storm, size.nodes))
+        self._say(f"one GPU fails on each of {len(hit)} nodes")
+        cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
+        goal = self._fenced() + len(hit)
+        began = time.monotonic()
+        told = self._loaded("reports of a failed GPU", map(self._failure, hit))
+        await_true("all are fenced", lambda: self._fenced() >= goal, 300.0)
+        new = (one.at - began for one in self._rules.since(began) if one.change.old is None)
+        yield _once("reports of a failed GPU written in", "s", told.seconds)
+        yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
+        yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
+        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
+        self._quieten()
+        wrote = self._writes() - before - told.writes
+        yield _once("writes until it is quiet again", "n", wrote, part=True)
+        yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
+
+    def _failure(self, node: int) -> Write:
+        return lambda client: _report(client, node, self._size.gpus, 0)
+
+    def _start_remediator(self) -> None:
+        policy, token = self._folder / "policy.yaml", self._folder / "token"
+        policy.write_text(POLICY, encoding="utf-8")
+        endpoint = self._plane.endpoint()
+        token.touch(mode=0o600)
+        token.write_text(endpoint.token or "", encoding="ascii")
+        self._port = free_port()
+        variables = [f"{key}={value}" for key, value in bytecode(self._folder).items()]
+        flags = [
+            f"--policy={policy}",
+            f"--listen=127.0.0.1:{self._port}",
+            f"--kube-server={endpoint.server}",
+            f"--kube-token-file={token}",
+            f"--kube-ca-file={endpoint.ca_file}",
+        ]
+        command = ["env", *variables, sys.executable, "-m", "remediator", *flags]
+        self._remediator = self._supervisor.start(command, self._folder / "remediator.log")
+
+    def _is_ready(self) -> bool:
+        return "caches are complete" in (self._folder / "remediator.log").read_text(
+            errors="replace"
+        )
+
+    def _fenced(self) -> int:
+        """Return how many rules that fence are stored."""
+        return sum(
+            one.spec.taint.effect in {"NoSchedule", "NoExecute"}
+            for one in self._rules.items().values()
+        )
+
+    def _cpu(self) -> float:
+        return processes.cpu_seconds(self._remediator)
+
+    def _apiserver_cpu(self) -> float:
+        return processes.cpu_seconds(self._plane.apiserver.pid)
+
+    def _writes(self) -> int:
+        """Return how many writes other than of Leases the apiserver has answered."""
+        text = self._client.get("/metrics", accept="text/plain").decode()
+        return int(
+            sum(
+                float(line.rpartition(" ")[2])
+                for line in text.splitlines()
+                if line.startswith("apiserver_request_total{")
+                and any(f'resource="{one}"' in line for one in _COUNTED)
+                and any(f'verb="{verb}"' in line for verb in _WRITES)
+            )
+        )
+
+
+_COUNTED = ("devicetaintrules", "deviceincidents", "nodedevicehealths", "events", "nodes")
+_WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
+_NOTES = (
+    "without scheduler and controller manager; etcd without fsync; all on one machine",
+    "a correct plan: the rules of the GPUs that were sick before the start are stored",
+    "writes: of rules, incidents, Events and Nodes, by the apiserver's own count",
+)
+
+
+def _create(client: Client, path: str, body: objects.Json) -> None:
+    """Create an object; fine when an earlier try has made it."""
+    try:
+        client.create(path, body)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+
+
+def _report(client: Client, node: int, gpus: int, failed: int | None) -> None:
+    status = objects.health(node, gpus, clock.now(), failed)
+    client.merge_patch(f"{REPORTS}/{objects.node_name(node)}/status", {"status": status})
+
+
+def _new_lease(node: int) -> Write:
+    return lambda client: _create(client, LEASES, objects.lease(node, clock.now()))
+
+
+def _renewal(node: int) -> Write:
+    path = f"{LEASES}/draguard-agent-{objects.node_name(node)}"
+    return lambda client: client.merge_patch(path, {"spec": objects.renewal(clock.now())})
+
+
+def _peak_megabytes(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    line = next(one for one in status.splitlines() if one.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def _once(what: str, unit: str, value: float, *, budget: str = "", part: bool = False) -> Figure:
+    return Figure(what=what, unit=unit, values=(value,), budget=budget, part=part)

@@ -1,0 +1,51 @@
+"""`make replay`: play drawn fleet histories under our policy and others', print the scores."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks.replay import document, run
+from benchmarks.replay.rates import PROFILES, Parameters
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    given = _given(arguments)
+    began = time.monotonic()
+    parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
+    results: list[run.Result] = []
+    budgeted: list[run.Budgeted] = []
+    for profile in given.profile or PROFILES:
+        for one in run.variations(parameters, sensitivity=not given.quick):
+            results.append(run.run(one, profile, workers=given.workers))
+            print(document.scores(results[-1:]), end="\n\n", flush=True)
+            if given.misses:
+                print(document.misses(results[-1], given.misses))
+        if not given.quick:
+            budgeted.append(run.with_budgets(run.smaller(parameters), profile))
+    print(document.budgeted(budgeted))
+    print(f"{time.monotonic() - began:.0f} s")
+    if given.write:
+        document.write(given.write, document.whole(results, budgeted))
+    return 0
+
+
+def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
+    standard = Parameters()
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
+    parser.add_argument("--profile", action="append", choices=sorted(PROFILES))
+    parser.add_argument("--nodes", type=int, default=standard.nodes, help="of 8 GPUs each")
+    parser.add_argument("--days", type=int, default=standard.days)
+    parser.add_argument("--seed", type=int, default=standard.seed)
+    parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument("--misses", default="", help="list what this policy got wrong (a prefix)")
+    parser.add_argument("--quick", action="store_true", help="leave the sensitivity runs out")
+    parser.add_argument("--write", default="", help="file whose generated part is written anew")
+    given = parser.parse_args(arguments)
+    if min(given.nodes, given.days, given.workers) < 1:
+        parser.error("--nodes, --days and --workers are numbers above 0")
+    return given
+
+
+if __name__ == "__main__":
+    sys.exit(main())

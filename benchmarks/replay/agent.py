@@ -1,0 +1,243 @@
+"""One node's agent in the replay: happenings into NodeHealth, through the exporter's own ledger.
+
+Log lines and NVML events become signals, what NVML would answer becomes
+readings, and `exporter.health.ledger` makes the report of them, as on a real
+node. Left out: sensor, pairing and pace, which are tested elsewhere. Pure.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from benchmarks.replay.truth import GPUS, SLICES, Happening, NodeHistory
+from exporter.device import GPU_DRIVER, Device
+from exporter.health import ledger
+from exporter.health.inventory import Published
+from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
+from exporter.report import NodeHealth, SourceHealth
+from exporter.signals import Partner, Signal
+from exporter.slices import SliceDevice
+
+ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_UP = (SourceHealth(name="nvml", up=True), SourceHealth(name="kmsg", up=True))
+_DOWN = (
+    SourceHealth(name="nvml", up=False, reason="DriverNotLoaded"),
+    SourceHealth(name="kmsg", up=True),
+)
+
+
+def moment(at: float) -> datetime:
+    """Return a time of the history (seconds) as a date."""
+    return ORIGIN + timedelta(seconds=at)
+
+
+class _Gpu(msgspec.Struct):
+    board: int = 0
+    action: int = 0
+    gone: bool = False
+    listed: bool = True
+    pending: bool = False
+    failure: bool = False
+
+
+class Agent:
+    def __init__(self, history: NodeHistory) -> None:
+        self._history = history
+        self.name = f"node-{history.node:04d}"
+        self._gpus = [_Gpu() for _ in range(GPUS)]
+        self._boot, self._driver, self._nvml_up, self._number = 1, history.driver, True, 0
+        self.alive = True
+        """Whether anybody hears of the node."""
+        self._rename()
+        self.report = self._begin(-3600.0)
+
+    inventory: tuple[SliceDevice, ...]
+    """What NVIDIA's driver publishes."""
+    gpu_of: dict[str, int]
+    """GPU index by UUID, former boards too."""
+
+    def take(self, one: Happening) -> None:
+        """Let one thing happen; signals are counted at once, readings wait for `look`."""
+        how = {
+            "xid": self._print,
+            "asks": self._ask,
+            "gone": self._lose,
+            "reset": self._reset,
+            "remap": self._remap,
+            "down": self._fall_silent,
+            "booted": self._reboot,
+            "nvml-down": self._stop_nvml,
+            "nvml-up": self._upgrade,
+        }
+        how[one.kind](one)
+
+    def look(self, at: float) -> None:
+        """Take a sample of all GPUs, as the sensor does after an XID and every 30 s."""
+        nvml = None
+        if self._nvml_up:
+            readings = tuple(self._reading(index) for index in range(GPUS) if self._lists(index))
+            nvml = NvmlReading(at=moment(at), driver_version=self._driver, gpus=readings)
+        seen = Observation(at=moment(at), sources=_UP if nvml else _DOWN, nvml=nvml)
+        self.report = ledger.observe(self.report, seen, published=self._published)
+
+    @property
+    def misses(self) -> bool:
+        """Whether NVML answers and a GPU is neither there nor known to be lost."""
+        return self._nvml_up and any(gpu.presence == "Unknown" for gpu in self.report.gpus)
+
+    def _begin(self, at: float) -> NodeHealth:
+        report = ledger.begin(f"boot-{self._boot}", "replay", moment(at))
+        self.report = report
+        self.look(at)
+        return self.report
+
+    def _print(self, one: Happening) -> None:
+        self._count(self._signals(one))
+
+    def _ask(self, one: Happening) -> None:
+        self._gpus[one.gpu].action = one.action
+
+    def _lose(self, one: Happening) -> None:
+        gpu = self._gpus[one.gpu]
+        gpu.gone, gpu.listed = True, one.listed
+
+    def _reset(self, one: Happening) -> None:
+        self._gpus[one.gpu] = _Gpu(board=self._gpus[one.gpu].board)
+
+    def _remap(self, one: Happening) -> None:
+        gpu = self._gpus[one.gpu]
+        gpu.pending, gpu.failure = one.failure is False, one.failure is True
+
+    def _fall_silent(self, _: Happening) -> None:
+        self.alive = False
+
+    def _stop_nvml(self, _: Happening) -> None:
+        self._nvml_up = False
+
+    def _reboot(self, one: Happening) -> None:
+        self._boot += 1
+        self.alive = True
+        self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
+        for index in one.boards:
+            self._gpus[index] = _Gpu(board=self._gpus[index].board + 1)
+        self._rename()
+        self._begin(one.at)
+
+    def _upgrade(self, one: Happening) -> None:
+        self._nvml_up, self._driver = True, self._driver[:-1] + "9"
+        self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
+        self._count([self._signal(one.at, kind="driver-load", source="kmsg")])
+
+    def _rename(self) -> None:
+        if not hasattr(self, "gpu_of"):
+            self.gpu_of = {}
+        self.gpu_of |= {self.uuid(index): index for index in range(GPUS)}
+        whole = self._slices if self._history.mig else self._whole
+        self.inventory = tuple(device for index in range(GPUS) for device in whole(index))
+        uuids = frozenset(self.uuid(index) for index in range(GPUS))
+        by_bus = {_bus(index): self.uuid(index) for index in range(GPUS)}
+        self._published = Published(uuids=uuids, by_bus=by_bus)
+
+    def uuid(self, index: int) -> str:
+        board = self._gpus[index].board
+        return f"GPU-{self._history.node:08x}-{index:04x}-{board:04x}-0000-000000000000"
+
+    def _mig_uuid(self, index: int, part: int) -> str:
+        return f"MIG-{self._history.node:08x}-{index:04x}-{part:04x}-0000-000000000000"
+
+    def _whole(self, index: int) -> tuple[SliceDevice, ...]:
+        name = Device(GPU_DRIVER, self.name, f"gpu-{index}")
+        uuid, bus = self.uuid(index), _bus(index)
+        return (SliceDevice(device=name, kind="gpu", uuid=uuid, pci_bus_id=bus, node=self.name),)
+
+    def _slices(self, index: int) -> tuple[SliceDevice, ...]:
+        return tuple(
+            SliceDevice(
+                device=Device(GPU_DRIVER, self.name, f"gpu-{index}-mig-1g10gb-19-{part}"),
+                kind="mig",
+                uuid=self._mig_uuid(index, part),
+                parent_uuid=self.uuid(index),
+                profile="1g.10gb",
+                pci_bus_id=_bus(index),
+                node=self.name,
+            )
+            for part in range(SLICES)
+        )
+
+    def _lists(self, index: int) -> bool:
+        return not self._gpus[index].gone or self._gpus[index].listed
+
+    def _reading(self, index: int) -> GpuReading:
+        gpu, mig = self._gpus[index], self._history.mig
+        if gpu.gone:
+            return GpuReading(
+                index=index, uuid=self.uuid(index), bus_id=_bus(index), minor=index, lost=True
+            )
+        return GpuReading(
+            index=index,
+            uuid=self.uuid(index),
+            bus_id=_bus(index),
+            minor=index,
+            product=self._history.product,
+            mig=mig,
+            recovery_supported=self._history.has_action,
+            recovery_action=gpu.action if self._history.has_action else None,
+            # NVML hides remaps while MIG instances exist.
+            remap_pending=None if mig else gpu.pending,
+            remap_failure=None if mig else gpu.failure,
+            instances=tuple(self._instance(index, part) for part in range(SLICES)) if mig else (),
+        )
+
+    def _instance(self, index: int, part: int) -> MigReading:
+        return MigReading(
+            uuid=self._mig_uuid(index, part),
+            gi=part + 1,
+            ci=0,
+            profile="1g.10gb",
+            gi_profile_id=19,
+            placement_start=part,
+            placement_size=1,
+        )
+
+    def _signals(self, one: Happening) -> Iterable[Signal]:
+        """A log line, and the NVML event of it where that names the instance."""
+        ci = None if one.gi is None else 0
+        line = self._signal(
+            one.at,
+            kind="xid",
+            source="kmsg",
+            bus_id=_bus(one.gpu),
+            code=one.code,
+            gi=one.gi if one.gi_printed else None,
+            ci=ci if one.gi_printed else None,
+            reset=one.reset,
+            drain_reset=one.drain_reset,
+            caused_by=one.caused_by,
+            message=one.message,
+            recovery_to=one.action if one.code == 154 else None,
+        )
+        yield line
+        if one.gi is not None and not one.gi_printed:
+            yield self._signal(
+                one.at,
+                kind="xid",
+                source="nvml",
+                uuid=self.uuid(one.gpu),
+                bus_id=_bus(one.gpu),
+                code=one.code,
+                gi=one.gi,
+                ci=ci,
+                partner=Partner(line.number),
+            )
+
+    def _signal(self, at: float, **fields: object) -> Signal:
+        self._number += 1
+        return Signal(at=moment(at), number=self._number, **fields)  # pyright: ignore[reportArgumentType] - fields of Signal, named above
+
+    def _count(self, signals: Iterable[Signal]) -> None:
+        self.report = ledger.take(self.report, signals, run="run", kernel_sequence=self._number)
+
+
+def _bus(index: int) -> str:
+    return f"0000:{0x10 + index:02x}:00.0"

@@ -1,0 +1,135 @@
+"""Scores as tables: for the terminal and for docs/replay.md. Pure but for `write`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from benchmarks.figures import percentile
+from benchmarks.replay.rates import Parameters
+from benchmarks.replay.run import Budgeted, Result
+from benchmarks.replay.scoring import Score
+
+BEGIN = "<!-- replay: begin, written by `make replay` -->"
+END = "<!-- replay: end -->"
+HEADER = (
+    "policy",
+    "precision",
+    "recall, signalled",
+    "recall, all",
+    "fences right / false / disputed",
+    "false per 1,000 GPU-days",
+    "healthy siblings",
+    "slices left",
+    "to fence p50 / p99",
+    "to free p50 / p99 (never)",
+    "pods lost wrongly",
+    "healthy GPU-hours lost",
+)
+
+
+def scores(results: Iterable[Result]) -> str:
+    """Return a Markdown section per fleet."""
+    return "\n\n".join(_section(one) for one in results)
+
+
+def whole(results: Iterable[Result], runs: Iterable[Budgeted]) -> str:
+    """Return the generated part of docs/replay.md."""
+    return f"{scores(results)}\n\n### Shipped budgets\n\n{budgeted(runs)}"
+
+
+def budgeted(runs: Iterable[Budgeted]) -> str:
+    """Return what the shipped budgets held back."""
+    rows = [
+        (
+            one.profile,
+            f"{one.parameters.nodes * 8:,} GPUs, {one.parameters.days} days",
+            f"{one.held:,} of {one.incidents:,}",
+            _share(one.score.precision),
+            _share(one.score.recall),
+            _two(one.score.to_fence),
+        )
+        for one in runs
+    ]
+    header = ("profile", "fleet", "incidents held", "precision", "recall", "to fence p50 / p99")
+    return _table(header, rows)
+
+
+def misses(result: Result, prefix: str) -> str:
+    """Return what one policy got wrong, a line each."""
+    lines = [
+        f"{score.policy}: {one.what} node {one.node} gpu {one.gpu} at {one.at:.1f} s: {one.why}"
+        for score in result.scores
+        if score.policy.startswith(prefix)
+        for one in sorted(score.misses, key=lambda miss: (miss.what, miss.node, miss.at))
+    ]
+    counts = [
+        f"{score.policy}: {count:6} {what}"
+        for score in result.scores
+        if score.policy.startswith(prefix)
+        for what, count in score.by_truth.most_common()
+    ]
+    return "\n".join([*lines, *counts])
+
+
+def write(path: str, text: str) -> None:
+    """Put a text between the two marks of a document."""
+    file = Path(path)
+    before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    file.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+
+
+def in_words(parameters: Parameters) -> str:
+    """Return all parameters in one line."""
+    said = msgspec.structs.asdict(parameters)
+    return ", ".join(f"{name} {value:g}" for name, value in said.items())
+
+
+def _section(result: Result) -> str:
+    truths = ", ".join(f"{count:,} {truth}" for truth, count in result.truths.most_common())
+    parameters = result.parameters
+    return (
+        f"### {result.profile}: {parameters.nodes * 8:,} GPUs, {parameters.days} days, "
+        f"{parameters.app_rate:,.0f} application XIDs per M GPU-h, {parameters.mig_share:.0%} MIG"
+        f"\n\n{_table(HEADER, [_row(one) for one in result.scores])}\n\n"
+        f"Truth: {truths}.\nParameters: {in_words(parameters)}."
+    )
+
+
+def _row(score: Score) -> Sequence[str]:
+    return (
+        score.policy,
+        _share(score.precision),
+        _share(score.recall),
+        _share(score.recall_of_all),
+        f"{score.right:,} / {score.false:,} / {score.disputed:,}",
+        f"{score.false_per_1000_gpu_days:,.2f}",
+        f"{score.siblings:,}",
+        f"{score.slices_left:,}",
+        _two(score.to_fence),
+        f"{_two(score.to_free)} ({score.never_freed:,})",
+        f"{score.pods_lost:,}",
+        f"{score.lost_hours:,.0f}",
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _two(values: list[float]) -> str:
+    if not values:
+        return "-"
+    return f"{_seconds(percentile(values, 0.5))} / {_seconds(percentile(values, 0.99))}"
+
+
+def _seconds(value: float) -> str:
+    if value < 100.0:
+        return f"{value:.1f} s"
+    return f"{value / 60:.0f} min" if value < 7200.0 else f"{value / 3600:.1f} h"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

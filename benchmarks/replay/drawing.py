@@ -1,0 +1,209 @@
+"""One node while its history is drawn: what is broken, what it shows, and what comes later.
+
+It keeps one hardware fault per GPU at a time, repairs each after a lognormal
+time whatever any policy did, and reboots the node for all that a reboot repairs.
+Pure.
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Literal
+
+from benchmarks.replay.rates import Parameters, Profile
+from benchmarks.replay.truth import (
+    GPUS,
+    SLICES,
+    Device,
+    Episode,
+    Happening,
+    NodeHistory,
+    TruthClass,
+    devices,
+)
+
+DAY = 86400.0
+BOOT = 300.0
+"""Seconds that a reboot takes."""
+UPGRADE = 240.0
+"""Seconds without NVML in a driver upgrade."""
+SOONEST = 1200.0
+"""Seconds before which nothing is repaired: the longest burst is over by then."""
+
+Repair = Literal["reset", "reboot", "board"]
+
+
+class NodeDrawing:
+    def __init__(self, parameters: Parameters, profile: Profile, node: int) -> None:
+        self.parameters, self.profile, self.node = parameters, profile, node
+        seed = f"{parameters.seed}/{profile.name}/{node}"
+        self.random = random.Random(seed)  # noqa: S311 - no secret is drawn
+        self.mig = self.random.random() < parameters.mig_share
+        self.has_action = self.random.random() >= parameters.no_action_share
+        self.open_modules = self.random.random() < 0.5
+        self.lemons = [self.random.random() < parameters.lemon_share for _ in range(GPUS)]
+        self.end = parameters.days * DAY
+        self.shown: list[Happening] = []
+        self.episodes: list[Episode] = []
+        self.broken: dict[int, tuple[Episode, Repair]] = {}
+        self.busy_until = 0.0
+        """The node is down, or without NVML, until then."""
+        self._agenda: list[tuple[float, int, Callable[[float], None]]] = []
+        self._entries = 0
+        self._away: list[tuple[float, float]] = []
+        """When the node was down."""
+
+    def run(self) -> NodeHistory:
+        """Let all that is planned happen, in the order of time."""
+        while self._agenda:
+            at, _, act = heapq.heappop(self._agenda)
+            if at < self.end:
+                act(at)
+        shown = sorted((one for one in self.shown if self._is_seen(one)), key=lambda one: one.at)
+        return NodeHistory(
+            node=self.node,
+            mig=self.mig,
+            has_action=self.has_action,
+            product=self.profile.product,
+            driver=self.profile.driver if self.has_action else "550.90.07",
+            happenings=tuple(shown),
+            episodes=tuple(self.episodes),
+        )
+
+    def _is_seen(self, one: Happening) -> bool:
+        away = one.kind == "xid" and any(begin <= one.at < end for begin, end in self._away)
+        return one.at < self.end and not away
+
+    def later(self, at: float, act: Callable[[float], None]) -> None:
+        self._entries += 1
+        heapq.heappush(self._agenda, (at, self._entries, act))
+
+    def show(self, **fields: object) -> None:
+        self.shown.append(Happening(**fields))  # pyright: ignore[reportArgumentType] - checked by its callers below
+
+    def all_of(self, gpu: int) -> frozenset[Device]:
+        return devices(gpu, mig=self.mig)
+
+    def any_gi(self) -> int | None:
+        return self.random.randint(1, SLICES) if self.mig else None
+
+    def line(
+        self,
+        at: float,
+        gpu: int,
+        code: int,
+        *,
+        gi: int | None = None,
+        reset: bool | None = None,
+        drain_reset: bool | None = None,
+        caused_by: int | None = None,
+        message: str = "",
+    ) -> None:
+        self.show(
+            at=at,
+            kind="xid",
+            gpu=gpu,
+            code=code,
+            gi=gi,
+            gi_printed=gi is not None and not self.open_modules,
+            reset=reset,
+            drain_reset=drain_reset,
+            caused_by=caused_by if self.has_action else None,
+            message=message,
+        )
+
+    def channels_end(self, at: float, gpu: int, cause: int, gi: int | None = None) -> None:
+        """An XID 45 for each channel that an error took down."""
+        for number in range(self.random.randint(1, 8)):
+            self.line(at + 0.2 + 0.02 * number, gpu, 45, gi=gi, caused_by=cause)
+
+    def ask(self, gpu: int, at: float, action: int) -> None:
+        """The driver sets the recovery action and says so in the log."""
+        if self.has_action:
+            self.show(at=at, kind="asks", gpu=gpu, action=action)
+            self.show(at=at + 0.01, kind="xid", gpu=gpu, code=154, action=action)
+
+    def tell(
+        self,
+        truth: TruthClass,
+        label: str,
+        gpu: int,
+        begin: float,
+        *,
+        until: float = float("inf"),
+        must: frozenset[Device] = frozenset(),
+        may: frozenset[Device] = frozenset(),
+        signalled: bool = True,
+        resets: bool = False,
+    ) -> Episode:
+        episode = Episode(
+            truth=truth,
+            label=label,
+            node=self.node,
+            gpu=gpu,
+            begin=begin,
+            until=until,
+            must=must,
+            may=may,
+            signalled=signalled,
+            resets=resets,
+        )
+        self.episodes.append(episode)
+        return episode
+
+    def breaks(self, truth: TruthClass, label: str, gpu: int, at: float, repair: Repair) -> None:
+        """Open an episode in which the whole GPU is unfit, and plan its repair."""
+        episode = self.tell(truth, label, gpu, at, must=self.all_of(gpu), resets=True)
+        if repair == "reset" and not self.has_action:
+            repair = "reboot"  # a reset would be seen by nobody below R565
+        self.broken[gpu] = (episode, repair)
+        wait = self.random.lognormvariate(0.0, self.parameters.repair_sigma)
+        after = max(wait * self.parameters.repair_median, SOONEST)
+        self.later(at + after, lambda now: self._repair(gpu, now))
+
+    def unless_unfit(self, gpu: int, act: Callable[[int, float], None]) -> Callable[[float], None]:
+        def guarded(at: float) -> None:
+            if at >= self.busy_until and gpu not in self.broken:
+                act(gpu, at)
+
+        return guarded
+
+    def upgrade(self, at: float) -> None:
+        if self.broken or at < self.busy_until:
+            self.later(at + 6 * 3600.0, self.upgrade)
+            return
+        self.show(at=at, kind="nvml-down")
+        self.show(at=at + UPGRADE, kind="nvml-up")
+        self.busy_until = at + UPGRADE + 60.0
+
+    def _repair(self, gpu: int, at: float) -> None:
+        if gpu not in self.broken:
+            return
+        if at < self.busy_until:
+            self.later(self.busy_until + 1.0, lambda now: self._repair(gpu, now))
+            return
+        episode, repair = self.broken[gpu]
+        if repair == "reset":
+            self.show(at=at, kind="reset", gpu=gpu)
+            episode.until = at
+            del self.broken[gpu]
+        else:
+            self._reboot(at, board=gpu if repair == "board" else None)
+
+    def _reboot(self, at: float, board: int | None) -> None:
+        back = at + BOOT
+        boards = () if board is None else (board,)
+        self.show(at=at, kind="down")
+        self.show(at=back, kind="booted", boards=boards)
+        self.busy_until = back + 60.0
+        self._away.append((at, back))
+        for gpu, (episode, repair) in tuple(self.broken.items()):
+            if repair != "board" or gpu in boards:
+                episode.until = back
+                del self.broken[gpu]
+            else:  # it shows again what a boot finds
+                self.show(at=back + 5.0, kind="remap", gpu=gpu, failure=True)
+                self.ask(gpu, back + 5.0, 1)
+        for episode in self.episodes:
+            # A node that boots runs no process: what was contained is over too.
+            episode.until = back if episode.begin <= at < episode.until < back else episode.until

@@ -1,0 +1,291 @@
+"""Our policy in the replay: the real core over the reports of simulated agents.
+
+`decide_node` is called as the loop would call it: when a report changes, and
+when the core asked to be woken; its steps are taken by a store in memory. Quiet
+nodes cost nothing. Not played: claims and pods (every device counts as empty).
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from benchmarks.replay.agent import ORIGIN, Agent, moment
+from benchmarks.replay.fences import Fences
+from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
+from benchmarks.replay.truth import Device as Slot
+from exporter.device import Device
+from exporter.report import ObjectMeta
+from remediator.decide import plan
+from remediator.decide.fleet import Fleet, GpuPlace, Ground
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.objects import answers
+from remediator.objects.incident import Incident
+from remediator.objects.taints import Rule
+from remediator.policy.limits import LIFTED, Limits
+from remediator.policy.table import SHIPPED, Policy
+
+TOGETHER = 0.25
+"""Seconds for which an agent gathers news before it writes."""
+LOOK = 0.3
+"""Seconds from news to the sample that it asked for."""
+SAMPLE = 30.0
+"""Seconds between samples while a GPU is missed: it is lost after 60."""
+STALE = 150.0
+"""Seconds of silence after which an agent is not believed."""
+PERSON = 3600.0
+"""Seconds after which a person confirms a repair that the core asks to be confirmed."""
+SETTLES = 12
+"""Ticks at one moment after which a node that never settles is reported."""
+
+
+def enforced(limits: Limits = LIFTED) -> Policy:
+    """Return the shipped policy with every class enforced; budgets lifted unless given."""
+    rows = tuple(msgspec.structs.replace(row, mode="enforce") for row in SHIPPED)
+    return Policy(rows=rows, limits=limits)
+
+
+class NeverSettlesError(RuntimeError):
+    """The core asks for more steps at every tick of one moment."""
+
+
+class Store:
+    """What the API server would hold of one node, and the fences that follow from it."""
+
+    def __init__(self) -> None:
+        self.rules: dict[Device, Rule] = {}
+        self.incidents: dict[str, Incident] = {}
+        self.fences = Fences()
+        self.writes = 0
+
+    def take(self, step: plan.Step, at: float) -> None:
+        self.writes += 1
+        match step:
+            case plan.OpenIncident(incident):
+                meta = ObjectMeta(
+                    name=incident.name,
+                    uid=f"uid-{incident.name}",
+                    resource_version=str(self.writes),
+                    creation_timestamp=moment(int(at)),
+                )
+                self.incidents[incident.name] = Incident(meta, incident.spec)
+            case plan.UpdateIncident(incident):
+                self._write(incident, spec=incident.spec)
+            case plan.WriteStatus(incident, status):
+                self._write(incident, status=status)
+            case plan.CreateRule(rule):
+                self._keep(rule, f"uid-{self.writes}", at)
+            case plan.ChangeRule(stored, rule):
+                self._keep(rule, stored.uid, at)
+            case plan.DeleteRule(stored):
+                del self.rules[stored.device]
+                self.fences.free(slot_of(stored.device), at)
+            case plan.DeleteIncident(incident):
+                del self.incidents[incident.name]
+            case plan.EvictPod() | plan.WriteNodeCondition():
+                pass
+
+    def confirm(self, name: str, at: float) -> None:
+        """Let a person vouch for the repair of what an incident tells of."""
+        stored = self.incidents.get(name)
+        if stored is None or not stored.open:
+            return
+        self.writes += 1
+        until = moment(at + 86400.0).strftime("%Y-%m-%dT%H:%M:%SZ")
+        said = {answers.annotation("confirmed-repaired"): f"{until}; by=replay; why=looked at"}
+        meta = msgspec.structs.replace(
+            stored.metadata, resource_version=str(self.writes), annotations=said
+        )
+        self.incidents[name] = msgspec.structs.replace(stored, metadata=meta)
+
+    def _keep(self, rule: Rule, uid: str, at: float) -> None:
+        version = str(self.writes)
+        self.rules[rule.device] = msgspec.structs.replace(rule, uid=uid, resource_version=version)
+        slot = slot_of(rule.device)
+        if rule.effect == "None":
+            self.fences.free(slot, at)
+        else:
+            self.fences.fence(slot, at, evicting=rule.effect == "NoExecute")
+
+    def _write(self, incident: Incident, **fields: object) -> None:
+        stored = self.incidents[incident.name]
+        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
+        self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
+
+
+def slot_of(device: Device) -> Slot:
+    """Return GPU and slice index of `gpu-3` or `gpu-3-mig-1g10gb-19-4`."""
+    words = device.device.split("-")
+    return int(words[1]), int(words[-1]) if len(words) > 2 else WHOLE
+
+
+class Player:
+    """One node under our policy, moment by moment."""
+
+    def __init__(self, history: NodeHistory, policy: Policy) -> None:
+        self._agent = Agent(history)
+        self._policy = policy
+        self.store = Store()
+        self._agenda: list[tuple[float, int, Happening | str | None]] = [
+            (one.at, number, one) for number, one in enumerate(history.happenings)
+        ]
+        self._entries = len(self._agenda)
+        self._looked = 0.0
+        self._down_at = 0.0
+        self._asked: set[str] = set()
+        """Incidents that a person was asked about."""
+        self.opened = 0
+        """Incidents that were opened."""
+        self.held: set[str] = set()
+        """Incidents of which something was held back."""
+        self.ticks = 0
+
+    @property
+    def next_at(self) -> float | None:
+        return self._agenda[0][0] if self._agenda else None
+
+    def places(self) -> Mapping[str, GpuPlace]:
+        """Return where this node's GPUs are, for counting."""
+        pools = frozenset({f"gpu.nvidia.com/{self._agent.name}"})
+        return {uuid: GpuPlace(node=self._agent.name, pools=pools) for uuid in self._agent.gpu_of}
+
+    def step(self, fleet: Fleet | None = None) -> None:
+        """Play the next moment: news that comes together, a sample, or a wake-up."""
+        at, _, first = heapq.heappop(self._agenda)
+        if not isinstance(first, Happening):
+            if first is not None:
+                self._confirm(first, at)
+            self._wake(at, fleet)
+            return
+        news = [first]
+        while self._agenda and self._agenda[0][0] <= at + TOGETHER:
+            _, _, more = heapq.heappop(self._agenda)
+            if isinstance(more, Happening):
+                news.append(more)
+            elif more is not None:
+                self._confirm(more, at)
+        self._take(news)
+        written = max(one.at for one in news)
+        if not self._agent.alive:
+            self._down_at = written
+            self._later(written + STALE)
+            return
+        self._decide(written, fleet)
+        self._later(written + LOOK)
+
+    def _take(self, news: list[Happening]) -> None:
+        for one in news:
+            self._agent.take(one)
+            if one.kind in {"booted", "nvml-up", "nvml-down"}:
+                self._agent.look(one.at)
+
+    def _confirm(self, incident: str, at: float) -> None:
+        self._asked.discard(incident)
+        self.store.confirm(incident, at)
+
+    def _wake(self, at: float, fleet: Fleet | None) -> None:
+        if self._agent.alive:
+            self._agent.look(at)
+            if self._agent.misses:
+                self._later(at + SAMPLE)
+        self._decide(at, fleet)
+
+    def _later(self, at: float, confirms: str | None = None) -> None:
+        self._entries += 1
+        heapq.heappush(self._agenda, (at, self._entries, confirms))
+
+    def _decide(self, at: float, fleet: Fleet | None) -> None:
+        now, sentence = moment(at), ""
+        for _ in range(SETTLES):
+            self.ticks += 1
+            store = self.store
+            rules, incidents = tuple(store.rules.values()), tuple(store.incidents.values())
+            seen = fleet or Fleet(rules=rules, incidents=incidents)
+            decision = decide_node(self._view(rules, incidents, at), seen, self._policy, now)
+            for step in decision.steps:
+                store.take(step, at)
+                self.opened += isinstance(step, plan.OpenIncident)
+            self._note(decision, at)
+            if not decision.steps:
+                self._wake_at(decision.wake_at, at)
+                return
+            sentence = decision.sentence
+            fleet = None if fleet is None else with_node(fleet, self._agent.name, store)
+        raise NeverSettlesError(sentence)
+
+    def _note(self, decision: NodeDecision, at: float) -> None:
+        for case, wish in decision.pairs:
+            if wish.incident is None:
+                continue
+            if wish.held:
+                self.held.add(wish.incident.name)
+            waits = bool(wish.person) and (wish.verified or not case.reported)
+            if waits and wish.incident.name not in self._asked:
+                self._asked.add(wish.incident.name)
+                self._later(at + PERSON, confirms=wish.incident.name)
+
+    def _wake_at(self, wake: datetime | None, at: float) -> None:
+        if wake is not None:
+            self._later(max((wake - ORIGIN).total_seconds(), at + 1.0))
+
+    def _view(
+        self, rules: tuple[Rule, ...], incidents: tuple[Incident, ...], at: float
+    ) -> NodeView:
+        silent = not self._agent.alive and at - self._down_at >= STALE
+        return NodeView(
+            node=self._agent.name,
+            report=self._agent.report,
+            stale=f"the agent of {self._agent.name} has been silent" if silent else "",
+            inventory=self._agent.inventory,
+            incidents=incidents,
+            rules=rules,
+        )
+
+
+def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
+    """Return the fleet with one node's rules and incidents as they are stored now."""
+    rules = (*(one for one in fleet.rules if one.node != node), *store.rules.values())
+    incidents = (
+        *(one for one in fleet.incidents if one.spec.node != node),
+        *store.incidents.values(),
+    )
+    return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
+
+
+def play(history: NodeHistory, policy: Policy) -> Player:
+    """Play one node to its end, with a fleet of this node alone."""
+    player = Player(history, policy)
+    while player.next_at is not None:
+        player.step()
+    return player
+
+
+def play_together(histories: Iterable[NodeHistory], policy: Policy) -> Iterator[Player]:
+    """Play all nodes in one order of time, so that budgets see the whole fleet."""
+    players = [Player(one, policy) for one in histories]
+    places: dict[str, GpuPlace] = {}
+    for one in players:
+        places |= one.places()
+    totals: dict[tuple[Ground, str], int] = {("cluster", ""): len(places)}
+    totals |= {("node", one.node): 8 for one in places.values()}
+    queue = [(one.next_at, number) for number, one in enumerate(players) if one.next_at is not None]
+    heapq.heapify(queue)
+    rules: dict[int, tuple[Rule, ...]] = {}
+    incidents: dict[int, tuple[Incident, ...]] = {}
+    while queue:
+        _, number = heapq.heappop(queue)
+        player = players[number]
+        fleet = Fleet(
+            rules=tuple(one for many in rules.values() for one in many),
+            incidents=tuple(one for many in incidents.values() for one in many),
+            places=places,
+            totals=totals,
+        )
+        player.step(fleet)
+        rules[number] = tuple(player.store.rules.values())
+        incidents[number] = tuple(one for one in player.store.incidents.values() if one.open)
+        if player.next_at is not None:
+            heapq.heappush(queue, (player.next_at, number))
+    yield from players

@@ -1,0 +1,250 @@
+"""Fences against truth: the figures of one policy on one fleet. Pure.
+
+Definitions, the same for every policy:
+
+- A *fence* is one GPU with at least one of its devices kept away from the
+  scheduler (NoSchedule or more, a cordon, unhealthy) without a gap.
+- A fence is *right* when it began while a truth demanded one on a device of that GPU,
+  *disputed* when NVIDIA's own sources disagree (`Episode.may`), else *false*.
+  Precision is right / (right + false).
+- An episode is *recalled* when every device that it demands was fenced within
+  `IN_TIME` of its first sign and stayed so until its repair.
+- A *healthy sibling* is a device without any truth of its own, fenced from a moment
+  at which another device of its node was truly unfit. A fence that a device got for a truth of
+  its own is none.
+- A *slice left* is a slice that its GPU's need for a reset demands and that was
+  not fenced in time.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from benchmarks.replay.fences import FOREVER, Fence
+from benchmarks.replay.truth import SLICES, WHOLE, Device, Episode, NodeHistory
+
+IN_TIME = 300.0
+"""Seconds: RSC's own health checks look every five minutes."""
+SLACK = 30.0
+"""Seconds after the repair within which a fence may still begin: news on its way."""
+
+
+class Miss(msgspec.Struct, frozen=True):
+    """Something that went wrong, for `--misses`."""
+
+    what: str
+    node: int
+    gpu: int
+    at: float
+    why: str
+
+
+class Score(msgspec.Struct, kw_only=True):
+    policy: str
+    gpu_days: float = 0.0
+    right: int = 0
+    false: int = 0
+    disputed: int = 0
+    demanded: int = 0
+    """Episodes that demand a fence and give any sign."""
+    recalled: int = 0
+    silent: int = 0
+    """Episodes that demand a fence and give none."""
+    silent_recalled: int = 0
+    siblings: int = 0
+    false_devices: int = 0
+    slices_left: int = 0
+    to_fence: list[float] = []
+    """Seconds from the first sign to the last demanded device."""
+    to_free: list[float] = []
+    """Seconds from the repair to the last device that is free again."""
+    never_freed: int = 0
+    lost_hours: float = 0.0
+    """GPU-hours that healthy devices were kept away; a slice counts a seventh."""
+    pods_lost: int = 0
+    """Devices that were emptied by eviction without a truth that demands a fence."""
+    misses: list[Miss] = []
+    by_truth: Counter[str] = msgspec.field(default_factory=Counter[str])
+    """What false fences stood for, and what was not recalled."""
+
+    @property
+    def precision(self) -> float | None:
+        judged = self.right + self.false
+        return self.right / judged if judged else None
+
+    @property
+    def recall(self) -> float | None:
+        return self.recalled / self.demanded if self.demanded else None
+
+    @property
+    def recall_of_all(self) -> float | None:
+        every = self.demanded + self.silent
+        return (self.recalled + self.silent_recalled) / every if every else None
+
+    @property
+    def false_per_1000_gpu_days(self) -> float:
+        return 1000.0 * self.false / self.gpu_days if self.gpu_days else 0.0
+
+
+def score_node(score: Score, history: NodeHistory, fences: Iterable[Fence], end: float) -> None:
+    """Add one node's fences to a score; `end` is when the history ends."""
+    judge = _Judge(score, history, list(fences), end)
+    judge.fences()
+    judge.episodes()
+
+
+class _Judge:
+    def __init__(self, score: Score, history: NodeHistory, fences: list[Fence], end: float) -> None:
+        self._score, self._history, self._end = score, history, end
+        self._fences: dict[Device, list[Fence]] = defaultdict(list)
+        for one in fences:
+            self._fences[one.device].append(one)
+        self._of_gpu: dict[int, list[Episode]] = defaultdict(list)
+        for one in history.episodes:
+            self._of_gpu[one.gpu].append(one)
+        self._true = [one for one in history.episodes if one.must and one.signalled]
+
+    def fences(self) -> None:
+        for gpu, spans in self._by_gpu().items():
+            for begin in spans:
+                self._judge_fence(gpu, begin)
+        for device, fences in self._fences.items():
+            for one in fences:
+                self._judge_device(device, one)
+
+    def _by_gpu(self) -> dict[int, list[float]]:
+        """Return when each gapless fence of each GPU began."""
+        spans: dict[int, list[Fence]] = defaultdict(list)
+        for fences in self._fences.values():
+            for one in fences:
+                spans[one.device[0]].append(one)
+        found: dict[int, list[float]] = {}
+        for gpu, fences in spans.items():
+            through, begins = -1.0, list[float]()
+            for one in sorted(fences, key=lambda fence: fence.begin):
+                if one.begin > through:
+                    begins.append(one.begin)
+                through = max(through, one.end)
+            found[gpu] = begins
+        return found
+
+    def _judge_fence(self, gpu: int, begin: float) -> None:
+        near = [one for one in self._of_gpu[gpu] if one.begin <= begin <= one.until + SLACK]
+        if any(one.must for one in near):
+            self._score.right += 1
+        elif any(one.may for one in near):
+            self._score.disputed += 1
+        else:
+            self._score.false += 1
+            label = self._label(gpu, begin)
+            self._score.by_truth[f"false: {label}"] += 1
+            self._miss("false fence", gpu, begin, label)
+
+    def _label(self, gpu: int, at: float) -> str:
+        """Say what was going on when a false fence began."""
+        own = [one for one in self._of_gpu[gpu] if one.begin <= at <= one.begin + 7200.0]
+        if own:
+            return max(own, key=lambda one: one.begin).label
+        others = [one for one in self._true if one.begin <= at <= one.until + 7200.0]
+        return f"beside {others[-1].label}" if others else "no episode"
+
+    def _judge_device(self, device: Device, fence: Fence) -> None:
+        mine = [
+            one
+            for one in self._of_gpu[device[0]]
+            if device in one.must | one.may and one.begin <= fence.begin <= one.until + SLACK
+        ]
+        weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
+        unfit = sum(_overlap(fence, one, self._end) for one in self._true if device in one.must)
+        kept = min(fence.end, self._end) - fence.begin
+        self._score.lost_hours += weight * max(kept - unfit, 0.0) / 3600.0
+        if mine:
+            return
+        self._score.false_devices += 1
+        self._score.pods_lost += fence.evicts_from < FOREVER
+        others = (one for one in self._true if device not in one.must)
+        if any(one.begin <= fence.begin <= one.until for one in others):
+            self._score.siblings += 1
+            self._miss("sibling", device[0], fence.begin, str(device))
+
+    def episodes(self) -> None:
+        for one in self._history.episodes:
+            if not one.must:
+                continue
+            if one.begin + IN_TIME > self._end:
+                continue  # the history ended before anybody could be judged
+            self._judge_episode(one)
+
+    def _judge_episode(self, one: Episode) -> None:
+        covers = {device: self._cover(device, one) for device in one.must}
+        missed = [device for device, cover in covers.items() if cover is None]
+        if not one.signalled:
+            self._score.silent += 1
+            self._score.silent_recalled += not missed
+            return
+        self._score.demanded += 1
+        if one.resets:
+            late = (device for device in one.must if not self._in_time(device, one))
+            self._score.slices_left += sum(device[1] != WHOLE for device in late)
+        if missed:
+            self._score.by_truth[f"missed: {one.label}"] += 1
+            why = f"{one.label}: {len(missed)} of {len(one.must)} devices"
+            self._miss("not recalled", one.gpu, one.begin, why)
+            return
+        self._score.recalled += 1
+        found = [cover for cover in covers.values() if cover is not None]
+        self._score.to_fence.append(max(max(cover.begin for cover in found) - one.begin, 0.0))
+        if one.until >= self._end:
+            return
+        ends = [min(cover.end, self._after(cover)) for cover in found]
+        if max(ends) == FOREVER:
+            self._score.never_freed += 1
+            self._miss("never freed", one.gpu, one.begin, one.label)
+        else:
+            self._score.to_free.append(max(ends) - one.until)
+
+    def _after(self, cover: Fence) -> float:
+        """A fence that goes on for a later fault is not late: count to that fault."""
+        later = (
+            one.begin
+            for one in self._of_gpu[cover.device[0]]
+            if cover.device in one.must and one.begin > cover.begin + IN_TIME
+        )
+        return min((one for one in later if one < cover.end), default=FOREVER)
+
+    def _cover(self, device: Device, one: Episode) -> Fence | None:
+        """Return the fence that covers an episode in time and up to its repair."""
+        for fence in self._fences.get(device, ()):
+            in_time = fence.begin <= min(one.begin + IN_TIME, max(one.until, one.begin + SLACK))
+            if in_time and fence.end >= min(one.until, self._end):
+                return fence
+        return None
+
+    def _in_time(self, device: Device, one: Episode) -> bool:
+        deadline = min(one.begin + IN_TIME, one.until)
+        return any(fence.begin <= deadline <= fence.end for fence in self._fences.get(device, ()))
+
+    def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
+        if len(self._score.misses) < 1000:
+            self._score.misses.append(Miss(what, self._history.node, gpu, at, why))
+
+
+def _overlap(fence: Fence, one: Episode, end: float) -> float:
+    return max(min(fence.end, one.until, end) - max(fence.begin, one.begin), 0.0)
+
+
+def joined(scores: Iterable[Score]) -> Score:
+    """Return the sum of one policy's scores over parts of a fleet."""
+    first, *rest = scores
+    whole = msgspec.structs.replace(
+        first,
+        to_fence=list(first.to_fence),
+        to_free=list(first.to_free),
+        misses=list(first.misses),
+        by_truth=Counter(first.by_truth),
+    )
+    for one in rest:
+        for name in Score.__struct_fields__[1:]:
+            setattr(whole, name, getattr(whole, name) + getattr(one, name))
+    return whole

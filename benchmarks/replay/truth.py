@@ -1,0 +1,99 @@
+"""What really happened: labelled episodes, and the happenings that a node shows of them.
+
+Times are seconds since the history began. A device is (GPU index, slice index),
+with slice -1 for a GPU that is offered whole. Pure.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Device = tuple[int, int]
+WHOLE = -1
+GPUS = 8
+SLICES = 7
+
+TruthClass = Literal[
+    "app noise",
+    "information",
+    "sympathetic",
+    "mig-contained",
+    "gpu-reset",
+    "gpu-reboot",
+    "no-XID loss",
+    "silent corruption",
+    "link at peer",
+]
+
+
+class Episode(msgspec.Struct, kw_only=True):
+    """One cause on one GPU, and what a perfect policy would fence for it."""
+
+    truth: TruthClass
+    label: str
+    """In words, for a reader of misses: `119 GSP timeouts`."""
+    node: int
+    gpu: int
+    begin: float
+    """The first thing that anybody could see."""
+    until: float = float("inf")
+    """Repaired, or over."""
+    must: frozenset[Device] = frozenset()
+    """Devices that have to be fenced."""
+    may: frozenset[Device] = frozenset()
+    """Devices on which NVIDIA's sources disagree: a fence is neither right nor wrong."""
+    signalled: bool = True
+    resets: bool = False
+    """The whole GPU needs a reset or more."""
+
+
+HappeningKind = Literal[
+    "xid", "asks", "gone", "reset", "down", "booted", "remap", "nvml-down", "nvml-up"
+]
+
+
+class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that a node shows at a moment.
+
+    `xid`: a kernel-log line, and the NVML event of it. `asks`: the driver sets the recovery
+    action. `gone`: NVML says lost, or no longer lists it. `down`, `booted`: the node.
+    """
+
+    at: float
+    kind: HappeningKind
+    gpu: int = -1
+    code: int = 0
+    gi: int | None = None
+    """What the NVML event names."""
+    gi_printed: bool = False
+    """The log line says `GPU-I` too (not with open kernel modules)."""
+    reset: bool | None = None
+    drain_reset: bool | None = None
+    caused_by: int | None = None
+    message: str = ""
+    action: int = 0
+    """Of `asks`, and of an XID 154."""
+    listed: bool = True
+    """Of `gone`: NVML still lists the GPU and says that it is lost."""
+    failure: bool | None = None
+    """Of `remap`: rows cannot be remapped; else a remap is pending or, with None, no longer."""
+    boards: tuple[int, ...] = ()
+    """Of `booted`: GPUs that are other boards now."""
+
+
+class NodeHistory(msgspec.Struct, frozen=True, kw_only=True):
+    node: int
+    mig: bool
+    has_action: bool
+    product: str
+    driver: str
+    happenings: tuple[Happening, ...]
+    episodes: tuple[Episode, ...]
+
+    def devices(self, gpu: int) -> frozenset[Device]:
+        return devices(gpu, mig=self.mig)
+
+
+def devices(gpu: int, *, mig: bool) -> frozenset[Device]:
+    """Return what a node offers of one GPU."""
+    return frozenset((gpu, part) for part in (range(SLICES) if mig else (WHOLE,)))

@@ -1,0 +1,109 @@
+"""`draguard policy check FILE` and `draguard policy explain`: flags, and what is printed."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from draguard.policy.explanation import explain
+from draguard.policy.page import show
+from draguard.policy.signal import SLICES, Signal
+from draguard.policy.trial import Spot
+from kubeapi import clock
+from remediator.policy.document import LARGEST
+from remediator.policy.error import PolicyError
+from remediator.policy.reading import read
+from remediator.policy.remarks import remarks
+from remediator.policy.table import Policy
+
+WRONG = 1
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0, or 1 when the policy cannot be read."""
+    options = _options(arguments)
+    try:
+        policy = _read(options.policy) if options.policy else Policy()
+    except (OSError, PolicyError) as error:
+        problems = error.problems if isinstance(error, PolicyError) else (str(error),)
+        for problem in problems:
+            print(f"{options.policy}: {problem}", file=sys.stderr)
+        return WRONG
+    if options.command == "check":
+        return _check(options.policy, policy)
+    return _explain(options, policy)
+
+
+def _read(path: Path) -> Policy:
+    with path.open("rb") as file:
+        return read(file.read(LARGEST + 1))
+
+
+def _check(path: Path, policy: Policy) -> int:
+    for remark in remarks(policy, clock.now()):
+        print(f"{path}: warning: {remark}")
+    print(f"{path}: sound")
+    return 0
+
+
+def _explain(options: argparse.Namespace, policy: Policy) -> int:
+    known = {name: getattr(options, name) for name in Signal.__struct_fields__}
+    spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
+    told = explain(Signal(**known), spot, policy, clock.now())
+    if options.output == "json":
+        print(msgspec.json.encode(told).decode())
+    else:
+        show(told)
+    return 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    found = parser.parse_args(arguments)
+    if found.command == "explain":
+        if found.node and found.pool and found.node != found.pool:
+            parser.error("NVIDIA's driver names a pool after its node: give one of --node, --pool")
+        if found.gi is not None and not (found.mig and 1 <= found.gi <= SLICES):
+            parser.error(f"--gi is one of 1 to {SLICES}, and needs --mig")
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="draguard policy", description="Look at a policy before it is in force."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser("check", help="is a policy file sound")
+    check.add_argument("policy", type=Path, metavar="FILE")
+    _signal_flags(
+        commands.add_parser("explain", help="what a signal would do, and which row says so")
+    )
+    return parser
+
+
+def _signal_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="instead of the shipped one")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    seen = parser.add_argument_group("what was seen")
+    seen.add_argument("--xid", type=int, metavar="N", help="a kernel line with this XID")
+    seen.add_argument("--mig", action="store_true", help=f"the GPU is in {SLICES} slices")
+    seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a witness named")
+    seen.add_argument("--recovery-action", type=int, metavar="N", help="read after the XID")
+    standard = Signal().driver
+    seen.add_argument("--driver", default=standard, metavar="R", help=f"its version [{standard}]")
+    for name, text in (
+        ("reset", "the line says RST"),
+        ("drain-reset", "the line says D-RST"),
+        ("lost", "NVML no longer reaches the GPU"),
+        ("remap-failure", "a memory row could not be remapped"),
+        ("remap-pending", "a row remap waits for a reset"),
+        ("sram-threshold", "the SRAM error threshold is exceeded"),
+        ("retired-pending", "a page retirement waits for a reset"),
+    ):
+        seen.add_argument(f"--{name}", action="store_true", help=text)
+    place = parser.add_argument_group("where it is")
+    place.add_argument("--node", default="", metavar="NAME")
+    place.add_argument("--pool", default="", metavar="NAME", help="NVIDIA's is named as its node")
+    place.add_argument("--device-class", default="", metavar="NAME", help="it is claimed through")

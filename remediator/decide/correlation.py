@@ -1,0 +1,149 @@
+"""When many faults look like one that is not the GPUs' own: nobody is moved for it yet.
+
+A driver, an agent or a policy that is new can make healthy GPUs look sick, all
+of them within minutes. So evictions wait while the same cause is new on several
+nodes, and for a time after such a change; new work is kept away all the same.
+Decided on purpose:
+
+- Nodes are counted, each once and by one voice, whatever it reports. A node
+  that lies can neither trip the hold alone nor make it last longer.
+- Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count
+  once for a whole NVLink domain: one switch makes all its nodes tell the same.
+  What may be done in a domain then is its own cap's matter.
+- A GPU that is lost, or of which only a recovery action speaks, has no cause
+  beyond its class: the class stands for it.
+- Open incidents count, in every mode. When they are closed, or the window has
+  passed since the last further node joined, evictions go on by themselves.
+- After a change of the policy everything waits that does not evict yet, also
+  what stood for weeks in incident-only: time to look at what was switched on.
+
+Nothing is remembered here: all of it is read from incidents. Pure.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from remediator.decide.fleet import Fleet
+from remediator.objects.incident import Incident
+from remediator.policy.duration import spelled
+from remediator.policy.limits import Correlation
+
+CARRIED: frozenset[str] = frozenset({"fabric", "lost"})
+"""Fault classes that one NVLink fabric passes on to all its GPUs."""
+CLOCKS_APART = timedelta(minutes=1)
+"""The API server dates incidents in whole seconds and by its own clock; a change has ours."""
+
+
+class Hold(msgspec.Struct, frozen=True):
+    why: str
+    until: datetime | None
+    """When time alone ends it."""
+
+
+class Waves:
+    """Says of one incident after another, at one moment, whether its eviction waits."""
+
+    def __init__(self, fleet: Fleet, limits: Correlation, now: datetime) -> None:
+        self._fleet = fleet
+        self._limits = limits
+        self._now = now
+        self._open: dict[str, list[Incident]] | None = None
+
+    def hold(self, story: Incident) -> Hold | None:
+        """Return why the eviction for an incident waits, None when nothing speaks against it."""
+        return self._after_change(story) or self._same_cause(story)
+
+    def _after_change(self, story: Incident) -> Hold | None:
+        changed = self._fleet.changes.get(story.spec.node)
+        began = opened_at(story) or self._now
+        known = (
+            ("policy", self._fleet.policy_changed_at, True),
+            (f"driver of {story.spec.node}", changed.driver_at if changed else None, False),
+            (f"agent of {story.spec.node}", changed.agent_at if changed else None, False),
+        )
+        for what, at, old_too in known:
+            if at is not None and (old_too or began > at - CLOCKS_APART):
+                until = at + self._limits.after_change
+                why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
+                if self._now < until:
+                    return Hold(why, until)
+        return None
+
+    def _same_cause(self, story: Incident) -> Hold | None:
+        cause, limits = cause_of(story), self._limits
+        alike = (*self._of(cause), story)
+        witnesses = _witnesses([(opened_at(one) or self._now, one) for one in alike], self._fleet)
+        until = _held_until(witnesses, limits)
+        if until is None or self._now >= until:
+            return None
+        why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
+        return Hold(f"{why}, as if it were no fault of the GPUs", until)
+
+    def _of(self, cause: str) -> list[Incident]:
+        """Return the open incidents of a cause."""
+        if self._open is None:
+            self._open = {}
+            for one in self._fleet.incidents:
+                if one.status.closed_at is None:
+                    self._open.setdefault(cause_of(one), []).append(one)
+        return self._open.get(cause, [])
+
+
+def cause_of(incident: Incident) -> str:
+    """Return what is counted as one cause."""
+    spec = incident.spec
+    vague = spec.fault == "lost" or spec.cause.startswith("recovery-action")
+    return f"class {spec.fault}" if vague else spec.cause
+
+
+def opened_at(incident: Incident) -> datetime | None:
+    """Return when an incident was opened, None while it is about to be."""
+    timeline = incident.status.timeline
+    return timeline[0].time if timeline else incident.metadata.creation_timestamp
+
+
+def _witnesses(
+    openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
+) -> list[tuple[datetime, str]]:
+    """Return (time, who) of every opening, first one first; each node speaks with one voice."""
+    told = tuple(openings)
+    voices: dict[str, set[str]] = {}
+    for _, one in told:
+        voices.setdefault(one.spec.node, set()).add(_voice(one, fleet))
+    return sorted((at, min(voices[one.spec.node])) for at, one in told)
+
+
+def _voice(incident: Incident, fleet: Fleet) -> str:
+    """Return who is counted for an incident: its NVLink domain, or its node."""
+    place = fleet.places.get(incident.spec.uuid)
+    if incident.spec.fault in CARRIED and place is not None and place.domain:
+        return f"domain {place.domain}"
+    return f"node {incident.spec.node}"
+
+
+def _held_until(witnesses: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
+    """Return until when the last wave holds, None when there was none.
+
+    A wave begins when enough witnesses spoke within the window, lasts while
+    further ones join, and who is part of it does not prolong it.
+    """
+    until: datetime | None = None
+    recent: deque[tuple[datetime, str]] = deque()
+    latest: dict[str, datetime] = {}
+    for at, who in witnesses:
+        if until is not None and at >= until:
+            until = None
+        if until is not None and who in latest:
+            continue
+        recent.append((at, who))
+        latest[who] = at
+        while until is None and recent[0][0] <= at - limits.within:
+            old, one = recent.popleft()
+            if latest.get(one) == old:
+                del latest[one]
+        if until is not None or 0 < limits.nodes <= len(latest):
+            until = at + limits.within
+    return until

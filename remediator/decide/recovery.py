@@ -1,0 +1,98 @@
+"""When a story may end: verified recovery, or what is said of a GPU that is not there any more.
+
+Recovery is soaked on our own clock, without a gap. Pure.
+"""
+
+from datetime import datetime, timedelta
+
+from remediator.decide.case import Case
+from remediator.decide.words import class_of, days
+from remediator.judge import memory
+from remediator.judge.fault import Healthy, Unknown
+from remediator.objects.answers import Answer
+from remediator.objects.incident import Incident, IncidentStatus
+from remediator.policy.table import Policy
+
+NODE_GONE_FOR = timedelta(days=7)
+"""After this a node that is gone is taken not to come back under its name with the same board."""
+
+
+def unknown(case: Case, story: Incident) -> str:
+    """Return why nothing may change, "" when enough is known."""
+    if isinstance(case.verdict, Unknown):
+        return case.verdict.why
+    if not isinstance(case.verdict, Healthy) or case.gpu is None or story.spec.fault != "memory":
+        return ""
+    if story.spec.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+        return "whether the SRAM threshold is exceeded could not be read"
+    return memory.unread(case.gpu)
+
+
+def verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> datetime | None:
+    """Return when recovery will have held for the soak time, None while health is not recorded.
+
+    It counts from when we recorded health, without a gap; a younger date of the
+    node counts too, unless the node's clock is ahead of ours. Memory errors that
+    rose since then are a gap.
+    """
+    recorded = story.status.healthy_since
+    if not isinstance(case.verdict, Healthy) or recorded is None or errors_rose(case, story.status):
+        return None
+    soak = policy.row(class_of(story.spec.fault), case.place).soak
+    claimed = case.verdict.since
+    return (max(recorded, claimed) if claimed <= now else recorded) + soak
+
+
+def errors_rose(case: Case, status: IncidentStatus) -> bool:
+    """Whether the GPU counts more uncorrected memory errors than when its health began."""
+    memory = case.gpu.memory if case.gpu else None
+    if memory is None:
+        return False
+    counted = (
+        (memory.dbe_volatile, status.soak_dbe_volatile),
+        (memory.dbe_aggregate, status.soak_dbe_aggregate),
+    )
+    return any(new is not None and old is not None and new > old for new, old in counted)
+
+
+def proof(case: Case) -> str:
+    evidence = case.verdict.evidence if isinstance(case.verdict, Healthy) else ""
+    return f"recovery verified: {evidence}, for the whole soak time"
+
+
+def gone_until(case: Case, story: Incident) -> datetime | None:
+    """Return when a node that is gone will have been gone for long enough."""
+    since = story.status.node_gone_since
+    return since + NODE_GONE_FOR if since and case.node_gone and not case.heard else None
+
+
+def ending(case: Case, story: Incident, confirmed: Answer | None, now: datetime) -> str:
+    """Return why a story ends without verified recovery, "" while it goes on."""
+    until = gone_until(case, story)
+    if until is not None and now >= until:
+        return f"node {story.spec.node} has been gone for {days(NODE_GONE_FOR)}"
+    if confirmed is not None and taken_out(case):
+        return f"the GPU is no longer there, and {confirmed.by} says that it is dealt with"
+    return ""
+
+
+def taken_out(case: Case) -> bool:
+    """Whether a node that is heard of speaks of a GPU no more, and nobody else does."""
+    published = any(case.uuid in (one.uuid, one.parent_uuid) for one in case.inventory)
+    asked = case.heard and case.nvml_up
+    return asked and not (case.reported or case.elsewhere or published)
+
+
+def repair_seen(case: Case, status: IncidentStatus, signal: datetime | None) -> str:
+    """Say what shows that somebody repairs a GPU, "" while nothing does.
+
+    Compared with the boot and the epoch of the last new signal; `signal` is the
+    youngest one, and one that is new now shows that nothing is repaired.
+    """
+    if signal != status.seen_through:
+        return ""
+    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
+        return f"reboot seen: boot {case.boot_id[:13]}"
+    if case.gpu and status.opened_epoch and case.gpu.epoch > status.opened_epoch:
+        return f"reset seen: epoch {case.gpu.epoch}"
+    return "the GPU is away" if taken_out(case) else ""

@@ -1,0 +1,142 @@
+"""The incident's own words: how an episode opens, and what its spec comes to say. Pure."""
+
+from datetime import datetime
+
+import msgspec
+
+from exporter.report import ObjectMeta
+from remediator.decide import history
+from remediator.decide.case import Case
+from remediator.decide.ladder import Demand
+from remediator.decide.words import class_of, severity
+from remediator.judge.fault import SEVERITY, Fault, FaultClass, Unknown, faults_of, weight, worst
+from remediator.judge.scope import in_words, parts_of
+from remediator.objects import incident as words
+from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target
+from remediator.objects.taints import Rule
+from remediator.policy.table import Policy
+
+
+def open_incidents(case: Case) -> tuple[Incident, ...]:
+    """Return the open incidents of a GPU, the one that leads first: the oldest."""
+    return tuple(one for one in case.incidents if one.open)
+
+
+def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
+    """Return the faults that no closed incident has dealt with, in classes that are not off.
+
+    What was over long before this story began is none of its business, even when the
+    incident that dealt with it has been pruned.
+    """
+    opened = open_incidents(case)
+    begun_at = history.opened_at(opened[0], now) if opened else now
+    ends = [one.status.handled_through for one in case.incidents if not one.open]
+    handled = max((end for end in ends if end is not None), default=None)
+    return tuple(
+        fault
+        for fault in faults_of(case.verdict)
+        if policy.row(fault.fault_class, case.place).mode != "off"
+        and (fault.ended is None or _belongs(case, fault, policy, handled, begun_at))
+    )
+
+
+def _belongs(
+    case: Case, fault: Fault, policy: Policy, handled: datetime | None, begun_at: datetime
+) -> bool:
+    fresh = fault.last_seen + policy.row(fault.fault_class, case.place).soak >= begun_at
+    return fresh and (handled is None or fault.last_seen > handled)
+
+
+def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
+    """A fault that stands opens an incident; a contained one, while it is fresh, too.
+
+    Any other that is over is over by the driver's own word.
+    """
+    fresh = now < fault.last_seen + policy.row(fault.fault_class, case.place).soak
+    return fault.ended is None or (fault.fault_class == "contained" and fresh)
+
+
+def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
+    """Begin an episode; for rules that somebody left without a story it starts from them."""
+    episode = max((words.episode_of(one.name) for one in case.incidents), default=0) + 1
+    meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
+    if not standing:
+        return Incident(meta, IncidentSpec(case.node, case.uuid, SEVERITY[0]))
+    leading = max(standing, key=lambda rule: severity(rule.fault))
+    spec = IncidentSpec(
+        case.node,
+        case.uuid,
+        leading.fault,
+        leading.cause,
+        ("rules of ours stand and their incident is gone",),
+        ScopeRecord("", tuple(sorted(_target(rule) for rule in standing))),
+    )
+    return Incident(meta, spec)
+
+
+def _target(rule: Rule) -> Target:
+    return Target(rule.device.driver, rule.device.pool, rule.device.device, rule.uuid)
+
+
+def told(
+    case: Case,
+    current: Incident,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    now: datetime,
+) -> Incident:
+    """Return the story so far: class and evidence only grow, the scope follows the evidence.
+
+    It goes on under the node that has the board now.
+    """
+    node = current.spec.node if isinstance(case.verdict, Unknown) else case.node
+    spec = msgspec.structs.replace(current.spec, node=node)
+    if asked:
+        spec = _spec(case, msgspec.structs.replace(current, spec=spec), asked, kept, now)
+    return msgspec.structs.replace(current, spec=spec)
+
+
+def _spec(
+    case: Case,
+    current: Incident,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    now: datetime,
+) -> IncidentSpec:
+    faults = tuple(one.fault for one in asked)
+    fault_class = worst((class_of(current.spec.fault), *(one.fault_class for one in faults)))
+    targets = {target for one in asked for target in one.targets}
+    targets |= {_target(rule) for rule in kept}
+    targets |= _unpublished(case, current)
+    found = tuple(sorted(targets))
+    mine = parts_of(case.gpu, case.inventory) if case.gpu else []
+    seen = (*_relapse(case, current, now), *(one.evidence for one in faults), *case.remarks)
+    return msgspec.structs.replace(
+        current.spec,
+        fault=fault_class,
+        cause=_cause(current.spec, faults, fault_class),
+        evidence=tuple(dict.fromkeys(seen)),
+        scope=ScopeRecord(in_words(found, mine), found) if case.gpu else current.spec.scope,
+    )
+
+
+def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
+    """Return the line that tells a relapse: found at the opening, and kept."""
+    if current.metadata.uid:
+        return tuple(one for one in current.spec.evidence if one.startswith(history.RELAPSE))
+    before = history.relapse_of(case.incidents, current, now)
+    return (history.relapse_in_words(before),) if before else ()
+
+
+def _unpublished(case: Case, current: Incident) -> set[Target]:
+    """Return what was in scope and is not published, or not under its UUID, now."""
+    known = {one.device for one in case.inventory if one.uuid is not None}
+    return {one for one in current.spec.scope.devices if one.name not in known}
+
+
+def _cause(spec: IncidentSpec, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
+    """Return the signal that names the incident; once chosen it stays while its class leads."""
+    leading = {one.cause: one for one in faults if one.fault_class == fault_class}
+    if not leading or (spec.fault == fault_class and spec.cause in leading):
+        return spec.cause
+    return min(leading.values(), key=weight).cause

@@ -1,0 +1,123 @@
+"""Demands of the faults of one GPU into rules, and into the reason for them. Pure."""
+
+import msgspec
+
+from remediator.decide.case import Case
+from remediator.decide.ladder import Demand, stronger
+from remediator.decide.words import severity
+from remediator.judge.fault import Fault, Healthy, weight
+from remediator.objects.incident import DeletedRule, Incident, Target, WouldFence
+from remediator.objects.taints import Effect, Rule
+
+
+def rules(
+    case: Case,
+    story: Incident,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    deleted: tuple[DeletedRule, ...],
+) -> tuple[Rule, ...]:
+    """Return the strongest of what is asked for each device and of what stands on it.
+
+    What stands is told under the story that leads, and what a person took away
+    is not made again.
+    """
+    held = {hold.device for hold in case.holds}
+    wanted = {rule.device: msgspec.structs.replace(rule, incident=story.name) for rule in kept}
+    for one in sorted(asked, key=_by_class):
+        for target in one.targets:
+            effect = _effect(one, allocated=str(target.name) in held)
+            if effect is not None:
+                rule = _rule(case, story, one.fault, target, effect)
+                wanted[target.name] = _joined(rule, wanted.get(target.name))
+    spared = {one.device for one in deleted}
+    return tuple(wanted[device] for device in sorted(wanted) if str(device) not in spared)
+
+
+def _by_class(asked: Demand) -> tuple[object, ...]:
+    """Order demands from the mildest class; among equals as an incident is named (`weight`)."""
+    return severity(asked.fault.fault_class), *weight(asked.fault)[1:]
+
+
+def _effect(asked: Demand, *, allocated: bool) -> Effect | None:
+    if asked.row.mode == "enforce":
+        return asked.effect
+    shown = asked.row.mode == "dry-run" and asked.row.ceiling != "observe"
+    return "None" if shown and allocated else None
+
+
+def _joined(rule: Rule, standing: Rule | None) -> Rule:
+    """Return one rule for a device; what stands keeps its words unless a worse class speaks."""
+    if standing is None:
+        return rule
+    effect = stronger(rule.effect, standing.effect)
+    worse = severity(rule.fault) > severity(standing.fault)
+    words_of = rule if worse or standing.effect == "None" else standing
+    return msgspec.structs.replace(
+        words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
+    )
+
+
+def _rule(case: Case, story: Incident, fault: Fault, target: Target, effect: Effect) -> Rule:
+    return Rule(
+        device=target.name,
+        effect=effect,
+        fault=fault.fault_class,
+        cause=fault.cause,
+        incident=story.name,
+        uuid=target.uuid,
+        gpu=case.uuid,
+        node=case.node,
+    )
+
+
+def would(asked: tuple[Demand, ...]) -> tuple[WouldFence, ...]:
+    """Return what enforce mode would do to each device that a milder mode spares."""
+    spared: dict[str, Effect] = {}
+    for one in asked:
+        if one.row.mode != "enforce" and one.effect is not None:
+            for target in one.targets:
+                name = str(target.name)
+                spared[name] = stronger(one.goal, spared.get(name, one.goal))
+    return tuple(WouldFence(device, effect) for device, effect in sorted(spared.items()))
+
+
+def pending(asked: tuple[Demand, ...]) -> bool:
+    """Whether enforce mode has not reached its goal; what is only observed has none."""
+    return any(
+        one.effect != one.goal
+        for one in asked
+        if one.row.mode == "enforce" and one.row.ceiling != "observe"
+    )
+
+
+def goal(asked: tuple[Demand, ...]) -> Effect:
+    """Return the strongest effect that enforce mode goes for."""
+    strongest: Effect = "None"
+    for one in asked:
+        if one.row.mode == "enforce":
+            strongest = stronger(strongest, one.goal)
+    return strongest
+
+
+def leading(asked: tuple[Demand, ...]) -> Demand | None:
+    """Return the demand of the worst class."""
+    return max(asked, key=lambda one: severity(one.fault.fault_class), default=None)
+
+
+def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
+    """Say why, by the demand that goes furthest."""
+    first = leading(asked)
+    parts: list[str] = []
+    over = all(one.effect == one.goal != "NoExecute" for one in asked)
+    if isinstance(case.verdict, Healthy) and over:
+        return f"verifying: {case.verdict.evidence}"
+    if first is not None and first.row.mode != "enforce":
+        parts.append(f"{first.row.mode}: enforce would go up to {first.goal}")
+    elif first is not None and not first.targets:
+        parts.append("no published device to fence")
+    elif first is not None:
+        parts.append(first.reason)
+    if isinstance(case.verdict, Healthy):
+        parts.append(f"verifying: {case.verdict.evidence}")
+    return "; ".join(parts) or f"{story.spec.cause} still stands"

@@ -1,0 +1,71 @@
+"""Whether anybody acts on our rules: they may be served while the gate is off elsewhere.
+
+The API server then stores rules that no scheduler and no eviction controller
+looks at. From Kubernetes 1.35 on the eviction controller writes the condition
+`EvictionInProgress` into each NoExecute rule at once, also when there is nobody
+to evict; a rule that has none after a minute was not looked at. Before 1.35
+rules have no status, and nothing can be concluded.
+"""
+
+import threading
+from collections.abc import Callable
+from time import monotonic
+
+import msgspec
+
+from kubeapi.store import Change
+from remediator.objects.taints import RawRule, is_ours
+
+CONDITION = "EvictionInProgress"
+SILENT_AFTER = 60.0
+"""Seconds, by our own clock, since the NoExecute was first seen."""
+STATUS_SINCE_MINOR = 35
+
+
+class RuleCondition(msgspec.Struct, frozen=True):
+    type: str = ""
+
+
+class RuleStatus(msgspec.Struct, frozen=True):
+    conditions: tuple[RuleCondition, ...] | None = ()
+
+
+class StatedRule(RawRule, frozen=True):
+    """A DeviceTaintRule with what the eviction controller says of it."""
+
+    status: RuleStatus = RuleStatus()
+
+
+class Gates:
+    """Remembers since when each NoExecute rule of ours has stood without a word."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._since: dict[str, float] = {}
+
+    def heard(self, change: Change[StatedRule]) -> None:
+        """Take in a rule, anybody's, as it changes."""
+        with self._guard:
+            if change.new is not None and _awaits_a_word(change.new):
+                self._since.setdefault(change.key, self._clock())
+            else:
+                self._since.pop(change.key, None)
+
+    def silent(self) -> tuple[str, ...]:
+        """Return the names of rules that should have been acted on by now and were not."""
+        before = self._clock() - SILENT_AFTER
+        with self._guard:
+            return tuple(sorted(name for name, since in self._since.items() if since < before))
+
+
+def _awaits_a_word(rule: StatedRule) -> bool:
+    told = {one.type for one in rule.status.conditions or ()}
+    return is_ours(rule) and rule.spec.taint.effect == "NoExecute" and CONDITION not in told
+
+
+def has_status(version: str | None, minor: int | None) -> bool:
+    """Whether rules of this version have a status on a server of this minor release."""
+    if version in ("v1", "v1beta2"):
+        return True
+    return version is not None and minor is not None and minor >= STATUS_SINCE_MINOR

@@ -1,0 +1,103 @@
+"""Every DeviceTaintRule of the cluster: ours by node, GPU and pool, other people's by pool."""
+
+from collections.abc import Callable, Iterable
+
+from exporter.device import Device
+from exporter.slices import SliceDevice
+from remediator.hands.index import Index, Key
+from remediator.objects.taints import (
+    ForeignRule,
+    RawRule,
+    Rule,
+    foreign_rule,
+    is_ours,
+    parse,
+    settled,
+)
+
+ANY = ""
+"""Pool of a foreign rule that does not name driver and pool: it may select a device anywhere."""
+
+
+def pool_key(driver: str, pool: str) -> Key:
+    return ("pool", f"{driver}/{pool}")
+
+
+class Rulebook:
+    """Not safe by itself: `World` holds its lock."""
+
+    def __init__(self, published: Callable[[Device], SliceDevice | None]) -> None:
+        self._published = published
+        self._ours: Index[Rule] = Index(_keys)
+        self._foreign: Index[ForeignRule] = Index(_foreign_keys)
+        self._nameless: dict[str, RawRule] = {}
+        """Ours that say of no hardware, until a slice does."""
+        self._standing: tuple[Rule, ...] | None = None
+
+    def put(self, name: str, new: RawRule | None) -> frozenset[str]:
+        """Take in any rule; return the nodes that it concerns."""
+        mine = parse(new, self._under_its_name(new)) if new else None
+        old = self._ours.get(name)
+        if mine and old and old.uid == mine.uid and _newer(old, mine):
+            return frozenset()
+        self._nameless.pop(name, None)
+        if new is not None and mine is None and is_ours(new):
+            self._nameless[name] = new
+        self._ours.put(name, mine)
+        self._standing = None
+        theirs = foreign_rule(new) if new is not None and mine is None else None
+        self._foreign.put(name, theirs)
+        return frozenset(one.node for one in (old, mine) if one is not None)
+
+    def published(self) -> frozenset[str]:
+        """Look again at rules that nobody could read, because slices changed; as `put` returns."""
+        found: frozenset[str] = frozenset()
+        for name, raw in list(self._nameless.items()):
+            found |= self.put(name, raw)
+        return found
+
+    def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
+        keys = [("node", node), *(("gpu", one) for one in gpus)]
+        return settled(self._ours.under(keys).values())
+
+    def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
+        return self._ours.under(pools).values()
+
+    def foreign(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
+        """Return other people's rules that select any of the devices, by name."""
+        mine = frozenset(devices)
+        keys = {pool_key(one.driver, one.pool) for one in mine} | {("pool", ANY)}
+        found = sorted(self._foreign.under(keys).items())
+        return tuple(rule for _, rule in found if any(rule.selects(one) for one in mine))
+
+    def standing(self) -> tuple[Rule, ...]:
+        """Return our rules of all nodes, one for each device."""
+        if self._standing is None:
+            self._standing, _ = settled(self._ours.all())
+        return self._standing
+
+    def _under_its_name(self, raw: RawRule | None) -> SliceDevice | None:
+        selector = raw.spec.device_selector if raw else None
+        if selector is None:
+            return None
+        return self._published(Device(selector.driver, selector.pool, selector.device))
+
+
+def _keys(rule: Rule) -> tuple[Key, ...]:
+    pool = pool_key(rule.device.driver, rule.device.pool)
+    return ("node", rule.node), ("gpu", rule.gpu), pool
+
+
+def _foreign_keys(rule: ForeignRule) -> tuple[Key, ...]:
+    whole = rule.driver and rule.pool
+    return (pool_key(rule.driver, rule.pool) if whole else ("pool", ANY),)
+
+
+def _newer(stored: Rule, heard: Rule) -> bool:
+    return version(stored.resource_version) >= version(heard.resource_version)
+
+
+def version(text: str) -> int:
+    """Resource versions of one object may be compared as numbers (API convention since 1.35)."""
+    return int(text) if text.isdecimal() else 0

@@ -1,0 +1,83 @@
+"""Watches of kinds that clusters serve under different versions.
+
+Which version has the kind is asked of the resource lists, newest first: a group
+version that is served need not have every kind. It is asked again on a timer and
+whenever a request comes back with 404.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from kubeapi.client import Client
+from kubeapi.discovery import served
+from kubeapi.reflector import Reflector
+from kubeapi.store import Change
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+GROUP = "resource.k8s.io"
+RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
+"""Of DeviceTaintRule: 1.37, 1.36, 1.33 to 1.36."""
+DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Of ResourceSlice and ResourceClaim: 1.34, 1.33, 1.32."""
+
+
+class Versioned(Generic[T]):
+    """One kind of resource.k8s.io, watched in the newest version that has it."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: str,
+        versions: Sequence[str],
+        kind: type[T],
+        on_change: Callable[[Change[T]], None],
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._versions = tuple(versions)
+        self._kind = kind
+        self._on_change = on_change
+        self.version: str | None = None
+        """None: served in none of them, or not asked yet (`probed`)."""
+        self.probed = False
+        self.reflector: Reflector[T] | None = None
+
+    @property
+    def path(self) -> str:
+        """Path of the collection. Raises LookupError while no version is served."""
+        if self.version is None:
+            raise LookupError(f"{self._resource} are not served")
+        return f"/apis/{GROUP}/{self.version}/{self._resource}"
+
+    def probe(self) -> str | None:
+        """Find the version that is served now and watch it. Raises ApiError when nobody answers."""
+        version = served(self._client, GROUP, self._resource, self._versions)
+        if version != self.version:
+            self._switch(version)
+        self.probed = True
+        return version
+
+    def stop(self) -> None:
+        if self.reflector is not None:
+            self.reflector.stop()
+
+    def _switch(self, version: str | None) -> None:
+        before = self.reflector
+        _log.info("%s: %s instead of %s", self._resource, version, self.version)
+        if before is not None:
+            before.stop()
+        self.version = version
+        if version is None:
+            # Stored objects may be back with the next version: what was known stays known.
+            return
+        self.reflector = Reflector(
+            self._client,
+            self.path,
+            self._kind,
+            on_change=self._on_change,
+            by_watch=True,
+            known=before.items() if before is not None else {},
+        )
+        self.reflector.start()

@@ -1,0 +1,165 @@
+"""A YAML text into plain values that know their lines. The one door to pyyaml here.
+
+YAML 1.2's core schema, so that `off` is a word, `22:30` a time of day and a date
+a text; pyyaml's own reading of 1.1 makes False, 1350 and a datetime of them.
+What a policy does not need and a hostile or careless file may bring is refused:
+aliases (a few lines of them grow to gigabytes), tags, keys that come twice,
+deep nesting, and size.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+import yaml
+from yaml.composer import Composer, ComposerError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from remediator.policy.error import PolicyError
+
+LARGEST = 256 << 10
+"""Bytes: a policy with thousands of exempt devices; pyyaml reads it in seconds."""
+DEEPEST = 16
+_TAG = "tag:yaml.org,2002:"
+
+Path = tuple[str | int, ...]
+"""Keys and list positions from the top of the document to a value."""
+
+
+class Document(msgspec.Struct, frozen=True):
+    """`value`: dicts, lists, text, numbers, booleans and None."""
+
+    value: Any
+    lines: dict[Path, int]
+    """Line of each key and of each list item, from 1."""
+
+    def line(self, path: Path) -> int:
+        """Return the line of a value, or of the nearest thing around it that was written."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+
+def compose(text: str | bytes) -> Document:
+    """Read one YAML document; an empty text is an empty mapping. Raises PolicyError."""
+    if len(text) > LARGEST:
+        raise PolicyError(f"the file is larger than {LARGEST >> 10} KiB; no policy needs that")
+    try:
+        root = _Loader(_decoded(text)).get_single_node()
+        lines: dict[Path, int] = {}
+        value = _value(root, (), lines) if root is not None else None
+    except yaml.MarkedYAMLError as error:
+        raise PolicyError(_marked(error)) from error
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, PolicyError):
+            raise
+        raise PolicyError(f"no YAML: {error}") from error
+    return Document({} if value is None else value, lines)
+
+
+def _decoded(text: str | bytes) -> str:
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = text[: error.start].count(b"\n") + 1
+        raise PolicyError(f"line {line}: no UTF-8; save the file as UTF-8") from error
+
+
+def _marked(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    where = f"line {mark.line + 1}: " if mark else ""
+    said = ", ".join(one for one in (error.context, error.problem) if one)
+    return f"{where}no YAML: {said}"
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """pyyaml's stages up to nodes, with the resolvers below."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+        self._depth = 0
+
+    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
+        if self.check_event(yaml.AliasEvent):
+            self._refuse("aliases are not read; write it out")
+        if self._depth >= DEEPEST:
+            self._refuse(f"nested deeper than {DEEPEST} levels")
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
+
+    def _refuse(self, why: str) -> None:
+        event = cast("yaml.Event", self.peek_event())  # pyright: ignore[reportUnknownMemberType] - untyped stub
+        raise ComposerError(None, None, why, cast("yaml.Mark", event.start_mark))
+
+
+def _whole(text: str) -> int:
+    return int(text, 8) if text.startswith("0o") else int(text, 16 if text[:2] == "0x" else 10)
+
+
+_SCALARS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", "~nN\0", lambda _: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF", lambda text: text.lower() == "true"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789", _whole),
+    "float": (
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
+        "-+.0123456789",
+        float,
+    ),
+}
+"""Plain words that are no text (YAML 1.2.2, section 10.3.2): form, first letters, meaning."""
+
+for _name, (_form, _first, _) in _SCALARS.items():
+    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType] - untyped stub
+        _TAG + _name, re.compile(f"(?:{_form})\\Z"), ["" if one == "\0" else one for one in _first]
+    )
+
+
+def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
+    lines.setdefault(path, node.start_mark.line + 1)
+    kind = node.tag.removeprefix(_TAG)
+    if isinstance(node, MappingNode) and kind == "map":
+        return _mapping(node, path, lines)
+    if isinstance(node, SequenceNode) and kind == "seq":
+        return [_value(one, (*path, index), lines) for index, one in enumerate(node.value)]
+    if isinstance(node, ScalarNode) and kind == "str":
+        return node.value
+    if isinstance(node, ScalarNode) and kind in _SCALARS:
+        return _SCALARS[kind][2](node.value)
+    raise PolicyError(f"line {lines[path]}: the tag {node.tag} is not read; leave it out")
+
+
+def _mapping(node: MappingNode, path: Path, lines: dict[Path, int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, content in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, ScalarNode):
+            raise PolicyError(f"line {line}: a key is a word, not a list or a mapping")
+        here = (*path, key.value)
+        if key.value in found:
+            raise PolicyError(
+                f"line {line}: {dotted(here)} is written twice, first on line {lines[here]}; "
+                "keep one of them"
+            )
+        lines[here] = line
+        found[key.value] = _value(content, here, lines)
+    return found
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it: `overrides[2].classes.gpu`."""
+    text = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in path)
+    return text.removeprefix(".")

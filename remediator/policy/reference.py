@@ -1,0 +1,146 @@
+"""Writes the tables of `docs/policy.md` from the schema and the shipped table.
+
+`python -m remediator.policy.reference docs/policy.md` brings a file up to date;
+what stands outside the marks is left as it is.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import cast
+
+from msgspec import inspect
+
+from remediator.policy import schema
+from remediator.policy.duration import spelled
+from remediator.policy.limits import Limits, described
+from remediator.policy.table import HIGHEST, SHIPPED, Row
+
+_MARKED = re.compile(r"(<!-- begin (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def updated(text: str) -> str:
+    """Return a document with every table between its marks made anew."""
+    return _MARKED.sub(
+        lambda found: f"{found[1]}{''.join(_TABLES[found['name']]())}{found[3]}", text
+    )
+
+
+def _shipped() -> Iterator[str]:
+    names = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation")
+    yield from _table(("class", *names))
+    for row in SHIPPED:
+        yield _row((f"`{row.fault_class}`", *(_default(row, name) for name in names)))
+
+
+def _reasons() -> Iterator[str]:
+    yield from _table(("class", "what it is", "highest ceiling", "why it is shipped so"))
+    kinds = {field.encode_name: _described(field)[1] for field in _fields(schema.ClassesText)}
+    for row in SHIPPED:
+        highest = HIGHEST.get(row.fault_class, "NoExecute")
+        name = row.fault_class
+        yield _row((f"`{name}`", kinds[name], f"`{highest}`", row.why))
+
+
+def _keys(kind: type, path: str) -> Callable[[], Iterator[str]]:
+    def rows() -> Iterator[str]:
+        yield from _table(("key", "written as", "left out", "what it does", "why"))
+        for field in _fields(kind):
+            title, what, why = _described(field)
+            left_out = _LEFT_OUT.get(f"{path}{field.encode_name}", "")
+            yield _row((f"`{path}{field.encode_name}`", title, left_out, what, why))
+
+    return rows
+
+
+_LEFT_OUT: Mapping[str, str] = {
+    "defaults": "as shipped",
+    "classes": "as shipped",
+    "overrides": "none",
+    "maintenance": "none",
+    "exempt": "none",
+    "budget": "as shipped",
+    "emergency_stop": "not pulled",
+    **{f"classes.CLASS.{name}": "as shipped" for name in Row.__struct_fields__},
+    "repeat.count": "`3`",
+    "repeat.within": "`30d`",
+    **{f"match.{name}": "any" for name in ("deviceClass", "driver", "pool", "node")},
+    "overrides[].match": "refused",
+    "maintenance[].name": "refused",
+    "weekly.day": "refused",
+    "weekly.start": "refused",
+    "weekly.duration": "refused",
+    "weekly.timezone": "`UTC`",
+    "exempt[].why": "refused",
+    "exempt[].until": "for ever",
+    "emergency_stop.by": "refused",
+    "emergency_stop.why": "refused",
+}
+
+
+def _budget() -> Iterator[str]:
+    yield from _table(("key", "shipped", "what it limits"))
+    for path, value, meaning in described(Limits()):
+        yield _row((f"`{path}`", f"`{value}`", meaning))
+
+
+def _fields(kind: type) -> tuple[inspect.Field, ...]:
+    found = inspect.type_info(kind)
+    return found.fields if isinstance(found, inspect.StructType) else ()
+
+
+def _described(field: inspect.Field) -> tuple[str, str, str]:
+    """Return how a key is written, what it does, and why it is there."""
+    if not isinstance(field.type, inspect.Metadata):
+        raise TypeError(f"the key {field.encode_name} is not described in the schema")
+    said = cast("dict[str, str]", field.type.extra_json_schema)  # pyright: ignore[reportUnknownMemberType] - msgspec says dict
+    extra = cast("dict[str, str]", field.type.extra or {})  # pyright: ignore[reportUnknownMemberType] - msgspec says dict
+    return said["title"], said["description"], extra.get("why", "")
+
+
+def _default(row: Row, name: str) -> str:
+    match getattr(row, name):
+        case bool(value):
+            return "yes" if value else "no"
+        case str(value):
+            return f"`{value}`"
+        case _ if name == "repeat":
+            return f"{row.repeat.count} in {spelled(row.repeat.within)}"
+        case value:
+            return spelled(value)
+
+
+_TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "shipped": _shipped,
+    "reasons": _reasons,
+    "top": _keys(schema.PolicyText, ""),
+    "row": _keys(schema.RowText, "classes.CLASS."),
+    "repeat": _keys(schema.RepeatText, "repeat."),
+    "override": _keys(schema.OverrideText, "overrides[]."),
+    "match": _keys(schema.MatchText, "match."),
+    "window": _keys(schema.WindowText, "maintenance[]."),
+    "weekly": _keys(schema.WeeklyText, "weekly."),
+    "exempt": _keys(schema.ExemptText, "exempt[]."),
+    "emergency": _keys(schema.EmergencyText, "emergency_stop."),
+    "budget": _budget,
+}
+
+
+def _table(columns: tuple[str, ...]) -> Iterator[str]:
+    yield _row(columns)
+    yield _row(tuple("---" for _ in columns))
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
+
+
+def main() -> None:
+    """Bring the named files up to date."""
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

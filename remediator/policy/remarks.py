@@ -1,0 +1,124 @@
+"""What is odd about a sound policy: lines that do nothing, are over, or dare much. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from remediator.judge.fault import SEVERITY
+from remediator.policy.duration import spelled
+from remediator.policy.limits import Limits
+from remediator.policy.place import Match
+from remediator.policy.table import CEILINGS, MODES, Policy, Row
+from remediator.policy.windows import Once, moment
+
+SHORT_SOAK = timedelta(minutes=1)
+SHORT_SETTLE = timedelta(seconds=1)
+LONG_PAUSE = timedelta(days=7)
+
+
+def remarks(policy: Policy, now: datetime) -> tuple[str, ...]:
+    """Return warnings about a policy, each a sentence with its place in the file."""
+    found = [
+        *_rows(policy),
+        *_budget(policy),
+        *_windows(policy, now),
+        *_exemptions(policy, now),
+        *_hidden(policy),
+        *_fleeting(policy),
+    ]
+    if policy.stopped:
+        found.append(
+            f"emergency_stop: pulled by {policy.stopped}; nothing new is fenced while it stands"
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _rows(policy: Policy) -> Iterator[str]:
+    for row in _written(policy):
+        where = f"{row.name}: class {row.fault_class}"
+        spoken_of = "classes." in row.name  # what is said of all classes is not meant for this one
+        if spoken_of and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
+            yield f"{where}: mode {row.mode} does nothing while the ceiling is observe"
+        if row.mode == "enforce" and row.soak < SHORT_SOAK:
+            yield f"{where}: soak {spelled(row.soak)} is short: a GPU that flaps is released"
+        if row.mode == "enforce" and row.ceiling == "NoExecute" and row.settle < SHORT_SETTLE:
+            yield (
+                f"{where}: settle {spelled(row.settle)} is short: a pod that is moved may land on "
+                "a device that is about to be fenced"
+            )
+
+
+def _written(policy: Policy) -> Iterator[Row]:
+    """Give each row that the file speaks of, and what each override alone makes of it."""
+    for fault_class in SEVERITY:
+        row = policy.row(fault_class)
+        if row.name != "shipped":
+            yield row
+        for override in policy.overrides:
+            if fault_class in override.changes:
+                yield override.onto(row)
+
+
+def _budget(policy: Policy) -> Iterator[str]:
+    if policy.limits == Limits() and any(row.mode == "enforce" for row in _written(policy)):
+        yield (
+            "budget: a class is enforced and the shipped budget holds; see what it allows in "
+            "`draguard policy explain`, and write one that fits the cluster"
+        )
+
+
+def _windows(policy: Policy, now: datetime) -> Iterator[str]:
+    for index, window in enumerate(policy.maintenance):
+        where = f"maintenance[{index}] ({window.name})"
+        if not isinstance(window.when, Once):
+            continue
+        if window.when.until <= now:
+            yield f"{where}: is over since {moment(window.when.until)}; take it out"
+        if window.when.until - window.when.start > LONG_PAUSE:
+            yield f"{where}: is longer than {LONG_PAUSE.days} days; a lower mode says it better"
+    for index, window in enumerate(policy.maintenance):
+        for other in policy.maintenance[:index]:
+            if other.area == window.area and _overlap(other.when, window.when):
+                yield f"maintenance[{index}] ({window.name}): overlaps with {other.name}"
+
+
+def _overlap(one: object, other: object) -> bool:
+    if isinstance(one, Once) and isinstance(other, Once):
+        return one.start < other.until and other.start < one.until
+    return one == other
+
+
+def _exemptions(policy: Policy, now: datetime) -> Iterator[str]:
+    for one in policy.exempt:
+        if one.until is not None and one.until <= now:
+            yield f"{one.name}: has run out at {moment(one.until)}; take it out"
+
+
+def _hidden(policy: Policy) -> Iterator[str]:
+    """Tell of an override that a later one for the same places replaces wholly."""
+    for index, early in enumerate(policy.overrides):
+        for late in policy.overrides[index + 1 :]:
+            if early.match == late.match != Match() and all(
+                key in late.changes and {*change.said()} <= {*late.changes[key].said()}
+                for key, change in early.changes.items()
+            ):
+                yield f"{early.name}: does nothing; {late.name} says otherwise for the same places"
+
+
+def _fleeting(policy: Policy) -> Iterator[str]:
+    """Tell of overrides that do more by DeviceClass than the policy does without a claim."""
+    for override in policy.overrides:
+        raised = [
+            one.fault_class
+            for one in policy.rows
+            if override.match.device_classes and _strength(override.onto(one)) > _strength(one)
+        ]
+        if raised:
+            yield (
+                f"{override.name}: does more by deviceClass for {', '.join(raised)}; a GPU whose "
+                "pods have left is claimed through no class, and then its rules come down to what "
+                "holds without this override. Raise by pool or node, lower by deviceClass"
+            )
+
+
+def _strength(row: Row) -> tuple[int, int]:
+    return MODES.index(row.mode), CEILINGS.index(row.ceiling)

@@ -1,0 +1,80 @@
+"""The fleet benchmark: objects as the project reads them, and a small fleet that is measured."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from benchmarks.figures import Figure
+from benchmarks.fleet import objects
+from benchmarks.fleet.bench import POLICY, FleetBench, Size
+from exporter.device import Device
+from exporter.report import NodeHealth
+from exporter.slices import ResourceSlice, inventory
+from kubeapi.lease import Lease
+from remediator.decide.view import NodeView, cases
+from remediator.judge.fault import Healthy, Sick
+from remediator.objects.claims import Claim, holds
+from remediator.policy.limits import LIFTED
+from remediator.policy.reading import read
+
+NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+
+
+def view(failed: int | None = None) -> NodeView:
+    published = msgspec.convert(objects.resource_slice(7, 8), ResourceSlice)
+    report = msgspec.convert(objects.health(7, 8, NOW, failed), NodeHealth)
+    return NodeView(node="node-00007", report=report, inventory=inventory([published]))
+
+
+def test_a_healthy_report_has_the_size_of_a_real_one() -> None:
+    body = msgspec.json.encode(objects.health(7, 8, NOW))
+
+    assert 3 * 1024 <= len(body) <= 8 * 1024
+
+
+def test_every_gpu_of_a_healthy_node_is_judged_healthy() -> None:
+    judged = cases(view())
+
+    assert len(judged) == 8
+    assert all(isinstance(one.verdict, Healthy) for one in judged)
+
+
+def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
+    sick = [one.uuid for one in cases(view(failed=3)) if isinstance(one.verdict, Sick)]
+
+    assert sick == [objects.gpu_uuid(7, 3)]
+
+
+def test_a_claim_holds_a_published_device_for_a_pod() -> None:
+    body = objects.claim(12) | {"status": objects.allocation(12, 7, 2)}
+    device = Device(objects.DRIVER, "node-00007", "gpu-2")
+
+    (hold,) = holds([msgspec.convert(body, Claim)], frozenset({device}))
+    assert hold.pod == "train-000012"
+
+
+def test_a_lease_says_when_its_agent_was_alive() -> None:
+    found = msgspec.convert(objects.lease(7, NOW), Lease)
+
+    assert found.spec.renew_time == NOW
+
+
+def test_the_policy_enforces_and_holds_nothing_back() -> None:
+    policy = read(POLICY)
+
+    assert {row.mode for row in policy.rows} == {"enforce"}
+    assert policy.limits == LIFTED
+
+
+def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
+    size = Size(nodes=40, claims=40, sick=2, storm=10, steady=1.0)
+    said: list[str] = []
+    with FleetBench(size, said.append) as bench:
+        (section,) = bench.measure()
+
+    found: dict[str, Figure] = {one.what: one for one in section.figures}
+    assert found["objects loaded"].values == (160.0,)
+    assert found["cold start to a correct plan"].values > (0.0,)
+    assert found["until the last NoSchedule is stored"].values > (0.0,)
+    # Ten rules and ten incidents at least, and each incident's status.
+    assert found["writes until it is quiet again"].values >= (30.0,)

@@ -1,0 +1,335 @@
+"""The replay: histories by seed with true labels, a scorer with known answers, and our policy."""
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.replay import document, run
+from benchmarks.replay.agent import Agent
+from benchmarks.replay.drawing import DAY
+from benchmarks.replay.fences import FOREVER, Fence, Fences
+from benchmarks.replay.generator import fleet
+from benchmarks.replay.ours import enforced, play
+from benchmarks.replay.peers import (
+    PERSON,
+    DevicePlugin,
+    DraDriver,
+    DraDriverByAction,
+    Gpud,
+    NvSentinel,
+    Peer,
+)
+from benchmarks.replay.rates import A100, H100, PROFILES, Parameters
+from benchmarks.replay.scoring import Score, joined, score_node
+from benchmarks.replay.truth import WHOLE, Device, Episode, Happening, NodeHistory, devices
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
+SMALL = Parameters(nodes=6, days=40, mig_share=0.5)
+END = 100 * DAY
+
+
+def history(
+    *happenings: Happening, mig: bool = False, episodes: tuple[Episode, ...] = ()
+) -> NodeHistory:
+    return NodeHistory(
+        node=0,
+        mig=mig,
+        has_action=True,
+        product="NVIDIA H100 80GB HBM3",
+        driver="580.82.07",
+        happenings=happenings,
+        episodes=episodes,
+    )
+
+
+def xid(at: float, code: int, gpu: int = 0, gi: int | None = None) -> Happening:
+    return Happening(at=at, kind="xid", gpu=gpu, code=code, gi=gi)
+
+
+def unfit(
+    gpu: int = 0, begin: float = 1000.0, until: float = 9000.0, *, mig: bool = False
+) -> Episode:
+    return Episode(
+        truth="gpu-reset",
+        label="XID 95",
+        node=0,
+        gpu=gpu,
+        begin=begin,
+        until=until,
+        must=devices(gpu, mig=mig),
+        resets=True,
+    )
+
+
+def score_of(seen: NodeHistory, *fences: Fence) -> Score:
+    score = Score(policy="hand-made", gpu_days=800.0)
+    score_node(score, seen, fences, END)
+    return score
+
+
+def fence(gpu: int, begin: float, end: float, part: int = WHOLE, evicts: float = FOREVER) -> Fence:
+    return Fence((gpu, part), begin, end, evicts)
+
+
+def kept(fences: Fences) -> list[tuple[Device, float, float]]:
+    return [(one.device, one.begin, one.end) for one in fences.all()]
+
+
+class TestHistories:
+    def test_are_the_same_for_one_seed_and_others_for_another(self) -> None:
+        first, again = list(fleet(SMALL, "H100")), list(fleet(SMALL, "H100"))
+        other = list(fleet(msgspec.structs.replace(SMALL, seed=2), "H100"))
+
+        assert first == again
+        assert first != other
+
+    @pytest.mark.parametrize("profile", [A100, H100])
+    def test_have_the_published_rates(self, profile: object) -> None:
+        name = "A100" if profile is A100 else "H100"
+        parameters = Parameters(nodes=200, churn=False)
+        episodes = [one for node in fleet(parameters, name) for one in node.episodes]
+        found = Counter(one.label for one in episodes)
+        hours = parameters.gpu_days * 24 / 1e6
+
+        assert found["XID 31"] / hours == pytest.approx(PROFILES[name].rates["mmu"], rel=0.05)
+        application = sum(found[f"XID {code}"] for code in (13, 43, 45))
+        assert application / hours == pytest.approx(1000.0, rel=0.05)
+        gone = found["XID 79"] + sum(one.truth == "no-XID loss" for one in episodes)
+        assert gone / hours == pytest.approx(7.0, rel=0.3)
+        if name == "A100":
+            links = found["XID 74"] + found["XID 74 that passes"]
+            assert links / hours == pytest.approx(200.0, rel=0.25)
+            timeouts = found["XID 119"] + found["a single XID 119"]
+            assert timeouts / hours == pytest.approx(401.0, rel=0.05)
+
+    def test_give_most_memory_events_to_a_few_gpus(self) -> None:
+        hit = Counter(
+            (one.node, one.gpu)
+            for node in fleet(Parameters(nodes=400), "H100")
+            for one in node.episodes
+            if one.label in {"XID 48", "XID 95", "XID 64", "XID 63"}
+        )
+        most = sum(count for _, count in hit.most_common(int(400 * 8 * 0.02)))
+
+        assert most / hit.total() > 0.5
+
+    def test_label_what_a_fence_must_hold_and_what_it_must_not(self) -> None:
+        for node in fleet(Parameters(nodes=60, mig_share=0.3), "A100"):
+            for one in node.episodes:
+                whole = node.devices(one.gpu)
+                if one.truth in {"gpu-reset", "gpu-reboot", "no-XID loss", "silent corruption"}:
+                    assert one.must == whole
+                elif one.truth == "mig-contained":
+                    assert len(one.must) == 1
+                    assert node.mig
+                else:
+                    assert not one.must
+                assert one.signalled == (one.truth != "silent corruption")
+
+    def test_show_a_sign_where_an_episode_begins(self) -> None:
+        for node in fleet(SMALL, "A100"):
+            seen = {(one.gpu, one.at) for one in node.happenings}
+            begun = [one for one in node.episodes if one.must and one.signalled]
+            for one in begun:
+                near = [at for gpu, at in seen if gpu == one.gpu and 0 <= at - one.begin < 1.0]
+                assert near or one.begin > SMALL.days * DAY - 1, one
+
+    def test_repair_everything_that_breaks_but_at_the_end(self) -> None:
+        for node in fleet(Parameters(nodes=40), "A100"):
+            late = 180 * DAY - 2 * DAY
+            assert all(one.until < FOREVER for one in node.episodes if one.begin < late)
+
+
+class TestScorer:
+    def test_finds_a_fence_from_first_sign_to_repair_perfect(self) -> None:
+        score = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, 9600.0))
+
+        assert (score.precision, score.recall) == (1.0, 1.0)
+        assert (score.to_fence, score.to_free) == ([1.0], [600.0])
+        assert (score.siblings, score.false_devices, score.pods_lost) == (0, 0, 0)
+        assert score.lost_hours == pytest.approx(600 / 3600)
+
+    @pytest.mark.parametrize(("begin", "end"), [(1400.0, 9600.0), (1001.0, 5000.0), (100.0, 900.0)])
+    def test_recalls_nothing_that_came_late_or_went_early(self, begin: float, end: float) -> None:
+        assert score_of(history(episodes=(unfit(),)), fence(0, begin, end)).recall == 0.0
+
+    def test_calls_a_fence_without_a_truth_false(self) -> None:
+        score = score_of(history(), fence(3, 50.0, 3650.0, evicts=60.0))
+
+        assert (score.right, score.false, score.precision) == (0, 1, 0.0)
+        assert score.false_per_1000_gpu_days == pytest.approx(1.25)
+        assert (score.false_devices, score.pods_lost) == (1, 1)
+        assert score.lost_hours == pytest.approx(1.0)
+
+    def test_counts_what_nvidia_disputes_neither_way(self) -> None:
+        disputed = msgspec.structs.replace(unfit(), must=frozenset(), may=frozenset({(0, WHOLE)}))
+        score = score_of(history(episodes=(disputed,)), fence(0, 1001.0, 2000.0))
+
+        assert (score.right, score.false, score.disputed) == (0, 0, 1)
+        assert score.precision is None
+
+    def test_names_a_fence_that_began_before_its_truth_false(self) -> None:
+        score = score_of(history(episodes=(unfit(),)), fence(0, 10.0, 9100.0))
+
+        assert (score.right, score.false, score.recall) == (0, 1, 1.0)
+
+    def test_counts_healthy_siblings_of_a_cordon(self) -> None:
+        cordon = [fence(gpu, 1001.0, 9100.0) for gpu in range(8)]
+
+        assert score_of(history(episodes=(unfit(),)), *cordon).siblings == 7
+
+    def test_counts_slices_that_were_left_on_a_gpu_that_needs_a_reset(self) -> None:
+        seen = history(mig=True, episodes=(unfit(mig=True),))
+        score = score_of(seen, *(fence(0, 1001.0, 9100.0, part) for part in range(3)))
+
+        assert (score.slices_left, score.recall) == (4, 0.0)
+
+    def test_keeps_faults_without_a_signal_apart(self) -> None:
+        silent = msgspec.structs.replace(unfit(gpu=2), signalled=False)
+        score = score_of(history(episodes=(unfit(), silent)), fence(0, 1001.0, 9100.0))
+
+        assert (score.recall, score.recall_of_all) == (1.0, 0.5)
+
+    def test_says_what_was_never_freed(self) -> None:
+        score = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, FOREVER))
+
+        assert (score.never_freed, score.to_free) == (1, [])
+
+    def test_sums_the_parts_of_a_fleet(self) -> None:
+        good = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, 9600.0))
+        bad = score_of(history(), fence(3, 50.0, 3650.0))
+        whole = joined([good, bad])
+
+        assert (whole.right, whole.false, whole.precision) == (1, 1, 0.5)
+        assert whole.gpu_days == 1600.0
+
+
+class TestPeers:
+    def test_the_driver_of_august_lets_an_ignored_xid_free_a_sick_gpu(self) -> None:
+        fences = DraDriver(history(xid(10.0, 95), xid(11.0, 45))).play()
+
+        assert kept(fences) == [((0, WHOLE), 10.0, 11.0)]
+
+    def test_both_drivers_drop_an_xid_without_instance_on_a_mig_gpu(self) -> None:
+        asks = Happening(at=10.0, kind="asks", gpu=0, action=1)
+        for policy in (DraDriver, DraDriverByAction):
+            assert kept(policy(history(asks, xid(10.1, 119), mig=True)).play()) == []
+
+    def test_the_driver_of_september_asks_for_the_recovery_action(self) -> None:
+        asks = Happening(at=20.0, kind="asks", gpu=0, action=1)
+        fences = DraDriverByAction(history(xid(10.0, 74), asks, xid(20.1, 74))).play()
+
+        assert kept(fences) == [((0, WHOLE), 20.1, 20.1 + PERSON)]
+
+    def test_a_lost_gpu_taints_the_whole_node_of_the_driver(self) -> None:
+        gone = Happening(at=10.0, kind="gone", gpu=3)
+
+        assert len(DraDriver(history(gone)).play().all()) == 8
+
+    def test_the_device_plugin_recovers_with_the_node_only(self) -> None:
+        booted = Happening(at=500.0, kind="booted")
+        reset = Happening(at=100.0, kind="reset", gpu=0)
+        fences = DevicePlugin(history(xid(10.0, 95), reset, booted)).play()
+
+        assert kept(fences) == [((0, WHOLE), 10.0, 500.0)]
+
+    def test_a_killed_job_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
+        fences = NvSentinel(history(xid(10.0, 45))).play().all()
+
+        assert {one.device[0] for one in fences} == set(range(8))
+        assert {(one.begin, one.end) for one in fences} == {(10.0, 10.0 + PERSON)}
+
+    def test_lines_that_name_an_instance_are_not_parsed_by_nvsentinel_and_gpud(self) -> None:
+        line = msgspec.structs.replace(xid(10.0, 95, gi=3), gi_printed=True)
+
+        for policy in (NvSentinel, Gpud):
+            assert kept(policy(history(line, mig=True)).play()) == []
+
+
+class TestOurPolicy:
+    def test_fences_a_gpu_with_all_its_slices_and_lets_go_after_the_reset(self) -> None:
+        shown = (
+            xid(1000.0, 95),
+            Happening(at=1000.05, kind="asks", gpu=0, action=1),
+            Happening(at=9000.0, kind="reset", gpu=0),
+        )
+        seen = history(*shown, mig=True, episodes=(unfit(mig=True),))
+        score = score_of(seen, *play(seen, enforced()).store.fences.all())
+
+        assert (score.precision, score.recall) == (1.0, 1.0)
+        assert (score.siblings, score.slices_left, score.never_freed) == (0, 0, 0)
+
+    def test_keeps_out_of_application_errors(self) -> None:
+        noise = [xid(1000.0 + 60.0 * number, code) for number, code in enumerate((13, 31, 43, 45))]
+
+        assert play(history(*noise), enforced()).store.fences.all() == []
+
+    def test_fences_a_loss_that_no_xid_tells_of(self) -> None:
+        gone = Happening(at=1000.0, kind="gone", gpu=2, listed=False)
+        (only,) = play(history(gone), enforced()).store.fences.all()
+
+        assert only.device == (2, WHOLE)
+        assert 1060.0 <= only.begin <= 1100.0
+
+    def test_recalls_every_signalled_fault_of_a_drawn_fleet(self) -> None:
+        ours = _scored(SMALL, "A100")
+
+        assert ours.demanded > 10
+        assert ours.recall == 1.0
+        assert (ours.siblings, ours.slices_left) == (0, 0)
+
+    def test_broken_on_purpose_scores_worse(self) -> None:
+        blind, eager = Score(policy="blind"), Score(policy="eager")
+        policy = enforced()
+        rows = tuple(msgspec.structs.replace(row, mode="incident-only") for row in policy.rows)
+        for node in fleet(SMALL, "A100"):
+            watching = play(node, msgspec.structs.replace(policy, rows=rows))
+            score_node(blind, node, watching.store.fences.all(), SMALL.days * DAY)
+            score_node(eager, node, _FencesEveryXid(node).play().all(), SMALL.days * DAY)
+        ours = _scored(SMALL, "A100")
+
+        assert blind.recall == 0.0
+        assert eager.precision is not None
+        assert ours.precision is not None
+        assert eager.precision < 0.5 < ours.precision
+
+
+class _FencesEveryXid(Peer):
+    def take(self, one: Happening) -> None:
+        if one.kind == "xid":
+            self.fence(self.whole(one.gpu), one.at)
+
+
+def _scored(parameters: Parameters, profile: str) -> Score:
+    score = Score(policy="ours")
+    for node in fleet(parameters, profile):
+        fences = play(node, enforced()).store.fences.all()
+        score_node(score, node, fences, parameters.days * DAY)
+    return score
+
+
+def test_the_agent_names_the_slice_that_only_the_nvml_event_names() -> None:
+    agent = Agent(history(mig=True))
+    agent.take(xid(10.0, 94, gpu=1, gi=5))
+
+    (record,) = next(one for one in agent.report.gpus if one.uuid == agent.uuid(1)).xids
+    assert (record.code, record.gi, record.count) == (94, 5, 1)
+    assert record.sources == ("kmsg", "nvml")
+
+
+def test_a_fleet_under_budgets_is_played_in_one_order_of_time() -> None:
+    parameters = Parameters(nodes=3, days=20)
+    found = run.with_budgets(parameters, "A100")
+
+    assert found.incidents > 0
+    assert found.score.recall == 1.0
+
+
+def test_the_document_was_written_with_the_parameters_in_force() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    generated = text.partition(document.BEGIN)[2].partition(document.END)[0]
+
+    assert document.in_words(Parameters()) in generated, "run `make replay`"
+    assert all(f"### {name}: " in generated for name in PROFILES)

@@ -1,0 +1,109 @@
+"""Rules on API servers of older releases: in the version that is there, and with a fresh time."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeapi.client import Client
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.nodes import NodePlayer
+from tests.chain.conftest import install
+from tests.chain.scene import Scene, fresh
+from tests.chain.test_fence_and_move import now, with_xids
+from tests.lab.cluster import RULES, Cluster, await_true
+from tests.remediator.builders import gpu
+
+GATES = ("DRADeviceTaints=true", "DRADeviceTaintRules=true")
+EMULATED = {
+    "1.36": ("v1beta2", "--runtime-config=resource.k8s.io/v1beta2=true", GATES[1:]),
+    "1.35": ("v1alpha3", "--runtime-config=resource.k8s.io/v1alpha3=true", GATES),
+}
+
+
+@contextmanager
+def emulating(release: str, folder: Path) -> Generator[Scene]:
+    """The API of an older release; scheduler and controllers of 1.37 do not follow it."""
+    _, runtime_config, gates = EMULATED[release]
+    flags = [
+        f"--emulated-version={release}",
+        runtime_config,
+        f"--feature-gates={','.join(gates)}",
+    ]
+    with ControlPlane(apiserver_flags=flags) as plane:
+        client = Client(plane.endpoint())
+        player = NodePlayer(client)
+        player.start()
+        try:
+            install(plane, client)
+            scene = Scene(Cluster(plane, client, player), folder)
+            yield scene
+            scene.close()
+        finally:
+            player.stop()
+            client.close()
+
+
+def added(rule: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(rule["spec"]["taint"]["timeAdded"])
+
+
+@pytest.mark.parametrize("release", EMULATED)
+def test_rules_are_made_raised_with_a_new_time_and_taken_away(
+    control_plane_built: None, release: str, tmp_path: Path
+) -> None:
+    with emulating(release, tmp_path) as scene:
+        scene.policy("defaults: {mode: enforce, settle: 2s, soak: 4s}")
+        one = gpu(0)
+        scene.node("node-a", one)
+        remediator = scene.remediator()
+        version = EMULATED[release][0]
+        assert f"devicetaintrules: {version}" in remediator.said()
+        record = now(95)
+
+        scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
+        scene.await_rules({"node-a/gpu-0": "NoSchedule"})
+        (mild,) = scene.cluster.items(RULES)
+        assert f"/{version}/" in scene.cluster.rules
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})
+        (strong,) = scene.cluster.items(RULES)
+        assert strong["metadata"]["uid"] == mild["metadata"]["uid"]
+        assert added(strong) > added(mild)
+
+        scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
+        scene.await_rules({}, timeout=30)
+        await_true("the incident is closed", lambda: scene.phase() == "Recovered")
+
+
+def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
+    control_plane_built: None, tmp_path: Path
+) -> None:
+    """An upgrade from 1.36 to 1.37 takes v1beta2 away and brings v1."""
+    with emulating("1.36", tmp_path) as scene:
+        one, other = gpu(0), gpu(1)
+        scene.node("node-a", one, other)
+        remediator = scene.remediator("--resync", "600")
+        scene.report("node-a", with_xids(one, now(95), recovery_action=fresh(1)), other)
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+        apiserver = scene.cluster.plane.apiserver
+        apiserver.stop()
+        apiserver.argv = tuple(
+            flag
+            for flag in apiserver.argv
+            if not flag.startswith(("--emulated-version", "--runtime-config", "--feature-gates"))
+        )
+        apiserver.start()
+        scene.cluster.plane.wait_ready()
+        scene.cluster.rules = RULES
+        scene.report(
+            "node-a",
+            with_xids(one, now(95), recovery_action=fresh(1)),
+            with_xids(other, now(95), recovery_action=fresh(1)),
+        )
+
+        scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(2)}, timeout=60)
+        assert "devicetaintrules: v1 instead of v1beta2" in remediator.said()

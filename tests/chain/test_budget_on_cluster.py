@@ -1,0 +1,133 @@
+"""Budgets, correlation and the emergency stop as they are seen on the real API server."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from exporter.report import GpuHealth
+from kubeapi import clock
+from remediator.hands.emergency import ANNOTATION, NAMESPACES
+from tests.chain.scene import ENFORCE, LEASES, Scene, fresh
+from tests.lab.cluster import Json, await_true
+from tests.remediator.builders import gpu, uuid, xid
+
+
+def sick(one: GpuHealth) -> GpuHealth:
+    stamp = clock.now()
+    record = msgspec.structs.replace(xid(95), first_seen=stamp, last_seen=stamp)
+    return msgspec.structs.replace(one, xids=(record,), recovery_action=fresh(1))
+
+
+def well(one: GpuHealth) -> GpuHealth:
+    return msgspec.structs.replace(one, recovery_action=fresh(0))
+
+
+def held(scene: Scene) -> dict[str, Json]:
+    """Return the condition Held of every incident of which something is held, by GPU."""
+    found: dict[str, Json] = {}
+    for incident in scene.incidents():
+        for one in incident.get("status", {}).get("conditions", []):
+            if one["type"] == "Held" and one["status"] == "True":
+                found[incident["spec"]["uuid"]] = one
+    return found
+
+
+def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_when_another_recovers(
+    scene: Scene,
+) -> None:
+    scene.policy(f"{ENFORCE}\nbudget: {{evict: {{node: 2}}}}")
+    gpus = [gpu(index) for index in range(8)]
+    scene.node("node-a", *gpus)
+    scene.remediator()
+
+    gpus[:3] = [sick(one) for one in gpus[:3]]
+    scene.report("node-a", *gpus)
+
+    effects = ["NoExecute", "NoExecute", "NoSchedule"]
+    await_true(
+        "two are emptied, the third is fenced", lambda: sorted(scene.rules().values()) == effects
+    )
+    await_true("it is said that one waits", lambda: held(scene))
+    ((waiting, condition),) = held(scene).items()
+    index = next(index for index in range(3) if uuid(index) == waiting)
+    assert scene.rules()[f"node-a/gpu-{index}"] == "NoSchedule"
+    told = "NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a)"
+    assert (condition["reason"], condition["message"]) == ("Budget", told)
+    (status,) = (one["status"] for one in scene.incidents() if one["spec"]["uuid"] == waiting)
+    assert status["message"] == told
+
+    cured = (index + 1) % 3
+    gpus[cured] = well(gpus[cured])
+    scene.report("node-a", *gpus)
+
+    others = {f"node-a/gpu-{n}": "NoExecute" for n in range(3) if n != cured}
+    scene.await_rules(others, timeout=40)
+    await_true("nothing waits any more", lambda: not held(scene))
+
+
+def test_one_cause_on_many_nodes_moves_nobody_and_fences_all(scene: Scene) -> None:
+    scene.policy(f"{ENFORCE}\nbudget: {{correlation: {{nodes: 3, within: 8s}}}}")
+    nodes = ["node-a", "node-b", "node-c"]
+    for name in nodes:
+        scene.node(name, gpu(0, node=name))
+    scene.remediator("--resync", "1")
+
+    for name in nodes:
+        scene.report(name, sick(gpu(0, node=name)))
+
+    scene.await_rules({f"{name}/gpu-0": "NoSchedule" for name in nodes})
+    await_true("all three wait", lambda: len(held(scene)) == len(nodes))
+    assert set(scene.rules().values()) == {"NoSchedule"}
+    assert {one["message"] for one in held(scene).values()} == {
+        "NoExecute held: xid-95 is new on 3 nodes or more within 8s, "
+        "as if it were no fault of the GPUs"
+    }
+
+    scene.await_rules({f"{name}/gpu-0": "NoExecute" for name in nodes}, timeout=40)
+    await_true("nothing waits any more", lambda: not held(scene))
+
+
+@pytest.fixture
+def stop(scene: Scene) -> Iterator[None]:
+    """Pull the emergency stop; it is let go after the test in any case."""
+    annotate(scene, "ann: roll-out went wrong")
+    yield
+    annotate(scene, None)
+
+
+def annotate(scene: Scene, value: str | None) -> None:
+    body = {"metadata": {"annotations": {ANNOTATION: value}}}
+    scene.cluster.client.merge_patch(f"{NAMESPACES}/{LEASES}", body)
+
+
+@pytest.mark.usefixtures("stop")
+def test_an_annotation_on_the_namespace_freezes_all_new_harm_until_it_is_taken_away(
+    scene: Scene,
+) -> None:
+    scene.node("node-a", gpu(0))
+    scene.remediator()
+
+    scene.report("node-a", sick(gpu(0)))
+    await_true("it is said that it waits", lambda: held(scene))
+    (condition,) = held(scene).values()
+    assert condition["message"] == "all new harm held: emergency stop: ann: roll-out went wrong"
+    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+
+    annotate(scene, None)
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+
+def test_healing_goes_on_under_the_emergency_stop(scene: Scene) -> None:
+    scene.node("node-a", gpu(0))
+    scene.remediator()
+    broken = sick(gpu(0))
+    scene.report("node-a", broken)
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+    annotate(scene, "ann: why")
+    try:
+        scene.report("node-a", well(broken))
+        scene.await_rules({})
+    finally:
+        annotate(scene, None)

@@ -1,0 +1,55 @@
+"""The whole hand-over by the running remediator: a Node's condition from need to repair."""
+
+from simulator.cluster import workloads
+from tests.chain.scene import Scene, fresh
+from tests.chain.test_fence_and_move import now, with_xids
+from tests.lab.cluster import await_true
+from tests.remediator.builders import gpu
+
+OURS = "DraguardDeviceRepairNeeded"
+EKS = "AcceleratedHardwareReady"
+
+
+def condition(scene: Scene, kind: str = OURS) -> tuple[str, str] | None:
+    found = scene.cluster.get("/api/v1/nodes/node-a")["status"]["conditions"]
+    return next(((one["status"], one["reason"]) for one in found if one["type"] == kind), None)
+
+
+def await_condition(scene: Scene, status: str, reason: str) -> None:
+    await_true(f"{OURS} is {status}, {reason}", lambda: condition(scene) == (status, reason))
+
+
+def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happened(
+    scene: Scene,
+) -> None:
+    one, other = gpu(0), gpu(1)
+    scene.node("node-a", one, other)
+    scene.train("train", 2, workloads.gpu_request())
+    scene.remediator("--node-condition", "--accelerated-hardware-ready")
+    sick = with_xids(one, now(95), recovery_action=fresh(2))
+
+    scene.report("node-a", sick, other)
+    await_condition(scene, "False", "WaitingForNeighbours")
+
+    scene.cluster.client.delete("/apis/apps/v1/namespaces/default/deployments/train")
+    await_true("the pods are gone", lambda: not scene.cluster.pods())
+    scene.report("node-a", sick, other)
+    await_condition(scene, "True", "NodeRebootNeeded")
+    assert condition(scene, EKS) == ("False", "NvidiaDeviceRepairNeeded")
+
+    repaired = with_xids(one, recovery_action=fresh(0), epoch=2)
+    scene.report("node-a", repaired, other, boot_id="boot-2")
+    await_condition(scene, "False", "RepairBeingVerified")
+    scene.await_phase("Recovered", timeout=40)
+    await_condition(scene, "False", "NoRepairNeeded")
+
+
+def test_without_the_flag_nothing_is_said_on_the_node(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    scene.remediator()
+
+    scene.report("node-a", with_xids(one, now(95), recovery_action=fresh(2)))
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+    assert condition(scene) is None

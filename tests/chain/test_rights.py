@@ -1,0 +1,240 @@
+"""What the shipped roles allow, asked of the real API server under a ServiceAccount's own token."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import Endpoint
+from kubeapi.lease import leases
+from simulator.cluster import workloads
+from simulator.cluster.controlplane import ControlPlane
+from tests.chain.scene import INCIDENTS, LEASES, REPORTS, Remediator, Scene, fresh
+from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.lab.cluster import CLASSES, NODES, RULES, SLICES, Cluster, await_true
+from tests.remediator.builders import gpu
+
+RBAC = Path(__file__).parents[2] / "deploy" / "rbac"
+ACCOUNT = "draguard-remediator"
+CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
+EVENTS = "/api/v1/namespaces/default/events"
+PODS = "/api/v1/pods"
+POD = "/api/v1/namespaces/default/pods/none"
+NAMESPACE = f"/api/v1/namespaces/{LEASES}"
+OF_OURS = f"metadata.name={LEASES}"
+FORBIDDEN = 403
+
+
+@pytest.fixture(scope="module")
+def account(crds: None, control_plane: ControlPlane, client: Client) -> Iterator[Endpoint]:
+    """The remediator's identity, with the base role and nothing more."""
+    control_plane.kubectl("apply", "-f", str(RBAC / "remediator.yaml"))
+    token = control_plane.kubectl("create", "token", ACCOUNT, "-n", LEASES).strip()
+    admin = control_plane.endpoint()
+    one = Endpoint(server=admin.server, token=token, ca_file=admin.ca_file)
+    asker = Client(one)
+    for path in (INCIDENTS, leases(LEASES)):
+        await_true("the role counts", lambda at=path: refusal(asker, "GET", at) != FORBIDDEN)
+    asker.close()
+    yield one
+    control_plane.kubectl("delete", "-f", str(RBAC / "remediator.yaml"))
+
+
+@pytest.fixture
+def node_conditions(account: Endpoint, control_plane: ControlPlane) -> Iterator[None]:
+    """The opt-in role, beside the base one."""
+    control_plane.kubectl("apply", "-f", str(RBAC / "node-conditions.yaml"))
+    yield
+    control_plane.kubectl("delete", "-f", str(RBAC / "node-conditions.yaml"))
+
+
+@pytest.fixture
+def remediator(account: Endpoint) -> Iterator[Client]:
+    one = Client(account)
+    yield one
+    one.close()
+
+
+def refusal(client: Client, method: str, path: str) -> int | None:
+    """Return the status with which a request is refused, None when it is not.
+
+    The right is looked at before the object: what may be done to a thing that
+    is not there, or with a body that is nonsense, is answered by another status.
+    """
+    try:
+        match method:
+            case "GET":
+                client.get(path.partition("?")[0], _params(path))
+            case "POST":
+                client.create(path, {})
+            case "PUT":
+                client.replace(path, {})
+            case "PATCH":
+                client.merge_patch(path, {})
+            case "DELETE":
+                client.delete(path)
+            case _:
+                with client.stream(
+                    path.partition("?")[0],
+                    {"watch": "1", "timeoutSeconds": "1", **_params(path)},
+                    idle_timeout=5,
+                ):
+                    pass
+    except ApiError as error:
+        return error.status
+    return None
+
+
+def _params(path: str) -> dict[str, str]:
+    query = path.partition("?")[2]
+    return dict([query.split("=", 1)]) if query else {}
+
+
+USED = [
+    ("GET", REPORTS),
+    ("GET", f"{REPORTS}/none"),
+    ("WATCH", REPORTS),
+    ("GET", INCIDENTS),
+    ("GET", f"{INCIDENTS}/none"),
+    ("WATCH", INCIDENTS),
+    ("POST", INCIDENTS),
+    ("PATCH", f"{INCIDENTS}/none"),
+    ("PATCH", f"{INCIDENTS}/none/status"),
+    ("DELETE", f"{INCIDENTS}/none"),
+    ("GET", RULES),
+    ("GET", f"{RULES}/none"),
+    ("WATCH", RULES),
+    ("POST", RULES),
+    ("PATCH", f"{RULES}/none"),
+    ("DELETE", f"{RULES}/none"),
+    ("GET", SLICES),
+    ("GET", f"{SLICES}/none"),
+    ("WATCH", SLICES),
+    ("GET", CLAIMS),
+    ("GET", CLAIMS.replace("/resourceclaims", "/namespaces/default/resourceclaims/none")),
+    ("WATCH", CLAIMS),
+    ("GET", f"{PODS}?fieldSelector=spec.nodeName=node-a"),
+    ("POST", f"{POD}/eviction"),
+    ("GET", NODES),
+    ("GET", f"{NODES}/none"),
+    ("WATCH", NODES),
+    ("GET", NAMESPACE),
+    ("GET", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
+    ("WATCH", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
+    ("POST", EVENTS),
+    ("POST", EVENTS.replace("default", "kube-system")),
+    ("GET", leases(LEASES)),
+    ("GET", f"{leases(LEASES)}/none"),
+    ("WATCH", leases(LEASES)),
+    ("POST", leases(LEASES)),
+    ("PATCH", f"{leases(LEASES)}/{ACCOUNT}"),
+]
+"""Every verb of the role once: without it its row fails."""
+
+NEVER = [
+    ("POST", f"{POD}/exec"),
+    ("GET", f"{POD}/log"),
+    ("GET", POD),
+    ("WATCH", PODS),
+    ("DELETE", POD),
+    ("PATCH", POD),
+    ("PATCH", f"{POD}/status"),
+    ("GET", "/api/v1/secrets"),
+    ("GET", f"{NAMESPACE}/secrets/none"),
+    ("GET", "/api/v1/configmaps"),
+    ("PATCH", f"{NODES}/none"),
+    ("PATCH", f"{NODES}/none/status"),
+    ("DELETE", f"{NODES}/none"),
+    ("POST", REPORTS),
+    ("PATCH", f"{REPORTS}/none/status"),
+    ("DELETE", CLAIMS.replace("/resourceclaims", "/namespaces/default/resourceclaims/none")),
+    ("PATCH", f"{SLICES}/none"),
+    ("DELETE", f"{SLICES}/none"),
+    ("PATCH", f"{RULES}/none/status"),
+    ("GET", CLASSES),
+    ("GET", "/api/v1/namespaces"),
+    ("PATCH", NAMESPACE),
+    ("PATCH", f"{leases(LEASES)}/draguard-agent-node-a"),
+    ("DELETE", f"{leases(LEASES)}/{ACCOUNT}"),
+    ("GET", leases("kube-system")),
+    ("PATCH", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{ACCOUNT}"),
+]
+
+
+@pytest.mark.parametrize(("method", "path"), USED)
+def test_what_the_remediator_does_is_allowed(remediator: Client, method: str, path: str) -> None:
+    assert refusal(remediator, method, path) != FORBIDDEN
+
+
+@pytest.mark.parametrize(("method", "path"), NEVER)
+def test_what_it_never_does_is_not_allowed(remediator: Client, method: str, path: str) -> None:
+    assert refusal(remediator, method, path) == FORBIDDEN
+
+
+def test_node_conditions_are_a_role_of_their_own(remediator: Client, node_conditions: None) -> None:
+    def may_patch() -> bool:
+        return refusal(remediator, "PATCH", f"{NODES}/none/status") != FORBIDDEN
+
+    await_true("the role counts", may_patch)
+    assert refusal(remediator, "PATCH", f"{NODES}/none") == FORBIDDEN
+    assert refusal(remediator, "DELETE", f"{NODES}/none") == FORBIDDEN
+
+
+def test_a_whole_story_needs_no_other_right(scene: Scene, account: Endpoint) -> None:
+    one, other = gpu(0), gpu(1)
+    scene.node("node-a", one, other)
+    scene.train("train", 2, workloads.gpu_request())
+    before = refused(scene.cluster)
+    process = started(scene, account)
+
+    scene.report("node-a", off_the_bus(one), other)
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    scene.await_phase("Drained")
+    scene.report("node-a", with_xids(one, now(79), recovery_action=fresh(), epoch=2), other)
+    scene.await_rules({}, timeout=40)
+    scene.await_phase("Recovered")
+
+    assert "orbidden" not in process.said()
+    assert refused(scene.cluster) == before, "the API server refused somebody something"
+
+
+def test_an_eviction_needs_no_other_right(scene: Scene, account: Endpoint) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    spec = workloads.pod_spec(extended_gpus=1)
+    scene.cluster.add("apps/v1", "deployments", workloads.deployment("train", 1, spec))
+    (pod,) = await_true("the pod runs", scene.cluster.running)
+    before = refused(scene.cluster)
+    process = started(scene, account)
+
+    scene.report("node-a", off_the_bus(one))
+
+    def evicted() -> bool:
+        return pod["metadata"]["uid"] not in {
+            one["metadata"]["uid"] for one in scene.cluster.pods()
+        }
+
+    await_true("the pod, which NoExecute does not reach, is evicted", evicted)
+    assert "orbidden" not in process.said()
+    assert refused(scene.cluster) == before, "the API server refused somebody something"
+
+
+def started(scene: Scene, account: Endpoint) -> Remediator:
+    """The real remediator as this account, stopped with the scene."""
+    token = scene.folder / "account-token"
+    token.write_text(account.token or "", encoding="utf-8")
+    return scene.remediator(
+        "--kube-token-file",
+        str(token),
+        "--kube-ca-file",
+        account.ca_file or "",
+        server=account.server,
+    )
+
+
+def refused(cluster: Cluster) -> float:
+    """Return how many requests the API server has answered with 403 so far."""
+    page = cluster.client.get("/metrics").decode()
+    lines = (one for one in page.splitlines() if one.startswith("apiserver_request_total{"))
+    return sum(float(one.rpartition(" ")[2]) for one in lines if 'code="403"' in one)

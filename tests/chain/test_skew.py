@@ -1,0 +1,151 @@
+"""Parts one release apart: the report, the schema of the incidents, and the remediator.
+
+Helm never upgrades `crds/`, and node agents are rolled out over hours, so each
+pair meets. The schema of the release before is this one without the fields that
+have come since.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from exporter.report import SCHEMA_VERSION
+from kubeapi import clock
+from simulator.cluster.workloads import gpu_request
+from tests.chain.conftest import CRDS
+from tests.chain.proxy import Proxy
+from tests.chain.scene import REPORTS, Scene, fresh
+from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.lab.cluster import await_true
+from tests.remediator import builders
+from tests.remediator.builders import gpu
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+INCIDENT_CRD = "deviceincidents.draguard.dev"
+FIRST_STATUS = frozenset(
+    {
+        *("phase", "phaseSince", "mode", "message", "conditions", "timeline", "rules", "hit"),
+        *("wouldFence", "evicted", "seenThrough", "handledThrough", "healthySince"),
+        *("fencedAt", "evictingAt", "drainedAt", "closedAt"),
+    }
+)
+"""What an incident's status had in the first release."""
+
+
+def definition(name: str) -> dict[str, Any]:
+    return yaml.safe_load((CRDS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def older_crd(scene: Scene) -> Iterator[Scene]:
+    body = definition("deviceincidents")
+    (version,) = body["spec"]["versions"]
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+    newer = set(status["properties"]) - FIRST_STATUS
+    assert newer
+    for name in newer:
+        del status["properties"][name]
+    plane = scene.cluster.plane
+    plane.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(body))
+    yield scene
+    plane.kubectl("replace", "-f", str(CRDS / "deviceincidents.yaml"))
+
+
+def known(scene: Scene) -> set[str]:
+    there = scene.cluster.get(f"{DEFINITIONS}/{INCIDENT_CRD}")
+    schema = there["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return set(schema["properties"]["status"]["properties"])
+
+
+def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given_back(
+    older_crd: Scene,
+) -> None:
+    """What that schema lacks is not stored; it is not written again and again for that."""
+    scene = older_crd
+    assert known(scene) <= FIRST_STATUS
+    one = gpu(0)
+    scene.node("node-a", one)
+    scene.train("train", 1, gpu_request())
+    with Proxy(scene.cluster.plane.endpoint()) as proxy:
+        scene.remediator("--resync", "1", server=proxy.url)
+        record = now(95)
+        scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})
+        await_true("the pod is gone", lambda: not scene.holders())
+        scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
+        scene.await_rules({}, timeout=60)
+        await_true("the story is over", lambda: scene.phase() == "Recovered", timeout=30)
+        told = len(proxy.writes)
+        scene.holds_for(4, "it is quiet", lambda: len(proxy.writes) <= told + 3)
+        assert len(proxy.writes) < 60
+
+
+def write(scene: Scene, node: str, status: dict[str, Any]) -> None:
+    scene.cluster.client.merge_patch(f"{REPORTS}/{node}/status", {"status": status})
+
+
+def sick_report(scene: Scene, **fields: object) -> dict[str, Any]:
+    """The report of a GPU off the bus, as its agent writes it now."""
+    one = off_the_bus(gpu(0))
+    status = msgspec.structs.replace(builders.report(one), observed_at=clock.now())
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(status))
+    return {**plain, **fields}
+
+
+def test_an_older_report_that_lacks_what_came_since_is_believed(scene: Scene) -> None:
+    scene.node("node-a", gpu(0))
+    scene.remediator()
+    older = sick_report(scene, schemaVersion=SCHEMA_VERSION)
+    since = {"agentVersion", "inventory", "sources", "switches", "fabric"}
+    older = {name: value for name, value in older.items() if name not in since}
+
+    write(scene, "node-a", older)
+
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+
+def test_a_report_of_the_next_release_is_believed_and_its_new_fields_are_left_out(
+    scene: Scene,
+) -> None:
+    scene.node("node-a", gpu(0))
+    scene.remediator()
+    newer = sick_report(scene, schemaVersion=SCHEMA_VERSION + 1, aFieldOfTomorrow={"x": [1]})
+    newer["gpus"][0]["anotherOne"] = True
+
+    write(scene, "node-a", newer)
+
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+
+def test_a_report_two_releases_ahead_changes_nothing_and_says_why(scene: Scene) -> None:
+    scene.node("node-a", gpu(0))
+    remediator = scene.remediator()
+
+    write(scene, "node-a", sick_report(scene, schemaVersion=SCHEMA_VERSION + 2))
+
+    remediator.await_saying(f"schema {SCHEMA_VERSION + 2} is newer than this version knows")
+    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+
+
+def test_an_incident_that_a_newer_remediator_wrote_is_gone_on_with(scene: Scene) -> None:
+    """After a downgrade: the fields that it does not know stay, and hold nothing up."""
+    one = gpu(0)
+    scene.node("node-a", one)
+    first = scene.remediator()
+    record = now(95)
+    scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    first.stop()
+    path = f"/apis/draguard.dev/v1alpha1/deviceincidents/{scene.incident()['metadata']['name']}"
+    mark = {"metadata": {"annotations": {"draguard.dev/of-tomorrow": "yes"}}}
+    scene.cluster.client.merge_patch(path, {**mark, "spec": {"schemaVersion": 2}})
+
+    scene.remediator()
+    scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
+
+    scene.await_rules({}, timeout=40)
+    annotations = scene.incident()["metadata"]["annotations"]
+    assert annotations["draguard.dev/of-tomorrow"] == "yes"

@@ -1,0 +1,177 @@
+"""Who is named and who is moved when a device fails, by the real controllers of a cluster."""
+
+from collections.abc import Mapping
+
+from exporter.report import GpuHealth
+from simulator.cluster import workloads
+from tests.chain.proxy import Proxy
+from tests.chain.scene import INCIDENT_ONLY, Scene
+from tests.chain.test_fence_and_move import off_the_bus
+from tests.lab.cluster import Json, await_true
+from tests.remediator.builders import gpu
+
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+SLOW_RECOVERY = "defaults: {mode: enforce, settle: 1s, soak: 60s}"
+
+
+def add_pod(scene: Scene, name: str, spec: Json, labels: Mapping[str, str] = {}) -> str:
+    """Start a pod and return its UID once it runs."""
+    body = workloads.pod(name, spec)
+    body["metadata"]["labels"] = dict(labels)
+    uid: str = scene.cluster.add("v1", "pods", body)["metadata"]["uid"]
+    await_true(f"{name} runs", lambda: name in names(scene))
+    return uid
+
+
+def names(scene: Scene) -> set[str]:
+    """Return the running pods that nobody is deleting."""
+    running = scene.cluster.running()
+    return {
+        pod["metadata"]["name"] for pod in running if "deletionTimestamp" not in pod["metadata"]
+    }
+
+
+def protect(scene: Scene, app: str) -> None:
+    """Forbid to disrupt the pods of an app."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": app},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+    }
+    scene.cluster.add("policy/v1", "poddisruptionbudgets", body)
+    allow(scene, app, 0)
+
+
+def allow(scene: Scene, app: str, disruptions: int) -> None:
+    """Say, as the disruption controller would, how many pods may be disrupted now."""
+    status = {
+        "observedGeneration": 1,
+        "disruptionsAllowed": disruptions,
+        "currentHealthy": 1,
+        "desiredHealthy": 1 - disruptions,
+        "expectedPods": 1,
+    }
+    path = f"{BUDGETS}/{app}/status"
+    scene.cluster.client.merge_patch(path, {"status": status})
+
+
+def evictions(proxy: Proxy) -> list[str]:
+    """Return the evictions that the API server has answered."""
+    return [path for _, path in proxy.writes if path.endswith("/eviction")]
+
+
+def told(scene: Scene, field: str) -> list[Json]:
+    """Return the pods in a field of the only incident's status."""
+    found = scene.incidents()
+    return found[0].get("status", {}).get(field, []) if found else []
+
+
+def await_hit(scene: Scene, count: int) -> list[Json]:
+    await_true(f"{count} are told of as hit", lambda: len(told(scene, "hit")) == count)
+    return told(scene, "hit")
+
+
+def sick(scene: Scene, one: GpuHealth) -> None:
+    scene.report("node-a", off_the_bus(one))
+
+
+def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    uid = add_pod(scene, "notebook", workloads.pod_spec(extended_gpus=1))
+    with Proxy(scene.cluster.plane.endpoint()) as proxy:
+        scene.remediator(server=proxy.url)
+
+        sick(scene, one)
+
+        await_true("the pod is being deleted", lambda: "notebook" not in names(scene))
+        await_true("it is told of as evicted", lambda: told(scene, "evicted"))
+        assert evictions(proxy) == ["/api/v1/namespaces/default/pods/notebook/eviction"]
+    (gone,) = told(scene, "evicted")
+    assert (gone["pod"], gone["uid"], gone["via"]) == ("notebook", uid, "extended")
+
+
+def test_a_disruption_budget_is_respected_until_it_allows(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy(SLOW_RECOVERY)
+    scene.node("node-a", one)
+    add_pod(scene, "notebook", workloads.pod_spec(extended_gpus=1), {"app": "notebook"})
+    protect(scene, "notebook")
+    remediator = scene.remediator()
+    sick(scene, one)
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    remediator.await_saying("default/notebook cannot be evicted yet")
+
+    scene.holds_for(3, "the pod stays", lambda: "notebook" in names(scene))
+    assert scene.rules() == {"node-a/gpu-0": "NoExecute"}
+    allow(scene, "notebook", 1)
+
+    await_true("the pod is being deleted", lambda: "notebook" not in names(scene), 40)
+    scene.cluster.client.delete(f"{BUDGETS}/notebook")
+
+
+def test_nobody_is_moved_while_rules_only_say_what_would_be(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy(INCIDENT_ONLY)
+    scene.node("node-a", one)
+    add_pod(scene, "notebook", workloads.pod_spec(extended_gpus=1))
+    scene.remediator()
+
+    sick(scene, one)
+
+    (pod,) = await_hit(scene, 1)
+    assert (pod["pod"], pod["via"]) == ("notebook", "extended")
+    scene.holds_for(4, "the pod stays", lambda: "notebook" in names(scene))
+
+
+def test_both_pods_of_a_shared_claim_are_told_of_as_hit(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy(INCIDENT_ONLY)
+    scene.node("node-a", one)
+    shared = workloads.claim("shared", workloads.gpu_request())
+    scene.cluster.add("resource.k8s.io/v1", "resourceclaims", shared)
+    for name in ("left", "right"):
+        add_pod(scene, name, workloads.pod_spec(shared_claim="shared"))
+    scene.remediator()
+
+    sick(scene, one)
+
+    seen = await_hit(scene, 2)
+    assert [(pod["pod"], pod["claim"]) for pod in seen] == [
+        ("left", "shared"),
+        ("right", "shared"),
+    ]
+
+
+def test_a_pod_with_admin_access_is_told_of_as_such_and_what_it_tolerates(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy(INCIDENT_ONLY)
+    scene.node("node-a", one)
+    label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    scene.cluster.client.merge_patch("/api/v1/namespaces/default", label)
+    request = workloads.gpu_request()
+    request["exactly"] |= {
+        "adminAccess": True,
+        "tolerations": [
+            {
+                "key": "draguard.dev/gpu",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 300,
+            }
+        ],
+    }
+    watcher = workloads.claim("watcher", request)
+    scene.cluster.add("resource.k8s.io/v1", "resourceclaims", watcher)
+    add_pod(scene, "watcher", workloads.pod_spec(shared_claim="watcher"))
+    scene.train("train", 1, workloads.gpu_request())
+    scene.remediator()
+
+    sick(scene, one)
+
+    seen = {pod["claim"]: pod for pod in await_hit(scene, 2)}
+    assert seen["watcher"]["via"] == "admin"
+    assert seen["watcher"]["tolerates"] == "NoExecute for 300s of draguard.dev/gpu"
+    (other,) = [pod for claim, pod in seen.items() if claim != "watcher"]
+    assert "via" not in other

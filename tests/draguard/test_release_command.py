@@ -1,0 +1,168 @@
+"""`draguard release` on a real API server: what is ours goes, what is not ours stays."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from exporter.device import Device
+from kubeapi.client import Client
+from remediator.objects.nodes import MARK, REPAIR_NEEDED
+from remediator.objects.taints import Rule, manifest
+from tests.lab.cluster import NODES, RULES, Cluster, Json
+
+
+def rule(index: int, incident: str) -> Rule:
+    return Rule(
+        device=Device("gpu.nvidia.com", "node-a", f"gpu-{index}"),
+        effect="NoSchedule",
+        fault="gpu",
+        cause="xid-95",
+        incident=incident,
+        uuid=f"GPU-{index}",
+        gpu=f"GPU-{index}",
+        node="node-a",
+    )
+
+
+def fenced(cluster: Cluster, *rules: Rule) -> None:
+    for one in rules:
+        cluster.client.create(RULES, manifest(one, "v1"))
+
+
+def foreign(cluster: Cluster) -> None:
+    """Three rules that carry one of our signs, or none."""
+    for name, labels, key in (
+        ("borrowed-label", {"app.kubernetes.io/managed-by": "draguard"}, "example.com/broken"),
+        ("borrowed-key", {}, "draguard.dev/gpu"),
+        ("somebody", {}, "example.com/broken"),
+    ):
+        body: Json = {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "DeviceTaintRule",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "deviceSelector": {"driver": "gpu.nvidia.com", "pool": "p", "device": "d"},
+                "taint": {"key": key, "value": "x", "effect": "NoSchedule"},
+            },
+        }
+        cluster.client.create(RULES, body)
+
+
+def node(cluster: Cluster, name: str, types: dict[str, str]) -> None:
+    """A Node with conditions of ours, marked as such, and one of the kubelet's."""
+    meta: Json = {"name": name, "annotations": {MARK: ",".join(types)}}
+    cluster.client.create(NODES, {"metadata": meta})
+    conditions: list[Json] = [{"type": one, "status": state} for one, state in types.items()]
+    conditions.append({"type": "Ready", "status": "True"})
+    cluster.client.merge_patch(f"{NODES}/{name}/status", {"status": {"conditions": conditions}})
+
+
+def names(cluster: Cluster) -> set[str]:
+    return {item["metadata"]["name"] for item in cluster.items(RULES)}
+
+
+def release(cluster: Cluster, *arguments: str) -> int:
+    return main(["release", "--kubeconfig", str(cluster.plane.kubeconfig), *arguments])
+
+
+def test_all_leaves_nothing_of_ours_and_everything_of_others(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
+    fenced(cluster, one, other)
+    foreign(cluster)
+    node(cluster, "node-a", {REPAIR_NEEDED: "True"})
+
+    assert release(cluster, "--all") == 0
+
+    said = capsys.readouterr().out
+    assert one.name in said
+    assert other.name in said
+    assert "condition DraguardDeviceRepairNeeded" in said
+    assert names(cluster) == {"borrowed-label", "borrowed-key", "somebody"}
+    left = cluster.get(f"{NODES}/node-a")
+    assert "Ready" in {one["type"] for one in left["status"]["conditions"]}
+    assert REPAIR_NEEDED not in {one["type"] for one in left["status"]["conditions"]}
+    assert MARK not in left["metadata"].get("annotations", {})
+    assert release(cluster, "--all") == 0
+    assert "nothing of Draguard's stands" in capsys.readouterr().out
+
+
+def test_an_incident_takes_its_own_rules_and_no_other(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
+    fenced(cluster, one, other)
+
+    assert release(cluster, "gpu-0-1", "gpu-9-1") == 0
+
+    assert names(cluster) == {other.name}
+    assert "incident gpu-9-1: no rule of ours carries its name" in capsys.readouterr().out
+
+
+def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    fenced(cluster, rule(0, "gpu-0-1"))
+
+    assert release(cluster, "--all", "--dry-run") == 0
+
+    assert names(cluster) == {rule(0, "gpu-0-1").name}
+    assert "would be removed" in capsys.readouterr().out
+
+
+def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+    fenced(cluster, rule(0, "gpu-0-1"))
+
+    assert release(cluster, "--all", "-o", "json") == 0
+
+    (told,) = msgspec.json.decode(capsys.readouterr().out, type=list[Json])
+    assert told["found"]["name"] == rule(0, "gpu-0-1").name
+    assert told["error"] == ""
+
+
+@pytest.mark.parametrize("which", ["--all", "gpu-0-1"])
+def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
+    which: str, cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A finalizer of somebody's keeps the object: gone is what is gone, not what was asked for."""
+    stuck = rule(0, "gpu-0-1")
+    fenced(cluster, stuck, rule(1, "gpu-1-1"))
+    path = f"{RULES}/{stuck.name}"
+    client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
+    try:
+        assert release(cluster, which) == 1
+    finally:
+        client.merge_patch(path, {"metadata": {"finalizers": None}})
+
+    said = capsys.readouterr().out
+    assert said.count(f"DeviceTaintRule {stuck.name}") == 1
+    assert "NOT removed: it still stands" in said
+
+
+def test_more_rules_than_fit_on_a_page_all_go(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draguard.release.PAGE", "2")
+    fenced(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
+
+    assert release(cluster, "--all") == 0
+    assert names(cluster) == set()
+
+
+@pytest.mark.parametrize("arguments", [[], ["--all", "gpu-0-1"]])
+def test_all_or_some_must_be_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["release", *arguments])
+
+    assert ended.value.code == 2
+    assert "name incidents, or give --all" in capsys.readouterr().err
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = tmp_path / "config"
+
+    assert main(["release", "--all", "--kubeconfig", str(missing)]) == 2
+    assert "draguard release:" in capsys.readouterr().err

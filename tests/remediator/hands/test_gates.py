@@ -1,0 +1,72 @@
+"""Rules that nobody acts on are noticed, and nothing is said where nothing can be known."""
+
+import msgspec
+import pytest
+
+from kubeapi.store import Change
+from remediator.hands.gates import SILENT_AFTER, Gates, StatedRule, has_status
+from remediator.objects.taints import manifest
+from tests.remediator.hands.test_cluster_writes import wanted
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stored(effect: str = "NoExecute", *conditions: str, key: str = "") -> StatedRule:
+    body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
+    body["status"] = {"conditions": [{"type": one} for one in conditions]}
+    body["spec"]["taint"]["key"] = key or body["spec"]["taint"]["key"]
+    return msgspec.convert(body, StatedRule)
+
+
+def heard(gates: Gates, new: StatedRule | None) -> None:
+    gates.heard(Change("rule", None, new))
+
+
+def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored())
+    time.now = SILENT_AFTER
+    assert gates.silent() == ()
+    heard(gates, stored())
+    time.now += 1
+    assert gates.silent() == ("rule",)
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        stored("NoExecute", "EvictionInProgress"),
+        stored("NoSchedule"),
+        stored(key="example.com/theirs"),
+        None,
+    ],
+    ids=["told of", "moves nobody", "not ours", "gone"],
+)
+def test_nothing_is_said_of_a_rule_that(harmless: StatedRule | None) -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored())
+    heard(gates, harmless)
+    time.now = 2 * SILENT_AFTER
+    assert gates.silent() == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "minor", "known"),
+    [
+        ("v1", None, True),
+        ("v1beta2", None, True),
+        ("v1alpha3", 35, True),
+        ("v1alpha3", 34, False),
+        ("v1alpha3", None, False),
+        (None, 37, False),
+    ],
+)
+def test_rules_have_a_status_since_1_35(
+    version: str | None, minor: int | None, known: bool
+) -> None:
+    assert has_status(version, minor) is known

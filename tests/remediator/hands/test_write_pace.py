@@ -1,0 +1,51 @@
+"""The pace of writes: what is urgent goes, the rest keeps to the rate, one after the other."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.hands.pace import LONGEST_PAUSE, Pace
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_burst_goes_at_once_and_then_each_waits_for_its_turn() -> None:
+    pace = Pace(10, 3, time := Time())
+
+    assert [pace.ask() for _ in range(3)] == [0, 0, 0]
+    assert [round(pace.ask(), 3) for _ in range(3)] == [0.1, 0.2, 0.3]
+    time.now = 0.1
+    assert pace.ask() == 0
+
+
+def test_urgent_writes_go_at_once_and_the_others_make_room() -> None:
+    pace = Pace(10, 2, Time())
+
+    assert [pace.ask(urgent=True) for _ in range(4)] == [0, 0, 0, 0]
+    assert round(pace.ask(), 3) == 0.3
+
+
+def test_nothing_goes_while_the_server_asks_to_wait_nor_for_longer_than_a_minute() -> None:
+    pace = Pace(10, 3, time := Time())
+    pace.pause(7)
+
+    assert pace.ask(urgent=True) == 7
+    pace.pause(1e9)
+    assert round(pace.ask(urgent=True), 1) == LONGEST_PAUSE
+    time.now = LONGEST_PAUSE
+    assert pace.ask(urgent=True) == 0
+
+
+@given(st.lists(st.floats(0, 0.2), max_size=200))
+def test_in_the_long_run_the_rate_is_kept(gaps: list[float]) -> None:
+    pace, written = Pace(20, 5, time := Time()), 0
+    for gap in gaps:
+        time.now += gap
+        written += pace.ask() == 0
+
+    assert written <= 5 + 20 * time.now + 1e-6

@@ -1,0 +1,120 @@
+"""What is told to the incident, the node and the pods, once, and never in floods."""
+
+import msgspec
+
+from remediator.objects.events import POD_EVENTS_AT_ONCE, Event, manifest
+from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, view, xid
+from tests.remediator.telling import claim, settle, tick
+
+
+def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
+    """Everything that is posted while a dead GPU is reconciled until nothing is left to do."""
+    seen = msgspec.structs.replace(view(dead()), **fields)
+    return [event for _ in range(4) for event in tick(stored, seen, seconds).events]
+
+
+def name_of(event: Event) -> str:
+    """Name of the Event object: the same for the same words."""
+    made = msgspec.json.decode(msgspec.json.encode(manifest(event, at(0))))
+    return made["metadata"]["name"]
+
+
+def reasons(events: list[Event], kind: str) -> list[str]:
+    return [one.reason for one in events if one.kind == kind]
+
+
+def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
+    stored = Stored()
+    events = events_of(stored, 1)
+
+    assert reasons(events, "DeviceIncident") == ["DeviceFenced"]
+    assert reasons(events, "Node") == ["DeviceFenced"]
+    assert {one.name for one in events} == {"node-a", stored.incident.name}
+
+
+def test_a_pod_is_warned_when_it_is_fenced_and_told_when_it_was_evicted() -> None:
+    stored = Stored()
+    fenced = events_of(stored, 1, claims=(claim("gpu-0"),))
+    (warned,) = [one for one in fenced if one.kind == "Pod"]
+    assert (warned.reason, warned.namespace, warned.uid) == (
+        "PodEvictionPlanned",
+        "team",
+        "u-train-0",
+    )
+    assert "xid-79 was seen" in warned.message
+
+    again = events_of(stored, 5, claims=(claim("gpu-0"),))
+    assert {name_of(one) for one in again if one.kind == "Pod"} == {name_of(warned)}
+    assert reasons(events_of(stored, 6, pods=()), "Pod") == ["PodEvicted"]
+
+
+def test_who_would_not_be_evicted_is_not_warned() -> None:
+    stored = Stored()
+    seen = view(dead(), claims=(claim("gpu-0"),))
+    told = [
+        event
+        for _ in range(4)
+        for event in tick(stored, seen, 1, policy(mode="incident-only")).events
+    ]
+    told += [
+        event
+        for _ in range(4)
+        for event in tick(Stored(), seen, 1, policy(ceiling="NoSchedule")).events
+    ]
+
+    assert reasons(told, "Pod") == []
+
+
+def test_hundreds_of_holders_make_ten_events() -> None:
+    claims = tuple(claim("gpu-0", f"train-{index}") for index in range(200))
+
+    assert len(reasons(events_of(Stored(), 1, claims=claims), "Pod")) == POD_EVENTS_AT_ONCE
+
+
+def test_answers_deletions_and_relapses_have_their_reasons() -> None:
+    stored = Stored()
+    events_of(stored, 1)
+    stored.annotate("draguard.dev/hold", "2026-01-05T12:00:20Z; by=ana; why=x")
+    held = events_of(stored, 2)
+    assert {"AnswerTaken", "DeviceHeld"} <= {*reasons(held, "DeviceIncident")}
+
+    assert "AnswerExpired" in reasons(events_of(stored, 30), "DeviceIncident")
+    stored.annotate("draguard.dev/hold", "nonsense")
+    assert "AnswerUnreadable" in reasons(events_of(stored, 40), "DeviceIncident")
+    stored.rules.clear()
+    assert "RuleDeletedByPerson" in reasons(events_of(stored, 50), "Node")
+
+
+def test_a_fault_in_probation_is_told_as_a_relapse() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, recovery_action=RESET)), 1)
+    for second in (10, 700):
+        settle(stored, view(gpu(0, recovery_action=action(0, 9, 9))), second)
+
+    again = view(gpu(0, xid(95, seen=800), recovery_action=action(1, 800, 801)))
+    told = [event for _ in range(4) for event in tick(stored, again, 802).events]
+
+    assert reasons(told, "Node").count("DeviceRelapsed") == 1
+
+
+def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
+    event = Event("Pod", "train-0", "u-1", "PodEvicted", "gone", namespace="team")
+    made = manifest(event, at(0))
+
+    assert made["metadata"] == {"name": name_of(event), "namespace": "team"}
+    assert made["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "train-0",
+        "namespace": "team",
+        "uid": "u-1",
+    }
+
+
+def test_an_event_on_a_node_is_found_by_kubectl() -> None:
+    """`kubectl describe node` looks for the node's name as the UID, as kubelets write it."""
+    stored = Stored()
+    (event,) = [one for one in events_of(stored, 1) if one.kind == "Node"]
+
+    assert event.uid == "node-a"
+    assert event.posted_in == "default"

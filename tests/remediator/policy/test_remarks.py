@@ -1,0 +1,86 @@
+"""What is odd about a sound policy is said, and nothing else is."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from remediator.policy.reading import read
+from remediator.policy.remarks import remarks
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+BUDGET = "budget: {evict: {node: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("classes: {gpu: {mode: enforce}}", "budget: a class is enforced and the shipped budget"),
+        (
+            BUDGET + "classes: {pending: {mode: enforce}}",
+            "classes.pending: class pending: mode enforce does nothing while the ceiling is",
+        ),
+        (BUDGET + "classes: {gpu: {mode: enforce, soak: 59s}}", "classes.gpu: class gpu: soak 59s"),
+        (BUDGET + "classes: {gpu: {mode: enforce, settle: 500ms}}", "settle 500ms is short"),
+        (
+            BUDGET + "overrides: [{match: {node: a}, classes: {gpu: {mode: enforce, soak: 9s}}}]",
+            "overrides[0]: class gpu: soak 9s is short",
+        ),
+        (
+            "maintenance: [{name: x, nodes: a, from: 2026-01-01T00:00:00Z, "
+            "until: 2026-01-05T12:00:00Z}]",
+            "maintenance[0] (x): is over since 2026-01-05T12:00:00Z",
+        ),
+        (
+            "maintenance: [{name: x, nodes: a, from: 2026-01-01T00:00:00Z, "
+            "until: 2026-02-05T12:00:00Z}]",
+            "maintenance[0] (x): is longer than 7 days",
+        ),
+        (
+            "maintenance:\n"
+            "- {name: x, nodes: a, from: 2026-02-01T00:00:00Z, until: 2026-02-02T12:00:00Z}\n"
+            "- {name: y, nodes: a, from: 2026-02-02T00:00:00Z, until: 2026-02-03T12:00:00Z}\n",
+            "maintenance[1] (y): overlaps with x",
+        ),
+        (
+            "exempt: [{nodes: a, why: w, until: 2026-01-05T12:00:00Z}]",
+            "exempt[0]: has run out at 2026-01-05T12:00:00Z",
+        ),
+        (
+            "overrides:\n"
+            "- {match: {node: a}, classes: {gpu: {mode: off}}}\n"
+            "- {match: {node: a}, defaults: {mode: dry-run}}\n",
+            "overrides[0]: does nothing; overrides[1] says otherwise",
+        ),
+        (
+            BUDGET + "overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: enforce}}}]",
+            "overrides[0]: does more by deviceClass for gpu;",
+        ),
+        ("emergency_stop: {by: ann, why: fire}", "emergency_stop: pulled by ann"),
+    ],
+)
+def test_one_odd_thing_is_one_sentence(text: str, said: str) -> None:
+    (remark,) = remarks(read(text), NOW)
+
+    assert remark.startswith(said) or said in remark
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        BUDGET + "defaults: {soak: 1m}\nclasses: {gpu: {mode: enforce}}",
+        BUDGET + "defaults: {mode: enforce}",
+        "classes: {gpu: {soak: 10s}}",
+        "maintenance: [{name: x, nodes: a, from: 2026-01-05T00:00:00Z, "
+        "until: 2026-01-05T12:00:01Z}]",
+        "exempt: [{nodes: a, why: w}]",
+        BUDGET
+        + "classes: {gpu: {mode: enforce}}\n"
+        + "overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: dry-run}}}]",
+        "overrides:\n"
+        "- {match: {node: a}, classes: {gpu: {mode: off}}}\n"
+        "- {match: {node: b}, classes: {gpu: {mode: dry-run}}}\n",
+    ],
+)
+def test_nothing_odd_is_nothing_said(text: str) -> None:
+    assert remarks(read(text), NOW) == ()

@@ -1,0 +1,272 @@
+"""Which row holds where: overrides, the mildest of several, exemptions, pauses."""
+
+from datetime import UTC, datetime, time, timedelta
+from itertools import permutations
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.judge.fault import SEVERITY
+from remediator.policy.place import Place
+from remediator.policy.reading import read
+from remediator.policy.table import (
+    CEILINGS,
+    MODES,
+    SHIPPED,
+    Policy,
+    Repeat,
+    Row,
+    mildest,
+    without_rules,
+)
+from remediator.policy.windows import Weekly
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def place(node: str = "node-a", *classes: str, **fields: frozenset[str]) -> Place:
+    standard = {
+        "drivers": frozenset({"gpu.nvidia.com"}),
+        "pools": frozenset({node}),
+        "devices": frozenset({"GPU-1", "MIG-1"}),
+        "device_classes": frozenset(classes),
+    }
+    return Place(node=node, **(standard | fields))
+
+
+OVERRIDES = """
+defaults: {mode: enforce}
+classes: {gpu: {soak: 20m}}
+overrides:
+  - match: {node: "rack7-*"}
+    defaults: {mode: incident-only}
+  - match: {deviceClass: [small, tiny]}
+    classes: {gpu: {ceiling: NoSchedule, soak: 1h}}
+  - match: {node: rack7-canary, driver: gpu.nvidia.com}
+    classes: {gpu: {mode: dry-run}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "mode", "ceiling", "name"),
+    [
+        (Place(), "enforce", "NoExecute", "defaults, classes.gpu"),
+        (place(), "enforce", "NoExecute", "defaults, classes.gpu"),
+        (place("rack7-1"), "incident-only", "NoExecute", "overrides[0]"),
+        (place("node-a", "tiny"), "enforce", "NoSchedule", "overrides[1]"),
+        (place("rack7-canary"), "dry-run", "NoExecute", "overrides[2]"),
+        (place("rack7-canary", drivers=frozenset({"x"})), "incident-only", "NoExecute", None),
+        (place("rack7-canary", "small"), "dry-run", "NoSchedule", "overrides[2]"),
+    ],
+)
+def test_overrides_that_match_apply_in_order_and_the_last_one_gives_its_name(
+    where: Place, mode: str, ceiling: str, name: str | None
+) -> None:
+    row = read(OVERRIDES).row("gpu", where)
+
+    assert (row.mode, row.ceiling) == (mode, ceiling)
+    assert name is None or row.name == name
+
+
+def test_a_gpu_shared_by_two_classes_gets_the_mildest_of_both_field_by_field() -> None:
+    policy = read(
+        """
+        overrides:
+          - match: {deviceClass: training}
+            classes: {gpu: {mode: enforce, ceiling: NoSchedule, soak: 20m}}
+          - match: {deviceClass: serving}
+            classes: {gpu: {mode: dry-run, sticky: true, repeat: {count: 2}}}
+        """
+    )
+
+    row = policy.row("gpu", place("n", "training", "serving"))
+
+    assert (row.mode, row.ceiling) == ("dry-run", "NoSchedule")
+    assert (row.soak, row.sticky, row.repeat.count) == (timedelta(minutes=20), True, 2)
+    assert row.name == "the mildest of overrides[0] and overrides[1]"
+
+
+def test_a_class_that_nothing_is_said_of_is_a_candidate_too() -> None:
+    """Whoever claims a shared GPU through another class has not agreed to be evicted."""
+    policy = read("overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: enforce}}}]")
+
+    assert policy.row("gpu", place("n", "a")).mode == "enforce"
+    assert policy.row("gpu", place("n", "a", "b")).mode == "incident-only"
+
+
+def test_what_is_not_claimed_matches_no_pattern_of_a_class_not_even_any() -> None:
+    policy = read("overrides: [{match: {deviceClass: '*'}, classes: {gpu: {mode: enforce}}}]")
+
+    assert policy.row("gpu", place("n")).mode == "incident-only"
+    assert policy.row("gpu", place("n", "a")).mode == "enforce"
+
+
+def test_two_pools_are_two_candidates() -> None:
+    policy = read("overrides: [{match: {pool: p1}, classes: {gpu: {mode: enforce}}}]")
+    both = place(pools=frozenset({"p1", "p2"}))
+
+    assert policy.row("gpu", both).mode == "incident-only"
+
+
+@pytest.mark.parametrize(
+    ("entry", "held"),
+    [
+        ("devices: GPU-1", True),
+        ("devices: [GPU-9, MIG-1]", True),
+        ("devices: GPU-9", False),
+        ("nodes: 'node-*'", True),
+        ("nodes: node", False),
+        ("pools: node-a", True),
+        ("pools: '*'", True),
+    ],
+)
+def test_an_exemption_holds_by_uuid_node_or_pool(entry: str, held: bool) -> None:
+    policy = read(f"defaults: {{mode: enforce}}\nexempt: [{{{entry}, why: burn-in}}]")
+
+    row = policy.row("gpu", place())
+
+    assert (row.mode == "incident-only") == held
+    assert (row.name == "exempt[0]: burn-in") == held
+
+
+def test_an_exemption_raises_nothing() -> None:
+    policy = read("defaults: {mode: off}\nexempt: [{nodes: '*', why: x}]")
+
+    assert policy.row("gpu", place()).mode == "off"
+
+
+def test_an_exemption_ends_with_its_until() -> None:
+    policy = read(
+        "defaults: {mode: enforce}\nexempt: [{nodes: '*', why: x, until: 2026-01-05T12:00:00Z}]"
+    )
+
+    assert policy.at(at("2026-01-05T11:59:59+00:00")) is policy
+    assert policy.at(at("2026-01-05T12:00:00+00:00")).row("gpu", place()).mode == "enforce"
+
+
+WINDOWS = """
+maintenance:
+  - {name: swap, nodes: "rack7-*", from: "2026-01-05T12:00:00+01:00", until: 2026-01-05T13:00:00Z}
+  - name: patch
+    pools: "*"
+    weekly: {day: sun, start: "22:00", duration: 8h, timezone: Europe/Berlin}
+"""
+
+
+@pytest.mark.parametrize(
+    ("node", "now", "paused"),
+    [
+        ("rack7-1", "2026-01-05T10:59:59+00:00", ""),
+        ("rack7-1", "2026-01-05T11:00:00+00:00", "'swap' until 2026-01-05T13:00:00Z"),
+        ("rack7-1", "2026-01-05T13:00:00+00:00", ""),
+        ("rack8-1", "2026-01-05T12:00:00+00:00", ""),
+        ("rack8-1", "2026-01-04T20:59:59+00:00", ""),
+        ("rack8-1", "2026-01-04T21:00:00+00:00", "'patch' until 2026-01-05T05:00:00Z"),
+        ("rack8-1", "2026-01-05T04:59:59+00:00", "'patch' until 2026-01-05T05:00:00Z"),
+        ("rack8-1", "2026-01-05T05:00:00+00:00", ""),
+        ("rack8-1", "2026-07-05T20:00:00+00:00", "'patch' until 2026-07-06T04:00:00Z"),
+    ],
+)
+def test_a_window_pauses_its_places_while_it_is_open(node: str, now: str, paused: str) -> None:
+    policy = read(WINDOWS)
+
+    assert policy.pause(place(node), at(now)) == (f"maintenance window {paused}" if paused else "")
+    assert (policy.pause_ends(place(node), at(now)) is not None) == bool(paused)
+
+
+def test_a_weekly_window_of_nearly_a_week_is_still_open_on_its_own_day() -> None:
+    """On Sunday morning last Sunday's is open and this one's has not begun."""
+    long = Weekly(day=6, start=time(22), duration=timedelta(hours=166))
+
+    assert long.open_until(at("2026-01-11T10:00:00+00:00")) == at("2026-01-11T20:00:00+00:00")
+    assert long.open_until(at("2026-01-11T21:00:00+00:00")) is None
+
+
+@given(
+    day=st.integers(0, 6),
+    start=st.times(),
+    minutes=st.integers(1, 7 * 24 * 60 - 1),
+    now=st.datetimes(datetime(2020, 1, 1), datetime(2030, 1, 1)),  # noqa: DTZ001 - hypothesis adds the zone
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata"]),
+)
+def test_a_weekly_window_is_open_at_its_start_and_closed_at_its_end(
+    day: int, start: time, minutes: int, now: datetime, zone: str
+) -> None:
+    window = Weekly(
+        day=day,
+        start=start.replace(tzinfo=None, fold=0),
+        duration=timedelta(minutes=minutes),
+        zone=ZoneInfo(zone),
+    )
+    moment = now.replace(tzinfo=UTC)
+
+    ends = window.open_until(moment)
+
+    if ends is not None:
+        assert moment < ends <= moment + window.duration
+        assert window.open_until(ends - timedelta(microseconds=1)) == ends
+        assert window.open_until(ends) != ends
+
+
+rows = st.builds(
+    Row,
+    fault_class=st.just("gpu"),
+    mode=st.sampled_from(MODES),
+    ceiling=st.sampled_from(CEILINGS),
+    settle=st.timedeltas(timedelta(), timedelta(seconds=9)),
+    soak=st.timedeltas(timedelta(seconds=10), timedelta(hours=1)),
+    patient=st.booleans(),
+    sticky=st.booleans(),
+    repeat=st.builds(Repeat, st.integers(1, 5), st.timedeltas(timedelta(), timedelta(days=9))),
+    probation=st.timedeltas(timedelta(), timedelta(days=9)),
+    name=st.sampled_from(["classes.gpu", "overrides[0]", "overrides[1]"]),
+)
+
+
+@given(st.lists(rows, min_size=2, max_size=4))
+def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
+    several: list[Row],
+) -> None:
+    found = mildest(several)
+
+    assert {mildest(list(order)) for order in permutations(several)} == {found}
+    for one in several:
+        assert MODES.index(found.mode) <= MODES.index(one.mode)
+        assert CEILINGS.index(found.ceiling) <= CEILINGS.index(one.ceiling)
+        assert found.settle >= one.settle
+        assert found.soak >= one.soak
+
+
+@given(st.sampled_from(SEVERITY), st.sampled_from(MODES))
+def test_an_exempt_device_is_always_below_enforce(fault_class: str, mode: str) -> None:
+    policy = read(
+        f"""
+        defaults: {{mode: {mode}}}
+        overrides:
+          - match: {{node: "*"}}
+            classes: {{{fault_class}: {{mode: enforce}}}}
+        exempt: [{{devices: GPU-1, why: x}}]
+        """
+    )
+
+    for row in SHIPPED:
+        assert MODES.index(policy.row(row.fault_class, place()).mode) <= 1
+
+
+def test_without_rules_no_override_does_more_than_incidents() -> None:
+    policy = without_rules(read(OVERRIDES))
+
+    assert policy.row("gpu", place("rack7-canary")).mode == "incident-only"
+    assert policy.row("gpu", place("node-a", "tiny")).mode == "incident-only"
+
+
+def test_every_shipped_class_is_harmless_and_says_why() -> None:
+    for row in Policy().rows:
+        assert row.mode == "incident-only"
+        assert row.why
+    assert Policy().row("memory").sticky
+    assert Policy().row("pending").ceiling == "observe"
