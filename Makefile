@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz docs format clean
+.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -37,10 +37,17 @@ replay: $(STAMP) ## Score Draguard and others on drawn fleet histories, into doc
 fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign data (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
+chaos: $(STAMP) ## Kill, freeze and cut everything for a while (MINUTES=10 SEED=1), and judge what was done
+	CHAOS_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -s tests/chain/test_chaos.py
+
+histories: $(STAMP) ## Play random histories of hardware, people and crashes against the remediator (HISTORIES=20000)
+	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 tests/remediator/histories
+
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m exporter.page.metric_reference docs/metrics.md
 	$(BIN)/python -m exporter.setup.settings_reference docs/exporter.md
 	$(BIN)/python -m remediator.policy.reference docs/policy.md
+	$(BIN)/python -m remediator.hands.metric_reference docs/remediator-metrics.md
 
 format: $(STAMP) ## Put the code into its standard form
 	$(BIN)/ruff format .

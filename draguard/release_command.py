@@ -1,7 +1,8 @@
 """`draguard release`: take our rules down, by hand, whatever the remediator thinks.
 
-While a remediator runs with a policy that enforces, it makes them again: lower
-the mode first, or pull the emergency stop.
+A running remediator takes it for a person's word: a rule that is gone is not made
+again for a day, unless a new signal comes. To keep it away for longer lower the
+mode, or answer `draguard.dev/ignore` on the incident.
 """
 
 import argparse
@@ -43,8 +44,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="draguard release",
         description="Remove Draguard's DeviceTaintRules, of some incidents or of all.",
-        epilog="A remediator whose policy enforces makes them again: lower its mode first. "
-        "DeviceIncidents stay, as records.",
+        epilog="A running remediator respects it for a day, or until a new signal comes; lower "
+        "the mode, or annotate the incident with draguard.dev/ignore, to keep rules away for "
+        "longer. DeviceIncidents stay, as records.",
     )
     parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help="its rules only")
     parser.add_argument(

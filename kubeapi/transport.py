@@ -195,9 +195,15 @@ def _sentence(error: urllib3.exceptions.HTTPError) -> str:
         case urllib3.exceptions.ReadTimeoutError():
             return "no answer in time"
         case urllib3.exceptions.SSLError():
-            return f"TLS failed; check the CA file and that the server speaks TLS ({error})"
+            return _about_tls(error)
         case _:
             return f"connection lost ({error})"
+
+
+def _about_tls(error: urllib3.exceptions.SSLError) -> str:
+    if isinstance(next(iter(error.args), None), ssl.SSLEOFError):
+        return f"connection lost during the TLS handshake ({error})"
+    return f"TLS failed; check the CA file and that the server speaks TLS ({error})"
 
 
 def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:

@@ -63,7 +63,11 @@ class Remediator:
             mark=self._queue.add,
             urgent=lambda node: self._queue.add(node, urgent=True),
             leading=lambda: self._elector.leading,
-            pace=Pace(settings.writes_per_second, 2 * settings.writes_per_second),
+            pace=Pace(
+                settings.writes_per_second,
+                2 * settings.writes_per_second,
+                hurried=self._queue.hurried,
+            ),
             lease_namespace=settings.lease_namespace,
             stale_after=settings.stale_after,
             now=clock.now,
@@ -161,7 +165,8 @@ class Remediator:
         self._probe()
         self._look_whether_rules_work()
         nodes = self._cluster.world.nodes()
-        self._metrics.forget(nodes)
+        # Who does not lead decides nothing: what it counted before is of no use any more.
+        self._metrics.forget(nodes if self._elector.leading else ())
         self._loop.forget(nodes)
         self._mark_all()
 

@@ -52,6 +52,40 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+_VALUES: tuple[tuple[str, type, str], ...] = (
+    ("policy", Path, "policy file (YAML); without one nothing is fenced"),
+    ("listen", str, "address of /metrics, /healthz, /readyz and /debug/plan"),
+    ("kube_server", str, "API server URL; default: the pod's service account"),
+    ("kube_token_file", str, "file with a bearer token, read again when it changes"),
+    ("kube_ca_file", str, "certificate authority of the API server"),
+    ("kubeconfig", Path, "kubeconfig to use instead"),
+    ("lease_namespace", str, "namespace of the agents' Leases and of the leader's"),
+    (
+        "leader_identity",
+        str,
+        "name in the leader's Lease; default: host name and a random part",
+    ),
+    ("writes_per_second", float, "writes to the API server in the long run"),
+    ("stale_after", float, "seconds of silence after which an agent is not believed"),
+    ("resync", float, "seconds between reconciles of all nodes"),
+    (
+        "node_condition_deadline",
+        float,
+        "seconds for which a due repair waits for pods on its node",
+    ),
+    ("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
+)
+"""Flags with a value: field, type, help."""
+_SWITCHES = (
+    ("leader_elect", "write only while holding the Lease draguard-remediator"),
+    ("node_condition", "set DraguardDeviceRepairNeeded on Nodes (docs/handover.md)"),
+    (
+        "accelerated_hardware_ready",
+        "with --node-condition: also set AcceleratedHardwareReady, for EKS and Karpenter",
+    ),
+)
+
+
 def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; prints usage and exits on a mistake."""
     parser = argparse.ArgumentParser(
@@ -59,40 +93,11 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
         description="Fence failed GPUs and slices, move their pods, prove the repair, release.",
     )
     standard = Settings()
-    for name, kind, help_text in (
-        ("policy", Path, "policy file (YAML); without one nothing is fenced"),
-        ("listen", str, "address of /metrics, /healthz, /readyz and /debug/plan"),
-        ("kube_server", str, "API server URL; default: the pod's service account"),
-        ("kube_token_file", str, "file with a bearer token, read again when it changes"),
-        ("kube_ca_file", str, "certificate authority of the API server"),
-        ("kubeconfig", Path, "kubeconfig to use instead"),
-        ("lease_namespace", str, "namespace of the agents' Leases and of the leader's"),
-        (
-            "leader_identity",
-            str,
-            "name in the leader's Lease; default: host name and a random part",
-        ),
-        ("writes_per_second", float, "writes to the API server in the long run"),
-        ("stale_after", float, "seconds of silence after which an agent is not believed"),
-        ("resync", float, "seconds between reconciles of all nodes"),
-        (
-            "node_condition_deadline",
-            float,
-            "seconds for which a due repair waits for pods on its node",
-        ),
-        ("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
-    ):
+    for name, kind, help_text in _VALUES:
         flag = f"--{name.replace('_', '-')}"
         default = getattr(standard, name)
         parser.add_argument(flag, type=kind, default=default, help=f"{help_text} [{default}]")
-    for name, help_text in (
-        ("leader_elect", "write only while holding the Lease draguard-remediator"),
-        ("node_condition", "set DraguardDeviceRepairNeeded on Nodes (docs/handover.md)"),
-        (
-            "accelerated_hardware_ready",
-            "with --node-condition: also set AcceleratedHardwareReady, for EKS and Karpenter",
-        ),
-    ):
+    for name, help_text in _SWITCHES:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             action=argparse.BooleanOptionalAction,
@@ -100,12 +105,24 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
             help=help_text,
         )
     found = parser.parse_args(arguments)
-    if found.stale_after <= 0 or found.resync <= 0:
-        parser.error("--stale-after and --resync are seconds above 0")
-    if found.node_condition_deadline < 0:
-        parser.error("--node-condition-deadline is seconds, 0 or more")
-    if found.accelerated_hardware_ready and not found.node_condition:
-        parser.error("--accelerated-hardware-ready needs --node-condition")
-    if found.writes_per_second <= 0:
-        parser.error("--writes-per-second is above 0; to stop all writes, scale to 0 replicas")
+    wrong = _impossible(Settings(**vars(found)))
+    if wrong:
+        parser.error(wrong)
     return Settings(**vars(found))
+
+
+def _impossible(found: Settings) -> str:
+    """Return what cannot be, "" when all is well."""
+    checks = (
+        (found.stale_after <= 0 or found.resync <= 0, "--stale-after and --resync are above 0"),
+        (found.node_condition_deadline < 0, "--node-condition-deadline is seconds, 0 or more"),
+        (
+            found.accelerated_hardware_ready and not found.node_condition,
+            "--accelerated-hardware-ready needs --node-condition",
+        ),
+        (
+            found.writes_per_second <= 0,
+            "--writes-per-second is above 0; to stop all writes, scale to 0 replicas",
+        ),
+    )
+    return next((text for wrong, text in checks if wrong), "")

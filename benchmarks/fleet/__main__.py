@@ -41,6 +41,8 @@ def _size(arguments: Sequence[str] | None) -> Size:
     parser.add_argument("--claims", type=int, help="[half of the GPUs]")
     parser.add_argument("--storm", type=int, default=standard.storm, help="GPUs that fail at once")
     parser.add_argument("--steady", type=float, default=standard.steady, help="seconds of quiet")
+    parser.add_argument("--fsync", action="store_true", help="etcd writes to the disk, as it must")
+    parser.add_argument("--loaders", type=int, default=standard.loaders, help="loading clients")
     given = parser.parse_args(arguments)
     if given.nodes < 1 or not 1 <= given.gpus <= 8:
         parser.error("--nodes is a number above 0, --gpus one from 1 to 8")
@@ -54,6 +56,8 @@ def _size(arguments: Sequence[str] | None) -> Size:
         sick=sick,
         storm=given.storm,
         steady=given.steady,
+        fsync=given.fsync,
+        loaders=max(given.loaders, 1),
     )
 
 

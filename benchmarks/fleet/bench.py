@@ -48,6 +48,8 @@ budget:
 """
 QUIET = 0.6
 """Seconds of CPU in two seconds below which the remediator is at rest."""
+STILL = 6.0
+"""Seconds without a write after which a storm is over: longer than settling and one retry."""
 COLD_BUDGET, MEMORY_BUDGET, STORM_BUDGET = "20 s", "1 GiB", "10 s"
 
 
@@ -61,6 +63,14 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes of which one GPU fails at once, later."""
     steady: float = 60.0
     """Seconds for which a quiet fleet is watched."""
+    fsync: bool = False
+    """Whether etcd writes to the disk before it answers."""
+    loaders: int = 8
+    """Clients that write the fleet side by side."""
+
+    @property
+    def disk(self) -> str:
+        return "with fsync" if self.fsync else "without fsync"
 
 
 class FleetBench:
@@ -103,7 +113,7 @@ class FleetBench:
         with Renewals(self._client, renewals, LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
             figures = [*loaded, *self._cold(), *self._steady(leases), *self._storm()]
-        return [Section(title, tuple(figures), _NOTES)]
+        return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
 
     def last_words(self) -> str:
         log = self._folder / "remediator.log"
@@ -111,8 +121,8 @@ class FleetBench:
         return "\n".join(lines[-12:])
 
     def _open(self) -> None:
-        self._say("starting etcd (without fsync) and kube-apiserver")
-        self._plane = ControlPlane(say=self._say)
+        self._say(f"starting etcd ({self._size.disk}) and kube-apiserver")
+        self._plane = ControlPlane(fsync=self._size.fsync, say=self._say)
         self._closing.callback(self._plane.stop)
         self._plane.start()
         self._plane.scheduler.stop()
@@ -151,7 +161,7 @@ class FleetBench:
         return [_once("objects loaded", "n", total), _once("at", "objects/s", rate)]
 
     def _loaded(self, what: str, writes: Iterator[Write]) -> Loaded:
-        done = load(self._client, writes)
+        done = load(self._client, writes, clients=self._size.loaders)
         self._say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
         if done.refused:
             raise TooLate(f"{done.refused} {what} could not be written: {done.first_error}")
@@ -238,10 +248,34 @@ class FleetBench:
         yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
         yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
-        self._quieten()
         wrote = self._writes() - before - told.writes
-        yield _once("writes until it is quiet again", "n", wrote, part=True)
+        yield _once("writes until then", "n", wrote, part=True)
+        yield from self._aftermath(began, before + told.writes)
+        yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
+        yield _once("the apiserver's CPU", "s", self._apiserver_cpu() - apiserver, part=True)
         yield _once("highest resident size", "MB", _peak_megabytes(self._remediator), part=True)
+
+    def _aftermath(self, began: float, before: int) -> Iterator[Figure]:
+        """Wait until a storm is told to its end: nothing was written for some seconds."""
+        wrote, last = self._writes(), time.monotonic()
+
+        def over() -> bool:
+            nonlocal wrote, last
+            time.sleep(0.5)
+            now = self._writes()
+            if now != wrote:
+                wrote, last = now, time.monotonic()
+            return time.monotonic() - last > STILL
+
+        await_true("the storm is told to its end", over, 600.0)
+        moved = [
+            one.at - began
+            for one in self._rules.since(began)
+            if one.change.new is not None and one.change.new.spec.taint.effect == "NoExecute"
+        ]
+        yield _once("until the last NoExecute is stored", "s", max(moved, default=0.0))
+        yield _once("until nothing is written any more", "s", last - began)
+        yield _once("writes until then", "n", wrote - before, part=True)
 
     def _failure(self, node: int) -> Write:
         return lambda client: _report(client, node, self._size.gpus, 0)
@@ -299,7 +333,7 @@ class FleetBench:
 _COUNTED = ("devicetaintrules", "deviceincidents", "nodedevicehealths", "events", "nodes")
 _WRITES = ("POST", "PUT", "PATCH", "APPLY", "DELETE")
 _NOTES = (
-    "without scheduler and controller manager; etcd without fsync; all on one machine",
+    "without scheduler and controller manager; all on one machine",
     "a correct plan: the rules of the GPUs that were sick before the start are stored",
     "writes: of rules, incidents, Events and Nodes, by the apiserver's own count",
 )

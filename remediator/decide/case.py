@@ -37,6 +37,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     place: Place = ANYWHERE
     boot_id: str = ""
     """Of the report; "" when there is none to believe."""
+    reported_at: datetime | None = None
+    """When the report was made, by the node's clock; None when there is none to believe."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
     foreign: tuple[ForeignRule, ...] = ()
@@ -90,6 +92,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """By whom, when something is held back."""
     evict: tuple[PodHold, ...] = ()
     """Pods to be moved by the Eviction API, because NoExecute does not reach them."""
+    awaits: str = ""
+    """Which evidence is waited for, or was, before a doubtful fault is fenced."""
     needs: Need = "nothing"
     """What would repair it."""
     reason: str = ""

@@ -14,10 +14,12 @@ from remediator.decide import person
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import empty_since, holds_in_scope
 from remediator.decide.foreign import in_words
+from remediator.decide.ladder import AWAITING
 from remediator.decide.phase import phase, progress
 from remediator.decide.recovery import errors_rose
 from remediator.decide.timeline import timeline
 from remediator.judge.fault import NODE_LEVEL, Healthy, Unknown
+from remediator.judge.surroundings import NEAR
 from remediator.objects.incident import (
     INFORMED_LIMIT,
     PODS_LIMIT,
@@ -46,7 +48,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=mode,
         message=desired.held or desired.reason,
-        fenced_at=_fenced_at(case, old, now) if done.fenced else None,
+        fenced_at=_fenced_at(case, old, now, fenced=done.fenced),
         evicting_at=old.evicting_at or (now if done.evicting else None),
         drained_at=old.drained_at or (now if done.drained else None),
         closed_at=now if closed else None,
@@ -102,8 +104,13 @@ def removing(status: IncidentStatus, uids: frozenset[str]) -> IncidentStatus:
     return msgspec.structs.replace(status, rules=marked)
 
 
-def _fenced_at(case: Case, old: IncidentStatus, now: datetime) -> datetime:
-    """Return since when the fence is whole; a rule that is new in it starts the time anew."""
+def _fenced_at(case: Case, old: IncidentStatus, now: datetime, *, fenced: bool) -> datetime | None:
+    """Return since when the fence is whole; a rule that is new in it starts the time anew.
+
+    Once all rules are gone it says since when it was: rates count that (`spending`).
+    """
+    if not fenced:
+        return None if case.rules else old.fenced_at
     recorded = {one.uid for one in old.rules if one.effect != "None"}
     new = [one for one in case.rules if one.effect != "None" and one.uid not in recorded]
     return now if new or old.fenced_at is None else old.fenced_at
@@ -112,11 +119,13 @@ def _fenced_at(case: Case, old: IncidentStatus, now: datetime) -> datetime:
 def _soak(case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime) -> IncidentStatus:
     """Note since when we saw health without a gap, and the memory errors counted then.
 
-    Not knowing is a gap, and so is an error more.
+    Not knowing is a gap, and so is an error more, or a signal that is new to us,
+    whatever its date.
     """
     if not isinstance(case.verdict, Healthy):
         return new
-    goes_on = old.healthy_since is not None and not errors_rose(case, old)
+    quiet = new.seen_through == old.seen_through and not errors_rose(case, old)
+    goes_on = old.healthy_since is not None and quiet
     memory = case.gpu.memory if case.gpu else None
     volatile = memory.dbe_volatile if memory else None
     aggregate = memory.dbe_aggregate if memory else None
@@ -185,11 +194,23 @@ def _conditions(
         ("Unknown", "ReportUnusable", unknown),
         ("NeedsHuman", "Sticky", desired.person),
         ("AnswerUnreadable", "BadAnnotation", person.errors(desired.answers)),
+        (AWAITING, "Doubtful", _awaited(desired, old, now)),
     )
     stored = {one.type: one for one in old}
     return tuple(
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
     )
+
+
+def _awaited(desired: Desired, old: tuple[Condition, ...], now: datetime) -> str:
+    """Return what is waited for, or was within the last minute.
+
+    So a fault that comes and goes does not begin to wait anew each time.
+    """
+    if desired.awaits or desired.closing or desired.ending:
+        return desired.awaits
+    began = [one for one in old if one.type == AWAITING and one.status == "True"]
+    return next((one.message for one in began if now - one.last_transition_time <= NEAR), "")
 
 
 def _condition(

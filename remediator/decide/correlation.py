@@ -68,6 +68,7 @@ class Waves:
             if at is not None and (old_too or began > at - CLOCKS_APART):
                 until = at + self._limits.after_change
                 why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
+                why += f" (until {until:%FT%TZ})"
                 if self._now < until:
                     return Hold(why, until)
         return None

@@ -47,9 +47,10 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         if not kept and not any(story.opens(case, fault, policy, now) for fault in faults):
             return Desired(uuid=case.uuid, reason="nothing to do")
         current = story.begun(case, kept)
+    faults = [fault for fault in faults if story.stood(fault, current, kept)]
     rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
     asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
-    firm = tuple(rule for rule in kept if not standing.narrowed(case, current, rule, asked))
+    firm = tuple(rule for rule in kept if not standing.narrowed(case, current, rule, asked, now))
     told = story.told(case, current, asked, firm, now)
     known = _known(case, told, asked, policy, now)
     known = msgspec.structs.replace(known, duplicates=opened[1:])
@@ -75,6 +76,7 @@ def _known(
         incident=told,
         seen_through=signal,
         goal=wanted.goal(asked),
+        awaits=next((one.awaits for one in asked if one.awaits), ""),
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
@@ -115,7 +117,8 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     told = known.incident
     if told is None:
         return known
-    why = recovery.unknown(case, told)
+    confirmed = person.in_force(known.answers, "confirmed-repaired")
+    why = recovery.unknown(case, told, confirmed)
     if why:
         wakes = (recovery.gone_until(case, told), *_wakes(case, known, now))
         return msgspec.structs.replace(
@@ -124,7 +127,8 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
             reason=f"unknown, so nothing changes: {why}",
             wake_at=min((one for one in wakes if one), default=None),
         )
-    verified_at = recovery.verified_at(case, told, policy, now)
+    quiet = known.seen_through == told.status.seen_through
+    verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
     verified = verified_at is not None and now >= verified_at
     if verified and not known.person:
         return msgspec.structs.replace(

@@ -3,6 +3,7 @@
 An episode counts by its opening. Pure.
 """
 
+from collections import Counter
 from datetime import datetime, timedelta
 
 from remediator.decide.ladder import ACTED
@@ -13,6 +14,8 @@ from remediator.policy.table import Policy, Row
 KEPT_FOR = timedelta(days=30)
 """At least; a longer repeat window of the policy keeps them longer."""
 KEPT_PER_GPU = 32
+KEPT_PER_NODE = 1024
+"""So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
 RELAPSE = "relapse: "
@@ -88,16 +91,17 @@ def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
     """Return closed incidents that are too old to matter, oldest first, a few at a time.
 
-    Those of one GPU beyond a number go too. An open one never does.
+    Those of one GPU, or of one node, beyond a number go too. An open one never does.
     """
     closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
-    kept: dict[str, int] = {}
+    kept: Counter[str] = Counter()
     found: list[Incident] = []
     for closed_at, one in newest:
-        kept[one.spec.uuid] = kept.get(one.spec.uuid, 0) + 1
+        kept.update((one.spec.uuid, one.spec.node))
+        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.spec.node] > KEPT_PER_NODE
         old = now - closed_at > _lifetime(one, policy)
-        if old or kept[one.spec.uuid] > KEPT_PER_GPU:
+        if old or many:
             found.append(one)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]
 

@@ -26,6 +26,8 @@ slice came afterwards and is not moved for it."""
 
 ACTED = frozenset({"Fenced", "Evicting", "Drained"})
 """Phases in which the scope had been found."""
+AWAITING = "AwaitingEvidence"
+"""Condition of an incident: since when a doubtful fault of a patient class waits."""
 FENCING = "every device in scope is fenced first"
 
 
@@ -39,6 +41,8 @@ class Demand(msgspec.Struct, frozen=True):
     goal: Effect
     reason: str
     wake_at: datetime | None = None
+    awaits: str = ""
+    """Which evidence it waits for, or has waited for, while its scope is not fenced."""
 
 
 def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
@@ -48,18 +52,20 @@ def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
     found = scope(fault, case.gpu, case.inventory)
     targets = _recorded(story, fault, found.targets)
     doubt = fault.doubt or ("" if found.exact else "the instance it names is not published")
-    if not doubt and fault.ended is not None and now - fault.last_seen > FRESH:
-        doubt = "its process died long ago"
+    if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
+        doubt = "its process died long ago, or the clocks differ"
     if row.ceiling == "observe":
         return Demand(fault, row, targets, None, "None", "observed only: no rule is made for it")
     goal = milder("NoSchedule" if doubt else "NoExecute", row.ceiling)
-    until = _patience(story, row, now) if doubt and row.patient else None
+    fenced = {rule.device for rule in case.rules if rule.effect != "None"}
+    awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
+    until = _patience(story, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
-        return Demand(fault, row, targets, None, goal, why, until)
+        return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
     if goal != "NoExecute":
-        why = doubt or f"class {row.fault_class} goes no further"
-        return Demand(fault, row, targets, goal, goal, f"{goal} only: {why}")
+        why = f"{goal} only: {doubt or f'class {row.fault_class} goes no further'}"
+        return Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
     return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
 
 
@@ -126,7 +132,15 @@ def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tup
 
 
 def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
-    """Return until when to wait for a second witness, None when that time is over."""
-    opened = story.status.timeline[0].time if story.status.timeline else now
-    until = opened + row.settle
-    return until if story.status.fenced_at is None and now < until else None
+    """Return until when to wait for a second witness, None when that time is over.
+
+    It counts from when the incident began to wait (`casefile`), which neither a repeated
+    signal nor one that comes and goes moves.
+    """
+    noted = [
+        one for one in story.status.conditions if one.type == AWAITING and one.status == "True"
+    ]
+    opened = story.metadata.creation_timestamp
+    never_told = opened if opened and story.status.phase_since is None else now
+    until = (noted[0].last_transition_time if noted else never_told) + row.settle
+    return until if now < until else None

@@ -25,6 +25,9 @@ from remediator.objects import events
 from remediator.objects.events import Event
 from remediator.policy.table import Mode, Place, Policy
 
+MOST_OPEN = 64
+"""Open incidents of one node, more than it has GPUs: who tells of ever new ones is lying."""
+
 
 class Hands(Protocol):
     """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
@@ -74,7 +77,7 @@ def decide_node(
         for one in wish.duplicates
         if wish.incident is not None
     )
-    steps = plan.plan(pairs, statuses, conditions, pruned, closings)
+    steps = _bounded(view, plan.plan(pairs, statuses, conditions, pruned, closings))
     wakes = [wish.wake_at for _, wish in pairs if wish.wake_at is not None]
     return NodeDecision(
         node=view.node,
@@ -121,6 +124,19 @@ class Reconciler:
         for event in decision.events:
             self._hands.post(event, now)
         return decision
+
+
+def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
+    """Leave out incidents beyond what a node may have, of GPUs that nobody publishes first."""
+    new = [step for step in steps if isinstance(step, plan.OpenIncident)]
+    room = max(0, MOST_OPEN - sum(one.open for one in view.incidents))
+    new.sort(key=lambda step: not step.incident.spec.scope.devices)
+    over = {step.incident.name for step in new[room:]}
+    return [
+        step
+        for step in steps
+        if not (isinstance(step, plan.OpenIncident) and step.incident.name in over)
+    ]
 
 
 def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:

@@ -1,13 +1,16 @@
 """When a story may end: verified recovery, or what is said of a GPU that is not there any more.
 
-Recovery is soaked on our own clock, without a gap. Pure.
+Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
+fault that stands, however mild, is a fault, so one that waits for a reset or a
+suspicion of a day keeps what a worse one has fenced. Pure.
 """
 
 from datetime import datetime, timedelta
 
+from exporter.report import GpuHealth
 from remediator.decide.case import Case
 from remediator.decide.words import class_of, days
-from remediator.judge import memory
+from remediator.judge import links, memory
 from remediator.judge.fault import Healthy, Unknown
 from remediator.objects.answers import Answer
 from remediator.objects.incident import Incident, IncidentStatus
@@ -17,15 +20,55 @@ NODE_GONE_FOR = timedelta(days=7)
 """After this a node that is gone is taken not to come back under its name with the same board."""
 
 
-def unknown(case: Case, story: Incident) -> str:
-    """Return why nothing may change, "" when enough is known."""
+def unknown(case: Case, story: Incident, confirmed: Answer | None = None) -> str:
+    """Return why nothing may change, "" when enough is known.
+
+    That a report is silent about what was told before proves nothing: an agent may
+    have lost it. So what the story began with must be seen to be over, where no
+    recovery action speaks for it; a person who vouches for the repair may say so, too.
+    """
     if isinstance(case.verdict, Unknown):
         return case.verdict.why
-    if not isinstance(case.verdict, Healthy) or case.gpu is None or story.spec.fault != "memory":
+    if not isinstance(case.verdict, Healthy) or case.gpu is None or confirmed:
         return ""
-    if story.spec.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
-        return "whether the SRAM threshold is exceeded could not be read"
-    return memory.unread(case.gpu)
+    if story.spec.fault == "memory":
+        if story.spec.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+            return "whether the SRAM threshold is exceeded could not be read"
+        return memory.unread(case.gpu)
+    return _unseen_end(case, case.gpu, story)
+
+
+def _unseen_end(case: Case, gpu: GpuHealth, story: Incident) -> str:
+    """Return which end has not been seen, "" when nothing is missing."""
+    unread = links.unread(gpu, story.spec.cause)
+    needs_epoch = (
+        gpu.recovery_action.supported is False
+        and story.spec.fault not in _OVER_AT_ONCE
+        and (story.spec.cause.startswith(_SIGNALS) or any(map(_told_once, story.spec.evidence)))
+    )
+    if needs_epoch and not _new_epoch(case, gpu, story.status):
+        return f"no new epoch since {story.spec.cause}, and the driver has no recovery action"
+    return unread
+
+
+_OVER_AT_ONCE = frozenset({"suspect", "contained"})
+_SIGNALS = ("xid-", "sxid-", "recovery-action-")
+"""How the names of causes begin that a report tells once and does not read again."""
+
+
+def _told_once(evidence: str) -> bool:
+    """Whether a line tells of an XID; of a contained one nothing is left to be seen."""
+    return evidence.startswith("XID ") and not evidence.startswith("XID 94 ")
+
+
+def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:
+    """Whether the GPU was reset, or its node rebooted, after the last signal."""
+    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
+        return True
+    if status.opened_epoch and gpu.epoch > status.opened_epoch:
+        return True
+    begun, signal = gpu.epoch_started, status.seen_through
+    return begun is not None and signal is not None and begun > signal
 
 
 def verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> datetime | None:

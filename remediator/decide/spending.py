@@ -7,7 +7,7 @@ node and the world hears its own writes, so the rules of the fleet are current:
 what the node before this one was granted is in them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -86,15 +86,18 @@ def begins(fleet: Fleet, harm: Harm, since: datetime, now: datetime) -> dict[str
 
     An incident says so also after its rules are gone. A rule whose incident has
     not noted it yet says so by its taint's date; one without a date is new, as
-    far as anybody knows.
+    far as anybody knows. An incident notes its first eviction only: where every
+    rule is younger, it was taken back in between and has begun again.
     """
     young = [rule for rule in fleet.rules if suffers(rule, harm) and _after(since, rule)]
     unnoted = {rule.incident for rule in young}
+    again = _dated(young) - _begun_before(fleet, since) if harm == "evict" else set[str]()
     found: dict[str, datetime] = {}
     for one in fleet.incidents:
         at = one.status.evicting_at if harm == "evict" else one.status.fenced_at
         if at is not None:
-            unnoted.discard(one.metadata.name)
+            if at > since or one.metadata.name not in again:
+                unnoted.discard(one.metadata.name)
             if at > since:
                 found[one.spec.uuid] = max(at, found.get(one.spec.uuid, at))
     dated: dict[str, datetime] = {}
@@ -103,6 +106,20 @@ def begins(fleet: Fleet, harm: Harm, since: datetime, now: datetime) -> dict[str
             at = rule.time_added or now
             dated[rule.gpu] = min(at, dated.get(rule.gpu, at))
     return found | {gpu: max(at, found.get(gpu, at)) for gpu, at in dated.items()}
+
+
+def _dated(rules: Iterable[Rule]) -> set[str]:
+    """Return the incidents whose rules are known to be young, each by a date."""
+    return {rule.incident for rule in rules if rule.time_added is not None}
+
+
+def _begun_before(fleet: Fleet, since: datetime) -> set[str]:
+    """Return the incidents of which a rule evicts since before a moment, or nobody knows when."""
+    return {
+        rule.incident
+        for rule in fleet.rules
+        if suffers(rule, "evict") and (rule.time_added is None or rule.time_added <= since)
+    }
 
 
 def _after(since: datetime, rule: Rule) -> bool:

@@ -6,12 +6,15 @@ UUID under its name (or that its board is elsewhere), a node gone for a week
 Here are the proofs and the policy. Pure.
 """
 
+from datetime import datetime
+
 import msgspec
 
 from remediator.decide.case import Case
 from remediator.decide.ladder import Demand, milder
 from remediator.decide.words import class_of
 from remediator.judge.scope import displaced
+from remediator.judge.surroundings import NEAR
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Effect, Rule
 from remediator.policy.table import Policy, Row
@@ -43,11 +46,19 @@ def _ceiling(row: Row) -> Effect | None:
     return "None" if row.mode == "dry-run" and ceiling else None
 
 
-def narrowed(case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...]) -> bool:
+def narrowed(
+    case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
+) -> bool:
     """Whether a later witness has named another slice than the one that this rule fences.
 
-    Only a contained error, and only while nobody was moved.
+    Only a contained error, only while nobody was moved, and only where the whole GPU
+    was fenced just now for want of that witness: an error that comes later says nothing
+    of the slice that an earlier one has hit.
     """
+    fenced_at, scope = story.status.fenced_at, {one.name for one in story.spec.scope.devices}
+    slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
+    if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
+        return False
     contained = {story.spec.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}
     published = any(one.device == rule.device and one.uuid for one in case.inventory)

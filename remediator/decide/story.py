@@ -1,6 +1,6 @@
 """The incident's own words: how an episode opens, and what its spec comes to say. Pure."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -36,15 +36,31 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
         fault
         for fault in faults_of(case.verdict)
         if policy.row(fault.fault_class, case.place).mode != "off"
-        and (fault.ended is None or _belongs(case, fault, policy, handled, begun_at))
+        and (fault.ended is None or not _is_handled(case, fault, handled))
+        and (fault.ended is None or _is_fresh(case, fault, policy, begun_at, now))
     )
 
 
-def _belongs(
-    case: Case, fault: Fault, policy: Policy, handled: datetime | None, begun_at: datetime
-) -> bool:
-    fresh = fault.last_seen + policy.row(fault.fault_class, case.place).soak >= begun_at
-    return fresh and (handled is None or fault.last_seen > handled)
+def _is_handled(case: Case, fault: Fault, handled: datetime | None) -> bool:
+    """Whether a closed incident has dealt with it.
+
+    A date that lies ahead of the node's own clock was written before that was set
+    back: it says nothing of what came after.
+    """
+    if handled is None or fault.last_seen > handled:
+        return False
+    clock = case.reported_at
+    return clock is None or handled <= clock or fault.last_seen > clock
+
+
+def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
+    """Whether a fault was not over for a soak time at a moment of ours.
+
+    By the node's clock where that is behind: else it would lose every contained error.
+    """
+    behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
+    soak = policy.row(fault.fault_class, case.place).soak
+    return moment - behind < fault.last_seen + soak
 
 
 def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
@@ -52,8 +68,19 @@ def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
 
     Any other that is over is over by the driver's own word.
     """
-    fresh = now < fault.last_seen + policy.row(fault.fault_class, case.place).soak
+    fresh = _is_fresh(case, fault, policy, now, now)
     return fault.ended is None or (fault.fault_class == "contained" and fresh)
+
+
+def stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> bool:
+    """Whether a fault stands, is contained, or may have stood earlier in this story.
+
+    One that is over and worse than anything here was over when it was first seen: it
+    opens no story, so it widens none either, and siblings of a sick slice stay free.
+    """
+    known = (current.spec.fault, *(rule.fault for rule in kept))
+    listed = severity(fault.fault_class) <= max(map(severity, known))
+    return fault.ended is None or fault.fault_class == "contained" or listed
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:

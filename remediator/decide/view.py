@@ -131,6 +131,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         gang=gang(holders, view.claims, view.pods) if told_of else (),
         place=_place(view, uuid, gpu, incidents),
         boot_id=view.report.boot_id if view.report and not why else "",
+        reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
         foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
         node_gone=view.nodes_known and view.facts is None,
@@ -204,4 +205,6 @@ def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
+    if view.report and sum(one.uuid == uuid for one in view.report.gpus) > 1:
+        return f"the report of {view.node} speaks of {uuid} more than once"
     return ""

@@ -52,7 +52,8 @@ def _joined(rule: Rule, standing: Rule | None) -> Rule:
         return rule
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
-    words_of = rule if worse or standing.effect == "None" else standing
+    begins = standing.effect == "None" != effect
+    words_of = rule if worse or begins else standing
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
     )
@@ -120,4 +121,7 @@ def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
         parts.append(first.reason)
     if isinstance(case.verdict, Healthy):
         parts.append(f"verifying: {case.verdict.evidence}")
+    stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
+    if first is not None and first.fault.ended is not None and stands:
+        parts.append(f"not released while {', '.join(stands)} stands")
     return "; ".join(parts) or f"{story.spec.cause} still stands"

@@ -120,6 +120,7 @@ class Cluster:
 
     def stop(self) -> None:
         self._herald.stop()
+        self.writer.stop()
         for reflector in self.reflectors():
             reflector.stop()
         self._client.close()
@@ -199,6 +200,7 @@ class Cluster:
 
     def view(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is asked for where a story needs it."""
+        self.writer.turn_to(node)
         self.world.nodes_known = self._nodes.synced
         view = self.world.view(node, self._stale)
         story = any(one.open for one in view.incidents)

@@ -2,6 +2,7 @@
 
 New fences and deletions go at once, because nothing gets safer by their
 waiting; they are charged all the same, so that everything else makes room.
+While nodes wait that just failed, what only tells of fences makes way for them.
 Nobody sleeps here: who may not write yet is told when to ask again, and the
 fences of other nodes go on meanwhile.
 """
@@ -12,6 +13,14 @@ from time import monotonic
 
 LONGEST_PAUSE = 60.0
 """Seconds that a server may stop us for with one answer."""
+AFTER_THE_HURRY = 1.0
+"""Seconds after which a write that made way asks again."""
+LONGEST_HURRY = 10.0
+"""Seconds without a break for which it makes way: a storm without end is told of, too."""
+
+
+def _never() -> bool:
+    return False
 
 
 class PacedError(Exception):
@@ -23,24 +32,38 @@ class PacedError(Exception):
 
 
 class Pace:
-    """A token bucket: `per_second` writes in the long run, `burst` at once. Thread-safe."""
+    """A token bucket: `per_second` writes in the long run, `burst` at once. Thread-safe.
+
+    `hurried` says whether some node waits that may have to be fenced.
+    """
 
     def __init__(
-        self, per_second: float, burst: float, clock: Callable[[], float] = monotonic
+        self,
+        per_second: float,
+        burst: float,
+        clock: Callable[[], float] = monotonic,
+        hurried: Callable[[], bool] = _never,
     ) -> None:
+        self.hurried = hurried
+        self._hurried_since: float | None = None
         self._rate, self._burst, self._clock = per_second, burst, clock
         self._tokens, self._filled_at = burst, clock()
         self._paused_until = self._slot = clock()
         self._guard = threading.Lock()
 
-    def ask(self, *, urgent: bool = False) -> float:
-        """Return 0 and charge a write that may go now, else the seconds to wait with it."""
+    def ask(self, *, urgent: bool = False, patient: bool = False) -> float:
+        """Return 0 and charge a write that may go now, else the seconds to wait with it.
+
+        A `patient` one makes way while there is a hurry.
+        """
         with self._guard:
             now = self._clock()
             filled = self._tokens + (now - self._filled_at) * self._rate
             self._tokens, self._filled_at = min(self._burst, filled), now
             if now < self._paused_until:
                 return self._turn(self._paused_until)
+            if patient and not urgent and self._makes_way(now):
+                return self._turn(now + AFTER_THE_HURRY)
             if urgent or self._tokens >= 1:
                 self._tokens = max(self._tokens - 1, -self._burst)
                 return 0.0
@@ -51,6 +74,14 @@ class Pace:
         with self._guard:
             until = self._clock() + min(seconds, LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, until)
+
+    def _makes_way(self, now: float) -> bool:
+        if not self.hurried():
+            self._hurried_since = None
+            return False
+        if self._hurried_since is None:
+            self._hurried_since = now
+        return now - self._hurried_since < LONGEST_HURRY
 
     def _turn(self, soonest: float) -> float:
         """Hand out turns one after the other, so that not all who wait ask again at once."""

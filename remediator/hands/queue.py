@@ -53,6 +53,11 @@ class Queue:
                     return None
                 self._changed.wait(min(until, self._dates[0][0] if self._dates else until) - now)
 
+    def hurried(self) -> bool:
+        """Whether a node waits where harm may be due."""
+        with self._changed:
+            return bool(self._urgent)
+
     def age(self) -> float:
         """Return for how many seconds the oldest node has waited beyond its date."""
         with self._changed:

@@ -1,5 +1,6 @@
 """Every DeviceTaintRule of the cluster: ours by node, GPU and pool, other people's by pool."""
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 
 from exporter.device import Device
@@ -32,6 +33,10 @@ class Rulebook:
         self._foreign: Index[ForeignRule] = Index(_foreign_keys)
         self._nameless: dict[str, RawRule] = {}
         """Ours that say of no hardware, until a slice does."""
+        self._first: dict[Device, Rule] = {}
+        """The rule that counts on each device. Kept up rule by rule: each decision asks."""
+        self._ruled: list[Device] = []
+        """Its keys, sorted."""
         self._standing: tuple[Rule, ...] | None = None
 
     def put(self, name: str, new: RawRule | None) -> frozenset[str]:
@@ -44,7 +49,8 @@ class Rulebook:
         if new is not None and mine is None and is_ours(new):
             self._nameless[name] = new
         self._ours.put(name, mine)
-        self._standing = None
+        for device in {one.device for one in (old, mine) if one is not None}:
+            self._settle(device)
         theirs = foreign_rule(new) if new is not None and mine is None else None
         self._foreign.put(name, theirs)
         return frozenset(one.node for one in (old, mine) if one is not None)
@@ -74,8 +80,23 @@ class Rulebook:
     def standing(self) -> tuple[Rule, ...]:
         """Return our rules of all nodes, one for each device."""
         if self._standing is None:
-            self._standing, _ = settled(self._ours.all())
+            self._standing = tuple(self._first[device] for device in self._ruled)
         return self._standing
+
+    def _settle(self, device: Device) -> None:
+        """Find the rule that counts on a device anew."""
+        near = self.on_pools([pool_key(device.driver, device.pool)])
+        kept, _ = settled(one for one in near if one.device == device)
+        known = device in self._first
+        if kept:
+            self._first[device] = kept[0]
+        elif known:
+            del self._first[device]
+        if kept and not known:
+            insort(self._ruled, device)
+        elif known and not kept:
+            del self._ruled[bisect_left(self._ruled, device)]
+        self._standing = None
 
     def _under_its_name(self, raw: RawRule | None) -> SliceDevice | None:
         selector = raw.spec.device_selector if raw else None

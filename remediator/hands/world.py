@@ -39,6 +39,8 @@ class World:
         self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
         self._publishers: dict[str, set[str]] = defaultdict(set)
+        self._promised: dict[str, Rule] = {}
+        """By name: ours that are being written now. Only budgets count them."""
         self._nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         """Whether Nodes were listed, so that one that is not here is gone."""
@@ -98,7 +100,7 @@ class World:
         with self._lock:
             rules = self._rulebook.standing()
             return Fleet(
-                rules=rules,
+                rules=(*rules, *self._promised.values()) if self._promised else rules,
                 incidents=self._incidents.all(),
                 places=self.census.places,  # as it lives: a copy of 80,000 would cost each tick
                 totals=self.census.totals,
@@ -120,11 +122,18 @@ class World:
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Return the other nodes that speak for a GPU; the report of a silent one does not."""
+        """Return the other nodes that speak for a GPU; the report of a silent one does not.
+
+        Nor does a mere report against a node that both reports and publishes it: a lying
+        agent could keep any GPU of the cluster from being fenced.
+        """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
-            reporters = {one for one in self._reporters.get(uuid, ()) if not stale(one)}
-            others = (reporters | self._publishers.get(uuid, set())) - {node}
+            publishers = self._publishers.get(uuid, set())
+            reporters = self._reporters.get(uuid, set())
+            owned = node in publishers and node in reporters
+            rivals = set[str]() if owned else {one for one in reporters if not stale(one)}
+            others = (rivals | publishers) - {node}
             if others:
                 found[uuid] = tuple(sorted(others))
         return found
@@ -182,6 +191,20 @@ class World:
             owners[uuid].add(node)
         both = (self._reporters, self._publishers)
         return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
+
+    def promise(self, rule: Rule) -> None:
+        """Count a rule as stored while it is being written."""
+        with self._lock:
+            self._promised[rule.name] = rule
+
+    def settle(self, rule: Rule, node: str) -> None:
+        """End a promise, and look at the node again.
+
+        The rule is stored and heard of by now, or it could not be written.
+        """
+        with self._lock:
+            self._promised.pop(rule.name, None)
+        self._mark(node)
 
     def rule(self, name: str, new: RawRule | None) -> None:
         """Take in any DeviceTaintRule, ours or not."""

@@ -17,6 +17,7 @@ from remediator.decide import plan
 from remediator.hands.evictions import Evictions
 from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.pace import Pace, PacedError
+from remediator.hands.senders import Senders
 from remediator.hands.versions import Versioned
 from remediator.hands.world import World
 from remediator.objects import taints
@@ -31,6 +32,10 @@ def _is_urgent(step: plan.Step) -> bool:
     """Whether a step makes something safer, or free, or announces that: it waits for no turn."""
     announced = isinstance(step, plan.WriteStatus) and step.before_removal
     return announced or isinstance(step, plan.CreateRule | plan.DeleteRule)
+
+
+_TELLING = plan.OpenIncident | plan.UpdateIncident | plan.WriteStatus | plan.DeleteIncident
+"""Steps that only tell of fences: they make way for those of other nodes."""
 
 
 class RulesNotServedError(Exception):
@@ -59,6 +64,9 @@ class Writer:
         self._leading = leading
         self.evictions = Evictions(client)
         self.conditions = NodeConditions(client)
+        self._senders = Senders()
+        self._node = ""
+        """Which the worker decides about."""
         self._lost: dict[str, tuple[str, IncidentStatus]] = {}
         """By incident: the version of it, and the status of which a part is not stored."""
         self._told_lost = False
@@ -67,11 +75,52 @@ class Writer:
         """Do one step.
 
         Raises ApiError, Conflict among them, RulesNotServedError, NotLeadingError or PacedError.
+        While other nodes wait for their fences a new rule may still be under way when this
+        returns: then budgets count it already, and what comes after it waits for it.
         """
         if not self._leading():
             raise NotLeadingError("another replica leads now")
-        if wait := self._pace.ask(urgent=_is_urgent(step)):
+        patient = isinstance(step, _TELLING)
+        if wait := self._pace.ask(urgent=_is_urgent(step), patient=patient):
             raise PacedError(wait)
+        if isinstance(step, plan.CreateRule):
+            if not self._sent(step):
+                self._take(step)
+            return
+        self._senders.join(self._node)
+        self._take(step)
+
+    def turn_to(self, node: str) -> None:
+        """Begin a decision about a node: wait until what was sent for it is answered.
+
+        Raises what became of it, as `take` does.
+        """
+        self._node = node
+        self._senders.join(node)
+
+    def stop(self) -> None:
+        self._senders.stop()
+
+    def _sent(self, step: plan.CreateRule) -> bool:
+        """Whether a rule was handed to a sender. Without a hurry nothing is gained by it."""
+        if not self._pace.hurried():
+            return False
+        node = self._node
+        self._world.promise(step.rule)
+        sent = self._senders.send(node, lambda: self._keep(step, node))
+        if not sent:
+            self._world.settle(step.rule, node)
+        return sent
+
+    def _keep(self, step: plan.CreateRule, node: str) -> None:
+        try:
+            if not self._leading():
+                raise NotLeadingError("another replica leads now")
+            self._take(step)
+        finally:
+            self._world.settle(step.rule, node)
+
+    def _take(self, step: plan.Step) -> None:
         try:
             self._do(step)
         except ApiError as error:

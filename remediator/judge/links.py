@@ -80,6 +80,13 @@ def switches_in_words(around: Surroundings, moment: datetime) -> str:
     return f"SXid {', '.join(sorted(said))}, printed as fatal" if said else ""
 
 
+def unread(gpu: GpuHealth, cause: str) -> str:
+    """Return why nobody can say that a reading of the fabric is good again, "" when NVML says."""
+    read = {"fabric-status": gpu.fabric.state, "fabric-unhealthy": gpu.fabric.health_summary}
+    missing = cause in read and read[cause] is None
+    return "the GPU's part of the fabric could not be read" if missing else ""
+
+
 def _registration(gpu: GpuHealth) -> Iterator[Fault]:
     fabric = gpu.fabric
     if fabric.state == COMPLETED and fabric.status:

@@ -134,7 +134,7 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 def _on_pods(step: WriteStatus, goals: dict[str, str]) -> Iterator[Event]:
     """Warn who will be evicted when the fence stands, and tell who was."""
     old, new, spec = step.incident.status, step.status, step.incident.spec
-    fenced = new.fenced_at is not None and old.fenced_at is None
+    fenced = new.fenced_at not in (None, old.fenced_at)
     # The same words again are the same Event, so that nobody is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
     if emptied or (fenced and goals.get(spec.uuid) == "NoExecute"):

@@ -1,188 +1,327 @@
-"""A cluster in which everything fails now and then, and what must be true of it all the same."""
+"""A cluster in which everything fails now and then, and what must be true of it all the same.
+
+The remediator's own clock cannot be set apart from the API server's here: both run on one
+machine. The agents' clocks can, and do.
+"""
 
 import random
-import threading
+import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
 from exporter.report import GpuHealth, RecoveryAction
 from kubeapi import clock
 from kubeapi.client import ApiError
+from kubeapi.lease import renew
 from simulator.cluster.controlplane import Component
+from tests.chain.audit_log import Eviction, RuleWrite, Tenancy
 from tests.chain.proxy import Proxy
-from tests.chain.scene import Remediator, Scene, fresh
+from tests.chain.scene import LEASES, Remediator, Scene
 from tests.lab.cluster import await_true
+from tests.remediator import builders
 from tests.remediator.builders import gpu, xid
 
-NODES = ("node-a", "node-b", "node-c", "node-d")
+YEAR = timedelta(days=365)
+CLOCKS: Mapping[str, timedelta] = {
+    "node-a": timedelta(),
+    "node-b": YEAR,
+    "node-c": -YEAR,
+    "node-d": timedelta(),
+    "node-e": YEAR,
+}
+"""How far each agent's clock is ahead."""
+BREAKING = ("node-a", "node-b", "node-c")
+"""GPUs of the other nodes never break."""
 GPUS = 2
-Where = tuple[str, int]
+LAG = timedelta(seconds=20)
+"""The longest disturbance: what was true so long ago the remediator may still act on."""
+COMPACTED_BY = 2.5
+"""Seconds after which the past is gone, with an apiserver that compacts etcd each second."""
+LEASE_LOST = 11.0
+"""Seconds after which another replica has taken the Lease."""
+
+
+class Episode(msgspec.Struct):
+    """A GPU, as `pool/device`, was broken for a time; `ended` None: it is now."""
+
+    device: str
+    began: datetime
+    ended: datetime | None = None
+
+    @property
+    def uuid(self) -> str:
+        node, _, device = self.device.partition("/")
+        return builders.uuid(int(device.removeprefix("gpu-")), node)
+
+    def covers(self, at: datetime, slack: timedelta = LAG) -> bool:
+        return self.began <= at and (self.ended is None or at <= self.ended + slack)
 
 
 class Fleet:
-    """Nodes whose GPUs break and are repaired; it knows which ever were broken."""
+    """Nodes whose GPUs break and are repaired, with agents whose clocks are a year apart."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
-        self._gpus: dict[Where, GpuHealth] = {
-            (node, index): gpu(index, node=node) for node in NODES for index in range(GPUS)
-        }
-        self.broken: set[Where] = set()
-        self.ever_broken: set[Where] = set()
+        self._gpus: dict[str, list[GpuHealth]] = {}
+        self._open: dict[tuple[str, int], Episode] = {}
+        self.episodes: list[Episode] = []
+
+    @property
+    def broken(self) -> set[str]:
+        return {one.device for one in self._open.values()}
 
     def start(self) -> None:
-        for node in NODES:
-            self._scene.node(node, *self._of(node))
+        for node in CLOCKS:
+            since = self._now(node) - timedelta(hours=5)
+            self._gpus[node] = [
+                gpu(index, node=node, presence_since=since, epoch_started=since)
+                for index in range(GPUS)
+            ]
+            self._scene.cluster.player.add_node(node)
+            self._scene.publish(node, *self._gpus[node])
+        self.report()
 
-    def break_(self, where: Where) -> None:
-        now = clock.now()
-        record = msgspec.structs.replace(xid(79), first_seen=now, last_seen=now)
-        lost = {"presence": "Lost", "presence_since": now, "recovery_action": RecoveryAction()}
-        self._change(where, xids=(record,), **lost)
-        self.broken.add(where)
-        self.ever_broken.add(where)
+    def change_one(self, dice: random.Random) -> None:
+        """Break a GPU, or repair it when it is broken."""
+        node, index = dice.choice(BREAKING), dice.randrange(GPUS)
+        if (node, index) in self._open:
+            self._repair(node, index)
+        else:
+            self._break(node, index, dice.choice((self._lost, self._wants_a_reset)))
 
-    def repair(self, where: Where) -> None:
-        now = clock.now()
-        one = self._gpus[where]
-        self._change(
-            where,
-            presence="Present",
-            presence_since=now,
-            epoch=one.epoch + 1,
-            epoch_started=now,
-            recovery_action=fresh(0),
-        )
-        self.broken.discard(where)
+    def _break(self, node: str, index: int, how: Callable[[str], dict[str, object]]) -> None:
+        one = Episode(f"{node}/gpu-{index}", clock.now())
+        self._open[node, index] = one
+        self.episodes.append(one)
+        self._change(node, index, **how(node))
+
+    def _lost(self, node: str) -> dict[str, object]:
+        gone = {"presence": "Lost", "presence_since": self._now(node)}
+        return {**gone, **self._fault(node, 79), "recovery_action": RecoveryAction()}
+
+    def _wants_a_reset(self, node: str) -> dict[str, object]:
+        return {**self._fault(node, 95), "recovery_action": self._action(node, 1)}
+
+    def _fault(self, node: str, code: int) -> dict[str, object]:
+        now = self._now(node)
+        return {"xids": (msgspec.structs.replace(xid(code), first_seen=now, last_seen=now),)}
+
+    def _repair(self, node: str, index: int) -> None:
+        now = self._now(node)
+        since = {"presence_since": now, "epoch_started": now}
+        epoch = self._gpus[node][index].epoch + 1
+        action = self._action(node, 0)
+        self._change(node, index, presence="Present", epoch=epoch, recovery_action=action, **since)
+        self._open.pop((node, index)).ended = clock.now()
 
     def report(self) -> None:
         """Let every agent write its report and renew its Lease, as often as it takes."""
-        for node in NODES:
+        for node in CLOCKS:
             self._write(node)
-            insistently(lambda node=node: self._scene.alive(node))
+            insistently(lambda node=node: self._alive(node))
 
-    def _of(self, node: str) -> list[GpuHealth]:
-        return [self._gpus[node, index] for index in range(GPUS)]
+    def _alive(self, node: str) -> None:
+        name = f"draguard-agent-{node}"
+        renew(self._scene.cluster.client, LEASES, name, node, 60, self._now(node))
 
-    def _change(self, where: Where, **fields: object) -> None:
-        self._gpus[where] = msgspec.structs.replace(self._gpus[where], **fields)
-        self._write(where[0])
+    def _change(self, node: str, index: int, **fields: object) -> None:
+        self._gpus[node][index] = msgspec.structs.replace(self._gpus[node][index], **fields)
+        self._write(node)
 
     def _write(self, node: str) -> None:
-        for index in range(GPUS):
-            one = self._gpus[node, index]
-            if one.presence == "Present":
-                read = msgspec.structs.replace(one.recovery_action, observed_at=clock.now())
-                self._gpus[node, index] = msgspec.structs.replace(one, recovery_action=read)
-        insistently(lambda: self._scene.report(node, *self._of(node)))
+        now = self._now(node)
+        self._gpus[node] = [_read_at(now, one) for one in self._gpus[node]]
+        status = builders.report(*self._gpus[node])
+        status = msgspec.structs.replace(status, observed_at=now)
+        insistently(lambda: self._scene.write(node, status))
+
+    def _action(self, node: str, value: int) -> RecoveryAction:
+        now = self._now(node)
+        return RecoveryAction(supported=True, value=value, since=now, observed_at=now)
+
+    def _now(self, node: str) -> datetime:
+        return clock.now() + CLOCKS[node]
 
 
-class Watch:
-    """Looks all the time at which devices carry a rule and which pods run where."""
-
-    def __init__(self, scene: Scene, fleet: Fleet) -> None:
-        self._scene = scene
-        self._fleet = fleet
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._ran_on: dict[str, str] = {}
-        self.tainted_healthy: set[str] = set()
-        self.lost_pods: set[str] = set()
-        """Devices that were never broken and whose pod is gone all the same."""
-        self.looks = 0
-
-    def __enter__(self) -> "Watch":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopping.set()
-        self._thread.join(30)
-
-    def _run(self) -> None:
-        while not self._stopping.wait(0.1):
-            with suppress(ApiError):
-                found, pods = self._scene.rules(), self._scene.holders()
-                self.looks += 1
-                guilty = {f"{node}/gpu-{index}" for node, index in self._fleet.ever_broken}
-                self.tainted_healthy |= set(found) - guilty
-                gone = {device for uid, device in self._ran_on.items() if uid not in pods}
-                self.lost_pods |= gone - guilty
-                self._ran_on = dict(pods)
+def _read_at(now: datetime, one: GpuHealth) -> GpuHealth:
+    """Date the recovery action of a GPU that answers."""
+    if one.presence != "Present":
+        return one
+    since = min(one.recovery_action.since or now, now)
+    read = msgspec.structs.replace(one.recovery_action, since=since, observed_at=now)
+    return msgspec.structs.replace(one, recovery_action=read)
 
 
 class Trouble:
-    """One disturbance at a time, chosen by a seed."""
+    """One disturbance at a time: each kind in turn, in an order that a seed chooses."""
 
-    def __init__(self, scene: Scene, proxy: Proxy, remediator: Remediator, seed: int) -> None:
-        self._scene = scene
+    def __init__(
+        self, scene: Scene, proxy: Proxy, remediators: Sequence[Remediator], dice: random.Random
+    ) -> None:
+        self._plane = scene.cluster.plane
         self._proxy = proxy
-        self._remediator = remediator
-        self._dice = random.Random(seed)  # noqa: S311 - a repeatable choice, no secret
-        self.made: list[str] = []
+        self._remediators = remediators
+        self._dice = dice
+        self._bag: list[Callable[[Callable[[], None]], None]] = []
+        self.made: Counter[str] = Counter()
 
-    def make(self) -> None:
-        kinds = (
-            self.remediator_is_killed,
-            self.apiserver_is_paused,
-            self.apiserver_is_killed,
-            self.etcd_is_restarted,
-            self.errors_500,
-            self.errors_429,
-            self.answers_hang,
-            self.watches_are_cut,
-        )
-        kind = self._dice.choice(kinds)
-        self.made.append(kind.__name__)
-        kind()
+    def make(self, act: Callable[[], None]) -> None:
+        """Disturb something around `act`, before it or shortly after."""
+        if not self._bag:
+            self._bag = [
+                self.remediator_is_killed,
+                self.remediator_is_frozen,
+                self.apiserver_is_paused,
+                self.apiserver_is_killed,
+                self.etcd_is_restarted,
+                self.errors_500,
+                self.errors_429,
+                self.answers_hang,
+                self.answers_are_slow,
+                self.watches_are_cut,
+                self.watches_are_compacted,
+            ]
+            self._dice.shuffle(self._bag)
+        kind = self._bag.pop()
+        self.made[kind.__name__] += 1
+        kind(act)
 
-    def pick(self, fleet: Fleet) -> None:
-        """Break a GPU, or repair one."""
-        places = [(node, index) for node in NODES for index in range(GPUS)]
-        where = self._dice.choice(places[: len(places) // 2])
-        (fleet.repair if where in fleet.broken else fleet.break_)(where)
+    def end(self) -> None:
+        """Let everything work again."""
+        for one in self._remediators:
+            if not one.running:
+                one.start()
 
-    def remediator_is_killed(self) -> None:
-        self._remediator.kill()
-        self._remediator.start()
+    def remediator_is_killed(self, act: Callable[[], None]) -> None:
+        """Where there are two, who is killed stays away until the next one is."""
+        self.end()
+        self._and_soon(act)
+        victim = self._dice.choice(self._remediators)
+        victim.kill()
+        if len(self._remediators) == 1:
+            victim.start()
 
-    def apiserver_is_paused(self) -> None:
-        self._scene.cluster.plane.apiserver.pause()
+    def remediator_is_frozen(self, act: Callable[[], None]) -> None:
+        """Where there are two, for so long that it wakes up as a stale leader."""
+        self.end()
+        victim = self._dice.choice(self._remediators)
+        victim.send(signal.SIGSTOP)
+        act()
+        time.sleep(LEASE_LOST if len(self._remediators) > 1 else 2)
+        victim.send(signal.SIGCONT)
+
+    def apiserver_is_paused(self, act: Callable[[], None]) -> None:
+        self._and_soon(act)
+        self._plane.apiserver.pause()
         time.sleep(2)
-        self._scene.cluster.plane.apiserver.resume()
+        self._plane.apiserver.resume()
 
-    def apiserver_is_killed(self) -> None:
-        self._restart(self._scene.cluster.plane.apiserver)
+    def apiserver_is_killed(self, act: Callable[[], None]) -> None:
+        self._and_soon(act)
+        self._restart(self._plane.apiserver)
 
-    def etcd_is_restarted(self) -> None:
-        self._restart(self._scene.cluster.plane.etcd)
+    def etcd_is_restarted(self, act: Callable[[], None]) -> None:
+        self._and_soon(act)
+        self._restart(self._plane.etcd)
+
+    def errors_500(self, act: Callable[[], None]) -> None:
+        self._refuse(500, act)
+
+    def errors_429(self, act: Callable[[], None]) -> None:
+        self._proxy.retry_after = 1
+        self._refuse(429, act)
+        self._proxy.retry_after = 0
+
+    def answers_hang(self, act: Callable[[], None]) -> None:
+        self._proxy.open_gate.clear()
+        act()
+        time.sleep(2)
+        self._proxy.open_gate.set()
+
+    def answers_are_slow(self, act: Callable[[], None]) -> None:
+        self._proxy.delay = 2.0
+        act()
+        time.sleep(6)
+        self._proxy.delay = 0.0
+
+    def watches_are_cut(self, act: Callable[[], None]) -> None:
+        self._and_soon(act)
+        self._proxy.cut()
+
+    def watches_are_compacted(self, act: Callable[[], None]) -> None:
+        """Keep them away until neither etcd nor an apiserver's cache can go on for them."""
+        self._proxy.open_gate.clear()
+        self._proxy.cut()
+        act()
+        time.sleep(COMPACTED_BY)
+        self._restart(self._plane.apiserver)
+        self._proxy.open_gate.set()
+
+    def _and_soon(self, act: Callable[[], None]) -> None:
+        act()
+        time.sleep(self._dice.uniform(0.0, 1.5))
+
+    def _refuse(self, status: int, act: Callable[[], None]) -> None:
+        self._proxy.refuse = status
+        act()
+        time.sleep(1.5)
+        self._proxy.refuse = 0
 
     def _restart(self, component: Component) -> None:
         component.stop()
         component.start()
-        self._scene.cluster.plane.wait_ready()
+        self._plane.wait_ready()
 
-    def errors_500(self) -> None:
-        self._refuse(500)
 
-    def errors_429(self) -> None:
-        self._refuse(429)
+def wrongs(
+    episodes: Sequence[Episode],
+    rules: Iterable[RuleWrite],
+    tenancies: Mapping[str, Tenancy],
+    evictions: Sequence[Eviction],
+) -> list[str]:
+    """Return what should never have been done, as sentences. Pure."""
+    found: list[str] = []
+    fenced: Counter[str] = Counter()
+    standing: dict[str, str] = {}
+    for rule in rules:
+        mine = [one for one in episodes if one.device == rule.device]
+        if rule.effect and not any(one.covers(rule.at) for one in mine):
+            found.append(f"{rule.device} was healthy and got {rule.effect} at {rule.at}")
+        if not rule.effect and any(_sick_at(one, rule.at) for one in mine):
+            found.append(f"{rule.device} was sick and was released at {rule.at}")
+        fenced[rule.device] += bool(rule.effect and not standing.get(rule.device))
+        standing[rule.device] = rule.effect
+    faults = Counter(one.device for one in episodes)
+    again = {device: count for device, count in fenced.items() if count > faults[device]}
+    found += [f"{device} was fenced {count} times" for device, count in again.items()]
+    moved: Counter[tuple[str, datetime]] = Counter()
+    for one in evictions:
+        home = tenancies.get(one.pod)
+        guilty = [its for its in episodes if home and _pays(one, home, its)]
+        if not guilty:
+            found.append(f"pod {one.pod} on {home} was evicted at {one.at} for nothing")
+        else:
+            moved[guilty[-1].device, guilty[-1].began] += 1
+    found += [
+        f"{count} evictions for one fault of {key}" for key, count in moved.items() if count > 1
+    ]
+    twice = Counter(one.pod for one in evictions)
+    return found + [f"pod {uid} was evicted {n} times" for uid, n in twice.items() if n > 1]
 
-    def _refuse(self, status: int) -> None:
-        self._proxy.refuse = status
-        time.sleep(1.5)
-        self._proxy.refuse = 0
 
-    def answers_hang(self) -> None:
-        self._proxy.open_gate.clear()
-        time.sleep(2)
-        self._proxy.open_gate.set()
+def _sick_at(one: Episode, at: datetime) -> bool:
+    """Whether it had been broken for so long that the remediator must have known."""
+    return one.began + LAG <= at and (one.ended is None or at < one.ended)
 
-    def watches_are_cut(self) -> None:
-        self._proxy.cut()
+
+def _pays(evicted: Eviction, home: Tenancy, episode: Episode) -> bool:
+    """Whether a pod was on a GPU when that was broken."""
+    there = episode.ended is None or home.since <= episode.ended
+    return home.device == episode.device and there and episode.covers(evicted.at)
 
 
 def insistently(act: Callable[[], object], timeout: float = 60.0) -> None:

@@ -8,6 +8,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,11 +39,15 @@ class Proxy:
         """Answer with this status instead, 0 for none."""
         self.refused_path = ""
         """Refuse only paths that contain this."""
+        self.retry_after = 0
+        """Seconds for which a refusal asks to wait, 0 when it does not say."""
+        self.delay = 0.0
+        """Seconds that each answer comes late."""
         self.upstreams: set[http.client.HTTPSConnection] = set()
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
-        self._server = _Server(("127.0.0.1", 0), _handler(self))
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"proxy": self}))
 
     @property
     def url(self) -> str:
@@ -78,49 +83,58 @@ class _Server(ThreadingHTTPServer):
         """A peer that was killed is what this proxy is for."""
 
 
-def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-            """Stay quiet."""
+class _Handler(BaseHTTPRequestHandler):
+    """Of one proxy, set by a class of its own."""
 
-        def _pass(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length") or 0)) or None
-            proxy.open_gate.wait(60)
-            if proxy.refuse and proxy.refused_path in self.path:
-                self.send_error(proxy.refuse, "refused by the test")
-                return
-            upstream = proxy.connect()
-            proxy.upstreams.add(upstream)
-            try:
-                headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
-                headers.pop("Host", None)
-                upstream.request(self.command, self.path, body, headers)
-                answer = upstream.getresponse()
-                if self._tells_of_the_cluster() and answer.status < 300:
-                    write = (self.command, urlsplit(self.path).path)
-                    proxy.writes.append(write)
-                    proxy.after_write(write)
-                self._relay(answer)
-            finally:
-                proxy.upstreams.discard(upstream)
-                upstream.close()
+    proxy: Proxy
 
-        def _tells_of_the_cluster(self) -> bool:
-            """A leader renews its Lease every few seconds, whatever it does otherwise."""
-            return self.command != "GET" and "/coordination.k8s.io/" not in self.path
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Stay quiet."""
 
-        def _relay(self, answer: http.client.HTTPResponse) -> None:
-            self.send_response(answer.status)
-            for key, value in answer.getheaders():
-                if key.lower() not in _HOP:
-                    self.send_header(key, value)
-            self.send_header("connection", "close")
-            self.end_headers()
-            with suppress(OSError, http.client.HTTPException):
-                while piece := answer.read1(65536):
-                    self.wfile.write(piece)
-                    self.wfile.flush()
+    def _pass(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0)) or None
+        self.proxy.open_gate.wait(60)
+        if self.proxy.refuse and self.proxy.refused_path in self.path:
+            self._refuse()
+            return
+        upstream = self.proxy.connect()
+        self.proxy.upstreams.add(upstream)
+        try:
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
+            headers.pop("Host", None)
+            upstream.request(self.command, self.path, body, headers)
+            answer = upstream.getresponse()
+            time.sleep(self.proxy.delay)
+            if self._tells_of_the_cluster() and answer.status < 300:
+                write = (self.command, urlsplit(self.path).path)
+                self.proxy.writes.append(write)
+                self.proxy.after_write(write)
+            self._relay(answer)
+        finally:
+            self.proxy.upstreams.discard(upstream)
+            upstream.close()
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the base's names
+    def _refuse(self) -> None:
+        self.send_response(self.proxy.refuse, "refused by the test")
+        if self.proxy.retry_after:
+            self.send_header("retry-after", str(self.proxy.retry_after))
+        self.send_header("content-length", "0")
+        self.end_headers()
 
-    return Handler
+    def _tells_of_the_cluster(self) -> bool:
+        """A leader renews its Lease every few seconds, whatever it does otherwise."""
+        return self.command != "GET" and "/coordination.k8s.io/" not in self.path
+
+    def _relay(self, answer: http.client.HTTPResponse) -> None:
+        self.send_response(answer.status)
+        for key, value in answer.getheaders():
+            if key.lower() not in _HOP:
+                self.send_header(key, value)
+        self.send_header("connection", "close")
+        self.end_headers()
+        with suppress(OSError, http.client.HTTPException):
+            while piece := answer.read1(65536):
+                self.wfile.write(piece)
+                self.wfile.flush()
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _pass  # noqa: N815 - the base's names

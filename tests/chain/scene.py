@@ -52,6 +52,14 @@ class Remediator:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def memory(self) -> int:
+        """MiB that it has in use now (VmRSS)."""
+        assert self._process is not None
+        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
+        (line,) = [one for one in status.splitlines() if one.startswith("VmRSS:")]
+        return int(line.split()[1]) >> 10
+
     def kill(self) -> None:
         """End it without any chance to finish what it was doing."""
         self._end(signal.SIGKILL)

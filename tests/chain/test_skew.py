@@ -5,17 +5,18 @@ pair meets. The schema of the release before is this one without the fields that
 have come since.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
-from exporter.report import SCHEMA_VERSION
+from exporter.report import SCHEMA_VERSION, NodeHealth
 from kubeapi import clock
 from simulator.cluster.workloads import gpu_request
-from tests.chain.conftest import CRDS
+from tests.chain.conftest import CRDS, served
 from tests.chain.proxy import Proxy
 from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
@@ -24,7 +25,8 @@ from tests.remediator import builders
 from tests.remediator.builders import gpu
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-INCIDENT_CRD = "deviceincidents.draguard.dev"
+STEADY = 25
+"""Good answers in a row after which a definition is taken to be in force: half a second."""
 FIRST_STATUS = frozenset(
     {
         *("phase", "phaseSince", "mode", "message", "conditions", "timeline", "rules", "hit"),
@@ -42,22 +44,65 @@ def definition(name: str) -> dict[str, Any]:
 @pytest.fixture
 def older_crd(scene: Scene) -> Iterator[Scene]:
     body = definition("deviceincidents")
-    (version,) = body["spec"]["versions"]
-    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+    status = status_of(body)
     newer = set(status["properties"]) - FIRST_STATUS
     assert newer
     for name in newer:
         del status["properties"][name]
-    plane = scene.cluster.plane
-    plane.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(body))
-    yield scene
-    plane.kubectl("replace", "-f", str(CRDS / "deviceincidents.yaml"))
+    with installed(scene, body):
+        yield scene
 
 
-def known(scene: Scene) -> set[str]:
-    there = scene.cluster.get(f"{DEFINITIONS}/{INCIDENT_CRD}")
-    schema = there["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return set(schema["properties"]["status"]["properties"])
+@pytest.fixture
+def newer_crds(scene: Scene) -> Iterator[Scene]:
+    """Both objects with a field of the next release, which nobody here writes."""
+    with ExitStack() as stack:
+        for name in ("deviceincidents", "nodedevicehealths"):
+            body = definition(name)
+            status_of(body)["properties"]["ofTomorrow"] = {"type": "string"}
+            stack.enter_context(installed(scene, body))
+        yield scene
+
+
+@contextmanager
+def installed(scene: Scene, body: dict[str, Any]) -> Generator[None]:
+    """Put another definition in the place of ours, for a while, whatever happens in it."""
+    name = body["spec"]["names"]["plural"]
+    plane, ours = scene.cluster.plane, str(CRDS / f"{name}.yaml")
+    try:
+        plane.kubectl("replace", "-f", "-", stdin=yaml.safe_dump(body))
+        await_served(scene, body)
+        yield
+    finally:
+        plane.kubectl("replace", "-f", ours)
+        await_served(scene, definition(name))
+
+
+def await_served(scene: Scene, body: dict[str, Any]) -> None:
+    """Wait until a definition is in force: each change of one makes its storage anew (429)."""
+    path = f"/apis/draguard.dev/v1alpha1/{body['spec']['names']['plural']}"
+    in_a_row = [0]
+
+    def steadily() -> bool:
+        there = known(scene, body) == fields(body) and served(scene.cluster.client, path)
+        in_a_row[0] = in_a_row[0] + 1 if there else 0
+        return in_a_row[0] >= STEADY
+
+    await_true(f"{path} is served by the new schema", steadily)
+
+
+def status_of(definition: dict[str, Any]) -> dict[str, Any]:
+    (version,) = definition["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]["properties"]["status"]
+
+
+def fields(definition: dict[str, Any]) -> set[str]:
+    return set(status_of(definition)["properties"])
+
+
+def known(scene: Scene, body: dict[str, Any]) -> set[str]:
+    """Return the fields of the status that the API server stores now."""
+    return fields(scene.cluster.get(f"{DEFINITIONS}/{body['metadata']['name']}"))
 
 
 def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given_back(
@@ -65,7 +110,7 @@ def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given
 ) -> None:
     """What that schema lacks is not stored; it is not written again and again for that."""
     scene = older_crd
-    assert known(scene) <= FIRST_STATUS
+    assert known(scene, definition("deviceincidents")) <= FIRST_STATUS
     one = gpu(0)
     scene.node("node-a", one)
     scene.train("train", 1, gpu_request())
@@ -83,22 +128,44 @@ def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given
         assert len(proxy.writes) < 60
 
 
+def test_with_the_schemas_of_the_next_release_a_gpu_is_fenced_and_given_back(
+    newer_crds: Scene,
+) -> None:
+    scene, one = newer_crds, gpu(0)
+    scene.node("node-a", one)
+    scene.remediator()
+    record = now(95)
+    newer = builders.report(with_xids(one, record, recovery_action=fresh(1)))
+    newer = msgspec.structs.replace(newer, observed_at=clock.now())
+    write(scene, "node-a", {**plain(newer), "ofTomorrow": "yes"})
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+    scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
+
+    scene.await_rules({}, timeout=40)
+    stored = scene.cluster.get(f"{REPORTS}/node-a")
+    assert stored["status"]["ofTomorrow"] == "yes"
+
+
+def plain(status: NodeHealth) -> dict[str, Any]:
+    return msgspec.json.decode(msgspec.json.encode(status))
+
+
 def write(scene: Scene, node: str, status: dict[str, Any]) -> None:
     scene.cluster.client.merge_patch(f"{REPORTS}/{node}/status", {"status": status})
 
 
-def sick_report(scene: Scene, **fields: object) -> dict[str, Any]:
+def sick_report(**changed: object) -> dict[str, Any]:
     """The report of a GPU off the bus, as its agent writes it now."""
     one = off_the_bus(gpu(0))
     status = msgspec.structs.replace(builders.report(one), observed_at=clock.now())
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(status))
-    return {**plain, **fields}
+    return {**plain(status), **changed}
 
 
 def test_an_older_report_that_lacks_what_came_since_is_believed(scene: Scene) -> None:
     scene.node("node-a", gpu(0))
     scene.remediator()
-    older = sick_report(scene, schemaVersion=SCHEMA_VERSION)
+    older = sick_report(schemaVersion=SCHEMA_VERSION)
     since = {"agentVersion", "inventory", "sources", "switches", "fabric"}
     older = {name: value for name, value in older.items() if name not in since}
 
@@ -112,7 +179,7 @@ def test_a_report_of_the_next_release_is_believed_and_its_new_fields_are_left_ou
 ) -> None:
     scene.node("node-a", gpu(0))
     scene.remediator()
-    newer = sick_report(scene, schemaVersion=SCHEMA_VERSION + 1, aFieldOfTomorrow={"x": [1]})
+    newer = sick_report(schemaVersion=SCHEMA_VERSION + 1, aFieldOfTomorrow={"x": [1]})
     newer["gpus"][0]["anotherOne"] = True
 
     write(scene, "node-a", newer)
@@ -124,7 +191,7 @@ def test_a_report_two_releases_ahead_changes_nothing_and_says_why(scene: Scene) 
     scene.node("node-a", gpu(0))
     remediator = scene.remediator()
 
-    write(scene, "node-a", sick_report(scene, schemaVersion=SCHEMA_VERSION + 2))
+    write(scene, "node-a", sick_report(schemaVersion=SCHEMA_VERSION + 2))
 
     remediator.await_saying(f"schema {SCHEMA_VERSION + 2} is newer than this version knows")
     scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())

@@ -1,5 +1,6 @@
 """The client against servers that misbehave: every failure is an ApiError with a sentence."""
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -51,6 +52,24 @@ def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:9: connection refused or unreachable"):
         client.get("/version")
     client.close()
+
+
+def test_a_connection_that_is_cut_in_the_handshake_is_lost_and_no_fault_of_the_ca_file() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def cut() -> None:
+            connection, _ = listener.accept()
+            connection.recv(65536)
+            connection.close()
+
+        thread = threading.Thread(target=cut)
+        thread.start()
+        server = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        client = Client(Endpoint(server=server), timeout=2.0)
+        with pytest.raises(ApiError, match="connection lost during the TLS handshake"):
+            client.get("/version")
+        client.close()
+        thread.join()
 
 
 def test_the_wait_that_a_server_asks_for_is_in_the_error() -> None:

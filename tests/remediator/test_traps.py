@@ -5,7 +5,7 @@ import msgspec
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.decide.fleet import Fleet
-from remediator.decide.reconcile import decide_node
+from remediator.decide.reconcile import MOST_OPEN, decide_node
 from remediator.decide.view import NodeView, cases
 from remediator.judge.fault import Healthy
 from tests.remediator.builders import (
@@ -37,6 +37,10 @@ def wide(second: float) -> GpuHealth:
         xid(95, seen=second),
         recovery_action=action(1, second + 0.1, second + 0.1),
     )
+
+
+def dead_board(number: int) -> GpuHealth:
+    return msgspec.structs.replace(dead(), uuid=uuid(number))
 
 
 class TestOthers:
@@ -263,3 +267,25 @@ def test_healthy_says_since_when_and_by_what() -> None:
 
     assert isinstance(case.verdict, Healthy)
     assert "recovery action" in case.verdict.evidence
+
+
+class TestEndlessGpus:
+    """A node that tells of ever new sick GPUs."""
+
+    def test_it_gets_so_many_incidents_and_its_published_gpu_comes_first(self) -> None:
+        lies = [dead_board(index) for index in range(100, 300)]
+        stored = Stored()
+
+        settle(stored, view(*lies, dead(), inventory=published(dead())), 1)
+
+        assert len(stored.incidents) == MOST_OPEN
+        assert uuid(0) in {one.spec.uuid for one in stored.incidents.values()}
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_new_ones_open_no_more_while_the_old_ones_are_open(self) -> None:
+        stored = Stored()
+        for first in (100, 300, 500):
+            lies = [dead_board(index) for index in range(first, first + 100)]
+            settle(stored, view(*lies, inventory=()), first)
+
+        assert len(stored.incidents) == MOST_OPEN

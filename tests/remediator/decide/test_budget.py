@@ -48,7 +48,10 @@ class TestCaps:
             (Caps(domain=Cap(1)), "evict.domain=1 is used up (1/1 GPUs of NVLink domain d/7)"),
             (Caps(cluster=Cap(1)), "evict.cluster=1 is used up (1/1 GPUs of the cluster)"),
             (Caps(cluster=Cap(25, percent=True)), "evict.cluster=25% is used up (1/1 GPUs"),
-            (Caps(rate=Rate(1, MINUTES_10)), "evict.rate=1 in 10m is used up (1/1 GPUs lately)"),
+            (
+                Caps(rate=Rate(1, MINUTES_10)),
+                "evict.rate={count: 1, within: 10m} is used up (1/1 GPUs lately)",
+            ),
         ],
         ids=["node", "pool", "class", "domain", "cluster", "percent", "rate"],
     )

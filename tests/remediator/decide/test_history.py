@@ -120,6 +120,13 @@ class TestPruning:
 
         assert found == many[:8]
 
+    def test_of_one_node_only_so_many_are_kept(self) -> None:
+        """It may tell of ever new GPUs."""
+        count = history.KEPT_PER_NODE + 2
+        many = tuple(closed(1, 20 - index / 1000, gpu_index=index) for index in range(count))
+
+        assert history.pruned(many, ENFORCE, at(0)) == many[:2]
+
     def test_a_few_at_a_time_oldest_first(self) -> None:
         many = tuple(closed(1, 100 + index, gpu_index=index) for index in range(50))
 

@@ -6,14 +6,16 @@ import msgspec
 import pytest
 
 from exporter.device import Device
+from exporter.report import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
-from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule
+from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, OpenIncident
 from remediator.hands.gates import StatedRule
 from remediator.hands.pace import Pace, PacedError
 from remediator.hands.versions import RULE_VERSIONS, Versioned
 from remediator.hands.world import World
 from remediator.hands.writes import NotLeadingError, RulesNotServedError, Writer
+from remediator.objects.incident import Incident, IncidentSpec
 from remediator.objects.taints import Rule, manifest
 from tests.lab.cluster import RULES, Cluster, await_true
 
@@ -42,7 +44,8 @@ class Hands:
         self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._heard)
         self.rules.probe()
         self.leading = True
-        self.pace = Pace(1, 20)
+        self.hurry = False
+        self.pace = Pace(1, 20, hurried=lambda: self.hurry)
         self.writer = Writer(client, self.world, self.rules, self.pace, lambda: self.leading)
 
     def _heard(self, change: Change[StatedRule]) -> None:
@@ -181,6 +184,25 @@ def test_a_fence_and_a_release_never_wait_and_an_eviction_does(
     await_true("it is deleted", hands.deleted)
 
     assert cluster.items(RULES) == []
+
+
+def test_while_other_nodes_wait_for_their_fences_a_rule_goes_and_its_story_waits(
+    hands: Hands, cluster: Cluster
+) -> None:
+    story = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a", "gpu"))
+    hands.hurry = True
+
+    hands.writer.turn_to("node-a")
+    hands.writer.take(CreateRule(wanted()))
+    with pytest.raises(PacedError):
+        hands.writer.take(OpenIncident(story))
+    hands.writer.turn_to("node-a")
+    assert len(cluster.items(RULES)) == 1
+
+    hands.hurry = False
+    # It is sent now; this server has no incidents.
+    with pytest.raises(NotFound):
+        hands.writer.take(OpenIncident(story))
 
 
 def test_without_rules_in_the_api_it_is_said_what_turns_them_on(cluster: Cluster) -> None:

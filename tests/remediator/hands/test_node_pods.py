@@ -52,6 +52,16 @@ def test_all_pages_are_asked_for_with_the_nodes_name() -> None:
     assert "continue=token" in second
 
 
+def test_they_are_read_from_the_servers_cache_and_further_pages_go_on_from_there() -> None:
+    pages = [hostile.listing("1", pod("a"), more="token"), hostile.listing("1", pod("b"))]
+    with listed(Clock(), pages) as (pods, server):
+        assert names(pods) == ["a", "b"]
+
+        first, second = server.requests
+    assert "resourceVersion=0" in first
+    assert "resourceVersion" not in second
+
+
 def test_an_answer_is_remembered_for_a_moment_and_for_its_node_only() -> None:
     clock = Clock()
     answers = [hostile.listing("1", pod(name)) for name in ("a", "b", "c")]

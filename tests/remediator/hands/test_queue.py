@@ -1,6 +1,6 @@
 """The queue: newest first where harm may be due, and nobody waits for ever."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remediator.hands.queue import EVERY, Queue
@@ -102,6 +102,7 @@ def test_age_and_length_speak_of_what_is_due() -> None:
     assert (len(queue), queue.age()) == (1, 3.0)
 
 
+@settings(deadline=None)  # a busy machine is no defect
 @given(
     st.lists(st.tuples(st.integers(0, 30), st.booleans()), min_size=1, max_size=60),
     st.integers(0, 30),
@@ -123,3 +124,17 @@ def test_nobody_is_lost_and_nobody_starves_under_a_stream_of_news(
         taken.append(queue.take(0) or "")
 
     assert waiting <= set(taken)
+
+
+def test_there_is_a_hurry_while_a_node_waits_where_harm_may_be_due() -> None:
+    queue = Queue(time := Time())
+    queue.add("calm")
+    queue.add("soon", delay=5, urgent=True)
+    assert not queue.hurried()
+
+    queue.add("failed", urgent=True)
+    assert queue.hurried()
+
+    time.now = 5
+    everything(queue)
+    assert not queue.hurried()

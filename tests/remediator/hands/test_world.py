@@ -147,6 +147,30 @@ def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_si
     assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
+def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
+    world: World,
+) -> None:
+    """Else one lying agent could keep any GPU of the cluster from being fenced."""
+    world.slice("s1", None, slice_of("node-a", 0))
+    world.report("node-a", health("node-a", report(gpu(0))))
+
+    world.report("node-b", health("node-b", report(gpu(0))))
+
+    assert world.view("node-a", believed).elsewhere == {}
+    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+
+
+def test_a_gpu_that_two_nodes_publish_is_contested_for_both(world: World) -> None:
+    for node in ("node-a", "node-b"):
+        one = slice_of("node-a", 0)
+        spec = msgspec.structs.replace(one.spec, node_name=node)
+        world.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
+        world.report(node, health(node, report(gpu(0))))
+
+    assert world.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
+    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+
+
 def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(world: World) -> None:
     name = raw_rule().metadata.name
     world.rule(name, raw_rule(version="7", effect="NoExecute"))

@@ -4,9 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from exporter.device import Device
 from exporter.report import ObjectMeta
+from remediator.hands.rulebook import Rulebook
 from remediator.hands.world import World
 from remediator.objects import taints
 from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
@@ -147,3 +150,36 @@ def test_a_rule_of_a_node_that_is_gone_keeps_the_node_in_mind(marks: Marks) -> N
 
     assert world.nodes() == {"node-z"}
     assert marks.taken() == {"node-z"}
+
+
+def of_device(name: str, number: int) -> RawRule:
+    raw = raw_rule()
+    spec = msgspec.structs.replace(
+        raw.spec, device_selector=Selector(DRIVER, "node-a", f"gpu-{number}")
+    )
+    meta = msgspec.structs.replace(raw.metadata, name=name, uid=f"{name}-{number}")
+    return msgspec.structs.replace(raw, spec=spec, metadata=meta)
+
+
+@settings(deadline=None)  # a busy machine is no defect
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.one_of(st.none(), st.integers(0, 2))),
+        max_size=30,
+    )
+)
+def test_what_stands_is_as_if_it_were_settled_anew(
+    changes: list[tuple[int, int | None]],
+) -> None:
+    book, stored = Rulebook(lambda _: None), dict[str, taints.Rule]()
+    for number, device in changes:
+        # The first three by the names that we give, the others copies under any name.
+        proper = taints.rule_name(Device(DRIVER, "node-a", f"gpu-{number}"))
+        name, at = (proper, number) if number < 3 else (f"copy-{number}", device)
+        new = of_device(name, at) if device is not None and at is not None else None
+        book.put(name, new)
+        stored.pop(name, None)
+        if new is not None and (rule := taints.parse(new)) is not None:
+            stored[name] = rule
+
+        assert book.standing() == taints.settled(stored.values())[0]

@@ -1,9 +1,9 @@
 """The pace of writes: what is urgent goes, the rest keeps to the rate, one after the other."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remediator.hands.pace import LONGEST_PAUSE, Pace
+from remediator.hands.pace import AFTER_THE_HURRY, LONGEST_HURRY, LONGEST_PAUSE, Pace
 
 
 class Time:
@@ -41,6 +41,7 @@ def test_nothing_goes_while_the_server_asks_to_wait_nor_for_longer_than_a_minute
     assert pace.ask(urgent=True) == 0
 
 
+@settings(deadline=None)  # a busy machine is no defect
 @given(st.lists(st.floats(0, 0.2), max_size=200))
 def test_in_the_long_run_the_rate_is_kept(gaps: list[float]) -> None:
     pace, written = Pace(20, 5, time := Time()), 0
@@ -49,3 +50,26 @@ def test_in_the_long_run_the_rate_is_kept(gaps: list[float]) -> None:
         written += pace.ask() == 0
 
     assert written <= 5 + 20 * time.now + 1e-6
+
+
+def test_a_patient_write_makes_way_while_there_is_a_hurry_and_nothing_else_does() -> None:
+    hurry = [True]
+    pace = Pace(10, 30, Time(), hurried=lambda: hurry[0])
+
+    assert [pace.ask(patient=True) for _ in range(2)] == [AFTER_THE_HURRY, AFTER_THE_HURRY + 0.1]
+    assert pace.ask() == pace.ask(urgent=True) == pace.ask(urgent=True, patient=True) == 0
+    hurry[0] = False
+    assert pace.ask(patient=True) == 0
+
+
+def test_a_hurry_without_end_does_not_hold_a_patient_write_for_ever() -> None:
+    hurry = [True]
+    pace = Pace(10, 30, time := Time(), hurried=lambda: hurry[0])
+
+    assert pace.ask(patient=True) > 0
+    time.now = LONGEST_HURRY
+    assert pace.ask(patient=True) == 0
+    hurry[0] = False
+    pace.ask(patient=True)
+    hurry[0] = True
+    assert pace.ask(patient=True) > 0

@@ -8,7 +8,8 @@ from exporter.report import GpuHealth, RecoveryAction, XidRecord
 from remediator.decide.view import NodeView
 from remediator.judge.fault import SEVERITY
 from remediator.objects.claims import Claim
-from tests.remediator.builders import at, gpu, mig_gpu, published, report, view
+from remediator.objects.nodes import NodeFacts
+from tests.remediator.builders import NODE, at, gpu, mig_gpu, published, report, view
 from tests.remediator.telling import claim
 
 APPLICATION = (13, 31, 43, 45, 69)
@@ -17,6 +18,8 @@ INFORMATION = (37, 44, 92, 9999)
 GPU_WIDE = (79, 95, 119, 48, 120, 63, 160, 64)
 CONTAINED = (94,)
 SIGNALS = (*APPLICATION, *INFORMATION, *GPU_WIDE, *CONTAINED)
+EVERYTHING = "*"
+"""Stands for a GPU with all that is on it."""
 ACTIONS = (0, 0, 1, 2, 3, 4, 7, 42)
 
 
@@ -30,8 +33,17 @@ class Machine:
         self.claims: dict[tuple[int, int], Claim] = {}
         self.boot = 1
         self._boards = 2
-        self.signalled: dict[str, set[int | None]] = {}
-        """GPUs that gave a signal which may lead to a taint, and the instances it named."""
+        self.unpublished: set[int] = set()
+        self.gone = False
+        """There is no Node of this name."""
+        self.signalled: dict[str, set[str]] = {}
+        """GPUs that gave a signal which may lead to a taint, and the hardware that it may mean."""
+        self.last_signal: dict[str, float] = {}
+        self.bad_at: dict[str, float] = {}
+        """When a GPU was last seen not to be well, or not seen at all."""
+        self.owes_an_epoch: set[str] = set()
+        """GPUs that nothing but a reset can prove sound again: their driver has no other word."""
+        self._layouts = 0
 
     @property
     def time(self) -> datetime:
@@ -41,13 +53,21 @@ class Machine:
         self._read_actions()
         seen = report(*self.gpus)
         told = msgspec.structs.replace(seen, observed_at=self.time, boot_id=f"boot-{self.boot}")
-        inventory = tuple(device for one in self.gpus for device in published(one))
+        self._look()
+        inventory = tuple(
+            device
+            for index, one in enumerate(self.gpus)
+            if index not in self.unpublished
+            for device in published(one)
+        )
         return view(
             report=told,
             inventory=inventory,
             stale="silent for a while" if self.silent else "",
             claims=tuple(self.claims.values()),
             pods=(),
+            nodes_known=True,
+            facts=None if self.gone else NodeFacts(name=NODE),
         )
 
     def devices(self, index: int) -> list[str]:
@@ -74,6 +94,9 @@ class Machine:
         self._replace(index, xids=tuple(records.values()))
         if code in GPU_WIDE or code in CONTAINED:
             self._signal(index, named if code in CONTAINED else None)
+            self.last_signal[one.uuid] = self.now
+        if code in GPU_WIDE and one.recovery_action.supported is False:
+            self.owes_an_epoch.add(one.uuid)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""
@@ -113,6 +136,22 @@ class Machine:
             presence_since=self.time,
             recovery_action=healthy,
         )
+        self.owes_an_epoch.discard(one.uuid)
+
+    def forgets(self) -> None:
+        """The agent comes back in the same boot without its own report."""
+        for index in range(len(self.gpus)):
+            self._replace(index, xids=(), epoch=1)
+
+    def slices_are_made_anew(self, index: int) -> None:
+        """Under the same names and instance numbers, as other hardware."""
+        one = self.gpus[index]
+        self._layouts += 1
+        parts = tuple(
+            msgspec.structs.replace(part, uuid=f"MIG-{self._layouts:08x}{part.uuid[12:]}")
+            for part in one.instances
+        )
+        self._replace(index, instances=parts)
 
     def reboots(self) -> None:
         self.boot += 1
@@ -144,11 +183,23 @@ class Machine:
                 action = msgspec.structs.replace(one.recovery_action, observed_at=self.time)
                 self._replace(index, recovery_action=action)
 
+    def _look(self) -> None:
+        """Note what is true at a moment in which somebody looks."""
+        for one in self.gpus:
+            action = one.recovery_action
+            wants = action.supported is None or bool(action.value)
+            if one.presence != "Present" or wants or self.silent:
+                self.bad_at[one.uuid] = self.now
+            if action.supported and one.presence == "Present" and not self.silent:
+                self.owes_an_epoch.discard(one.uuid)
+
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
 
     def _signal(self, index: int, gi: int | None) -> None:
-        self.signalled.setdefault(self.gpus[index].uuid, set()).add(gi)
+        one = self.gpus[index]
+        meant = {part.uuid for part in one.instances if part.gi == gi} or {EVERYTHING}
+        self.signalled[one.uuid] = self.signalled.get(one.uuid, set()) | meant
 
 
 def severity(name: str) -> int:

@@ -1,0 +1,63 @@
+"""Writes of several nodes under way side by side, each node's in the order of its decisions.
+
+In a storm the one worker would wait for an answer most of the time. Who decides
+about a node waits for that node's own writes first, so a decision never sees half
+of the one before it; an error is raised there and then, as if the write had been
+made at once.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Condition
+
+SENDERS = 7
+"""With the worker's own connection as many as the client keeps open."""
+
+
+class Senders:
+    """Safe to use from several threads."""
+
+    def __init__(self, most: int = SENDERS) -> None:
+        self._most = most
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix="writes")
+        self._changed = Condition()
+        self._under_way: Counter[str] = Counter()
+        self._errors: dict[str, Exception] = {}
+        """By node: the first one that nobody was told of yet."""
+
+    def send(self, node: str, write: Callable[[], object]) -> bool:
+        """Have a write of a node made; False when all senders are busy, and nothing was done.
+
+        Nothing waits here for its turn: who may write now may have lost the lead later.
+        """
+        with self._changed:
+            if self._under_way.total() >= self._most:
+                return False
+            self._under_way[node] += 1
+        self._pool.submit(self._run, node, write)
+        return True
+
+    def join(self, node: str) -> None:
+        """Wait for the writes of a node. Raises what one of them raised, once."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._under_way[node])
+            del self._under_way[node]
+            error = self._errors.pop(node, None)
+        if error is not None:
+            raise error
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, node: str, write: Callable[[], object]) -> None:
+        error: Exception | None = None
+        try:
+            write()
+        except Exception as raised:  # noqa: BLE001 - raised by `join`, to who decides next
+            error = raised
+        with self._changed:
+            if error is not None:
+                self._errors.setdefault(node, error)
+            self._under_way[node] -= 1
+            self._changed.notify_all()

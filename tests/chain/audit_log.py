@@ -1,0 +1,125 @@
+"""What an API server did, by its own audit log: a witness that misses nothing between two looks."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+POLICY = """
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: RequestResponse
+  verbs: [create, update, patch, delete]
+  resources:
+  - {group: resource.k8s.io, resources: [devicetaintrules, resourceclaims, resourceclaims/status]}
+  - {group: "", resources: [pods, pods/eviction]}
+- level: None
+"""
+Json = dict[str, Any]
+
+
+class RuleWrite(NamedTuple):
+    """A DeviceTaintRule was stored (`effect`), or deleted (`effect` "")."""
+
+    at: datetime
+    device: str
+    effect: str
+
+
+class Eviction(NamedTuple):
+    """Somebody other than its node had a pod deleted."""
+
+    at: datetime
+    pod: str
+    by: str
+
+
+class Tenancy(NamedTuple):
+    """A pod, by UID, was given a device (`pool/device`)."""
+
+    since: datetime
+    device: str
+
+
+class _Ref(msgspec.Struct, frozen=True):
+    resource: str
+    name: str = ""
+    subresource: str = ""
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: int = 0
+
+
+class _Entry(msgspec.Struct, frozen=True, rename="camel"):
+    verb: str
+    user_agent: str
+    stage_timestamp: datetime
+    object_ref: _Ref
+    response_status: _Status = _Status()
+    request_object: Json = {}
+    response_object: Json = {}
+
+
+def flags(folder: Path) -> list[str]:
+    """Return flags for a kube-apiserver that keeps the log in `folder`."""
+    policy = folder / "audit-policy.yaml"
+    policy.write_text(POLICY, encoding="utf-8")
+    return [f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}"]
+
+
+class AuditLog:
+    """Reads the log in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "audit.log"
+
+    def rules(self) -> list[RuleWrite]:
+        """Return each accepted write of a rule, in order."""
+        device_of: dict[str, str] = {}
+        found: list[RuleWrite] = []
+        for one in self._entries("devicetaintrules"):
+            name = one.object_ref.name
+            if one.verb != "delete":
+                spec = one.response_object["spec"]
+                selector, effect = spec["deviceSelector"], spec["taint"]["effect"]
+                name = one.response_object["metadata"]["name"]
+                device_of[name] = f"{selector['pool']}/{selector['device']}"
+                found.append(RuleWrite(one.stage_timestamp, device_of[name], effect))
+            else:
+                found.append(RuleWrite(one.stage_timestamp, device_of.get(name, name), ""))
+        return found
+
+    def tenancies(self) -> dict[str, Tenancy]:
+        """Return where each pod ran, by its UID."""
+        found: dict[str, Tenancy] = {}
+        for one in self._entries("resourceclaims"):
+            status = one.response_object.get("status", {})
+            results = status.get("allocation", {}).get("devices", {}).get("results", [])
+            pods: list[Json] = status.get("reservedFor", []) if results else []
+            for pod in pods:
+                device = f"{results[0]['pool']}/{results[0]['device']}"
+                found.setdefault(pod["uid"], Tenancy(one.stage_timestamp, device))
+        return found
+
+    def evictions(self) -> list[Eviction]:
+        """Return each accepted deletion of a pod by anybody but its node, in order."""
+        return [
+            Eviction(one.stage_timestamp, one.response_object["metadata"]["uid"], one.user_agent)
+            for one in self._entries("pods")
+            if one.verb == "delete" and one.request_object.get("gracePeriodSeconds") != 0
+        ]
+
+    def _entries(self, resource: str) -> Iterator[_Entry]:
+        with self._file.open("rb") as lines:
+            for line in lines:
+                try:
+                    one = msgspec.json.decode(line, type=_Entry)
+                except msgspec.DecodeError:
+                    continue  # the server was killed in the middle of it
+                if one.object_ref.resource == resource and one.response_status.code < 300:
+                    yield one

@@ -1,0 +1,129 @@
+"""What the documents promise is there: tests, files, flags, and examples that are read."""
+
+import ast
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from draguard.policy.command import main as policy_command
+from remediator.hands.metric_reference import updated
+from remediator.objects import answers
+from remediator.objects.answers import Answer
+from remediator.policy.reading import read
+from remediator.settings import Settings, parse
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+REMEDIATION = (DOCS / "remediation.md").read_text(encoding="utf-8")
+TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+(?:::\w+)?)")
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+POLICY = re.compile(r"```yaml\n(# policy\.yaml\n.*?)```", re.DOTALL)
+SAID = re.compile(r"draguard\.dev/(hold|ignore|confirmed-repaired)=[\"']([^\"']+)[\"']")
+
+
+def text(document: Path) -> str:
+    return document.read_text(encoding="utf-8")
+
+
+def names(path: Path) -> set[str]:
+    """Return the tests of a file, those in a class as `Class::test`."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found.add(node.name)
+            inner = (one for one in node.body if isinstance(one, ast.FunctionDef))
+            found |= {f"{node.name}::{one.name}" for one in inner}
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_test_that_a_document_names_exists(document: Path) -> None:
+    for file, name in TEST.findall(text(document)):
+        assert (ROOT / file).is_file(), f"{document.name} names {file}, which is not there"
+        assert name in names(ROOT / file), f"{document.name} names {file}::{name}"
+
+
+def test_every_promise_of_the_remediator_names_its_test() -> None:
+    section = REMEDIATION.partition("## What happens if")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+    assert len(rows) > 20
+    assert [row for row in rows if not TEST.search(row)] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_link_leads_to_a_file(document: Path) -> None:
+    missing = [
+        link for link in LINK.findall(text(document)) if not (document.parent / link).exists()
+    ]
+
+    assert missing == []
+
+
+def test_the_architecture_names_every_module_of_the_remediator() -> None:
+    architecture = text(DOCS / "architecture.md")
+    modules = [path for path in (ROOT / "remediator").rglob("*.py") if path.stem[0] != "_"]
+    missing = [path.stem for path in modules if f"`{path.stem}`" not in architecture]
+
+    assert missing == []
+
+
+def test_every_command_of_make_that_a_document_names_is_a_target() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z0-9.-]+):", makefile, re.MULTILINE))
+    named = {
+        (document.name, target)
+        for document in DOCUMENTS
+        for target in re.findall(r"`(?:[A-Z]+=\S+ )*make ([a-z0-9.-]+)", text(document))
+    }
+
+    assert {one for one in named if one[1] not in targets} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_policy_in_a_document_is_sound(document: Path) -> None:
+    for policy in POLICY.findall(text(document)):
+        assert read(policy)
+
+
+def test_every_answer_in_a_document_is_read() -> None:
+    said = [found for document in DOCUMENTS for found in SAID.findall(text(document))]
+
+    assert {kind for kind, _ in said} == set(answers.KINDS)
+    assert [one for one in said if not isinstance(answers.read(*one), Answer)] == []
+
+
+def test_the_commands_about_a_policy_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = re.findall(r"^\$? ?draguard policy ([^#\n]+)", REMEDIATION, re.MULTILINE)
+
+    assert commands
+    for policy in POLICY.findall(REMEDIATION):
+        (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+        for command in commands:
+            assert policy_command(command.split()) == 0, capsys.readouterr()
+
+
+def test_every_flag_of_the_remediator_is_told_with_its_default() -> None:
+    standard = parse([])
+    for field in msgspec.structs.fields(Settings):
+        flag = field.name.replace("_", "-")
+        rows = re.findall(rf"^\| `--(?:\[no-\])?{flag}` \| ([^|]*) \|", REMEDIATION, re.MULTILINE)
+        value = getattr(standard, field.name)
+        told = {True: "on", False: "off", None: "", "": ""}.get(value, f"`{value}`")
+        assert rows == [told], f"--{flag}: its default is {told!r}"
+
+
+def test_the_metrics_of_the_remediator_are_up_to_date() -> None:
+    """Run `make docs` after a change of the table."""
+    document = text(DOCS / "remediator-metrics.md")
+
+    assert updated(document) == document
+    assert "`draguard_remediator_leader`" in document

@@ -1,0 +1,188 @@
+"""Writes side by side: each node's in order, budgets count them, an error reaches who decides."""
+
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.report import GpuHealth
+from kubeapi.client import ApiError, Client
+from remediator.decide.fleet import Fleet
+from remediator.decide.plan import CreateRule, Step
+from remediator.decide.reconcile import Reconciler
+from remediator.decide.view import NodeView
+from remediator.hands.pace import Pace, PacedError
+from remediator.hands.senders import Senders
+from remediator.hands.versions import Versioned
+from remediator.hands.world import World
+from remediator.hands.writes import NotLeadingError, Writer
+from remediator.objects.events import Event
+from remediator.objects.taints import Rule
+from remediator.policy.limits import LIFTED, Cap, Caps
+from tests.lab.cluster import await_true
+from tests.remediator.builders import at, dead, policy, report, uuid
+from tests.remediator.hands.test_world import Marks, believed, health, raw_rule, slice_of
+
+CAP = 2
+
+
+class Server:
+    """Stores rules, each when it may; those of some nodes it refuses."""
+
+    def __init__(self, refused: frozenset[str] = frozenset()) -> None:
+        self.open = threading.Event()
+        self.refused = refused
+        self.stored: list[str] = []
+
+    def create(self, _path: str, body: Mapping[str, Any]) -> bytes:
+        assert self.open.wait(10)
+        pool = body["spec"]["deviceSelector"]["pool"]
+        if pool in self.refused:
+            raise ApiError("no", status=500)
+        self.stored.append(pool)
+        meta = {**body["metadata"], "uid": f"u-{pool}", "resourceVersion": "7"}
+        return msgspec.json.encode({**body, "metadata": meta})
+
+
+class Served:
+    """A collection of rules whose version is known."""
+
+    version = "v1"
+    path = "/rules"
+
+
+class Hands:
+    """World and writer as the cluster joins them, in a hurry; nobody else is asked."""
+
+    def __init__(self, server: Server) -> None:
+        self.marks, self.leading = Marks(), True
+        self.world = World(self.marks)
+        pace = Pace(1e3, 1e3, hurried=lambda: True)
+        client, rules = cast("Client", server), cast("Versioned[Any]", Served())
+        self.writer = Writer(client, self.world, rules, pace, lambda: self.leading)
+
+    def view(self, node: str) -> NodeView:
+        self.writer.turn_to(node)
+        return self.world.view(node, believed)
+
+    def fleet(self) -> Fleet:
+        return self.world.fleet()
+
+    def take(self, step: Step) -> None:
+        self.writer.take(step)
+
+    def post(self, event: Event, now: datetime) -> None:
+        """Events are not what is looked at."""
+
+
+def rule(node: str = "node-a") -> Rule:
+    world = World(Marks())
+    world.rule("one", raw_rule(node))
+    (one,) = world.rules()
+    return msgspec.structs.replace(one, uid="", resource_version="", stored_as="")
+
+
+def dead_on(node: str) -> GpuHealth:
+    return msgspec.structs.replace(dead(), uuid=uuid(0, node))
+
+
+def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> None:
+    hands = Hands(server := Server())
+    hands.writer.turn_to("node-a")
+    hands.writer.take(CreateRule(rule()))
+
+    assert [one.gpu for one in hands.world.fleet().rules] == [rule().gpu]
+    assert hands.world.view("node-a", believed).rules == ()
+    server.open.set()
+    hands.writer.turn_to("node-a")
+    assert [one.uid for one in hands.world.fleet().rules] == ["u-node-a"]
+
+
+def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
+    hands = Hands(server := Server(frozenset({"node-a"})))
+    hands.writer.turn_to("node-a")
+    hands.writer.take(CreateRule(rule()))
+    server.open.set()
+
+    await_true("its node is marked", lambda: "node-a" in hands.marks)
+    assert hands.world.fleet().rules == ()
+    hands.writer.turn_to("node-b")
+    with pytest.raises(ApiError, match="no"):
+        hands.writer.turn_to("node-a")
+    hands.writer.turn_to("node-a")
+
+
+def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
+    hands = Hands(server := Server())
+    server.open.set()
+    answers = iter((True, False))
+    hands.writer = Writer(
+        cast("Client", server),
+        hands.world,
+        cast("Versioned[Any]", Served()),
+        Pace(1, 5, hurried=lambda: True),
+        lambda: next(answers),
+    )
+    hands.writer.turn_to("node-a")
+    hands.writer.take(CreateRule(rule()))
+
+    with pytest.raises(NotLeadingError):
+        hands.writer.turn_to("node-a")
+    assert server.stored == []
+
+
+def test_when_all_senders_are_busy_the_worker_writes_itself() -> None:
+    senders, gate = Senders(most=2), threading.Event()
+    try:
+        taken = [senders.send(f"node-{number}", gate.wait) for number in range(3)]
+        assert taken == [True, True, False]
+        gate.set()
+        senders.join("node-0")
+        assert senders.send("node-3", gate.wait)
+    finally:
+        gate.set()
+        senders.stop()
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    order=st.permutations(range(6)),
+    refused=st.sets(st.integers(0, 5)),
+    opens_after=st.integers(0, 6),
+)
+def test_no_budget_is_exceeded_however_late_the_answers_come(
+    order: list[int], refused: set[int], opens_after: int
+) -> None:
+    server = Server(frozenset(f"node-{one}" for one in refused))
+    hands = Hands(server)
+    for number in order:
+        node = f"node-{number}"
+        hands.world.report(node, health(node, report(dead_on(node))))
+        hands.world.slice(node, None, slice_of(node, 0))
+    limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(CAP)))
+    reconciler = Reconciler(hands, lambda: policy(limits))
+    nodes = [f"node-{number}" for number in order]
+    for number, node in enumerate(nodes):
+        if number == opens_after:
+            server.open.set()
+        with suppress(PacedError, ApiError):
+            reconciler.reconcile(node, at(0))
+    server.open.set()
+    for node in nodes:
+        with suppress(ApiError):
+            hands.writer.turn_to(node)
+    assert len(server.stored) <= CAP
+    for node in nodes:
+        if node not in server.refused:
+            with suppress(PacedError):
+                reconciler.reconcile(node, at(1))
+            hands.writer.turn_to(node)
+    hands.writer.stop()
+
+    assert len(server.stored) == min(CAP, 6 - len(refused))

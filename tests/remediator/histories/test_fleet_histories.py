@@ -1,0 +1,164 @@
+"""Random histories of three nodes under one budget, with crashes between any two steps.
+
+`make test` plays some hundred, `make histories` as many as it is told.
+"""
+
+import os
+from datetime import timedelta
+
+import msgspec
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from exporter.report import GpuHealth, RecoveryAction
+from remediator.decide.fleet import Fleet, GpuPlace
+from remediator.decide.plan import CreateRule
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.objects.taints import EFFECTS, Effect
+from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
+from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
+
+HISTORIES = int(os.environ.get("HISTORIES", "300")) // 3
+NODES = ("node-a", "node-b", "node-c")
+GPUS = 3
+FENCED, EVICTING, EVICTING_ON_NODE = 4, 2, 1
+RATE = Rate(1, timedelta(minutes=2))
+LIMITS = Limits(
+    fence=Caps(cluster=Cap(FENCED)),
+    evict=Caps(cluster=Cap(EVICTING), node=Cap(EVICTING_ON_NODE), rate=RATE),
+    correlation=Correlation(nodes=3, within=timedelta(minutes=10)),
+)
+RULES = policy(LIMITS)
+NODE, WHICH = st.sampled_from(NODES), st.integers(0, GPUS - 1)
+THEN = st.sampled_from([0.5, 3.0, 11.0, 61.0, 601.0])
+ORDER = st.permutations(NODES)
+EVERYTHING = 10_000
+DIES = st.integers(0, 8)
+"""Steps of each node's first tick that are still taken."""
+
+
+class FleetHistory(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.stored = Stored()
+        self.gpus: dict[tuple[str, int], GpuHealth] = {
+            (node, index): gpu(index, node=node) for node in NODES for index in range(GPUS)
+        }
+        self.begun: list[float] = []
+        self.stopped = ""
+
+    @rule(node=NODE, which=WHICH, code=st.sampled_from([79, 95, 120]), order=ORDER, then=THEN)
+    def a_fault(self, node: str, which: int, code: int, order: list[str], then: float) -> None:
+        moment = at(self.now)
+        asks = RecoveryAction(supported=True, value=1, since=moment, observed_at=moment)
+        self._becomes(node, which, xids=(xid(code, self.now),), recovery_action=asks)
+        self._everybody_is_looked_at(order, EVERYTHING, then)
+
+    @rule(node=NODE, which=WHICH, order=ORDER, then=THEN)
+    def a_repair(self, node: str, which: int, order: list[str], then: float) -> None:
+        old, moment = self.gpus[node, which], at(self.now)
+        none = RecoveryAction(supported=True, value=0, since=moment, observed_at=moment)
+        self._becomes(node, which, epoch=old.epoch + 1, epoch_started=moment, recovery_action=none)
+        self._everybody_is_looked_at(order, EVERYTHING, then)
+
+    @rule(stopped=st.booleans())
+    def the_emergency_stop(self, stopped: bool) -> None:
+        self.stopped = "ana: a history" if stopped else ""
+
+    @rule(order=ORDER, dies=DIES, then=THEN)
+    def a_crash(self, order: list[str], dies: int, then: float) -> None:
+        self._everybody_is_looked_at(order, dies, then)
+
+    def _everybody_is_looked_at(self, order: list[str], dies: int, then: float) -> None:
+        self.now += then
+        for node in order:
+            self._takes(node, dies)
+        for node in order:
+            self._settles(node)
+        self._healing_is_not_held()
+
+    def _takes(self, node: str, most: int) -> bool:
+        before = self._suffering("NoExecute")
+        decision = self._decide(node)
+        for step in decision.steps[:most]:
+            if isinstance(step, CreateRule):
+                assert not self.stopped
+            self.stored.take(step, at(self.now))
+            self.the_budget_holds()
+        self.begun += [self.now for _ in self._suffering("NoExecute") - before]
+        return bool(decision.steps)
+
+    def _settles(self, node: str) -> None:
+        for _ in range(12):
+            if not self._takes(node, EVERYTHING):
+                return
+        raise AssertionError(f"never settles: {self.stored.taken[-4:]}")
+
+    def _decide(self, node: str) -> NodeDecision:
+        seen = self._view(node)
+        places = {
+            one.uuid: GpuPlace(node=where, pools=frozenset({f"{DRIVER}/{where}"}))
+            for (where, _), one in self.gpus.items()
+        }
+        fleet = Fleet(
+            rules=tuple(self.stored.rules.values()),
+            incidents=tuple(self.stored.incidents.values()),
+            places=places,
+            totals={("cluster", ""): len(places)},
+            stopped=self.stopped,
+        )
+        return decide_node(seen, fleet, RULES, at(self.now))
+
+    def _view(self, node: str) -> NodeView:
+        mine = [one for (where, _), one in self.gpus.items() if where == node]
+        told = msgspec.structs.replace(report(*mine), observed_at=at(self.now))
+        return view(
+            *mine,
+            node=node,
+            report=told,
+            rules=tuple(one for one in self.stored.rules.values() if one.node == node),
+            incidents=tuple(one for one in self.stored.incidents.values() if one.spec.node == node),
+        )
+
+    def _healing_is_not_held(self) -> None:
+        """Whatever is held or stopped: who was looked at healthy for the soak time is free."""
+        for incident in self.stored.incidents.values():
+            since = incident.status.healthy_since
+            if incident.open and since is not None and not incident.status.sticky:
+                assert (at(self.now) - since).total_seconds() < 600
+
+    @invariant()
+    def the_budget_holds(self) -> None:
+        assert len(self._suffering("NoSchedule")) <= FENCED
+        evicting = self._suffering("NoExecute")
+        assert len(evicting) <= EVICTING
+        assert max([0, *(sum(one[0] == node for one in evicting) for node in NODES)]) <= 1
+        lately = [one for one in self.begun if self.now - one < RATE.within.total_seconds()]
+        assert len(lately) <= RATE.count
+
+    @invariant()
+    def only_the_sick_are_fenced(self) -> None:
+        given = {one.uuid for one in self.gpus.values() if one.xids or one.epoch > 1}
+        assert {one.gpu for one in self.stored.rules.values()} <= given
+
+    def _suffering(self, least: Effect) -> set[tuple[str, str]]:
+        return {
+            (one.node, one.gpu)
+            for one in self.stored.rules.values()
+            if EFFECTS.index(one.effect) >= EFFECTS.index(least)
+        }
+
+    def _becomes(self, node: str, which: int, **fields: object) -> None:
+        self.gpus[node, which] = msgspec.structs.replace(self.gpus[node, which], **fields)
+
+
+TestFleetHistories = FleetHistory.TestCase
+TestFleetHistories.settings = settings(
+    max_examples=HISTORIES,
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

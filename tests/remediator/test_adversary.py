@@ -1,0 +1,315 @@
+"""Stories that were written to hurt a healthy device, to free a sick one, or to lose a signal."""
+
+import msgspec
+
+from exporter.report import FabricHealth, GpuHealth, MemoryHealth, NodeHealth
+from remediator.decide.spending import begins
+from remediator.judge.fault import faults_of
+from remediator.judge.verdict import verdict
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    NO_ACTION_FIELD,
+    RESET,
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    policy,
+    published,
+    report,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import claim, effect_of, settle, tick
+
+CALM = action(0, -3600, 0.1)
+
+
+class TestSiblingsOfASickSlice:
+    def test_are_not_fenced_for_a_fault_of_the_gpu_that_is_over_when_it_is_first_seen(self) -> None:
+        stored = Stored()
+        settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 1)
+        settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 5)
+
+        answered = action(0, -3600, 101)
+        both = mig_gpu(0, xid(94, gi=5), xid(119, seen=100), recovery_action=answered)
+        for second in (102, 110, 200):
+            settle(stored, view(both), second)
+
+        assert set(stored.effects()) == {SLICE_5}
+        assert stored.incident.spec.fault == "contained"
+
+    def test_are_not_fenced_when_both_are_news_in_one_report(self) -> None:
+        stored = Stored()
+        both = mig_gpu(0, xid(94, gi=5), xid(119), recovery_action=CALM)
+
+        settle(stored, view(both), 1)
+        settle(stored, view(both), 5)
+
+        assert stored.effects() == {SLICE_5: "NoExecute"}
+
+    def test_stay_fenced_after_a_fault_of_the_gpu_that_had_stood(self) -> None:
+        stored = Stored()
+        settle(stored, view(mig_gpu(0, xid(95), recovery_action=RESET)), 2)
+        over = mig_gpu(0, xid(95), recovery_action=action(0, 50, 50))
+
+        settle(stored, view(over), 51)
+
+        assert set(stored.effects()) == ALL_SEVEN
+        assert stored.incident.spec.fault == "gpu"
+
+
+class TestTheSoak:
+    def test_begins_anew_with_a_signal_of_a_node_whose_clock_is_ahead(self) -> None:
+        stored = Stored()
+        ahead = 3600.0
+        first = mig_gpu(0, xid(94, seen=ahead, gi=5), recovery_action=action(0, -9, ahead + 0.1))
+        settle(stored, view(first, report=_dated(ahead + 1, first)), 1)
+        again = mig_gpu(
+            0, xid(94, seen=ahead + 599, gi=5), recovery_action=action(0, -9, ahead + 600)
+        )
+        seen = view(again, report=_dated(ahead + 600, again))
+
+        settle(stored, seen, 599)
+        settle(stored, seen, 602)
+
+        assert SLICE_5 in stored.effects()
+        assert stored.incident.open
+        settle(stored, seen, 1190)
+        assert SLICE_5 in stored.effects()
+        settle(stored, seen, 1200)
+        assert stored.effects() == {}
+
+    def test_does_not_end_in_the_tick_that_brings_a_signal(self) -> None:
+        stored = Stored()
+        first = mig_gpu(0, xid(94, seen=0, gi=5), recovery_action=action(0, -9, 0.1))
+        settle(stored, view(first), 1)
+        ahead = mig_gpu(0, xid(94, seen=602, gi=5), recovery_action=action(0, -9, 602.1))
+
+        settle(stored, view(ahead, report=_dated(602.2, ahead)), 601.5)
+
+        assert SLICE_5 in stored.effects()
+        assert stored.incident.open
+
+
+class TestAnOldDriver:
+    """Below R565 there is no recovery action: recovery is a new epoch, and silence in it."""
+
+    def test_that_forgets_its_xids_in_the_same_boot_frees_nothing(self) -> None:
+        stored = Stored()
+        settle(stored, view(gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)), 1)
+        forgetful = view(gpu(0, recovery_action=NO_ACTION_FIELD))
+        settle(stored, forgetful, 10)
+
+        settle(stored, forgetful, 5000)
+
+        assert "gpu-0" in stored.effects()
+        assert "no new epoch" in stored.incident.status.message
+
+    def test_that_forgets_a_milder_xid_than_the_one_that_leads_frees_nothing(self) -> None:
+        stored = Stored()
+        gone = gpu(0, presence="Lost", presence_since=at(0), recovery_action=NO_ACTION_FIELD)
+        settle(stored, view(gone), 1)
+        settle(stored, view(gpu(0, xid(95, seen=2), recovery_action=NO_ACTION_FIELD)), 3)
+        forgetful = view(gpu(0, recovery_action=NO_ACTION_FIELD))
+        settle(stored, forgetful, 10)
+
+        settle(stored, forgetful, 5000)
+
+        assert "gpu-0" in stored.effects()
+
+    def test_frees_it_after_a_reboot(self) -> None:
+        stored = Stored()
+        settle(stored, view(gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)), 1)
+        booted = gpu(0, recovery_action=NO_ACTION_FIELD)
+        seen = view(booted, report=msgspec.structs.replace(report(booted), boot_id="boot-2"))
+        settle(stored, seen, 100)
+
+        settle(stored, seen, 701)
+
+        assert stored.effects() == {}
+
+    def test_frees_it_after_a_reset_that_a_forgetful_agent_saw(self) -> None:
+        stored = Stored()
+        sick = gpu(0, xid(95, epoch=3), epoch=3, recovery_action=NO_ACTION_FIELD)
+        settle(stored, view(sick), 1)
+        assert "gpu-0" in stored.effects()
+        seen = view(gpu(0, epoch=2, epoch_started=at(50), recovery_action=NO_ACTION_FIELD))
+        settle(stored, seen, 100)
+
+        settle(stored, seen, 701)
+
+        assert stored.effects() == {}
+
+    def test_frees_it_when_a_person_vouches(self) -> None:
+        stored = Stored()
+        settle(stored, view(gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)), 1)
+        forgetful = view(gpu(0, recovery_action=NO_ACTION_FIELD))
+        settle(stored, forgetful, 10)
+        stored.annotate("draguard.dev/confirmed-repaired", "forever; by=ana; why=looked at it")
+        settle(stored, forgetful, 20)
+
+        settle(stored, forgetful, 700)
+
+        assert stored.effects() == {}
+
+
+def test_a_report_that_speaks_of_a_gpu_twice_says_nothing_of_it() -> None:
+    for twice in ((dead(), gpu(0)), (gpu(0), dead())):
+        stored = Stored()
+
+        decision = settle(stored, view(*twice), 1)
+
+        assert not stored.taken
+        assert "more than once" in decision.sentence
+
+
+class TestAFabricThatCannotBeRead:
+    def test_is_no_sign_of_health(self) -> None:
+        stored = Stored()
+        broken = view(gpu(0, fabric=FabricHealth(state=3, status=15)))
+        settle(stored, broken, 1)
+        settle(stored, broken, 5)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        mute = view(gpu(0))
+        settle(stored, mute, 10)
+
+        settle(stored, mute, 5000)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        well = view(gpu(0, fabric=FabricHealth(state=3, status=0)))
+        settle(stored, well, 5001)
+        settle(stored, well, 5602)
+        assert stored.effects() == {}
+
+
+class TestMemoryThatMigHides:
+    def test_is_freed_by_a_person_who_vouches_and_by_nobody_else(self) -> None:
+        stored = Stored()
+        failed = MemoryHealth(remap_failure=True, remap_observed_at=at(0))
+        settle(stored, view(gpu(0, memory=failed)), 1)
+        hidden = view(mig_gpu(0))
+        settle(stored, hidden, 10)
+        settle(stored, hidden, 5000)
+        assert "gpu-0" in stored.effects()
+
+        stored.annotate("draguard.dev/confirmed-repaired", "forever; by=ana; why=new memory")
+        settle(stored, hidden, 5001)
+
+        assert stored.effects() == {}
+
+
+def test_a_none_rule_keeps_its_words_while_its_class_leads() -> None:
+    stored = Stored()
+    dry = policy(mode="dry-run")
+    held = (claim("gpu-0"),)
+    lost = gpu(0, presence="Lost", presence_since=at(0), recovery_action=action(1, 1, 1))
+    settle(stored, view(lost, claims=held), 1, dry)
+    before = len(stored.taken)
+    (rule,) = stored.rules.values()
+
+    settle(stored, view(gpu(0, xid(79), recovery_action=RESET), claims=held), 2, dry)
+
+    assert [type(one).__name__ for one in stored.taken[before:]].count("ChangeRule") == 0
+    assert next(iter(stored.rules.values())).cause == rule.cause
+
+
+def _dated(second: float, *gpus: GpuHealth) -> NodeHealth:
+    return msgspec.structs.replace(report(*gpus), observed_at=at(second))
+
+
+def test_what_waits_for_a_reset_keeps_the_fence_of_a_worse_fault_and_says_so() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 2)
+    half = gpu(
+        0,
+        xid(95),
+        epoch=2,
+        epoch_started=at(50),
+        recovery_action=action(0, 51, 51),
+        memory=MemoryHealth(retired_pending=True),
+    )
+
+    settle(stored, view(half), 52)
+    settle(stored, view(half), 5000)
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert "not released while page-retirement-pending stands" in stored.incident.status.message
+
+
+class TestRates:
+    def test_remember_a_fence_whose_rules_are_gone(self) -> None:
+        stored = Stored()
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 2)
+        stored.annotate("draguard.dev/ignore", "forever; by=ana; why=a test board")
+
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 3)
+
+        assert stored.effects() == {}
+        assert begins(stored.fleet(), "fence", at(0), at(3)) == {uuid(0): at(2)}
+
+    def test_count_an_eviction_that_begins_a_second_time(self) -> None:
+        stored = Stored()
+        for second in (1, 5):
+            settle(stored, view(dead()), second)
+        for device, rule in stored.rules.items():
+            stored.rules[device] = msgspec.structs.replace(rule, time_added=at(5000))
+
+        assert begins(stored.fleet(), "evict", at(4000), at(5001)) == {uuid(0): at(5000)}
+        assert begins(stored.fleet(), "evict", at(6000), at(6001)) == {}
+
+
+def test_an_action_that_was_read_before_an_xid_says_nothing_of_it() -> None:
+    early = gpu(0, xid(95, seen=10), recovery_action=action(1, -100, 5))
+    late = gpu(0, xid(95, seen=10), recovery_action=action(1, -100, 11))
+
+    doubts = {
+        name: {one.cause: one.doubt for one in faults_of(verdict(one))}["xid-95"]
+        for name, one in (("early", early), ("late", late))
+    }
+
+    assert "has not been read since XID 95" in doubts["early"]
+    assert not doubts["late"]
+
+
+def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_fenced() -> None:
+    stored = Stored()
+    settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 1)
+    assert stored.effects() == {SLICE_5: "NoSchedule"}
+    wide = mig_gpu(0, xid(94, gi=5), xid(95, seen=4), recovery_action=action(1, 4.1, 4.1))
+
+    decision = tick(stored, view(wide), 5)
+
+    assert {getattr(getattr(one, "rule", None), "effect", "") for one in decision.steps} <= {
+        "NoSchedule",
+        "",
+    }
+    assert set(stored.effects().values()) == {"NoSchedule"}
+
+
+def test_of_two_changed_rules_the_fence_is_written_before_the_eviction() -> None:
+    stored = Stored()
+    settle(stored, view(dead(0), dead(1)), 1)
+    (lowered,) = [one for one in stored.rules if one.device == "gpu-1"]
+    stored.rules[lowered] = msgspec.structs.replace(stored.rules[lowered], effect="None")
+
+    decision = tick(stored, view(dead(0), dead(1)), 5)
+
+    effects = [effect_of(one) for one in decision.steps if effect_of(one)]
+    assert effects == ["NoSchedule", "NoExecute"]
+
+
+def test_a_rule_that_is_gone_with_its_board_was_taken_by_nobody() -> None:
+    stored = Stored()
+    settle(stored, view(dead()), 1)
+    settle(stored, view(dead()), 5)
+    stored.rules.clear()
+    other = msgspec.structs.replace(gpu(0), uuid=uuid(77))
+
+    settle(stored, view(dead(), other, inventory=published(other)), 6)
+
+    assert stored.incident.status.deleted_rules == ()

@@ -1,0 +1,140 @@
+"""Stories about time: wrong clocks, errors that come later, and patience."""
+
+from datetime import timedelta
+
+import msgspec
+
+from exporter.report import FabricHealth
+from remediator.decide.plan import WriteStatus
+from remediator.decide.reconcile import decide_node
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    report,
+    view,
+    xid,
+)
+from tests.remediator.telling import ENFORCE, claim, settle
+
+CALM = action(0, -3600, 0.1)
+
+
+class TestAClock:
+    def test_that_was_a_year_ahead_and_is_set_right_loses_no_later_fault(self) -> None:
+        stored = Stored()
+        year = timedelta(days=365).total_seconds()
+        odd = mig_gpu(0, xid(94, seen=year, gi=5), recovery_action=action(0, -9, year + 1))
+        seen = view(odd, report=_dated(year + 1, odd))
+        settle(stored, seen, 1)
+        settle(stored, seen, 602)
+        settle(stored, seen, 603)
+        settle(stored, seen, 610)
+        assert stored.effects() == {}
+        assert not stored.incident.open
+
+        right = mig_gpu(0, xid(94, seen=5000, gi=3), recovery_action=action(0, 4000, 5000.1))
+        settle(stored, view(right, report=_dated(5001, right)), 5001)
+
+        assert set(stored.effects()) == {"gpu-0-mig-1g10gb-19-2"}
+
+    def test_that_is_an_hour_behind_loses_no_contained_error(self) -> None:
+        stored = Stored()
+        late = mig_gpu(0, xid(94, seen=-3600, gi=5), recovery_action=action(0, -9999, -3599.9))
+
+        for second in (1, 5):
+            settle(stored, view(late, report=_dated(-3599, late)), second)
+
+        assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+    def test_that_is_ahead_moves_nobody_for_an_old_contained_error(self) -> None:
+        stored = Stored()
+        odd = mig_gpu(0, xid(94, seen=9000, gi=5), recovery_action=action(0, -9, 9001))
+        seen = view(odd, report=_dated(9001, odd), claims=(claim(SLICE_5),))
+
+        for second in (1, 5, 20):
+            settle(stored, seen, second)
+
+        assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+
+class TestAnotherContainedError:
+    def test_frees_no_slice_that_an_earlier_one_has_hit(self) -> None:
+        stored = Stored()
+        first = mig_gpu(0, xid(94, seen=-400, gi=5), recovery_action=action(0, -3600, 0))
+        settle(stored, view(first), 1)
+        settle(stored, view(first), 5)
+        assert stored.effects() == {SLICE_5: "NoSchedule"}
+        booted = mig_gpu(0, xid(94, seen=120, gi=3), recovery_action=action(0, 60, 120.1))
+        seen = view(booted, report=msgspec.structs.replace(report(booted), boot_id="boot-2"))
+
+        settle(stored, seen, 121)
+
+        assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-2"}
+
+
+class TestPatience:
+    def test_is_given_to_a_new_doubtful_fault_in_an_open_incident(self) -> None:
+        stored = Stored()
+        first = mig_gpu(0, xid(94, gi=5), recovery_action=CALM)
+        settle(stored, view(first), 1)
+        settle(stored, view(first), 5)
+        unplaced = mig_gpu(0, xid(94, gi=5), xid(94, seen=100), recovery_action=CALM)
+
+        settle(stored, view(unplaced), 100.5)
+        assert set(stored.effects()) == {SLICE_5}
+        placed = mig_gpu(0, xid(94, gi=5), xid(94, seen=100, gi=3), recovery_action=CALM)
+        settle(stored, view(placed), 101)
+
+        assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-2"}
+
+    def test_ends_though_the_signal_repeats(self) -> None:
+        stored = Stored()
+        first = mig_gpu(0, xid(94, gi=5), recovery_action=CALM)
+        settle(stored, view(first), 1)
+        settle(stored, view(first), 5)
+        for second in range(100, 108):
+            again = mig_gpu(0, xid(94, gi=5), xid(94, seen=second), recovery_action=CALM)
+            settle(stored, view(again), second + 0.5)
+
+        assert set(stored.effects()) == ALL_SEVEN
+
+    def test_ends_though_the_signal_comes_and_goes(self) -> None:
+        stored = Stored()
+        bad, good = FabricHealth(state=3, status=15), FabricHealth(state=3, status=0)
+        for second in range(1, 9):
+            fabric = bad if second % 2 else good
+            settle(stored, view(gpu(0, fabric=fabric)), second)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_is_given_again_long_after_a_fence(self) -> None:
+        stored = Stored()
+        bad, good = FabricHealth(state=3, status=15), FabricHealth(state=3, status=0)
+        for second in (1, 5):
+            settle(stored, view(gpu(0, fabric=bad)), second)
+        settle(stored, view(gpu(0, fabric=good)), 100)
+
+        waits = {one.type: one.status for one in stored.incident.status.conditions}
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert waits["AwaitingEvidence"] == "False"
+
+    def test_ends_where_a_status_cannot_be_written(self) -> None:
+        stored = Stored()
+        seen = view(mig_gpu(0, xid(94), recovery_action=CALM))
+        for second in (1, 2, 5):
+            now = at(second)
+            for step in decide_node(stored.over(seen), stored.fleet(), ENFORCE, now).steps:
+                if not isinstance(step, WriteStatus):
+                    stored.take(step, now)
+
+        assert set(stored.effects()) == ALL_SEVEN
+
+
+def _dated(second: float, *gpus: GpuHealth) -> NodeHealth:
+    return msgspec.structs.replace(report(*gpus), observed_at=at(second))
