@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import msgspec
 
-from exporter.report import FabricHealth
+from exporter.report import FabricHealth, GpuHealth, NodeHealth
 from remediator.decide.plan import WriteStatus
 from remediator.decide.reconcile import decide_node
 from tests.remediator.builders import (
