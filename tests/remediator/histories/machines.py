@@ -95,8 +95,6 @@ class Machine:
         if code in GPU_WIDE or code in CONTAINED:
             self._signal(index, named if code in CONTAINED else None)
             self.last_signal[one.uuid] = self.now
-        if code in GPU_WIDE and one.recovery_action.supported is False:
-            self.owes_an_epoch.add(one.uuid)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""
@@ -188,6 +186,8 @@ class Machine:
         for one in self.gpus:
             action = one.recovery_action
             wants = action.supported is None or bool(action.value)
+            if not self.silent and action.supported is False and _told_of_the_whole(one):
+                self.owes_an_epoch.add(one.uuid)  # what nobody was told of is owed to nobody
             if one.presence != "Present" or wants or self.silent:
                 self.bad_at[one.uuid] = self.now
             if action.supported and one.presence == "Present" and not self.silent:
@@ -205,3 +205,8 @@ class Machine:
 def severity(name: str) -> int:
     known: dict[str, int] = {one: rank for rank, one in enumerate(SEVERITY)}
     return known[name]
+
+
+def _told_of_the_whole(one: GpuHealth) -> bool:
+    """Whether its report has an error of the whole GPU in this epoch."""
+    return any(record.code in GPU_WIDE and record.epoch == one.epoch for record in one.xids)
