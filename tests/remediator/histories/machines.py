@@ -146,7 +146,7 @@ class Machine:
         one = self.gpus[index]
         self._layouts += 1
         parts = tuple(
-            msgspec.structs.replace(part, uuid=f"MIG-{self._layouts:08x}{part.uuid[12:]}")
+            msgspec.structs.replace(part, uuid=f"MIG-f{self._layouts:07x}{part.uuid[12:]}")
             for part in one.instances
         )
         self._replace(index, instances=parts)
