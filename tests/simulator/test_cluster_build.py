@@ -52,7 +52,7 @@ def test_five_programs_are_links_to_one_binary_and_a_second_build_is_a_look_up(
     assert {(folder / name).read_text() for name in build.CONTROL_PLANE.programs} == {"binary\n"}
     assert (tmp_path / "runs").read_text() == "run\n"
     assert said[0].startswith("building Kubernetes v1.37.1 and etcd")
-    assert said[-1].startswith("built the control plane in ")
+    assert said[-1].startswith("built the control plane v1.37.1 in ")
 
 
 def test_another_go_version_and_other_sources_build_anew(fake_go: FakeGo, tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_while_the_compiler_is_silent_progress_is_said(
     )
     said: list[str] = []
     build.build(said.append)
-    progress = [line for line in said if line.startswith("building the control plane:")]
+    progress = [line for line in said if line.startswith("building the control plane v1.37.1:")]
     assert progress
     assert progress[-1].endswith("1 modules fetched, 2 packages compiled")
 
