@@ -73,7 +73,7 @@ class Rate(msgspec.Struct, frozen=True):
     within: timedelta
 
     def __str__(self) -> str:
-        return f"{{count: {self.count}, within: {spelled(self.within)}}}"
+        return f"{self.count} in {spelled(self.within)}"
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,9 +47,11 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     conditions = {one["type"]: one for one in scene.incident()["status"]["conditions"]}
     assert (conditions["Held"]["status"], conditions["Held"]["reason"]) == ("True", "Human")
     scene.await_rules(EMPTIED)
+    over = "a person's answer has run out"  # the status follows the rules
+    await_true("its end is told", lambda: any(over in one for one in told(scene.incident())))
     texts = told(scene.incident())
     assert sum("a person's answer counts: hold until" in text for text in texts) == 1
-    assert sum("a person's answer has run out" in text for text in texts) == 1
+    assert sum(over in text for text in texts) == 1
     assert scene.events("AnswerTaken") != []
 
 

@@ -50,7 +50,7 @@ class TestCaps:
             (Caps(cluster=Cap(25, percent=True)), "evict.cluster=25% is used up (1/1 GPUs"),
             (
                 Caps(rate=Rate(1, MINUTES_10)),
-                "evict.rate={count: 1, within: 10m} is used up (1/1 GPUs lately)",
+                "evict.rate=1 in 10m is used up (1/1 GPUs lately)",
             ),
         ],
         ids=["node", "pool", "class", "domain", "cluster", "percent", "rate"],
