@@ -47,13 +47,17 @@ def _effect(asked: Demand, *, allocated: bool) -> Effect | None:
 
 
 def _joined(rule: Rule, standing: Rule | None) -> Rule:
-    """Return one rule for a device; what stands keeps its words unless a worse class speaks."""
+    """Return one rule for a device, in the words of who asks for the strongest effect.
+
+    Among equals what stands keeps its words unless a worse class speaks. A rule must
+    not say a class whose ceiling is below its effect: it would be lowered to it.
+    """
     if standing is None:
         return rule
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
-    begins = standing.effect == "None" != effect
-    words_of = rule if worse or begins else standing
+    asks = effect == rule.effect and (worse or standing.effect != effect)
+    words_of = rule if asks else standing
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
     )

@@ -313,3 +313,13 @@ def test_a_rule_that_is_gone_with_its_board_was_taken_by_nobody() -> None:
     settle(stored, view(dead(), other, inventory=published(other)), 6)
 
     assert stored.incident.status.deleted_rules == ()
+
+
+def test_a_slice_that_is_emptied_stays_so_beside_a_worse_fault_that_goes_less_far() -> None:
+    stored = Stored()
+    for second in (1.5, 2, 6, 620):
+        read = action(0, -3600, second)
+        one = mig_gpu(0, xid(64), xid(94, seen=1, gi=5), recovery_action=read)
+        settle(stored, view(one), second)
+
+    assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule") | {SLICE_5: "NoExecute"}
