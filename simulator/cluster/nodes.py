@@ -89,6 +89,10 @@ class NodePlayer:
         with contextlib.suppress(NotFound):
             self._client.delete(f"{NODES}/{name}")
 
+    def nodes(self) -> list[str]:
+        """Return the names of the nodes that are played."""
+        return sorted(self._nodes)
+
     def publish(
         self, node: str, slices: Iterable[publisher.Json], *, new_generation: bool = False
     ) -> list[publisher.Json]:

@@ -85,7 +85,9 @@ class Cluster:
         return ""
 
     def clean(self) -> None:
-        """Remove what tests make; returns when nothing of it is left."""
+        """Remove what tests make; returns when nothing of it is left and no node is played."""
+        for node in self.player.nodes():
+            self.player.remove_node(node)
         self._delete_all(_OWNERS, {"propagationPolicy": "Background"})
         kinds = [*_REST, *self._custom()]
         deadline = time.monotonic() + 30.0

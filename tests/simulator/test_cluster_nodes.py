@@ -83,6 +83,12 @@ def test_a_deleted_pod_is_finished_at_once_and_its_node_told(
         player.stop()
 
 
+def test_a_cleaned_cluster_plays_no_node_of_the_test_before(cluster: Cluster) -> None:
+    cluster.player.add_node("node-a")
+    cluster.clean()
+    assert cluster.player.nodes() == []
+
+
 def test_pods_of_nodes_that_are_not_played_are_left_alone(cluster: Cluster, client: Client) -> None:
     other = NodePlayer(client)
     other.add_node("node-c")
