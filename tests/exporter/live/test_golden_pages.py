@@ -29,9 +29,10 @@ _MASKED = re.compile(
 )
 _VERSION = re.compile(r'^(draguard_exporter_build_info{version=")[^"]*', re.MULTILINE)
 _SOURCES = ("nvml", "kmsg", "podresources")
-_FIRST_WISH = ("DCGM_FI_DEV_SM_CLOCK{",)
-"""Shown once the sensor was told what the agent wants."""
 _SECOND_SAMPLE = ("DCGM_FI_PROF_GR_ENGINE_ACTIVE{",)
+"""Ratios and rates are between two samples."""
+_SECOND_OF_AMPERE = ("DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL{",)
+"""Boards before Hopper tell no ratios by NVML."""
 
 
 class Board(NamedTuple):
@@ -39,12 +40,11 @@ class Board(NamedTuple):
     mig: Mapping[int, Sequence[str]] = {}
     slices: int = 0
     late: tuple[str, ...] = _SECOND_SAMPLE
-    """Ratios are between two samples; boards before Hopper tell none by NVML."""
 
 
 BOARDS: Mapping[str, Board] = {
-    "a100-40": Board("2xA100", {1: ["1g.5gb"] * 7}, 7, late=_FIRST_WISH),
-    "a100-80": Board("2xA100-80GB", {1: ["4g.40gb", "3g.40gb"]}, 2, late=_FIRST_WISH),
+    "a100-40": Board("2xA100", {1: ["1g.5gb"] * 7}, 7, late=_SECOND_OF_AMPERE),
+    "a100-80": Board("2xA100-80GB", {1: ["4g.40gb", "3g.40gb"]}, 2, late=_SECOND_OF_AMPERE),
     "h100": Board("3xH100", {1: ["1g.10gb"] * 7, 2: []}, 7),
     "h100-mixed": Board("1xH100", {0: ["1g.10gb+me", "1g.20gb", "2g.20gb"]}, 3),
     "h200": Board("2xH200", {1: ["7g.141gb"]}, 1),
