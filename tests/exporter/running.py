@@ -19,7 +19,7 @@ from simulator.node import SimulatedNode
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str = "") -> T:

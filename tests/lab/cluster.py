@@ -33,7 +33,7 @@ _REST = (
 _OURS = ("nodedevicehealths", "deviceincidents")
 
 
-def await_true(what: str, condition: Callable[[], T], timeout: float = 20.0) -> T:
+def await_true(what: str, condition: Callable[[], T], timeout: float = 60.0) -> T:
     """Poll until the condition gives something true, and return it; fails saying `what`."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):
