@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs format clean
+.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs generate format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -48,6 +48,11 @@ docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m exporter.setup.settings_reference docs/exporter.md
 	$(BIN)/python -m remediator.policy.reference docs/policy.md
 	$(BIN)/python -m remediator.hands.metric_reference docs/remediator-metrics.md
+
+generate: docs ## Write everything that is generated anew: documents, dashboards, rules, chart files, manifests
+	$(BIN)/python -m dashboards
+	$(BIN)/python -m alerts
+	$(BIN)/python -m deploy
 
 format: $(STAMP) ## Put the code into its standard form
 	$(BIN)/ruff format .

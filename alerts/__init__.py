@@ -1,0 +1,1 @@
+"""Rules, pages and runbooks as code: `python -m alerts` writes what Prometheus reads."""
