@@ -37,8 +37,11 @@ INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 NODE = "node-a"
 GPUS = 8
 POLICY = """\
-defaults: {mode: enforce, settle: 500ms, soak: 600ms}
-budget: {evict_gpus_per_node: 64, evict_gpus_per_cluster: 64, fence_gpus_per_cluster: 64}
+defaults: {mode: enforce, settle: 500ms, soak: 600ms, repeat: {count: 1000}}
+budget:
+  evict: {node: none, deviceClass: none, domain: none, cluster: none, rate: none}
+  fence: {node: none, cluster: none}
+  correlation: {nodes: 0, after_change: 0s}
 """
 
 

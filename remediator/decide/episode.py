@@ -68,7 +68,7 @@ def _known(
     count = history.recurrence(case.incidents, told, row, now)
     rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
     sticky = history.stickiness(told, tuple(one for one in rows if one.mode != "off"), count)
-    given = person.given(told, signal, now)
+    given = person.given(case, told, signal, now)
     confirmed = person.in_force(given, "confirmed-repaired")
     leading = wanted.leading(asked)
     return Desired(

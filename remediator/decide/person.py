@@ -18,14 +18,16 @@ RESPECTED_FOR = timedelta(hours=24)
 so that whoever did it can also come back to it."""
 
 
-def given(story: Incident, signal: datetime | None, now: datetime) -> tuple[AnswerRecord, ...]:
+def given(
+    case: Case, story: Incident, signal: datetime | None, now: datetime
+) -> tuple[AnswerRecord, ...]:
     """Return what people have said, and whether it counts now.
 
     `signal` is the youngest signal of the story, by the node's clock.
     """
     before = {(one.kind, one.said): one for one in story.status.answers}
     found: list[AnswerRecord] = []
-    for kind, value in answers.said(story.metadata.annotations).items():
+    for kind, value in answers.said(_annotations(case, story)).items():
         said = value[: answers.VALUE_LIMIT + 1]
         known = before.get((kind, said))
         seen_at = known.seen_at if known else now
@@ -33,6 +35,23 @@ def given(story: Incident, signal: datetime | None, now: datetime) -> tuple[Answ
         state = _state(answers.read(kind, said), through, signal, now)
         found.append(AnswerRecord(kind, said, state, seen_at, through))
     return tuple(found)
+
+
+def _annotations(case: Case, story: Incident) -> dict[str, str]:
+    """Return the story's own and, where it has none, those of its duplicates, oldest name first.
+
+    Whoever answers sees two open incidents of one GPU and cannot know which of them leads.
+    """
+    doubles = [
+        one
+        for one in case.incidents
+        if one.name != story.name and (one.open or one.status.duplicate_of == story.name)
+    ]
+    doubles.sort(key=lambda one: one.name, reverse=True)
+    merged: dict[str, str] = {}
+    for one in (*doubles, story):
+        merged |= one.metadata.annotations
+    return merged
 
 
 def _state(

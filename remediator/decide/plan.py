@@ -116,13 +116,15 @@ def plan(
 
 
 def _steps(case: Case, desired: Desired) -> Iterable[Step]:
-    if desired.incident is not None:
-        yield from _story(case, desired.incident)
     stored = {rule.device: rule for rule in case.rules}
     wanted = {rule.device: rule for rule in desired.rules}
     gone = [rule for device, rule in stored.items() if device not in wanted]
     gone += case.leftovers
-    yield from _announced(desired.incident, gone, case)
+    announced = tuple(_announced(desired.incident, gone))
+    yield from announced
+    # Two writes of one object would carry one resourceVersion: a new spec waits for the next tick.
+    if desired.incident is not None and not announced:
+        yield from _story(case, desired.incident)
     yield from (DeleteRule(rule, desired.reason) for rule in gone)
     for device, rule in wanted.items():
         if device not in stored:
@@ -133,9 +135,9 @@ def _steps(case: Case, desired: Desired) -> Iterable[Step]:
         yield EvictPod(case.uuid, pod)
 
 
-def _announced(incident: Incident | None, gone: list[Rule], case: Case) -> Iterable[WriteStatus]:
-    """Say in the status which rules go before they do; once, and not beside a new spec."""
-    if incident is None or not incident.metadata.uid or _respecified(case, incident):
+def _announced(incident: Incident | None, gone: list[Rule]) -> Iterable[WriteStatus]:
+    """Say in the status which rules go before they do, once."""
+    if incident is None or not incident.metadata.uid:
         return
     uids = frozenset(rule.uid for rule in gone)
     status = removing(incident.status, uids)
@@ -143,16 +145,12 @@ def _announced(incident: Incident | None, gone: list[Rule], case: Case) -> Itera
         yield WriteStatus(incident, status, before_removal=True)
 
 
-def _respecified(case: Case, incident: Incident) -> bool:
-    stored = next(one for one in case.incidents if one.name == incident.name)
-    return stored.spec != incident.spec
-
-
 def _story(case: Case, incident: Incident) -> Iterable[Step]:
     if not incident.metadata.uid:
         yield OpenIncident(incident)
         return
-    if _respecified(case, incident):
+    stored = next(one for one in case.incidents if one.name == incident.name)
+    if stored.spec != incident.spec:
         yield UpdateIncident(incident)
 
 

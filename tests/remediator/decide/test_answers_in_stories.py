@@ -39,6 +39,28 @@ class TestHold:
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert condition(stored.incident, "Held") == ("False", "AsExpected")
 
+    def test_a_hold_on_a_younger_duplicate_counts_and_the_own_one_outranks_it(self) -> None:
+        stored, seen = Stored(), view(dead())
+        settle(stored, seen, 1)
+        first = stored.incident
+        stored.annotate(HOLD, until(100))
+        held = stored.incident.metadata
+        meta = msgspec.structs.replace(held, name=first.name[:-1] + "2", uid="uid-2")
+        stored.incidents = {
+            first.name: first,
+            meta.name: msgspec.structs.replace(first, metadata=meta),
+        }
+
+        for second in (5, 50):
+            settle(stored, seen, second)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+        own = msgspec.structs.replace(held, annotations={HOLD: until(60)})
+        leading = msgspec.structs.replace(stored.incidents[first.name], metadata=own)
+        stored.incidents[first.name] = leading
+        settle(stored, seen, 61)
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
     def test_it_is_looked_at_again_when_the_hold_expires(self) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)

@@ -349,6 +349,20 @@ class TestLeftovers:
 
         assert [type(step).__name__ for step in decision.steps] == ["WriteStatus", "DeleteRule"]
 
+    def test_rules_that_go_while_the_story_grows_worse_were_not_taken_by_a_person(self) -> None:
+        stored = Stored()
+        settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+
+        worse = view(gpu(0, xid(95), xid(79, seen=4), recovery_action=RESET))
+        decision = tick(stored, worse, 5, policy(mode="incident-only"))
+        settle(stored, worse, 5, policy(mode="incident-only"))
+
+        assert [type(step).__name__ for step in decision.steps] == ["WriteStatus", "DeleteRule"]
+        assert stored.incident.status.deleted_rules == ()
+        settle(stored, worse, 6)
+        assert stored.incident.spec.cause == "xid-79"
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
 
 def test_an_observed_class_neither_fences_nor_waits() -> None:
     stored = Stored()
