@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
@@ -279,7 +280,7 @@ class Trouble:
 
 def wrongs(
     episodes: Sequence[Episode],
-    rules: Iterable[RuleWrite],
+    rules: Sequence[RuleWrite],
     tenancies: Mapping[str, Tenancy],
     evictions: Sequence[Eviction],
 ) -> list[str]:
@@ -299,8 +300,11 @@ def wrongs(
     again = {device: count for device, count in fenced.items() if count > faults[device]}
     found += [f"{device} was fenced {count} times" for device, count in again.items()]
     moved: Counter[tuple[str, datetime]] = Counter()
+    stood = _fences(rules)
     for one in evictions:
         home = tenancies.get(one.pod)
+        if home and any(_placed_late(home, one, fence) for fence in stood.get(home.device, ())):
+            continue
         guilty = [its for its in episodes if home and _pays(one, home, its)]
         if not guilty:
             found.append(f"pod {one.pod} on {home} was evicted at {one.at} for nothing")
@@ -311,6 +315,36 @@ def wrongs(
     ]
     twice = Counter(one.pod for one in evictions)
     return found + [f"pod {uid} was evicted {n} times" for uid, n in twice.items() if n > 1]
+
+
+class _Fence(NamedTuple):
+    """A time in which a rule of ours stood."""
+
+    began: datetime
+    ended: datetime | None
+
+
+def _fences(rules: Iterable[RuleWrite]) -> Mapping[str, list[_Fence]]:
+    found: dict[str, list[_Fence]] = {}
+    for rule in rules:
+        mine = found.setdefault(rule.device, [])
+        if rule.effect and (not mine or mine[-1].ended):
+            mine.append(_Fence(rule.at, None))
+        elif not rule.effect and mine:
+            mine[-1] = _Fence(mine[-1].began, rule.at)
+    return found
+
+
+def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence) -> bool:
+    """Whether the scheduler put a pod on a device against a rule, and Kubernetes took it away.
+
+    The scheduler and the eviction controller each know a rule when their own watches have told
+    them. Here their API server is killed and paused, too, so one may be late to hear of a rule,
+    and the other of its end. That is theirs and no decision of ours: what is judged is the rule.
+    """
+    by_kubernetes = evicted.by.startswith("kube-controller-manager")
+    late = fence.ended is None or evicted.at <= fence.ended + LAG
+    return by_kubernetes and fence.began <= home.since and late
 
 
 def _sick_at(one: Episode, at: datetime) -> bool:

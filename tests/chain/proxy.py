@@ -10,7 +10,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -103,16 +103,20 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             headers.pop("Host", None)
             upstream.request(self.command, self.path, body, headers)
-            answer = upstream.getresponse()
-            time.sleep(self.proxy.delay)
-            if self._tells_of_the_cluster() and answer.status < 300:
-                write = (self.command, urlsplit(self.path).path)
-                self.proxy.writes.append(write)
-                self.proxy.after_write(write)
-            self._relay(answer)
+            # A connection that is closed leaves its socket to an answer that is not.
+            with closing(upstream.getresponse()) as answer:
+                self._answer(answer)
         finally:
             self.proxy.upstreams.discard(upstream)
             upstream.close()
+
+    def _answer(self, answer: http.client.HTTPResponse) -> None:
+        time.sleep(self.proxy.delay)
+        if self._tells_of_the_cluster() and answer.status < 300:
+            write = (self.command, urlsplit(self.path).path)
+            self.proxy.writes.append(write)
+            self.proxy.after_write(write)
+        self._relay(answer)
 
     def _refuse(self) -> None:
         self.send_response(self.proxy.refuse, "refused by the test")

@@ -89,7 +89,8 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
         f"{len(log.rules())} rules written, {len(evictions)} pods evicted, {lists} new lists "
         f"after 410; right again {converged:.1f} s after the end"
     )
-    assert not wrongs(fleet.episodes, log.rules(), log.tenancies(), evictions)
+    found = wrongs(fleet.episodes, log.rules(), log.tenancies(), evictions)
+    assert not found, "\n".join(found)
     told = Counter(one["spec"]["uuid"] for one in scene.incidents())
     assert told <= Counter(one.uuid for one in fleet.episodes)
     if trouble.made["watches_are_compacted"]:
@@ -127,7 +128,17 @@ def at(seconds: float) -> datetime:
 
 
 BROKEN = [Episode("node-a/gpu-0", at(100), at(200))]
-THERE = {"p": Tenancy(at(0), "node-a/gpu-0"), "q": Tenancy(at(150), "node-a/gpu-0")}
+THERE = {
+    "p": Tenancy(at(0), "node-a/gpu-0"),
+    "q": Tenancy(at(150), "node-a/gpu-0"),
+    "late": Tenancy(at(215), "node-a/gpu-0"),
+}
+FENCED = [
+    RuleWrite(at(101), "node-a/gpu-0", "NoSchedule"),
+    RuleWrite(at(103), "node-a/gpu-0", "NoExecute"),
+    RuleWrite(at(210), "node-a/gpu-0", ""),
+]
+K8S = "kube-controller-manager/v1.37.1"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +157,10 @@ THERE = {"p": Tenancy(at(0), "node-a/gpu-0"), "q": Tenancy(at(150), "node-a/gpu-
         ([], [Eviction(at(103), "stranger", "")], "for nothing"),
         ([], [Eviction(at(103), "p", ""), Eviction(at(160), "q", "")], "2 evictions for one fault"),
         ([], [Eviction(at(103), "p", ""), Eviction(at(104), "p", "")], "evicted 2 times"),
+        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", K8S)], ""),
+        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", "")], "2 evictions"),
+        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(231), "late", K8S)], "for nothing"),
+        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(219), "late", K8S)], ""),
     ],
 )
 def test_the_judge_of_the_chaos_sees_each_wrong(

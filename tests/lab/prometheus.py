@@ -5,6 +5,7 @@ import subprocess
 import time
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -43,8 +44,13 @@ class Prometheus:
         port: int,
         interval: str = "1s",
         protocols: tuple[str, ...] = (),
+        labels: Mapping[str, str] | None = None,
+        rules: Sequence[Path] = (),
     ) -> None:
-        """`targets` is job name to host:port; `protocols` are Prometheus' scrape protocols."""
+        """`targets` is job name to host:port; `protocols` are Prometheus' scrape protocols.
+
+        `labels` are put on every series that is scraped, `rules` are rule files.
+        """
         self._programs = programs
         self._folder = folder
         self._address = f"127.0.0.1:{port}"
@@ -52,9 +58,11 @@ class Prometheus:
         (folder / "prometheus.json").write_text(
             json.dumps(
                 {
-                    "global": {"scrape_interval": interval},
+                    "global": {"scrape_interval": interval, "evaluation_interval": interval},
+                    "rule_files": [str(path) for path in rules],
                     "scrape_configs": [
-                        _job(job, target, protocols) for job, target in targets.items()
+                        _job(job, target, protocols, labels or {})
+                        for job, target in targets.items()
                     ],
                 }
             ),
@@ -95,6 +103,13 @@ class Prometheus:
         """Return the samples of an instant query, each with `metric` and `value`."""
         return self._get("query", query=expression)["result"]
 
+    def rules(self) -> list[dict[str, Any]]:
+        """Return every rule that is evaluated, with `health`, `lastError` and, of alerts, `state`.
+
+        A rule that was not evaluated yet has the health `unknown`.
+        """
+        return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
+
     def targets(self) -> list[dict[str, Any]]:
         """Return the active targets, with `health` and `lastError`."""
         return self._get("targets", state="active")["activeTargets"]
@@ -113,8 +128,12 @@ class Prometheus:
             return False
 
 
-def _job(name: str, target: str, protocols: tuple[str, ...]) -> dict[str, Any]:
-    job: dict[str, Any] = {"job_name": name, "static_configs": [{"targets": [target]}]}
+def _job(
+    name: str, target: str, protocols: tuple[str, ...], labels: Mapping[str, str]
+) -> dict[str, Any]:
+    static = {"targets": [target], "labels": dict(labels)}
+    # As the chart's monitors: what we say of a claim's namespace is not the scraper's to rename.
+    job: dict[str, Any] = {"job_name": name, "honor_labels": True, "static_configs": [static]}
     if protocols:
         job["scrape_protocols"] = list(protocols)
     return job

@@ -1,0 +1,210 @@
+"""What Prometheus is told of a real cluster: an incident's whole life, claims, agents."""
+
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.report import GpuHealth
+from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
+from tests.chain.scene import INCIDENTS, Scene, fresh
+from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_incidents import annotate, for_seconds
+from tests.exporter.running import free_port
+from tests.lab.cluster import Json, await_true
+from tests.lab.prometheus import Prometheus, check_metrics
+from tests.remediator.builders import gpu, uuid
+
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SLOW = "defaults: {mode: enforce, settle: 6s, soak: 7s}"
+
+
+class Page:
+    """The page of one replica, asked for anew at each look."""
+
+    def __init__(self, port: int) -> None:
+        self.address = f"127.0.0.1:{port}"
+
+    def text(self) -> str:
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=10) as answer:
+            return answer.read().decode()
+
+    def samples(self, name: str) -> list[tuple[Mapping[str, str], float]]:
+        return [
+            (sample.labels, sample.value)
+            for family in text_string_to_metric_families(self.text())
+            for sample in family.samples
+            if sample.name == name
+        ]
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Return the values of a family by one label; 0 is left out, as one state of several."""
+        return {labels[label]: value for labels, value in self.samples(name) if value}
+
+    def await_by(self, name: str, label: str, expected: Mapping[str, float]) -> None:
+        await_true(
+            f"{name} by {label} is {expected}", lambda: self.by(name, label) == dict(expected)
+        )
+
+
+def remediator(scene: Scene, *flags: str) -> Page:
+    port = free_port()
+    scene.remediator(f"--listen=127.0.0.1:{port}", *flags)
+    return Page(port)
+
+
+def fails(one: GpuHealth) -> GpuHealth:
+    """An error that only a reset ends: the recovery action says so until it is done."""
+    return with_xids(one, now(95), recovery_action=fresh(1))
+
+
+def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scene) -> None:
+    one, other = gpu(0), gpu(1)
+    scene.policy(SLOW)
+    scene.node("node-a", one, other)
+    scene.train("train", 2, gpu_request())
+    page = remediator(scene)
+    page.await_by("draguard_devices", "state", {"allocated": 2})
+    assert page.by("draguard_claims", "state") == {"in-use": 2}
+    assert page.samples("draguard_incident_info") == []
+    assert page.samples("draguard_incidents_untold") == [({}, 0)]
+
+    broken = fails(one)
+    scene.report("node-a", broken, other)
+    await_true("the incident is told", scene.phase)
+    annotate(scene, "hold", for_seconds(600))
+    page.await_by("draguard_incident_held", "reason", {"Human": 1})
+    page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
+    await_true("who is hit is told", lambda: page.samples("draguard_incident_consumer_info"))
+    ((story, _),) = page.samples("draguard_incident_info")
+    ((consumer, _),) = page.samples("draguard_incident_consumer_info")
+    name = scene.incident()["metadata"]["name"]
+    assert story == {
+        "incident": name,
+        "node": "node-a",
+        "UUID": uuid(0),
+        "class": "gpu",
+        "cause": "xid-95",
+        "scope": scene.incident()["spec"]["scope"]["summary"],
+    }
+    assert consumer["pod_name"].startswith("train-")
+    assert consumer["via"] == "claim"
+    assert page.by("draguard_incident_mode", "mode") == {"enforce": 1}
+    assert page.by("draguard_incident_phase", "phase") == {"Fenced": 1}
+    assert page.by("draguard_incident_needs", "needs") == {"gpu-reset": 1}
+    assert page.by("draguard_incident_recurrence", "incident") == {name: 1}
+    assert page.by("draguard_devices", "state") == {"allocated": 1, "fenced": 1}
+
+    scene.cluster.plane.kubectl("annotate", "deviceincident", name, "draguard.dev/hold-")
+    page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
+    page.await_by("draguard_incident_evicted_pods", "incident", {name: 1})
+    page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1})
+    page.await_by("draguard_claim_pending_since_timestamp_seconds", "reason", pending(page))
+    assert set(pending(page)) == {"Fenced"}
+    assert page.samples("draguard_incident_held") == []
+    assert page.samples("draguard_incident_consumer_info") == []
+
+    scene.report("node-a", with_xids(broken, *broken.xids, recovery_action=fresh(0)), other)
+    scene.await_phase("Recovered", timeout=60)
+    page.await_by("draguard_devices", "state", {"allocated": 2})
+    page.await_by("draguard_claims", "state", {"in-use": 2})
+    left = {line.split("{")[0] for line in page.text().splitlines() if "draguard_incident_" in line}
+    assert {one for one in left if not one.startswith("#")} == set()
+    assert len(scene.cluster.items(INCIDENTS)) == 1
+
+
+def pending(page: Page) -> dict[str, float]:
+    return page.by("draguard_claim_pending_since_timestamp_seconds", "reason")
+
+
+def test_only_a_claim_that_a_pod_asked_for_is_waited_for(scene: Scene) -> None:
+    scene.node("node-a", gpu(0))
+    scene.train("train", 1, gpu_request())
+    cluster = scene.cluster
+    cluster.add("resource.k8s.io/v1", "resourceclaims", claim("alone", gpu_request()))
+    cluster.add("v1", "pods", pod("second", pod_spec(template="train")))
+    page = remediator(scene)
+
+    page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1, "unowned": 1})
+    ((waiting, since),) = page.samples("draguard_claim_pending_since_timestamp_seconds")
+    (owned,) = [
+        one["metadata"]
+        for one in cluster.items(CLAIMS)
+        if one["metadata"].get("ownerReferences", [{}])[0].get("name") == "second"
+    ]
+    assert waiting == {
+        "dra_claim_namespace": "default",
+        "dra_claim_name": owned["name"],
+        "reason": "NoneFree",
+    }
+    assert since > 1.7e9
+
+
+def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: Scene) -> None:
+    for name in ("node-a", "node-b"):
+        scene.node(name, gpu(0, node=name))
+    page = remediator(scene, "--stale-after=20")
+    page.await_by("draguard_agent_stale", "node", {})
+    assert {labels["node"] for labels, _ in page.samples("draguard_agent_stale")} == {
+        "node-a",
+        "node-b",
+    }
+
+    def falls_silent() -> bool:
+        scene.alive("node-b")
+        return page.by("draguard_agent_stale", "node") == {"node-a": 1}
+
+    await_true("node-a is stale and node-b is not", falls_silent)
+
+
+def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
+    one = gpu(0)
+    scene.node("node-a", one)
+    leader, follower = remediator(scene), remediator(scene)
+    assert leader.samples("draguard_remediator_leader") == [({}, 1)]
+
+    scene.report("node-a", fails(one))
+
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+    for page in (leader, follower):
+        page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
+        page.await_by("draguard_devices", "state", {"fenced": 1})
+    assert follower.samples("draguard_remediator_leader") == [({}, 0)]
+
+
+WORDS = ('quotes" and {braces}', "lines\nof a\\ text", "<b>bold</b>")
+"""What somebody may have written into an incident."""
+
+
+def forged(number: int, word: str) -> Json:
+    scope: Json = {"summary": word * 300, "devices": []}
+    spec = {"node": "node-a", "uuid": uuid(number), "fault": "gpu", "cause": word, "scope": scope}
+    return {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "DeviceIncident",
+        "metadata": {"name": f"forged-{number}"},
+        "spec": spec,
+    }
+
+
+def test_a_real_prometheus_reads_hostile_words_of_an_incident(
+    scene: Scene, prometheus_built: Path, tmp_path: Path
+) -> None:
+    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 1h}")
+    scene.node("node-a", *(gpu(index) for index in range(len(WORDS))))
+    for number, word in enumerate(WORDS):
+        scene.cluster.client.create(INCIDENTS, forged(number, word))
+    page = remediator(scene)
+    await_true("all are told", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
+
+    assert check_metrics(prometheus_built, page.text().encode()) == ""
+    with Prometheus(
+        prometheus_built, tmp_path, {"remediator": page.address}, port=free_port()
+    ) as prometheus:
+        scraped = await_true("it is scraped", lambda: prometheus.query("draguard_incident_info"))
+        assert [one["lastError"] for one in prometheus.targets()] == [""]
+    found = {one["metric"]["cause"]: one["metric"]["scope"] for one in scraped}
+    assert set(found) == set(WORDS)
+    assert all(scope[:240] == (word * 300)[:240] for word, scope in found.items())
+    assert {len(scope) for scope in found.values()} == {256}
