@@ -8,7 +8,14 @@ import msgspec
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.judge.fault import Need, Verdict
-from remediator.objects.incident import AnswerRecord, DeletedRule, Incident, PodHold, WouldFence
+from remediator.objects.incident import (
+    AnswerRecord,
+    DeletedRule,
+    Incident,
+    PodHold,
+    Target,
+    WouldFence,
+)
 from remediator.objects.pods import PodFacts
 from remediator.objects.taints import Effect, ForeignRule, Rule
 from remediator.policy.table import ANYWHERE, Place
@@ -120,5 +127,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """What people have said."""
     deleted: tuple[DeletedRule, ...] = ()
     """Rules that a person took away, and that are not made again yet."""
+    placed: tuple[Target, ...] = ()
+    """Slices that errors of one instance meant when they were new."""
     duplicates: tuple[Incident, ...] = ()
     """Younger open incidents of the same GPU: they are closed."""

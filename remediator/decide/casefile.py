@@ -69,6 +69,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         deleted_rules=desired.deleted,
         probation_until=now + desired.probation if closed and desired.closing else None,
         answers=desired.answers,
+        placed=desired.placed,
     )
     new = _pods(case, new, old, story)
     new = _soak(case, new, old, now)

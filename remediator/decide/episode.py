@@ -25,7 +25,7 @@ import msgspec
 from remediator.decide import history, person, recovery, standing, story, wanted
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import SEEN_APART, look_again
-from remediator.decide.ladder import Demand, demand, together
+from remediator.decide.ladder import Demand, demand, placed, together
 from remediator.decide.words import class_of
 from remediator.judge.fault import NEEDS, Healthy, Need, Sick, Unknown, most_needed, weight
 from remediator.objects import answers
@@ -85,6 +85,7 @@ def _known(
         repair=recovery.repair_seen(case, told.status, signal),
         needs=_needs(case, told, asked),
         answers=given,
+        placed=placed(told, asked),
         deleted=person.deletions(case, told, signal, now),
         ending=recovery.ending(case, told, confirmed, now),
     )

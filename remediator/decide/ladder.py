@@ -8,6 +8,7 @@ recorded by their UIDs, so a rule that is new or was made again starts it anew.
 Pure.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from remediator.decide.case import Case
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
-from remediator.objects.incident import Incident, Target
+from remediator.objects.incident import PLACED_LIMIT, Incident, Target
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.table import Row
 
@@ -123,12 +124,36 @@ def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tup
     Instance ids are used again: after a change of the layout an old error must
     not be read as one of whoever got its number.
     """
-    through = story.status.seen_through
-    if fault.instance is None or through is None or fault.last_seen > through:
+    if fault.instance is None or is_new(story, fault):
         return targets
+    if story.status.placed is not None:
+        return tuple(target for target in targets if target in story.status.placed)
     acted = any(entry.phase in ACTED for entry in story.status.timeline)
     known = set(story.spec.scope.devices)
     return tuple(target for target in targets if target in known) if known or acted else targets
+
+
+def is_new(story: Incident, fault: Fault) -> bool:
+    """Whether a signal is younger than all that the story has told of."""
+    through = story.status.seen_through
+    return through is None or fault.last_seen > through
+
+
+def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
+    """Return the slices that instance faults of the story meant when they were new.
+
+    A contained error that nobody has placed yet means all of them: a later witness names one.
+    """
+    told = story.status.seen_through is not None
+    before = story.spec.scope.devices if told else ()
+    known = before if story.status.placed is None else story.status.placed
+    found = {
+        target
+        for one in asked
+        if one.fault.fault_class == "contained" and is_new(story, one.fault)
+        for target in one.targets
+    }
+    return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
 
 
 def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:

@@ -15,6 +15,8 @@ from exporter.report import Entry, ObjectMeta, kubernetes_case
 
 SCHEMA_VERSION = 1
 TIMELINE_LIMIT = 64
+PLACED_LIMIT = 64
+"""Slices of `placed`, the youngest; a GPU has seven at most."""
 PODS_LIMIT = 256
 """Entries of `hit` and of `evicted`; how many more there are is said beside them."""
 FOREIGN_LIMIT = 16
@@ -178,6 +180,9 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     opened_boot_id: str = ""
     opened_epoch: int = 0
     """Boot and epoch of the GPU at the last new signal: a repair shows by another."""
+    placed: tuple[Target, ...] | None = None
+    """Slices that errors of one instance meant when they were new: numbers of instances are used
+    again. None: written by a version that kept none."""
     soak_dbe_volatile: int | None = None
     soak_dbe_aggregate: int | None = None
     """Uncorrected memory errors when health began: one more, and the soak begins anew."""

@@ -4,6 +4,7 @@ Scenario by scenario every question that a dashboard asks is put to it, and kept
 answered.
 """
 
+import re
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -11,18 +12,24 @@ from pathlib import Path
 import msgspec
 
 from dashboards.boards import Asked
-from simulator.cluster.workloads import gpu_request, mig_request
+from simulator.cluster.workloads import DRIVER, gpu_request, mig_request
 from simulator.node import SimulatedNode
 from tests.chain.scene import Scene
 from tests.exporter.live.stage import connection
 from tests.exporter.running import Exporter, free_port
-from tests.lab.cluster import await_true
+from tests.lab.cluster import RULES, await_true
 from tests.lab.prometheus import Prometheus
 
 NODE, GPUS, MIG = "node-a", "4xH100", {3: ["1g.10gb"] * 7}
 CLUSTER = "lab"
 INTERVAL = "1s"
-POLICY = "defaults: {mode: enforce, settle: 1s, soak: 600s}"
+POLICY = """
+defaults: {{mode: {mode}, settle: 1s, soak: 15s}}
+budget: {{evict: {{cluster: {cluster}}}, correlation: {{after_change: 0s}}}}
+"""
+WATCHING = POLICY.format(mode="incident-only", cluster=16)
+NOBODY_IS_MOVED = POLICY.format(mode="enforce", cluster=0)
+ALL_MAY_BE_MOVED = POLICY.format(mode="enforce", cluster=16)
 STALE_AFTER = 8
 """Seconds of silence after which an agent is not believed; its Lease is renewed each second."""
 EXPORTER_JOB, REMEDIATOR_JOB = "draguard-exporter", "draguard-remediator"
@@ -45,7 +52,8 @@ class Observatory:
             node, "run", *connection(scene.cluster.plane.endpoint(), root), "--lease-interval=1"
         )
         self.remediator_port = free_port()
-        scene.policy(POLICY)
+        self.ago = VARIABLES["ago"]
+        scene.policy(WATCHING)
 
     def start(self) -> None:
         """Start everything, and the jobs; returns when each GPU is told as healthy."""
@@ -57,7 +65,7 @@ class Observatory:
         listen = f"127.0.0.1:{self.remediator_port}"
         remediator = self.scene.remediator("--listen", listen, "--stale-after", str(STALE_AFTER))
         remediator.await_saying(f"{NODE}: 4 healthy")
-        self.scene.train("train", 2, gpu_request())
+        self.scene.train("train", 3, gpu_request())
         self.scene.train("infer", 3, mig_request("1g.10gb"))
         self.told_to_the_kubelet()
         self.exporter.wait_shows("draguard_device_allocation_info{")
@@ -73,31 +81,52 @@ class Observatory:
             REMEDIATOR_JOB: f"127.0.0.1:{self.remediator_port}",
         }
 
+    def slices(self) -> list[str]:
+        """Return every published MIG slice as `pool/device`."""
+        devices = [one for made in self.node.slices() for one in made["spec"]["devices"]]
+        return [f"{NODE}/{one['name']}" for one in devices if "-mig-" in one["name"]]
+
+    def taint(self, device: str) -> None:
+        """Taint a device as a person would, by a rule that is none of ours."""
+        pool, _, name = device.partition("/")
+        selector = {"driver": DRIVER, "pool": pool, "device": name}
+        taint = {"key": "example.com/burn-in", "effect": "NoSchedule"}
+        body = {
+            "metadata": {"name": "burn-in"},
+            "spec": {"deviceSelector": selector, "taint": taint},
+        }
+        self.scene.cluster.client.create(RULES, body)
+
     def victim(self) -> int:
         """Return the index of a whole GPU that a job holds."""
         device = min(device for device in self.scene.holders("train").values())
         return int(device.rpartition("-")[2])
 
-    def variables(self) -> Mapping[str, str]:
-        """Return what Grafana would put in for each variable; the UUID is the victim's."""
-        return {
-            "cluster": CLUSTER,
-            "node": NODE,
-            "namespace": ".+",
-            "claim": ".+",
-            "incident": ".*",
-            "__rate_interval": "10s",
-            "__interval": "5s",
-            "__range": "5m",
-        }
+
+VARIABLES: Mapping[str, str] = {
+    "cluster": CLUSTER,
+    "node": NODE,
+    "namespace": ".+",
+    "claim": ".+",
+    "incident": ".*",
+    "__rate_interval": "10s",
+    "__interval": "5s",
+    "__interval_ms": "120000",
+    "__range": "5m",
+    "ago": "5s",
+}
+"""What Grafana would put in; `uuid` is that of the GPU that is lost."""
 
 
 def asked_as(expression: str, variables: Mapping[str, str]) -> str:
-    """Put in the variables as Grafana does; the longest names first."""
+    """Put in the variables as Grafana does, the longest names first.
+
+    What is compared with an hour ago is compared with `ago`: a scenario is short.
+    """
     for name in sorted(variables, key=len, reverse=True):
         for written in (f"${{{name}}}", f"${name}"):
             expression = expression.replace(written, variables[name])
-    return expression
+    return re.sub(r"\boffset \d+[mhd]", f"offset {variables['ago']}", expression)
 
 
 def answers(
@@ -133,23 +162,69 @@ def healthy(one: Observatory, prometheus: Prometheus) -> None:
     await_answer(prometheus, "time goes on", "count_over_time(draguard_gpu_info[1m]) > 5")
 
 
-def a_gpu_is_lost(one: Observatory, prometheus: Prometheus) -> None:
+def a_gpu_is_lost_and_we_only_watch(one: Observatory, prometheus: Prometheus) -> None:
     victim = one.victim()
     one.node.lose(victim)
     one.node.inject_xid(victim, 79, nvml=False)
-    fenced = 'draguard_incident_rules{effect="NoExecute"} > 0'
-    await_answer(prometheus, "it is fenced", fenced)
-    one.told_to_the_kubelet()
+    await_answer(prometheus, "who is hit", "draguard_incident_consumer_info")
     await_answer(prometheus, "the XID is counted", 'draguard_xid_errors_total{code="79"}')
 
 
-def a_slice_fails(one: Observatory, prometheus: Prometheus) -> None:
-    device = min(one.scene.holders("infer").values())
+def the_budget_is_used_up(one: Observatory, prometheus: Prometheus) -> None:
+    one.scene.policy(NOBODY_IS_MOVED)
+    await_answer(prometheus, "its pod is not moved", 'draguard_incident_held{reason="Budget"}')
+
+
+def its_pod_is_moved(one: Observatory, prometheus: Prometheus) -> None:
+    one.scene.policy(ALL_MAY_BE_MOVED)
+    moved = 'draguard_incident_rules{effect="NoExecute"} > 0'
+    await_answer(prometheus, "it is moved", moved)
+    await_answer(
+        prometheus,
+        "its successor finds no device",
+        'draguard_claim_pending_since_timestamp_seconds{reason="Fenced"}',
+    )
+    one.told_to_the_kubelet()
+
+
+def a_slice_fails_beside_one_that_a_person_tainted(
+    one: Observatory, prometheus: Prometheus
+) -> None:
+    taken = set(one.scene.holders("infer").values())
+    free = next(name for name in one.slices() if name not in taken)
+    one.taint(free)
+    device = min(taken)
     start = int(device.rpartition("-")[2])
     (gi,) = [slot.gi for slot in one.node.gpu(3).instances if slot.start == start]
     one.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
     await_answer(prometheus, "its incident is open", 'draguard_incident_info{cause="xid-94"}')
     await_answer(prometheus, "it is counted", 'draguard_xid_errors_total{code="94"}')
+    await_answer(prometheus, "one is tainted", 'draguard_devices{state="tainted"} > 0')
+
+
+def the_lost_gpu_is_back(one: Observatory, prometheus: Prometheus) -> None:
+    for index in range(3):
+        one.node.heal(index)
+    fenced = 'sum(draguard_incident_rules{effect!="None"}) > 0'
+    await_true("nothing is fenced any more", lambda: not prometheus.query(fenced))
+    await_true("all pods have devices again", lambda: len(one.scene.holders("train")) == 3)
+    one.told_to_the_kubelet()
+    held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'
+    await_answer(prometheus, "all GPUs are held", held)
+    fenced = f"max_over_time(timestamp({fenced.removeprefix('sum')})[10m:1s])"
+    (last,) = prometheus.query(f"ceil(time() - max({fenced}))")
+    one.ago = f"{int(last['value'][1]) + 3}s"
+
+
+def the_kubelet_does_not_answer(one: Observatory, prometheus: Prometheus) -> None:
+    one.node.kubelet.fail()
+    down = 'draguard_source_up{source="podresources"} == 0'
+    await_answer(prometheus, "the source is down", down)
+
+
+def a_gpu_hangs(one: Observatory, prometheus: Prometheus) -> None:
+    one.node.hang(0)
+    await_answer(prometheus, "a call did not come back", "draguard_source_hang_info")
 
 
 def the_exporter_is_dead(one: Observatory, prometheus: Prometheus) -> None:
@@ -164,8 +239,13 @@ def the_agent_is_stale(one: Observatory, prometheus: Prometheus) -> None:
 
 SCENARIOS: Mapping[str, Scenario] = {
     "healthy": healthy,
-    "XID 79": a_gpu_is_lost,
-    "slice fault": a_slice_fails,
+    "XID 79, watched": a_gpu_is_lost_and_we_only_watch,
+    "XID 79, held": the_budget_is_used_up,
+    "XID 79, moved": its_pod_is_moved,
+    "slice fault": a_slice_fails_beside_one_that_a_person_tainted,
+    "released": the_lost_gpu_is_back,
+    "source down": the_kubelet_does_not_answer,
+    "GPU hangs": a_gpu_hangs,
     "exporter dead": the_exporter_is_dead,
     "agent stale": the_agent_is_stale,
 }
@@ -177,7 +257,9 @@ def play(
 ) -> Iterator[tuple[str, Mapping[Asked, Answer]]]:
     """Play all scenarios; yield each with what every question brought in it."""
     asked = tuple(questions)
-    variables = {**one.variables(), "uuid": one.node.gpu(one.victim()).uuid}
+    lost, sliced = one.node.gpu(one.victim()).uuid, one.node.gpu(max(MIG)).uuid
     for name, happens in SCENARIOS.items():
         happens(one, prometheus)
+        looked_at = sliced if name == "slice fault" else lost
+        variables = {**VARIABLES, "uuid": looked_at, "ago": one.ago}
         yield name, answers(prometheus, asked, variables)

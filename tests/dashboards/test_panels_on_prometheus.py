@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -18,16 +19,21 @@ from tests.dashboards.observatory import (
     INTERVAL,
     MIG,
     NODE,
+    REMEDIATOR_JOB,
     SCENARIOS,
+    VARIABLES,
     Answer,
     Observatory,
+    answers,
+    await_answer,
     play,
 )
 from tests.exporter.running import free_port
-from tests.lab.cluster import Cluster
+from tests.lab.cluster import Cluster, await_true
 from tests.lab.prometheus import Prometheus
 
 Answers = Mapping[str, Mapping[Asked, Answer]]
+RULES = Path(__file__).parents[2] / "alerts" / "generated" / "draguard.rules.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +53,10 @@ def scene(
 
 
 @pytest.fixture(scope="module")
-def told(
+def observed(
     scene: Scene, prometheus_built: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Answers]:
+) -> Iterator[tuple[Answers, list[dict[str, Any]]]]:
+    """All scenarios, and the state of every rule after the last."""
     folder = tmp_path_factory.mktemp("prometheus")
     with (
         TemporaryDirectory(prefix="dg-") as root,
@@ -65,19 +72,74 @@ def told(
                 port=free_port(),
                 interval=INTERVAL,
                 labels={"cluster": CLUSTER},
+                rules=[RULES],
             ) as prometheus:
-                yield dict(play(one, prometheus, (*queries(), *annotation_queries())))
+                told = dict(play(one, prometheus, (*queries(), *annotation_queries())))
+                yield told, prometheus.rules()
         finally:
             one.exporter.kill()
+
+
+@pytest.fixture
+def without_gpus(
+    scene: Scene, prometheus_built: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """A cluster in which the remediator runs and nothing else is there yet."""
+    port = free_port()
+    remediator = scene.remediator("--listen", f"127.0.0.1:{port}")
+    with Prometheus(
+        prometheus_built,
+        tmp_path_factory.mktemp("prometheus"),
+        {REMEDIATOR_JOB: f"127.0.0.1:{port}"},
+        port=free_port(),
+        interval=INTERVAL,
+        labels={"cluster": CLUSTER},
+        rules=[RULES],
+    ) as prometheus:
+        await_answer(prometheus, "the remediator is up", "up == 1")
+        await_true("all rules were evaluated", lambda: all_evaluated(prometheus))
+        yield prometheus
+    remediator.kill()
+
+
+def all_evaluated(prometheus: Prometheus) -> bool:
+    return all(rule["health"] != "unknown" for rule in prometheus.rules())
+
+
+def test_a_cluster_without_gpus_gives_no_errors_and_pages_nobody(
+    without_gpus: Prometheus,
+) -> None:
+    variables = {**VARIABLES, "uuid": "GPU-none"}
+    told = answers(without_gpus, (*queries(), *annotation_queries()), variables)
+    errors = [answer.error for answer in told.values() if answer.error]
+    assert not errors, "\n".join(errors)
+    firing = without_gpus.query('ALERTS{alertname!="DraguardWatchdog"}')
+    assert [one["metric"] for one in firing] == []
+    assert [rule for rule in without_gpus.rules() if rule["health"] != "ok"] == []
 
 
 def named(asked: Asked) -> str:
     return f"{asked.dashboard} / {asked.panel}: {asked.expr}"
 
 
+@pytest.fixture(scope="module")
+def told(observed: tuple[Answers, list[dict[str, Any]]]) -> Answers:
+    return observed[0]
+
+
+def test_every_rule_is_evaluated_on_what_the_programs_say(
+    observed: tuple[Answers, list[dict[str, Any]]],
+) -> None:
+    _, rules = observed
+    assert rules
+    wrong = [rule for rule in rules if rule["health"] != "ok" or rule.get("lastError")]
+    assert wrong == []
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_prometheus_has_nothing_against_any_question(scenario: str, told: Answers) -> None:
-    assert [answer.error for answer in told[scenario].values() if answer.error] == []
+    errors = [answer.error for answer in told[scenario].values() if answer.error]
+    assert not errors, "\n".join(errors)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -89,7 +151,7 @@ def test_every_question_has_an_answer_or_says_why_there_may_be_none(
         for asked, answer in told[scenario].items()
         if not answer.series and not asked.empty
     ]
-    assert silent == []
+    assert not silent, "\n".join(silent)
 
 
 def test_every_question_is_answered_in_some_scenario(told: Answers) -> None:
@@ -98,4 +160,4 @@ def test_every_question_is_answered_in_some_scenario(told: Answers) -> None:
         asked for scenario in told.values() for asked, answer in scenario.items() if answer.series
     }
     never = {asked for scenario in told.values() for asked in scenario} - answered
-    assert sorted(map(named, never)) == []
+    assert not never, "\n".join(sorted(map(named, never)))

@@ -197,6 +197,21 @@ class TestSettling:
         settle(stored, view(wide(20)), 23.3)
         assert set(stored.effects().values()) == {"NoExecute"}
 
+    def test_an_old_error_is_not_one_of_a_slice_that_was_made_later(self) -> None:
+        stored, broken = Stored(), mig_gpu(0, xid(94, gi=5), recovery_action=action())
+        settle(stored, view(broken), 1)
+        anew = tuple(
+            msgspec.structs.replace(one, uuid=f"{one.uuid[:-6]}made-2") for one in broken.instances
+        )
+        made_again = msgspec.structs.replace(broken, instances=anew)
+        settle(stored, view(made_again), 2)
+
+        drained = msgspec.structs.replace(made_again, recovery_action=action(4, 3, 3))
+        for second in (3, 10, 60):
+            settle(stored, view(drained), second)
+
+        assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule")
+
     def test_a_rule_that_a_person_deleted_comes_back_after_a_day_and_settles_anew(self) -> None:
         stored = Stored()
         seen = view(dead())

@@ -6,9 +6,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
-from remediator.hands.metric_table import FAMILIES, markdown
+from remediator.hands.metric_table import FAMILIES
 from remediator.hands.metrics import Metrics, Reading
 from remediator.policy.table import Policy
+from remediator.tell.family import markdown
 from tests.remediator.builders import at, dead, gpu, policy, view
 
 
@@ -40,7 +41,7 @@ def test_every_family_of_the_table_is_on_the_page_and_in_the_documents() -> None
     page = Metrics("1.2").page(openmetrics=False).decode()
     for family in FAMILIES:
         assert f"# TYPE {family.full_name} {family.kind}\n" in page
-        assert f"`{family.full_name}`" in markdown()
+        assert f"`{family.full_name}`" in markdown([family])
 
 
 def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:

@@ -270,7 +270,11 @@ class History(RuleBasedStateMachine):
         published = {one.device: one.uuid for one in self.machine.view().inventory}
         wishes = {wish.uuid: wish for _, wish in decision.pairs}
         for step in decision.steps:
-            if isinstance(step, ChangeRule) and enforced:
+            if (
+                isinstance(step, ChangeRule)
+                and enforced
+                and step.rule.uuid == step.stored.uuid  # else it is of other hardware
+            ):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule) and enforced:
                 wish = wishes[step.stored.gpu]
