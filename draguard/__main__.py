@@ -1,29 +1,61 @@
 """The `draguard` command line: which part to run; everything after that is the part's own."""
 
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
 USAGE = """\
 usage: draguard COMMAND [FLAGS]
 
+look
+  status                      the fleet at a glance
+  incidents [NAME]            what is wrong now; with a name, one case file
+  explain xid N               what an XID means, and what would be done about it
+  plan                        what the remediator would do now, GPU by GPU, and why
+  doctor                      does this cluster, or this node, have what is needed
+
+answer
+  hold INCIDENT               no new harm to this GPU for a while
+  ignore INCIDENT             the fault is not acted on; our rules come down
+  confirm-repaired INCIDENT   you vouch for the repair of a GPU that waits for a person
+  fence DEVICE                keep new work off a GPU or a slice, for maintenance
+  unfence DEVICE              take that away
+  release                     take Draguard's own rules down by hand
+
+prepare
+  policy check|explain        is a policy file sound, and what would a signal do under it
+  demo                        watch it all on simulated GPUs and a real control plane
+
+run
   exporter sensor|agent|run   watch this node's GPUs: metrics and health report
   remediator                  fence failed GPUs and slices, move their pods, prove the repair
-  policy check|explain        is a policy file sound, and what would a signal do under it
-  release                     take Draguard's rules down by hand
-  demo                        watch both work on simulated GPUs and a real control plane
 
-`draguard COMMAND --help` lists a command's flags.
+`draguard COMMAND --help` has flags and examples. As `kubectl draguard COMMAND` it is the same.
+Ends with 0: done; 1: something is wrong or left undone; 2: nothing could be asked.
 """
 
 
+_BY_SIGNAL = 128
+"""Added to a signal's number in the exit status, as shells do."""
 Main = Callable[[Sequence[str]], int]
 _COMMANDS = {
+    "status": ("draguard.status.command", "cli"),
+    "incidents": ("draguard.incidents.command", "cli"),
+    "explain": ("draguard.xid.command", "cli"),
+    "plan": ("draguard.plan.command", "cli"),
+    "doctor": ("draguard.doctor.command", "cli"),
+    "hold": ("draguard.answers.hold", "cli"),
+    "ignore": ("draguard.answers.ignore", "cli"),
+    "confirm-repaired": ("draguard.answers.confirm", "cli"),
+    "fence": ("draguard.maintenance.fence", "cli"),
+    "unfence": ("draguard.maintenance.unfence", "cli"),
+    "release": ("draguard.release.command", "remediator"),
+    "policy": ("draguard.policy.command", "cli"),
+    "demo": ("draguard.demo.command", "cli,simulator"),
     "exporter": ("exporter.__main__", "exporter"),
     "remediator": ("remediator.__main__", "remediator"),
-    "policy": ("draguard.policy.command", "cli"),
-    "release": ("draguard.release_command", "remediator"),
-    "demo": ("draguard.demo.command", "cli,simulator"),
 }
 """Module with the command's `main`, and the extras whose libraries it needs: a node has none of
 the controller's, and the other way round, so only what is asked for is imported."""
@@ -40,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{wrong}{USAGE}", end="", file=sys.stderr)
         return 2
     try:
-        run = _imported(given[0])
+        status = _imported(given[0])(given[1:])
+        sys.stdout.flush()  # here a reader that has gone is noticed
     except ModuleNotFoundError as error:
         extras = _COMMANDS[given[0]][1]
         print(
@@ -49,7 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    return run(given[1:])
+    except BrokenPipeError:
+        # Whoever read has gone, such as `head`. Nothing is left for Python to write at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BY_SIGNAL + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return _BY_SIGNAL + signal.SIGINT
+    return status
 
 
 def _imported(command: str) -> Main:

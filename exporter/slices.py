@@ -124,6 +124,8 @@ class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
     """Of a MIG slice, by its name."""
     shareable: bool = False
     """allowMultipleAllocations: several claims may hold shares of it."""
+    product: str = ""
+    """Attribute `productName`; a slice has its GPU's."""
 
 
 PoolKey = tuple[str, str]
@@ -208,4 +210,5 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         gi_profile_id=place.gi_profile_id if place else None,
         placement_start=place.start if place else None,
         shareable=content.allow_multiple_allocations is True,
+        product=text("productName"),
     )

@@ -20,10 +20,12 @@ from remediator.hands.loop import Loop
 from remediator.hands.metrics import Metrics, Reading
 from remediator.hands.pace import Pace
 from remediator.hands.queue import Queue
+from remediator.hands.survey import Survey, cluster_rows
 from remediator.objects.events import Event
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
+from remediator.tell.rows import Rows
 from serving.front import Front, Handler, Request, Response
 from serving.negotiation import Exposition, exposition
 
@@ -73,6 +75,7 @@ class Remediator:
             now=clock.now,
             hands_over=settings.handover.enabled,
         )
+        self._survey = Survey(lambda: self._cluster.synced, self._rows)
         self._elector = self._candidate(client)
         self._loop = Loop(
             Reconciler(self._cluster, self._policy, settings.handover),
@@ -194,11 +197,18 @@ class Remediator:
             self._queue.add(node)
 
     def _page(self, request: Request) -> Response:
-        self._metrics.counted(self._cluster.world.incidents(), self._cluster.world.rules())
-        self._metrics.read(self._reading())
-        kind = exposition(request.accept)
-        page = self._metrics.page(openmetrics=kind is Exposition.OPENMETRICS)
+        world, kind = self._cluster.world, exposition(request.accept)
+        page = self._metrics.told(
+            incidents=world.incidents(),
+            rules=world.rules(),
+            reading=self._reading(),
+            rows=self._survey.rows(),
+            openmetrics=kind is Exposition.OPENMETRICS,
+        )
         return Response(200, kind.value, page)
+
+    def _rows(self) -> Rows:
+        return cluster_rows(self._cluster.world, self._cluster.stale_agents())
 
     def _reading(self) -> Reading:
         watches, now = self._cluster.reflectors(), monotonic()

@@ -11,12 +11,15 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 
+from deploy import program as helm
 from kubeapi.client import Client
 from simulator.cluster.build import CONTROL_PLANE, CONTROL_PLANE_1_36, Recipe, build
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import BuildError, Say
+from tests.lab import alertmanager as lab_alertmanager
 from tests.lab import prometheus as lab_prometheus
+from tests.lab import promtool as lab_promtool
 from tests.lab.cluster import Cluster, install_classes
 
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
@@ -24,6 +27,10 @@ BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
 BUILDS: dict[str, Recipe] = {
     "control_plane_built": CONTROL_PLANE,
     "prometheus_built": lab_prometheus.RECIPE,
+    "promtool_2_42_built": lab_promtool.RECIPE_2_42,
+    "alertmanager_built": lab_alertmanager.RECIPE,
+    "amtool_0_25_built": lab_alertmanager.RECIPE_0_25,
+    "helm_built": helm.RECIPE,
 }
 """What a fixture needs built before the first test."""
 
@@ -118,6 +125,30 @@ def prometheus_built(pytestconfig: pytest.Config, real_components: list[str]) ->
     """The folder with prometheus and promtool; fails when they cannot be built here."""
     folder = built(pytestconfig, "prometheus_built")
     real_components.append(lab_prometheus.version(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def promtool_2_42_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
+    """The folder with promtool 2.42; fails when it cannot be built here."""
+    folder = built(pytestconfig, "promtool_2_42_built")
+    real_components.append(lab_promtool.version(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def alertmanager_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
+    """The folder with alertmanager and amtool; fails when they cannot be built here."""
+    folder = built(pytestconfig, "alertmanager_built")
+    real_components.append(lab_alertmanager.version(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def amtool_0_25_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
+    """The folder with the oldest amtool; fails when it cannot be built here."""
+    folder = built(pytestconfig, "amtool_0_25_built")
+    real_components.append(lab_alertmanager.version(folder, "amtool"))
     return folder
 
 

@@ -5,10 +5,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
+from draguard.connection.help_text import Example, teaching
+from draguard.exit_status import DONE, WRONG
+from draguard.output.formats import add_output_flag, give
+from draguard.output.safe import shown
 from draguard.policy.explanation import explain
-from draguard.policy.page import show
+from draguard.policy.sheet import sheet
 from draguard.policy.signal import SLICES, Signal
 from draguard.policy.trial import Spot
 from kubeapi import clock
@@ -18,7 +20,13 @@ from remediator.policy.reading import read
 from remediator.policy.remarks import remarks
 from remediator.policy.table import Policy
 
-WRONG = 1
+EXAMPLES = (
+    Example("draguard policy check policy.yaml", "every line that is wrong, and what is odd"),
+    Example("draguard policy explain --xid 79 --lost", "what the shipped policy does about it"),
+    Example(
+        "draguard policy explain --xid 94 --policy policy.yaml", "what yours does about another"
+    ),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -29,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     except (OSError, PolicyError) as error:
         problems = error.problems if isinstance(error, PolicyError) else (str(error),)
         for problem in problems:
-            print(f"{options.policy}: {problem}", file=sys.stderr)
+            print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
         return WRONG
     if options.command == "check":
         return _check(options.policy, policy)
@@ -43,20 +51,17 @@ def _read(path: Path) -> Policy:
 
 def _check(path: Path, policy: Policy) -> int:
     for remark in remarks(policy, clock.now()):
-        print(f"{path}: warning: {remark}")
-    print(f"{path}: sound")
-    return 0
+        print(shown(f"{path}: warning: {remark}"))
+    print(shown(f"{path}: sound"))
+    return DONE
 
 
 def _explain(options: argparse.Namespace, policy: Policy) -> int:
     known = {name: getattr(options, name) for name in Signal.__struct_fields__}
     spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
     told = explain(Signal(**known), spot, policy, clock.now())
-    if options.output == "json":
-        print(msgspec.json.encode(told).decode())
-    else:
-        show(told)
-    return 0
+    give(told, options.output, lambda: sheet(told))
+    return DONE
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -71,9 +76,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="draguard policy", description="Look at a policy before it is in force."
-    )
+    parser = teaching("policy", "Look at a policy before it is in force.", EXAMPLES)
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser("check", help="is a policy file sound")
     check.add_argument("policy", type=Path, metavar="FILE")
@@ -85,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _signal_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--policy", type=Path, metavar="FILE", help="instead of the shipped one")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text")
+    add_output_flag(parser)
     seen = parser.add_argument_group("what was seen")
     seen.add_argument("--xid", type=int, metavar="N", help="a kernel line with this XID")
     seen.add_argument("--mig", action="store_true", help=f"the GPU is in {SLICES} slices")

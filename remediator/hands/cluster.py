@@ -43,6 +43,8 @@ REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 NODES = "/api/v1/nodes"
 WATCH_SILENT = 150.0
 """Seconds without an event or a bookmark; API servers send a bookmark each minute."""
+WATCH_DEAD = 90.0
+"""Seconds of silence after which a watch is opened again."""
 AGENT_LEASE_PREFIX = "draguard-agent-"
 
 
@@ -79,10 +81,9 @@ class Cluster:
         self._mark, self._urgent = mark, urgent
         self.world = World(mark)
         self.gates = Gates()
-        dra = DRA_VERSIONS
         self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
-        self._slices = Versioned(client, "resourceslices", dra, ResourceSlice, self._slice)
-        self._claims = Versioned(client, "resourceclaims", dra, Claim, self._claim)
+        self._slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
+        self._claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
         self.writer = Writer(client, self.world, self.rules, pace, leading)
         self._herald = Herald(client, pace)
         self._pods = NodePods(client)
@@ -99,7 +100,8 @@ class Cluster:
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
         stories = Reflector(client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
-        self._reflectors = (self._reports, stories, self._agents(lease_namespace))
+        self._leases = self._agents(lease_namespace)
+        self._reflectors = (self._reports, stories, self._leases)
 
     def _agents(self, namespace: str) -> Reflector[Lease]:
         """Watch the agents' Leases and not our own, which changes every two seconds."""
@@ -231,6 +233,16 @@ class Cluster:
         """Return the nodes with an open story or a rule: a new fault has one in milliseconds."""
         storied = {one.spec.node for one in self.world.incidents() if one.open}
         return {*storied, *(rule.node for rule in self.world.rules())} - {""}
+
+    def stale_agents(self) -> Mapping[str, bool]:
+        """Return of each node that reports whether its agent is silent; {} while we hear nothing.
+
+        A watch is dead after less silence than an agent, so that ours is never taken for theirs.
+        """
+        heard = min(self._reports.last_contact, self._leases.last_contact)
+        if not heard or monotonic() - heard > WATCH_DEAD:
+            return {}
+        return {node: bool(self._freshness.stale(node)) for node in self.world.reporting()}
 
     def _stale(self, node: str) -> str:
         """Say why a node's report is not to be believed: its agent, or our own eyes."""

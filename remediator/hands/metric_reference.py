@@ -1,4 +1,4 @@
-"""Writes the table of `docs/remediator-metrics.md` from the table that the page is made from.
+"""Writes the tables of `docs/remediator-metrics.md` from those that the page is made from.
 
 `python -m remediator.hands.metric_reference docs/remediator-metrics.md` brings a file up to
 date; what stands outside the marks is left as it is.
@@ -6,16 +6,24 @@ date; what stands outside the marks is left as it is.
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from remediator.hands.metric_table import markdown
+from remediator.hands.metric_table import OWN_FAMILIES
+from remediator.tell.families import CLUSTER_FAMILIES
+from remediator.tell.family import Family, markdown
 
-_MARKED = re.compile(r"(<!-- begin families -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED = re.compile(r"(<!-- begin ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLES: Mapping[str, tuple[Family, ...]] = {
+    "families": OWN_FAMILIES,
+    "cluster families": CLUSTER_FAMILIES,
+}
+"""By the word in the mark."""
 
 
 def updated(text: str) -> str:
-    """Return a document with the table between its marks made anew."""
-    return _MARKED.sub(lambda found: f"{found[1]}{markdown()}{found[2]}", text)
+    """Return a document with the tables between its marks made anew."""
+    return _MARKED.sub(lambda found: f"{found[1]}{markdown(_TABLES[found[2]])}{found[3]}", text)
 
 
 if __name__ == "__main__":

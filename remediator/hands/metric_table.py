@@ -1,35 +1,20 @@
 """The remediator's metrics as a table: what the page shows, and what the documents say."""
 
-from typing import Literal
-
-import msgspec
+from remediator.tell.families import CLUSTER_FAMILIES
+from remediator.tell.family import Family
 
 PREFIX = "draguard_remediator"
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric family; `name` without the prefix, and a counter's without `_total`."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    text: str
-    labels: tuple[str, ...] = ()
-
-    @property
-    def full_name(self) -> str:
-        """As it is asked for in PromQL."""
-        return f"{PREFIX}_{self.name}{'_total' if self.kind == 'counter' else ''}"
-
-
 def _counter(name: str, text: str, *labels: str) -> Family:
-    return Family(name=name, kind="counter", text=text, labels=labels)
+    return Family(name=name, kind="counter", text=text, labels=labels, prefix=PREFIX)
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
-    return Family(name=name, kind="gauge", text=text, labels=labels)
+    return Family(name=name, kind="gauge", text=text, labels=labels, prefix=PREFIX)
 
 
-FAMILIES: tuple[Family, ...] = (
+OWN_FAMILIES: tuple[Family, ...] = (
     _counter(
         "reconciles",
         "Decisions about a node by result: done, superseded (decided again), paced (waits for its "
@@ -40,6 +25,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         name="reconcile_duration_seconds",
         kind="histogram",
+        prefix=PREFIX,
         text="Time of one decision that went well, its writes included.",
     ),
     _gauge("leader", "1 while this replica may write."),
@@ -78,12 +64,7 @@ FAMILIES: tuple[Family, ...] = (
     _gauge("policy_mode", "1 for the mode of each class in the policy in force.", "class", "mode"),
     _gauge("build_info", "1; the version that runs.", "version"),
 )
+"""What a replica says of itself."""
 
-
-def markdown() -> str:
-    """Return the table for the documents."""
-    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
-    for one in FAMILIES:
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        lines.append(f"| `{one.full_name}` | {one.kind} | {labels} | {one.text} |")
-    return "\n".join(lines) + "\n"
+FAMILIES: tuple[Family, ...] = (*OWN_FAMILIES, *CLUSTER_FAMILIES)
+"""Every family of the page, for whoever checks the names and labels of a query."""

@@ -1,22 +1,27 @@
 """What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
 
 import hashlib
+import threading
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from math import nan
 from typing import cast
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.decide.reconcile import NodeDecision
-from remediator.hands.metric_table import FAMILIES, PREFIX, Family
+from remediator.hands.metric_table import OWN_FAMILIES
 from remediator.judge.fault import Healthy, Sick, Verdict
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
+from remediator.tell.families import CLUSTER_FAMILIES
+from remediator.tell.family import Family
+from remediator.tell.rows import Rows
 
 _openmetrics = cast(
     "Callable[[CollectorRegistry], bytes]",
@@ -41,15 +46,42 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """By result."""
 
 
+class ClusterFamilies:
+    """A collector (of prometheus_client) that hands out the rows which it was last given."""
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+        self._shown: tuple[GaugeMetricFamily, ...] = ()
+        self.show({})
+
+    def show(self, rows: Rows) -> None:
+        """Replace everything that is told; a series that is not in `rows` vanishes."""
+        if rows is self._rows:
+            return
+        made: list[GaugeMetricFamily] = []
+        for family in CLUSTER_FAMILIES:
+            one = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
+            for labels, value in rows.get(family.name, {}).items():
+                one.add_metric(labels, value)
+            made.append(one)
+        self._rows, self._shown = rows, tuple(made)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._shown
+
+
 class Metrics:
-    """One registry; every family of the table, under our prefix."""
+    """One registry; every family of the tables."""
 
     def __init__(self, version: str = "") -> None:
         self.registry = CollectorRegistry()
+        self._guard = threading.Lock()
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
-        for family in FAMILIES:
+        for family in OWN_FAMILIES:
             self._make(family)
+        self._cluster = ClusterFamilies()
+        self.registry.register(self._cluster)
         self.reconciles = self._counters["reconciles"]
         self.steps = self._counters["steps"]
         self.jobs_failed = self._counters["timer_failures"]
@@ -60,7 +92,7 @@ class Metrics:
         self._gauges["build_info"].labels(version).set(1)
 
     def _make(self, family: Family) -> None:
-        name = f"{PREFIX}_{family.name}"
+        name = family.base_name
         if family.kind == "counter":
             made = Counter(name, family.text, family.labels, registry=self.registry)
             self._counters[family.name] = made
@@ -106,6 +138,10 @@ class Metrics:
         self._show("held_gpus", _sum(self._held, ()))
         self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
+    def cluster(self, rows: Rows) -> None:
+        """Replace what is told of the cluster; {} while it is not known."""
+        self._cluster.show(rows)
+
     def read(self, now: Reading) -> None:
         """Set what the process is like at this moment."""
         gauges = self._gauges
@@ -127,6 +163,22 @@ class Metrics:
         gauge.clear()
         for labels, value in values.items():
             gauge.labels(*labels).set(value)
+
+    def told(
+        self,
+        *,
+        incidents: Iterable[Incident],
+        rules: Iterable[Rule],
+        reading: Reading,
+        rows: Rows,
+        openmetrics: bool,
+    ) -> bytes:
+        """Return the page of this moment; of two who ask at once none sees the other's half."""
+        with self._guard:
+            self.counted(incidents, rules)
+            self.read(reading)
+            self.cluster(rows)
+            return self.page(openmetrics=openmetrics)
 
     def page(self, *, openmetrics: bool) -> bytes:
         if openmetrics:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from exporter.device import Device
 from exporter.report import NodeDeviceHealth
-from exporter.slices import ResourceSlice, SliceDevice, inventory
+from exporter.slices import PoolKey, ResourceSlice, SliceDevice, inventory
 from remediator.decide.fleet import Fleet, GpuPlace
 from remediator.decide.view import NodeView
 from remediator.hands.census import Census
@@ -20,7 +20,10 @@ from remediator.hands.rulebook import Rulebook, pool_key, version
 from remediator.objects.claims import Claim, compute_domain
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import NodeFacts
-from remediator.objects.taints import RawRule, Rule
+from remediator.objects.taints import RawRule, Rule, Selector, is_ours
+from remediator.tell.claims import Claims, ClaimStates
+from remediator.tell.devices import PoolCount, pool_count
+from remediator.tell.stock import DeviceCounts, Selected, Stock
 
 MarkDirty = Callable[[str], None]
 
@@ -45,6 +48,8 @@ class World:
         self.nodes_known = False
         """Whether Nodes were listed, so that one that is not here is gone."""
         self.census = Census()
+        self._stock = Stock()
+        self._claim_states = Claims()
 
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident speaks of, gone or not."""
@@ -62,6 +67,40 @@ class World:
     def incidents(self) -> tuple[Incident, ...]:
         with self._lock:
             return self._incidents.all()
+
+    def reporting(self) -> tuple[str, ...]:
+        """Return the nodes of which a report is stored."""
+        with self._lock:
+            return tuple(self._reports)
+
+    def claim_states(self) -> ClaimStates:
+        """Return how many claims are in each state, and those that are waited for."""
+        with self._lock:
+            return self._claim_states.told()
+
+    def stock(self) -> DeviceCounts:
+        """Return the published devices by state, and by pool; counts what changed, in small bites.
+
+        The lock is given back after each pool: a decision must not wait for a page.
+        """
+        with self._lock:
+            stale = self._stock.stale()
+        for pool in stale:
+            with self._lock:
+                self._stock.count(pool, self._pool_count)
+        with self._lock:
+            return self._stock.told()
+
+    def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
+        mine = self._inventory.get(node, ())
+        devices = [one for one in mine if (one.device.driver, one.device.pool) == pool]
+        key = pool_key(*pool)
+        return pool_count(
+            devices,
+            self._rulebook.on_pools([key]),
+            self._rulebook.foreign(one.device for one in devices),
+            self._claims.under([key]).values(),
+        )
 
     def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
         """Return one node as it is known now.
@@ -171,6 +210,7 @@ class World:
         if not mine:
             del self._slices[node], self._inventory[node]
         self.census.published(node, after)
+        self._stock.published(node, before, after)
         contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
         return contested | self._rulebook.published()
 
@@ -210,6 +250,7 @@ class World:
         """Take in any DeviceTaintRule, ours or not."""
         with self._lock:
             touched = self._rulebook.put(name, new)
+            self._stock.ruled(name, _selected(new))
         for node in touched:
             self._mark(node)
 
@@ -238,6 +279,8 @@ class World:
         touched = _pools(old) | _pools(new)
         with self._lock:
             self.census.claimed(old, new)
+            self._claim_states.changed(key, old, new)
+            self._stock.claimed(_pool_names(old) | _pool_names(new))
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rulebook.on_pools(touched)}
             dirty |= {one.spec.node for one in self._incidents.under(touched).values()}
@@ -253,6 +296,17 @@ def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:
 
 def _pools(claim: Claim | None) -> set[Key]:
     return {pool_key(one.driver, one.pool) for one in claim.results} if claim else set()
+
+
+def _pool_names(claim: Claim | None) -> set[PoolKey]:
+    return {(one.driver, one.pool) for one in claim.results} if claim else set()
+
+
+def _selected(rule: RawRule | None) -> Selected | None:
+    if rule is None:
+        return None
+    where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
+    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule))
 
 
 def _claim_keys(claim: Claim) -> set[Key]:

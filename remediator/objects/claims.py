@@ -5,8 +5,10 @@ read and nothing else, and the garbage collector leaves them alone.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from exporter.device import Device
 from exporter.join.claim_objects import EXTENDED
@@ -90,6 +92,8 @@ class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
 
     device_class_name: str = ""
     name: str = ""
+    count: int = 0
+    """Devices; 0 where all are asked for (`allocationMode: All`)."""
 
 
 class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -112,12 +116,21 @@ class ClaimMarks(msgspec.Struct, frozen=True, gc=False):
     extended: str = msgspec.field(name=EXTENDED, default="")
 
 
-class ClaimMeta(msgspec.Struct, frozen=True, gc=False):
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """An owner reference; a claim that was made from a template has its pod or pod group."""
+
+    kind: str
+
+
+class ClaimMeta(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     """Less than `ObjectMeta`, which would be a third of all memory for claims."""
 
     name: str
     namespace: str = ""
     annotations: ClaimMarks = ClaimMarks()
+    creation_timestamp: datetime | None = None
+    """None on an allocated claim, and `owner_references` are () there."""
+    owner_references: tuple[Owner, ...] = ()
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +139,17 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     metadata: ClaimMeta
     status: ClaimStatus | None = None
     spec: ClaimSpec = ClaimSpec()
+
+    def __post_init__(self) -> None:
+        """Drop what only a waiting claim is asked for: most are allocated, and all are kept."""
+        meta = self.metadata
+        if self.allocated and meta.creation_timestamp:
+            slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
+            force_setattr(self, "metadata", slim)
+
+    @property
+    def allocated(self) -> bool:
+        return self.status is not None and self.status.allocation is not None
 
     @property
     def results(self) -> tuple[DeviceResult, ...]:

@@ -143,7 +143,7 @@ def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
 def test_more_rules_than_fit_on_a_page_all_go(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("draguard.release.PAGE", "2")
+    monkeypatch.setattr("draguard.cluster.listing.PAGE", 2)
     fenced(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
 
     assert release(cluster, "--all") == 0

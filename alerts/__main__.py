@@ -1,0 +1,63 @@
+"""`python -m alerts` writes the generated rule files anew, and the table of the document."""
+
+import argparse
+from pathlib import Path
+
+from alerts import reference, render
+from alerts.rule import Settings
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "alerts" / "generated"
+DOCUMENT = ROOT / "docs" / "alerts.md"
+FILES = {
+    "draguard.rules.yaml": render.rules_file,
+    "prometheusrule.yaml": render.prometheus_rule,
+}
+"""In `FOLDER`; who deploys Draguard takes one of them."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write every file; with `--into` only the rules, elsewhere and with other settings."""
+    asked = _parser().parse_args(arguments)
+    settings = Settings(
+        runbooks=asked.runbooks,
+        grafana=asked.grafana,
+        labels=dict(asked.label),
+        namespace=asked.namespace,
+    )
+    folder: Path = asked.into
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, written in FILES.items():
+        (folder / name).write_text(written(settings), encoding="utf-8")
+    if folder == FOLDER and DOCUMENT.exists():
+        text = DOCUMENT.read_text(encoding="utf-8")
+        DOCUMENT.write_text(reference.updated(text), encoding="utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    shipped = Settings()
+    parser = argparse.ArgumentParser(prog="python -m alerts", description=__doc__)
+    parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the rule files")
+    parser.add_argument("--runbooks", default=shipped.runbooks, help="URL of the runbooks' folder")
+    parser.add_argument("--grafana", default=shipped.grafana, help="URL of Grafana")
+    parser.add_argument("--namespace", default=shipped.namespace, help="of the PrometheusRule")
+    parser.add_argument(
+        "--label",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="label of the PrometheusRule that your Prometheus selects by; may be repeated",
+    )
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, found, value = text.partition("=")
+    if not (key and found):
+        raise argparse.ArgumentTypeError(f"{text!r} is no label: write it as release=monitoring")
+    return key, value
+
+
+if __name__ == "__main__":
+    main()

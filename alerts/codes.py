@@ -1,0 +1,26 @@
+"""XID codes by class of fault, as label matchers: alerts name classes, and these tables the codes.
+
+The remediator's rules say what a code means for a GPU; the exporter's classes, which codes are a
+program's own. A code that neither knows is no fault.
+"""
+
+from collections.abc import Iterable
+
+from exporter.xid import catalogue
+from remediator.judge import xid_rules
+from remediator.judge.fault import FaultClass
+
+
+def of_faults(*classes: FaultClass) -> str:
+    """Return a matcher for the codes of these classes."""
+    table = xid_rules.table()
+    return _matcher(code for code, row in table.items() if row.fault in classes)
+
+
+def of_applications() -> str:
+    """Return a matcher for the codes that a program brings on itself."""
+    return _matcher(code for code, xid in catalogue().items() if xid.xid_class == "application")
+
+
+def _matcher(codes: Iterable[int]) -> str:
+    return f'code=~"{"|".join(map(str, sorted(codes)))}"'

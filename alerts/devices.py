@@ -1,0 +1,229 @@
+"""Alerts on GPUs as the node exporters see them: they need no remediator, and no API server."""
+
+from alerts import codes, templates
+from alerts.identity import DEVICE, NODE, named, of, on
+from alerts.recordings import GPU_UP, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
+from alerts.rule import Alert, Group
+from alerts.subjects import OF_DEVICE, OF_NODE
+
+_GPU = codes.of_faults("gpu", "lost", "node")
+_FABRIC = codes.of_faults("fabric")
+_CONTAINED = codes.of_faults("contained")
+_MEMORY = codes.of_faults("memory")
+_PENDING = codes.of_faults("pending")
+_APPLICATION = codes.of_applications()
+_INCIDENT = "draguard_incident_info"
+_MISSING = f"count by ({', '.join(NODE)}) ({MISSING})"
+
+_RESTART = "A restart of the exporter or the driver takes the series away for minutes: no news."
+
+
+def _recent(matcher: str, seconds: int) -> str:
+    """GPUs that had one of these XIDs of late.
+
+    By when it was seen and not by its count: a series that is born at 1 has no increase, and one
+    that stands at 5 when an exporter is installed has been so for long.
+    """
+    return f"max by ({', '.join(DEVICE)}) (time() - {XID_SEEN}{{{matcher}}} < {seconds})"
+
+
+def _incident(kind: str) -> str:
+    return f'max by ({", ".join(DEVICE)}) ({_INCIDENT}{{class="{kind}"}})'
+
+
+_OVER = f"unless {on(DEVICE)} {RECOVERY} == 0"
+"""The driver has spoken since and wants nothing done."""
+_UNWATCHED = f"unless {on(DEVICE)} {_INCIDENT}"
+"""With an incident the alerts on incidents speak, which know what was done."""
+
+GROUP = Group(
+    name="draguard-devices",
+    rules=(
+        *OF_DEVICES,
+        Alert(
+            name="DraguardGpuGone",
+            severity="critical",
+            of=OF_DEVICE,
+            when="A GPU that was there has left the bus, or NVML hangs on it.",
+            expr=f"{GPU_UP} == 0",
+            wait="1m",
+            wait_why="Two samples: one answer that fails may be a reset that somebody does.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A GPU no longer answers.",
+            description="The GPU is lost or hangs"
+            + templates.said(
+                "gone",
+                templates.of_device("draguard_gpu_up{HERE} == 0"),
+                "{{ with $gone.Labels.reason }}, reason {{ . }}{{ end }}",
+            )
+            + ": "
+            + templates.xids(_GPU)
+            + ".",
+            next="Look at `dmesg` on node {{ $labels.node }}; reset the GPU or reboot the node. "
+            "Replace the GPU when it is lost again.",
+        ),
+        Alert(
+            name="DraguardGpuMissing",
+            severity="critical",
+            of=OF_NODE,
+            when="PCI or the DRA driver promise more GPUs than NVML lists, and none that was seen "
+            "before accounts for it.",
+            expr=f"{_MISSING}\n> (\n  count by ({', '.join(NODE)}) ({GPU_UP} == 0)\n"
+            f"  or 0 * {_MISSING}\n)",
+            wait="10m",
+            wait_why="After a boot the driver needs minutes to bring all GPUs up.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A node has fewer GPUs than it should.",
+            description="NVML does not list all GPUs of node {{ $labels.node }}; missing are {{ $value }}: "
+            + templates.MISSING
+            + ".",
+            next="Look at `lspci -d 10de:` and `dmesg` on node {{ $labels.node }}; reboot it, and "
+            "replace the GPU when it stays away.",
+        ),
+        Alert(
+            name="DraguardDeviceSick",
+            severity="critical",
+            of=OF_DEVICE,
+            when="An XID of class gpu, lost or node within the hour that the driver has not called "
+            "over since, or a recovery action that asks for a reset or a reboot; and no remediator "
+            "keeps an incident of it.",
+            expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n  )\n"
+            f"  or {RECOVERY} > 0 != 3 != 5\n)\n{_UNWATCHED}",
+            wait="2m",
+            wait_why="A remediator opens its incident, and the driver says whether it is over, "
+            "within a minute.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A GPU has a hardware fault and nobody keeps work away from it.",
+            description="The GPU has a fault that takes a reset or a reboot: "
+            + templates.xids(_GPU)
+            + "; "
+            + templates.RECOVERY
+            + ".",
+            next="Keep new work away (`draguard fence`, or cordon node {{ $labels.node }}), let or "
+            "make its pods go, then reset the GPU.",
+        ),
+        Alert(
+            name="DraguardMemoryFault",
+            severity="critical",
+            of=OF_DEVICE,
+            when="A memory row could not be remapped, or the SRAM threshold is exceeded; and no "
+            "remediator keeps an incident of it.",
+            expr=f"(\n  {of(DEVICE, 'draguard_gpu_row_remap_failure')} == 1\n"
+            f"  or {of(DEVICE, 'draguard_gpu_sram_threshold_exceeded')} == 1\n"
+            f"  or {_recent(_MEMORY, 3600)}\n)\n{_UNWATCHED}",
+            wait="2m",
+            wait_why="A remediator opens its incident within a minute.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A GPU's memory is worn out.",
+            description="Memory of the GPU is beyond repair: a row could not be remapped, or SRAM "
+            "had more errors than allowed; " + templates.xids(_MEMORY) + ".",
+            next="Keep new work away, run the field diagnostics and have the GPU replaced: a reset "
+            "hides the sign and cures nothing.",
+        ),
+        Alert(
+            name="DraguardRowRemapPending",
+            severity="warning",
+            of=OF_DEVICE,
+            when="A memory row or page is taken out of use with the next reset (NVML, or an "
+            "incident of class pending).",
+            expr=f"{of(DEVICE, 'draguard_gpu_row_remap_pending')} == 1\n"
+            f"or {of(DEVICE, 'draguard_gpu_retired_pages_pending')} == 1\n"
+            f"or {_incident('pending')}",
+            wait="10m",
+            wait_why="It waits for a reset at leisure; one that comes at once needs no ticket.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A GPU waits for a reset to repair its memory.",
+            description="A memory row or page of the GPU is taken out of use at the next reset; "
+            "until then it works: " + templates.xids(_PENDING) + ".",
+            next="Reset the GPU when nothing runs on it, at the next maintenance of node "
+            "{{ $labels.node }}.",
+        ),
+        Alert(
+            name="DraguardSliceFault",
+            severity="warning",
+            of=OF_DEVICE,
+            when="An error contained in one slice or process (XID 94) within ten minutes, or an "
+            "open incident of class contained.",
+            expr=f"{_recent(_CONTAINED, 600)}\nor {_incident('contained')}",
+            wait="0s",
+            wait_why="One line is the whole event, and its process is dead: waiting tells nothing.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="An uncorrectable error hit one slice or process of a GPU.",
+            description="A memory error was contained: "
+            + templates.xids(_CONTAINED)
+            + ". Other slices of the GPU go on.",
+            next="Tell the owner of the pod that it must start again. Reset the GPU when it is "
+            "empty if rows wait to be remapped.",
+        ),
+        Alert(
+            name="DraguardFabricFault",
+            severity="warning",
+            of=OF_DEVICE,
+            when="An NVLink XID within the hour that the driver has not called over since, a "
+            "recovery action for the fabric, an unhealthy fabric, or an open incident of class "
+            "fabric.",
+            expr=f"(\n  {_recent(_FABRIC, 3600)}\n  {_OVER}\n)\n"
+            f"or {RECOVERY} == 3\nor {RECOVERY} == 5\n"
+            f"or {of(DEVICE, 'draguard_fabric_health')} == 2\nor {_incident('fabric')}",
+            wait="2m",
+            wait_why="Links are trained again within a minute, and the driver says whether it is "
+            "over.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A GPU's NVLink or fabric is at fault.",
+            description="A link of the GPU is at fault: "
+            + templates.xids(_FABRIC)
+            + "; "
+            + templates.RECOVERY
+            + ". Work that uses NVLink fails; the rest goes on.",
+            next="Look at the peers of the GPU as well, since either end of a link tells of it; "
+            "then reset the GPU, or the switch and its GPUs together.",
+        ),
+        Alert(
+            name="DraguardSwitchFault",
+            severity="critical",
+            of=OF_NODE,
+            when="A fatal SXid of an NVSwitch within the hour.",
+            expr=of(
+                NODE,
+                'time() - draguard_sxid_last_seen_timestamp_seconds{fatal="true"} < 3600',
+            ),
+            wait="0s",
+            wait_why="A fatal SXid is one line, and GPUs behind the switch have lost their links.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="An NVSwitch has a fatal error.",
+            description="An NVSwitch of node {{ $labels.node }} has a fatal error: "
+            + templates.SXIDS
+            + ".",
+            next="Move work that uses NVLink away, then reset the switch with all its GPUs, or "
+            "reboot node {{ $labels.node }}.",
+        ),
+        Alert(
+            name="DraguardApplicationErrors",
+            severity="info",
+            of=OF_DEVICE,
+            when="XIDs that a program brings on itself were seen at three more times within the "
+            "hour.",
+            expr=f"sum by ({', '.join(DEVICE)}) (\n  "
+            + named(f"changes(draguard_xid_last_seen_timestamp_seconds{{{_APPLICATION}}}[1h])")
+            + "\n) >= 3",
+            wait="0s",
+            wait_why="The hour is in the question.",
+            keep="15m",
+            keep_why="A program that crashes in a loop waits longer and longer between two runs.",
+            summary="Programs on a GPU crash again and again.",
+            description="Application XIDs repeat, {{ $value }} times within the hour: "
+            + templates.xids(_APPLICATION)
+            + ".",
+            next="Tell the owner of the pod. When different owners see it on this GPU alone, have "
+            "the GPU diagnosed.",
+        ),
+    ),
+)

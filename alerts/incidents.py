@@ -1,0 +1,156 @@
+"""Alerts on the stories of sick GPUs as the remediator tells them.
+
+Both replicas tell every story; each is taken once. The alerts on missing fences step aside for what
+people have decided: a GPU that somebody holds, ignores or maintains is known to them.
+"""
+
+from alerts import templates
+from alerts.identity import DEVICE, on
+from alerts.rule import Alert, Group
+from alerts.subjects import OF_HELD_INCIDENT, OF_INCIDENT
+
+_BY = f"max by ({', '.join(DEVICE)})"
+_FENCED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
+_NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Closed"} == 1'
+"""Healthy again; without a fence NeedsHuman is entered after verified health alone."""
+_MEANT = 'draguard_incident_held{reason=~"Human|Maintenance"} == 1'
+
+_KEEP = "5m"
+_KEEP_WHY = "A remediator that restarts shows nothing until its watches are filled."
+
+_HOUR = 3600
+_DAY = 86400
+LONGEST = {
+    "Evicting": _HOUR,
+    "Fenced": _DAY,
+    "Drained": _DAY,
+    "Repairing": _DAY,
+    "Verifying": 2 * _HOUR,
+}
+"""Seconds in a phase after which somebody should look.
+
+Suspected is not here: a GPU that should be fenced and is not has an alert of its own, and the
+others have nothing to wait for. A soak time above two hours needs another limit."""
+
+
+def _unfenced(classes: str) -> str:
+    return (
+        f'{_BY} (draguard_incident_info{{class=~"{classes}"}})\n'
+        f"unless {on(DEVICE)} {_FENCED}\n"
+        f"unless {on(DEVICE)} {_NOT_SICK}\n"
+        f"unless {on(DEVICE)} {_MEANT}"
+    )
+
+
+def _stuck() -> str:
+    told = (*DEVICE, "incident")
+    since = "time() - draguard_incident_phase_since_timestamp_seconds"
+    return "\nor ".join(
+        f"{_BY} (\n  ({since} > {limit})\n"
+        f'  and {on(told)} draguard_incident_phase{{phase="{phase}"}} == 1\n)'
+        for phase, limit in LONGEST.items()
+    )
+
+
+GROUP = Group(
+    name="draguard-incidents",
+    rules=(
+        Alert(
+            name="DraguardDeviceNotFenced",
+            severity="critical",
+            of=OF_HELD_INCIDENT,
+            when="An incident of class gpu, lost or node is open, the GPU is not healthy again, "
+            "and no NoSchedule or NoExecute rule of ours is stored. Not where a person or a "
+            "maintenance window holds it.",
+            expr=_unfenced("gpu|lost|node"),
+            wait="2m",
+            wait_why="A fence is stored within seconds, and its page scraped within a minute.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A GPU is sick and nothing keeps new work off it.",
+            description="The GPU has " + templates.CAUSE + ", and is not fenced. " + templates.WHY,
+            next="Fence it by hand (`draguard fence`), or raise the mode of its class in the "
+            "policy; then drain and repair it.",
+        ),
+        Alert(
+            name="DraguardDegradedNotFenced",
+            severity="warning",
+            of=OF_HELD_INCIDENT,
+            when="The same for the classes contained, fabric and memory, with which running work "
+            "may go on.",
+            expr=_unfenced("contained|fabric|memory"),
+            wait="5m",
+            wait_why="Patient classes wait for a second witness before they fence, and a contained "
+            "error is over when its process is dead.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A GPU is at fault in part and new work may still get it.",
+            description="The GPU has " + templates.CAUSE + ", and is not fenced. " + templates.WHY,
+            next="Decide whether work may go on there; fence it by hand (`draguard fence`), or "
+            "raise the mode of its class in the policy.",
+        ),
+        Alert(
+            name="DraguardDeviceFenced",
+            severity="warning",
+            of=OF_INCIDENT,
+            when="A rule of ours (NoSchedule or NoExecute) is stored for an open incident.",
+            expr=f"{_FENCED}",
+            wait="1m",
+            wait_why="Two scrapes; what is fenced is safe, so nothing is urgent.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A sick GPU is fenced and waits for its repair.",
+            description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
+            next="Repair it as needed (`draguard incidents` says what). The fence goes by itself "
+            "when the GPU has been healthy for the soak time.",
+        ),
+        Alert(
+            name="DraguardHeldByBudget",
+            severity="warning",
+            of=OF_HELD_INCIDENT,
+            when="A budget, or a correlation of many faults, holds a step back for a GPU.",
+            expr=f'{_BY} (draguard_incident_held{{reason=~"Budget|Correlation"}}) == 1',
+            wait="10m",
+            wait_why="Budgets are free again when other GPUs are repaired; a burst passes.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A limit holds back what should be done about a sick GPU.",
+            description="The GPU has " + templates.CAUSE + ". " + templates.WHY,
+            next="Look whether many GPUs fail for one reason (driver, power, switch). If they do "
+            "not, repair those that are fenced, or raise the budget.",
+        ),
+        Alert(
+            name="DraguardIncidentStuck",
+            severity="warning",
+            of=OF_INCIDENT,
+            when="An incident is Evicting for an hour, Fenced, Drained or Repairing for a day, or "
+            "Verifying for two hours.",
+            expr=_stuck(),
+            wait="5m",
+            wait_why="The limits are in the question.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="An incident does not go on.",
+            description="The incident has been in its phase for {{ $value | humanizeDuration }}: "
+            + templates.CAUSE
+            + ". "
+            + templates.NEEDED,
+            next="Read its message and conditions (`kubectl get di -o wide`): somebody tolerates "
+            "the taint, a PodDisruptionBudget refuses, or the repair has not been done.",
+        ),
+        Alert(
+            name="DraguardNeedsHuman",
+            severity="warning",
+            of=OF_INCIDENT,
+            when="An incident is in phase NeedsHuman.",
+            expr=f'{_BY} (draguard_incident_phase{{phase="NeedsHuman"}}) == 1',
+            wait="5m",
+            wait_why="Nobody is hit: what should be fenced is.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A GPU is released only when a person says that it is repaired.",
+            description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
+            next="Diagnose or replace the GPU, then `draguard confirm-repaired` its incident.",
+        ),
+    ),
+)

@@ -1,0 +1,169 @@
+"""Recorded series: things by one name, and amounts counted once however many share them."""
+
+from alerts.identity import CLAIM, DEVICE, NODE, SLICE, by, of, on
+from alerts.rule import Recording
+
+GPU_UP = "node_uuid:draguard_gpu_up:min"
+RECOVERY = "node_uuid:draguard_gpu_recovery_action:max"
+XID_SEEN = "node_uuid_code:draguard_xid_last_seen_timestamp_seconds:max"
+GPUS = "cluster:draguard_gpus:count"
+EXPECTED = "node:draguard_gpus_expected:max"
+MISSING = "node_device:draguard_gpu_missing:max"
+EXPORTERS = "job:draguard_exporters:count"
+REMEDIATORS = "job:draguard_remediators:count"
+
+_BUSY = "slice:draguard_busy:ratio"
+_HELD = "claim_slice:draguard_held:bool"
+_HELD_GPU = "claim_uuid:draguard_held:bool"
+CLAIM_BUSY = "claim:draguard_busy:max"
+USED = "claim_slice:draguard_memory_used_bytes:sum"
+DECLARED = "claim_slice:draguard_memory_declared_bytes:sum"
+
+_MEMORY_FOR = "1h"
+
+
+def _known(name: str, info: str) -> str:
+    """Count the pages of a job; one that shows nothing counts while Prometheus has it as target.
+
+    So that a job is known to be ours when none of its pages can be read, and forgotten when it is
+    taken away: neither a job's name nor its existence has to be configured.
+    """
+    return (
+        f"count by (cluster, job) ({info})\n"
+        f"or last_over_time({name}[{_MEMORY_FOR}]) and on (cluster, job) up"
+    )
+
+
+def _memory(kind: str) -> str:
+    """Add up a claim's shares of a device, each told once however many scrape the page."""
+    share = (*SLICE, *CLAIM[1:], "dra_device_name", "dra_share_id")
+    return by((*SLICE, *CLAIM[1:]), of(share, f"draguard_claim_memory_{kind}_bytes"), "sum")
+
+
+OF_SENSORS = (
+    Recording(
+        name=EXPORTERS,
+        says="Exporter pages by scrape job; remembered while the job has targets.",
+        expr=_known(EXPORTERS, "draguard_exporter_build_info"),
+    ),
+    Recording(
+        name=EXPECTED,
+        says="GPUs that a node should have, by PCI or by what is published; 0 is known to be none.",
+        expr=f"{of(NODE, 'draguard_gpus_expected')}\nor {of(NODE, 'draguard_gpus_seen')}",
+    ),
+)
+"""For the alerts on exporters; each group records what it uses, so that nothing waits a round."""
+
+OF_REMEDIATORS = (
+    Recording(
+        name=REMEDIATORS,
+        says="Remediator pages by scrape job; remembered while the job has targets.",
+        expr=_known(REMEDIATORS, "draguard_remediator_build_info"),
+    ),
+    Recording(
+        name=GPUS,
+        says="GPUs of a cluster: seen by exporters, else those published. None where it has none.",
+        expr="count by (cluster) (count by (cluster, UUID) (draguard_gpu_info))\n"
+        "or sum by (cluster) (max by (cluster, driver, type, product, profile, state) "
+        "(draguard_devices)) > 0",
+    ),
+)
+
+OF_DEVICES = (
+    Recording(
+        name=MISSING,
+        says="1 for each GPU that a node should have and that NVML does not list.",
+        expr=of((*NODE, "device"), "draguard_gpu_missing"),
+    ),
+    Recording(
+        name=GPU_UP,
+        says="1: the GPU answers. 0: it is lost or hangs. None: not known.",
+        expr=of(DEVICE, "draguard_gpu_up", "min"),
+    ),
+    Recording(
+        name=RECOVERY,
+        says="What the driver wants done with the GPU, the most of it; 0: nothing.",
+        expr=of(DEVICE, "draguard_gpu_recovery_action"),
+    ),
+    Recording(
+        name=XID_SEEN,
+        says="When a GPU last had an XID, whichever of its slices had it.",
+        expr=of((*DEVICE, "code"), "draguard_xid_last_seen_timestamp_seconds"),
+    ),
+)
+
+OF_CLAIMS = (
+    Recording(
+        name=_HELD,
+        says="1 for each claim and device (GPU or slice) that it holds, however many "
+        "containers and pods share the claim. Who only looks on holds nothing.",
+        expr=of(
+            (*SLICE, *CLAIM[1:]),
+            'draguard_device_allocation_info{dra_claim_name!="",UUID!="",admin!="true"}',
+        ),
+    ),
+    Recording(
+        name=_HELD_GPU,
+        says="1 for each claim and GPU of which it holds a part.",
+        expr=by((*DEVICE, *CLAIM[1:]), _HELD),
+    ),
+    Recording(
+        name=_BUSY,
+        says="Share of time in which a device computed, 0 to 1: the engine's own counter, else "
+        "NVML's coarser one, which slices do not have.",
+        expr=f"{of(SLICE, 'DCGM_FI_PROF_GR_ENGINE_ACTIVE')}\n"
+        f"or {of(SLICE, 'DCGM_FI_DEV_GPU_UTIL')} / 100",
+    ),
+    Recording(
+        name=CLAIM_BUSY,
+        says="The busiest device of a claim. None where no device of it can be measured.",
+        expr=by(CLAIM, f"{_HELD} * {on(SLICE)} group_left () {_BUSY}"),
+    ),
+    Recording(
+        name="claim:draguard_power_watts:sum",
+        says="Power of a claim's GPUs, each GPU's shared out evenly among the claims on it: "
+        "the sum over claims is never more than the GPUs draw.",
+        expr=by(
+            CLAIM,
+            f"{_HELD_GPU} * {on(DEVICE)} group_left () (\n    "
+            f"{of(DEVICE, 'DCGM_FI_DEV_POWER_USAGE')}\n    "
+            f"/ {on(DEVICE)} count by ({', '.join(DEVICE)}) ({_HELD_GPU})\n  )",
+            "sum",
+        ),
+    ),
+    Recording(
+        name="claim:draguard_devices:sum",
+        says="Devices (GPUs and slices) of a claim, a shared one in equal parts: the sum over "
+        "claims is the number of devices held.",
+        expr=by(
+            CLAIM,
+            f"{_HELD} / {on(SLICE)} group_left () count by ({', '.join(SLICE)}) ({_HELD})",
+            "sum",
+        ),
+    ),
+    Recording(
+        name="namespace:draguard_devices:sum",
+        says="The same by the namespace of the claims.",
+        expr="sum by (cluster, dra_claim_namespace) (claim:draguard_devices:sum)",
+    ),
+    Recording(
+        name=USED,
+        says="Memory of a device that a claim uses; on a shared device by its processes.",
+        expr=_memory("used"),
+    ),
+    Recording(
+        name=DECLARED,
+        says="Memory of a device that a claim was given.",
+        expr=_memory("declared"),
+    ),
+    Recording(
+        name="claim:draguard_memory_used_bytes:sum",
+        says="Memory that a claim uses on all its devices.",
+        expr=f"sum by ({', '.join(CLAIM)}) ({USED})",
+    ),
+    Recording(
+        name="claim:draguard_memory_declared_bytes:sum",
+        says="Memory that a claim was given on all its devices.",
+        expr=f"sum by ({', '.join(CLAIM)}) ({DECLARED})",
+    ),
+)

@@ -1,0 +1,65 @@
+"""The tables of docs/alerts.md, from those that the rules are made from."""
+
+import re
+
+from alerts.rule import Alert
+from alerts.table import GROUPS, alerts, recorded
+
+
+def updated(text: str) -> str:
+    """Return the document with its marked sections made anew; other text stays."""
+    for name, table in _TABLES.items():
+        begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        made = f"{begin}{table()}{end}".replace("\\", r"\\")
+        text = pattern.sub(made, text)
+    return text
+
+
+def alerts_table() -> str:
+    """Return each alert: name, severity, what it is of, when it fires, `for`, what to do."""
+    head = ("alert", "severity", "of", "when", "for", "what to do")
+    rows = [
+        (
+            f"[{one.name}](../alerts/runbooks/{one.name}.md)",
+            one.severity,
+            one.of.name,
+            one.when,
+            one.wait,
+            _plain(one.next),
+        )
+        for one in alerts()
+    ]
+    return _table(head, rows)
+
+
+def times_table() -> str:
+    """Return for each alert why it waits and why it goes on."""
+    head = ("alert", "for", "why", "keep_firing_for", "why")
+    rows = [
+        (one.name, one.wait, one.wait_why, one.keep, one.keep_why)
+        for group in GROUPS
+        for one in group.rules
+        if isinstance(one, Alert)
+    ]
+    return _table(head, rows)
+
+
+def recorded_table() -> str:
+    """Return each recorded series and what it says."""
+    return _table(("series", "what it says"), [(f"`{one.name}`", one.says) for one in recorded()])
+
+
+_TABLES = {"alerts": alerts_table, "times": times_table, "recorded": recorded_table}
+
+
+def _plain(template: str) -> str:
+    """Write `{{ $labels.node }}` as NODE."""
+    return re.sub(r"{{ \$labels\.(\w+) }}", lambda found: found[1].upper(), template)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |\n" for line in lines
+    )

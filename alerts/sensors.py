@@ -1,0 +1,89 @@
+"""Alerts on what sees: an exporter, one of its sources, its sensor, its agent."""
+
+from alerts import templates
+from alerts.identity import NODE, of, on
+from alerts.recordings import EXPECTED, EXPORTERS, OF_SENSORS
+from alerts.rule import Alert, Group
+from alerts.subjects import OF_PAGE, OF_SOURCE
+
+_SILENT_SECONDS = 300
+_SILENT = of(NODE, f"time() - draguard_snapshot_timestamp_seconds > {_SILENT_SECONDS}")
+_NO_GPUS = f"{EXPECTED} == 0"
+"""Known to have none. Not knowing is no reason to be quiet."""
+_ASIDE = "Off|NotServed"
+"""Reasons of a source that is not meant to be there: switched off, or not in this cluster."""
+
+GROUP = Group(
+    name="draguard-sensors",
+    rules=(
+        *OF_SENSORS,
+        Alert(
+            name="DraguardExporterDown",
+            severity="warning",
+            of=OF_PAGE,
+            when="Prometheus has an exporter as target and cannot scrape it.",
+            expr=of(NODE, f"up == 0 and on (cluster, job) {EXPORTERS}", "count"),
+            wait="10m",
+            wait_why="A node that reboots and a DaemonSet that rolls out take minutes.",
+            keep="5m",
+            keep_why="A container that crashes in a loop answers now and then.",
+            summary="The metrics of a node's GPUs cannot be read.",
+            description="Prometheus has not been able to scrape the exporter of node "
+            "{{ $labels.node }}: nothing is known of its GPUs here.",
+            next="Look at the exporter's pod on node {{ $labels.node }}: `kubectl -n "
+            "draguard-system get pods --field-selector spec.nodeName={{ $labels.node }}`.",
+        ),
+        Alert(
+            name="DraguardSourceDown",
+            severity="warning",
+            of=OF_SOURCE,
+            when="A source of an exporter's page (nvml, kmsg, podresources, resourceslices, "
+            "report, ...) sees nothing, on a node that is not known to have no GPU. Not what is "
+            "switched off, nor an API that the cluster does not have.",
+            expr=of((*NODE, "source"), f'draguard_source_up{{reason!~"{_ASIDE}"}} == 0')
+            + f" == 0\nunless {on(NODE)} {_NO_GPUS}\nunless {on(NODE)} {_SILENT}",
+            wait="10m",
+            wait_why="A driver that is loaded again and a kubelet that restarts take minutes.",
+            keep="5m",
+            keep_why="A source that comes and goes is down.",
+            summary="An exporter cannot see through one of its sources.",
+            description="Source {{ $labels.source }} of node {{ $labels.node }} is down, "
+            + templates.SOURCE
+            + ": what it would tell is unknown.",
+            next="`draguard exporter --check` on node {{ $labels.node }} says what is missing and "
+            "how to give it.",
+        ),
+        Alert(
+            name="DraguardSensorSilent",
+            severity="warning",
+            of=OF_PAGE,
+            when="What an exporter's page shows is older than five minutes.",
+            expr=f"{_SILENT}\nunless {on(NODE)} {_NO_GPUS}",
+            wait="5m",
+            wait_why="The container restarts within minutes when that is all it needs.",
+            keep="5m",
+            keep_why="A sensor that crashes in a loop speaks now and then.",
+            summary="A node's sensor says nothing.",
+            description="The sensor of node {{ $labels.node }} last spoke "
+            "{{ $value | humanizeDuration }} ago: its GPUs are unknown.",
+            next="Look at the log of the container `sensor` of the exporter's pod on node "
+            "{{ $labels.node }}; a process in uninterruptible sleep takes a reboot.",
+        ),
+        Alert(
+            name="DraguardAgentStale",
+            severity="warning",
+            of=OF_PAGE,
+            when="A node's report is stored and its agent renews neither it nor its Lease.",
+            expr=f"max by ({', '.join(NODE)}) (draguard_agent_stale) == 1",
+            wait="10m",
+            wait_why="A node that reboots takes minutes.",
+            keep="5m",
+            keep_why="An agent that crashes in a loop renews its Lease now and then.",
+            summary="The remediator hears nothing of a node.",
+            description="The agent of node {{ $labels.node }} is stale: its GPUs are Unknown to "
+            "the remediator, which neither fences nor releases there.",
+            next="Look at the log of the container `agent` of the exporter's pod on node "
+            "{{ $labels.node }}, and at its rights (`draguard doctor`).",
+        ),
+    ),
+)

@@ -1,0 +1,47 @@
+"""Every rule there is, in the order of evaluation."""
+
+from collections.abc import Iterator
+
+from alerts import claims, controller, devices, incidents, sensors
+from alerts.rule import Alert, Group, Recording
+from alerts.subjects import OF_NOTHING
+
+_WATCHDOG = Group(
+    name="draguard-watchdog",
+    rules=(
+        Alert(
+            name="DraguardWatchdog",
+            severity="info",
+            of=OF_NOTHING,
+            when="Always, so that its silence says that pages do not arrive.",
+            expr="vector(1)",
+            wait="0s",
+            wait_why="It says that rules are evaluated.",
+            keep="0s",
+            keep_why="It must stop with what it watches.",
+            summary="Alerts are evaluated and sent.",
+            description="This alert fires always, value {{ $value }}: route it to a receiver that "
+            "calls when it no longer comes.",
+            next="Nothing. When it stops, look at Prometheus and Alertmanager.",
+        ),
+    ),
+)
+
+GROUPS: tuple[Group, ...] = (
+    devices.GROUP,
+    incidents.GROUP,
+    sensors.GROUP,
+    controller.GROUP,
+    claims.GROUP,
+    _WATCHDOG,
+)
+
+
+def alerts() -> Iterator[Alert]:
+    """Return every alert."""
+    return (rule for group in GROUPS for rule in group.rules if isinstance(rule, Alert))
+
+
+def recorded() -> Iterator[Recording]:
+    """Return every recorded series."""
+    return (rule for group in GROUPS for rule in group.rules if isinstance(rule, Recording))

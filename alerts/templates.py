@@ -1,0 +1,205 @@
+"""Texts that ask Prometheus while a page is written: which GPU, who is hit, what was done.
+
+Alerts must keep their labels while pods come and go and phases change; what changes is here.
+Label values reach a query through `%q`, so that a quote or a brace in one stays a value.
+"""
+
+SHOWN = 10
+"""Names in one text; how many there are is said beside them."""
+
+_CLAIM = "{{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }}"
+_NOT_KNOWN = "not known"
+
+
+def _asked(query: str, *labels: str) -> str:
+    """Return a pipeline with the answer to a query; `%q` stands for labels' values, in order."""
+    values = " ".join(f"$labels.{label}" for label in labels)
+    return f"printf `{query}` {values} | query"
+
+
+def of_device(query: str) -> str:
+    return _asked(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
+
+
+def _listed(pipeline: str, sort: str, item: str, none: str) -> str:
+    """Return a list in one line. `item` may use `$one`, a sample of the answer."""
+    return (
+        f'{{{{ $all := {pipeline} | sortByLabel "{sort}" }}}}'
+        "{{ range $number, $one := $all }}"
+        f"{{{{ if lt $number {SHOWN} }}}}{{{{ if $number }}}}, {{{{ end }}}}{item}{{{{ end }}}}"
+        f"{{{{ else }}}}{none}{{{{ end }}}}"
+        f"{{{{ if gt (len $all) {SHOWN} }}}} and others, {{{{ len $all }}}} in all{{{{ end }}}}"
+    )
+
+
+def _label(name: str) -> str:
+    return f"{{{{ $one.Labels.{name} }}}}"
+
+
+def said(name: str, pipeline: str, text: str) -> str:
+    """Return a text about the first sample of an answer, nothing without one."""
+    return (
+        f"{{{{ with {pipeline} }}}}{{{{ with index . 0 }}}}"
+        f"{{{{ ${name} := . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
+    )
+
+
+GPU = (
+    f"{{{{ with {of_device('draguard_gpu_info{HERE}')} }}}}{{{{ with index . 0 }}}}"
+    '{{ .Labels.model_name }}, index {{ or .Labels.gpu "' + _NOT_KNOWN + '" }}, '
+    "PCI {{ .Labels.pci_bus_id }}{{ end }}"
+    f"{{{{ else }}}}{_NOT_KNOWN}: no exporter shows it{{{{ end }}}}, "
+    "{{ $labels.UUID }} on node {{ $labels.node }}"
+)
+"""Model, index, PCI address, UUID and node, as far as they are known."""
+
+_PODS = (
+    "max by (dra_claim_namespace, dra_claim_name, pod_name) ("
+    "draguard_incident_consumer_info{HERE} or label_replace(label_replace("
+    'draguard_device_allocation_info{HERE,admin!="true"}, '
+    '"pod_name", "$1", "pod", "(?s)(.+)"), "pod_name", "$1", "exported_pod", "(?s)(.+)"))'
+)
+"""Those of the incident, also when they are gone by now, and those that the exporter sees."""
+
+HIT = _listed(
+    of_device(_PODS),
+    "pod_name",
+    "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
+    "{{ if $one.Labels.pod_name }} of {{ end }}{{ end }}"
+    "{{ with $one.Labels.pod_name }}pod {{ . }}{{ end }}",
+    "nobody that Draguard knows of",
+)
+
+_PHASE = of_device("max by (incident, phase) (draguard_incident_phase{HERE} == 1)")
+_MODE = of_device("max by (mode) (draguard_incident_mode{HERE} == 1)")
+_RULES = of_device("max by (effect) (draguard_incident_rules{HERE} > 0)")
+_HELD = of_device("max by (reason) (draguard_incident_held{HERE} == 1)")
+_NEEDS = of_device("max by (needs) (draguard_incident_needs{HERE} == 1)")
+_INFO = of_device("max by (class, cause, scope) (draguard_incident_info{HERE})")
+_UNSERVED = _asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
+
+WHY = (
+    "{{ with " + _UNSERVED + " }}The API server serves no DeviceTaintRules. {{ end }}"
+    "{{ with " + _MODE + " }}The policy's mode is {{ (index . 0).Labels.mode }}. {{ end }}"
+    "{{ with " + _HELD + " }}Held back by "
+    "{{ range $number, $one := . }}{{ if $number }} and {{ end }}{{ $one.Labels.reason }}{{ end }}."
+    "{{ else }}Nothing is held back.{{ end }}"
+)
+"""Why a device is not fenced, or not as far as its class allows."""
+
+_PROGRESS = (
+    "{{ with index . 0 }}Incident {{ .Labels.incident }} is {{ .Labels.phase }}. {{ end }}"
+    "Rules: " + _listed(_RULES, "effect", "{{ $one.Value }} " + _label("effect"), "none") + "."
+)
+_NOTHING = "{{ else }}Nothing: no remediator keeps an incident of this GPU.{{ end }}"
+DONE = "{{ with " + _PHASE + " }}" + _PROGRESS + " " + WHY + _NOTHING
+"""What Draguard did, and why not more."""
+DONE_BEFORE_WHY = "{{ with " + _PHASE + " }}" + _PROGRESS + _NOTHING
+"""The same beside a description that says why."""
+
+CAUSE = (
+    "{{ with " + _INFO + " }}{{ with index . 0 }}"
+    "a fault of class {{ .Labels.class }}, cause {{ .Labels.cause }}, scope {{ .Labels.scope }}"
+    "{{ end }}{{ else }}a fault of which nothing is told now{{ end }}"
+)
+
+NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
+
+
+def xids(matcher: str) -> str:
+    """Return which of these XIDs the GPU has had, and when each was last seen."""
+    seen = f"max by (code, gi) (draguard_xid_last_seen_timestamp_seconds{{HERE,{matcher}}})"
+    item = (
+        f"XID {_label('code')}"
+        "{{ with $one.Labels.gi }} on MIG instance {{ . }}{{ end }}"
+        " last seen at {{ $one.Value | humanizeTimestamp }}"
+    )
+    return _listed(of_device(seen), "code", item, "no XID is known")
+
+
+RECOVERY = (
+    "{{ with " + of_device("max(draguard_gpu_recovery_action{HERE})") + " }}"
+    "{{ with index . 0 }}recovery action {{ .Value }}{{ end }}"
+    "{{ else }}no recovery action known{{ end }}"
+)
+
+_SEEN_PODS = 'max by (namespace, pod) (draguard_device_allocation_info{HERE,admin!="true",pod!=""})'
+NODE_HIT = _listed(
+    _asked(_SEEN_PODS.replace("HERE", "cluster=%q,Hostname=%q"), "cluster", "node"),
+    "pod",
+    f"pod {_label('namespace')}/{_label('pod')}",
+    "nobody that Draguard knows of",
+)
+
+CLUSTER_HIT = (
+    "{{ with " + _asked("cluster:draguard_gpus:count{cluster=%q}", "cluster") + " }}"
+    "All GPUs of the cluster: {{ (index . 0).Value }}"
+    "{{ else }}All GPUs of the cluster{{ end }}"
+)
+
+_OF_CLAIM = "cluster=%q,dra_claim_namespace=%q,dra_claim_name=%q"
+_CLAIM_LABELS = ("cluster", "dra_claim_namespace", "dra_claim_name")
+CLAIM_GPUS = _listed(
+    _asked(
+        "max by (UUID, model_name, GPU_I_PROFILE, GPU_I_ID, Hostname) "
+        f"(draguard_device_allocation_info{{{_OF_CLAIM}}})",
+        *_CLAIM_LABELS,
+    ),
+    "UUID",
+    "{{ with $one.Labels.GPU_I_PROFILE }}slice {{ . }} of {{ end }}"
+    f"{_label('model_name')} {_label('UUID')} on node {_label('Hostname')}",
+    "no device",
+)
+CLAIM_PODS = (
+    "claim "
+    + _CLAIM
+    + ", used by "
+    + _listed(
+        _asked(f"max by (pod) (draguard_device_allocation_info{{{_OF_CLAIM}}})", *_CLAIM_LABELS),
+        "pod",
+        f"pod {_label('pod')}",
+        "no pod that is known",
+    )
+)
+
+MISSING = _listed(
+    _asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
+    "device",
+    _label("device"),
+    "none now",
+)
+
+SXIDS = _listed(
+    _asked(
+        "max by (code, pci_bus_id) (draguard_sxid_last_seen_timestamp_seconds"
+        '{cluster=%q,Hostname=%q,fatal="true"})',
+        "cluster",
+        "node",
+    ),
+    "code",
+    f"SXid {_label('code')} of the switch at {_label('pci_bus_id')}, last seen at "
+    "{{ $one.Value | humanizeTimestamp }}",
+    "not seen now",
+)
+
+SOURCE = said(
+    "down",
+    _asked(
+        "max by (reason) (draguard_source_up{cluster=%q,source=%q} == 0 and on (instance) "
+        "(draguard_source_up{node=%q} or draguard_source_up{instance=%[3]q}))",
+        "cluster",
+        "source",
+        "node",
+    ),
+    "reason {{ $down.Labels.reason }}",
+)
+"""The page of a source names its node by the scrape alone: see `identity.named`."""
+
+PENDING = said(
+    "pending",
+    _asked(
+        f"max by (reason) (draguard_claim_pending_since_timestamp_seconds{{{_OF_CLAIM}}})",
+        *_CLAIM_LABELS,
+    ),
+    ", reason {{ $pending.Labels.reason }}",
+)

@@ -1,0 +1,30 @@
+"""`python -m dashboards`: write the dashboards into `dashboards/json/`, and nothing else there."""
+
+import json
+from pathlib import Path
+
+from dashboards.boards import rendered
+
+FOLDER = Path(__file__).parent / "json"
+
+
+def files() -> dict[str, str]:
+    """Return what each file holds."""
+    return {
+        name: json.dumps(one, indent=1, ensure_ascii=False) + "\n"
+        for name, one in rendered().items()
+    }
+
+
+def main() -> None:
+    FOLDER.mkdir(exist_ok=True)
+    written = files()
+    for stale in FOLDER.glob("*.json"):
+        if stale.name not in written:
+            stale.unlink()
+    for name, text in written.items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

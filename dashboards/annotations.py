@@ -1,0 +1,72 @@
+"""Marks on every time series: XIDs, fences and releases, where and when. Pure."""
+
+from msgspec import structs
+
+from dashboards.panel import BLUE, ORANGE, RED, Annotation
+from dashboards.promql import LEADING, Scope, once
+
+_WHO = "incident, node, UUID"
+_FENCING = 'effect!="None"'
+STEP = "2m"
+"""How far apart releases are looked for: in two weeks Prometheus still gives that many points."""
+
+
+def of(scope: Scope, among: str = "") -> tuple[Annotation, ...]:
+    """Return the marks of a dashboard; `among` narrows them to the GPUs of an expression."""
+    only = f" and on (cluster, UUID) {among}" if among else ""
+    marks = _xids(scope), _fences(scope), _releases(scope)
+    return tuple(structs.replace(one, expr=f"({one.expr}){only}") for one in marks)
+
+
+def _xids(scope: Scope) -> Annotation:
+    seen = scope.seen("draguard_xid_last_seen_timestamp_seconds")
+    return Annotation(
+        name="XIDs",
+        expr=f"{once('Hostname, UUID, code', seen)} * 1000",
+        title="XID {{code}}",
+        text="{{Hostname}} {{UUID}}",
+        colour=RED,
+        value_is_time=True,
+        empty="no XID was seen in this boot",
+    )
+
+
+def _fences(scope: Scope) -> Annotation:
+    since = once(_WHO, scope.done("draguard_incident_phase_since_timestamp_seconds"))
+    phases = scope.done("draguard_incident_phase", 'phase=~"Fenced|Evicting"')
+    named = f"{since} * on (cluster, incident) group_left (phase) {_latest('phase', phases)}"
+    return Annotation(
+        name="Fences",
+        expr=f"({named}) * 1000",
+        title="{{phase}}",
+        text="{{node}} {{UUID}} {{incident}}",
+        colour=ORANGE,
+        value_is_time=True,
+        empty="no incident was being fenced or emptied",
+    )
+
+
+def _releases(scope: Scope) -> Annotation:
+    """No rule where one was a step ago, if a leader can tell: silence is no release."""
+    rules = scope.done("draguard_incident_rules", _FENCING)
+    before = f"{rules} offset {STEP}"
+    stored, stood = _rules(rules), _rules(before)
+    freed = f"({stood} > 0) unless on (cluster, node, UUID) ({stored} > 0)"
+    return Annotation(
+        name="Releases",
+        expr=f"({freed}) and on (cluster) ({LEADING})",
+        title="Released",
+        text="{{node}} {{UUID}}",
+        colour=BLUE,
+        empty="nothing was released",
+    )
+
+
+def _rules(selector: str) -> str:
+    once_each = once(f"{_WHO}, effect", selector)
+    return f"sum by (cluster, node, UUID) ({once_each})"
+
+
+def _latest(label: str, selector: str) -> str:
+    """Take one value of a label where two replicas disagree for a moment."""
+    return f"topk by (cluster, incident) (1, {once(f'incident, {label}', selector)})"

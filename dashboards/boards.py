@@ -1,0 +1,82 @@
+"""All dashboards: as declared, as JSON, and as the questions that they ask. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from dashboards import claim, device, fleet, node, remediation
+from dashboards.finalize import Json, finalized
+from dashboards.panel import Dashboard, Panel
+
+DASHBOARDS: tuple[Dashboard, ...] = (
+    fleet.DASHBOARD,
+    node.DASHBOARD,
+    device.DASHBOARD,
+    claim.DASHBOARD,
+    remediation.DASHBOARD,
+)
+"""From the whole to the part, as in the catalogue."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One question of one panel, mark or variable, for whoever runs or reads them all."""
+
+    dashboard: str
+    """Its uid."""
+    panel: str
+    """The panel's title; `annotation NAME` or `variable NAME` for what is none."""
+    expr: str
+    """As written, with Grafana's variables; of a variable, `label_values(...)`."""
+    legend: str = ""
+    instant: bool = False
+    empty: str = ""
+    """Why no answer is right, where it is; "": there has to be one."""
+    whole: str = ""
+    """Why a counter is shown as it stands."""
+
+
+def queries() -> Iterator[Asked]:
+    """Return every question that panels ask."""
+    for dashboard in DASHBOARDS:
+        for panel in panels(dashboard):
+            for one in panel.queries:
+                yield Asked(
+                    dashboard=dashboard.board.uid,
+                    panel=panel.title,
+                    expr=one.expr,
+                    legend=one.legend,
+                    instant=one.instant,
+                    empty=one.empty,
+                    whole=one.whole,
+                )
+
+
+def annotation_queries() -> Iterator[Asked]:
+    """Return what is asked for the marks on time series."""
+    for dashboard in DASHBOARDS:
+        for one in dashboard.annotations:
+            name = f"annotation {one.name}"
+            yield Asked(dashboard=dashboard.board.uid, panel=name, expr=one.expr, empty=one.empty)
+
+
+def variable_queries() -> Iterator[Asked]:
+    """Return what is asked for the choices of the variables; those of claims may have none."""
+    for dashboard in DASHBOARDS:
+        for one in dashboard.variables:
+            if one.query:
+                yield Asked(
+                    dashboard=dashboard.board.uid, panel=f"variable {one.name}", expr=one.query
+                )
+
+
+def panels(dashboard: Dashboard) -> Iterator[Panel]:
+    """Return a dashboard's panels in the order in which they stand."""
+    for row in dashboard.rows:
+        yield from row.panels
+
+
+def rendered() -> Mapping[str, Json]:
+    """Return the JSON of each dashboard by its file's name."""
+    from dashboards.grafana import to_json  # loads grafanalib, which readers of queries need not
+
+    return {one.board.file: finalized(to_json(one)) for one in DASHBOARDS}

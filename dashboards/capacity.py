@@ -1,0 +1,94 @@
+"""Panels on what is published: free, allocated, fenced, by kind. Pure."""
+
+from dashboards.panel import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PLAIN,
+    BarGauge,
+    Column,
+    Panel,
+    Query,
+    Table,
+    TimeSeries,
+)
+from dashboards.promql import filled, of_cluster, once
+
+_KIND = "driver, type, product, profile"
+_STATES = ("free", "allocated", "fenced", "tainted")
+_COLOURS = {"free": GREEN, "allocated": BLUE, "fenced": ORANGE, "tainted": PLAIN}
+_NONE = "no driver publishes a device, or no remediator is heard of"
+_SAYS = (
+    "Devices as drivers publish them, by what the scheduler may do with them. free: nobody has it. "
+    "allocated: a claim has it. fenced: a rule of ours keeps new work away. tainted: somebody "
+    "else's taint does. Of a GPU that can be cut into slices, each slice that could be made is a "
+    "device, so that devices are not GPUs. Unknown where no remediator counts them."
+)
+
+
+def _devices(matchers: str = "") -> str:
+    return once(f"{_KIND}, state", of_cluster("draguard_devices", matchers))
+
+
+def panels() -> tuple[Panel, ...]:
+    """Return how many there are by state, by kind, and over time."""
+    return _by_state(), _over_time(), _by_kind()
+
+
+def _by_state() -> BarGauge:
+    return BarGauge(
+        title="Devices by state",
+        says=_SAYS,
+        queries=(
+            Query(
+                expr=f"sum by (state) ({_devices()})",
+                legend="{{state}}",
+                instant=True,
+                empty=_NONE,
+            ),
+        ),
+        unit="short",
+        decimals=0,
+        colours=_COLOURS,
+        width=8,
+    )
+
+
+def _over_time() -> TimeSeries:
+    return TimeSeries(
+        title="Devices by state, over time",
+        says=_SAYS,
+        queries=(Query(expr=f"sum by (state) ({_devices()})", legend="{{state}}", empty=_NONE),),
+        unit="short",
+        decimals=0,
+        stacked=True,
+        stepped=True,
+        colours=_COLOURS,
+        width=16,
+    )
+
+
+def _by_kind() -> Table:
+    def of(state: str) -> Query:
+        selector = of_cluster("draguard_devices", f'state="{state}"')
+        kinds = filled(filled(once(_KIND, selector), "profile", "-"), "product", "-")
+        return Query(expr=kinds, value=state, empty=f"{_NONE}, or none is {state}")
+
+    return Table(
+        title="Devices by kind",
+        says=_SAYS,
+        queries=tuple(of(state) for state in _STATES),
+        width=24,
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="driver", title="Driver"),
+            Column(source="type", title="Type", none="-"),
+            Column(source="product", title="Product", none="-"),
+            Column(source="profile", title="Profile", none="-"),
+            *(
+                Column(source=state, title=state.title(), unit="short", decimals=0, none="-")
+                for state in _STATES
+            ),
+        ),
+        sort="Allocated",
+    )

@@ -1,0 +1,121 @@
+"""Which dashboards there are, and how one is linked to: uid, title, variables, paths.
+
+Links between dashboards and the `dashboard_url` of an alert are made from these declarations, so
+that a link to a dashboard that is not there, or with a variable that it does not have, cannot be
+written. Needs no library: rules import it where nothing draws a dashboard. Pure.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class Board(msgspec.Struct, frozen=True, kw_only=True):
+    """One dashboard, as others know it."""
+
+    uid: str
+    """Stable: links and bookmarks hold it."""
+    title: str
+    says: str
+    """The question that it answers."""
+    variables: tuple[str, ...]
+    """In the order in which each narrows the next; the data source is the first of every one."""
+    needs: tuple[str, ...] = ()
+    """Those that say what it is of; a link without them would show something else."""
+
+    @property
+    def file(self) -> str:
+        """The name of its file in `dashboards/json/`."""
+        return f"{self.uid}.json"
+
+
+class LinkError(ValueError):
+    """A link that its target cannot follow: an unknown variable, or a needed one left out."""
+
+
+FLEET = Board(
+    uid="draguard-fleet",
+    title="Draguard / Fleet",
+    says="How many GPUs are healthy, sick or unknown, what is fenced and free, what is open?",
+    variables=("datasource", "cluster"),
+)
+NODE = Board(
+    uid="draguard-node",
+    title="Draguard / Node",
+    says="How are the GPUs of one node, and what does its exporter see?",
+    variables=("datasource", "cluster", "node"),
+    needs=("node",),
+)
+DEVICE = Board(
+    uid="draguard-device",
+    title="Draguard / Device",
+    says="What is there to know of one GPU and its slices, and who holds them?",
+    variables=("datasource", "cluster", "node", "uuid"),
+    needs=("uuid",),
+)
+CLAIM = Board(
+    uid="draguard-claim",
+    title="Draguard / Claim",
+    says="What was a claim given, what does it use, and how are its devices?",
+    variables=("datasource", "cluster", "namespace", "claim"),
+    needs=("namespace",),
+)
+REMEDIATION = Board(
+    uid="draguard-remediation",
+    title="Draguard / Remediation",
+    says="What was done, what would be done, what is held back and by what?",
+    variables=("datasource", "cluster", "node", "incident"),
+)
+
+BOARDS: tuple[Board, ...] = (FLEET, NODE, DEVICE, CLAIM, REMEDIATION)
+"""From the whole to the part."""
+
+
+def path(board: Board, queries: Mapping[str, str]) -> str:
+    """Return the path of a dashboard with its variables set.
+
+    `queries` maps a variable to what stands after `var-<name>=`, already fit for a URL.
+
+    Raises:
+        LinkError: the dashboard has no such variable, or needs one that is not given.
+
+    """
+    _check(board, queries)
+    named = "&".join(f"var-{name}={value}" for name, value in queries.items())
+    return f"/d/{board.uid}?{named}" if named else f"/d/{board.uid}"
+
+
+def alert_path(board: Board, labels: Mapping[str, str]) -> str:
+    """Return the path for an alert's `dashboard_url`, as a template of Prometheus.
+
+    `labels` maps a variable to the alert's label that has its value, for example
+    `{"cluster": "cluster", "node": "node", "uuid": "UUID"}`. A label that an alert lacks, as
+    `cluster` where Prometheus adds none, leaves its variable at its default.
+
+    Raises:
+        LinkError: as `path`.
+
+    """
+    _check(board, labels)
+    needed = [
+        f"var-{name}={_escaped(label)}" for name, label in labels.items() if name in board.needs
+    ]
+    others = [
+        _where_there(name, label) for name, label in labels.items() if name not in board.needs
+    ]
+    return f"/d/{board.uid}?{'&'.join(needed)}{''.join(others)}".removesuffix("?")
+
+
+def _check(board: Board, given: Mapping[str, str]) -> None:
+    if unknown := sorted(set(given) - set(board.variables)):
+        raise LinkError(f"{board.uid} has no variable {unknown}; it has {list(board.variables)}")
+    if missing := sorted(set(board.needs) - set(given)):
+        raise LinkError(f"{board.uid} is of one {missing}: give it")
+
+
+def _escaped(label: str) -> str:
+    return f"{{{{ $labels.{label} | urlquery }}}}"
+
+
+def _where_there(name: str, label: str) -> str:
+    return f"{{{{ with $labels.{label} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"

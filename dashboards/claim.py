@@ -1,0 +1,295 @@
+"""Claims: what each was given, what it uses, how its devices are, and who waits. Pure."""
+
+from dashboards import annotations, health, held, incidents, links, variables
+from dashboards.catalogue import CLAIM as BOARD
+from dashboards.panel import (
+    GREEN,
+    ORANGE,
+    PLAIN,
+    RED,
+    Column,
+    Dashboard,
+    Meaning,
+    Panel,
+    Query,
+    Row,
+    Stat,
+    States,
+    Step,
+    Table,
+    TimeSeries,
+)
+from dashboards.promql import (
+    DEVICE_KEY,
+    FLEET,
+    busy,
+    filled,
+    holders,
+    of_cluster,
+    of_holders,
+    of_holders_gpus,
+    once,
+)
+
+_CHOSEN = 'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"'
+_CLAIM = "dra_claim_namespace, dra_claim_name"
+_HELD = holders(FLEET, _CHOSEN)
+_ONE = "{{dra_claim_namespace}}/{{dra_claim_name}} {{UUID}} {{GPU_I_ID}}"
+_NONE_HELD = "no claim of these holds a device"
+_NOT_TOLD = f"{_NONE_HELD}, or nobody can tell its memory"
+
+
+def _sum(family: str) -> str:
+    """Return bytes per claim and device; several shares of one device add up."""
+    each = once(f"UUID, GPU_I_ID, {_CLAIM}, dra_share_id", of_cluster(family, _CHOSEN))
+    return f"sum by ({DEVICE_KEY}, {_CLAIM}) ({each})"
+
+
+_DECLARED = _sum("draguard_claim_memory_declared_bytes")
+_USED = _sum("draguard_claim_memory_used_bytes")
+_BUSY = of_holders(once("UUID, GPU_I_ID", f"({busy(FLEET)})"), _HELD)
+_HEALTH = of_holders_gpus(
+    f"max by (cluster, Hostname, UUID) ({health.state(FLEET)})", _HELD, "Hostname"
+)
+_PENDING = once(
+    f"{_CLAIM}, reason", of_cluster("draguard_claim_pending_since_timestamp_seconds", _CHOSEN)
+)
+
+
+def _one(title: str, says: str, query: Query, unit: str, steps: tuple[Step, ...]) -> Stat:
+    return Stat(
+        title=title,
+        says=says,
+        queries=(query,),
+        unit=unit,
+        decimals=0 if unit == "short" else None,
+        steps=steps,
+        none="none, if exporters are heard of",
+        width=4,
+        height=4,
+    )
+
+
+def _now() -> tuple[Panel, ...]:
+    claims = f"count(count by (cluster, {_CLAIM}) ({_HELD}))"
+    return (
+        _one(
+            "Claims with devices",
+            "ResourceClaims that hold a device, each counted once however many pods share it.",
+            Query(expr=claims, instant=True, empty=_NONE_HELD),
+            "short",
+            (Step(0, PLAIN),),
+        ),
+        Stat(
+            title="Worst device",
+            says="The worst state among the GPUs that these claims hold, or hold a slice of. "
+            f"{health.LEGEND}",
+            queries=(Query(expr=f"max({_HEALTH})", instant=True, empty=_NONE_HELD),),
+            meanings=health.MEANINGS,
+            filled=True,
+            width=4,
+            height=4,
+        ),
+        _one(
+            "Memory given",
+            "What these claims were given: of a share its part, of a device all that it has.",
+            Query(expr=f"sum({_DECLARED})", instant=True, empty=_NOT_TOLD),
+            "bytes",
+            (Step(0, PLAIN),),
+        ),
+        _one(
+            "Memory used",
+            "What their pods use of it. A share is known by the processes of its pods alone.",
+            Query(expr=f"sum({_USED})", instant=True, empty=_NOT_TOLD),
+            "bytes",
+            (Step(0, PLAIN),),
+        ),
+        Stat(
+            title="Claims that wait",
+            says="Claims without a device that a pod waits for; why is in the table below. Unknown "
+            "where no remediator counts them.",
+            queries=(
+                Query(
+                    expr=f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
+                    instant=True,
+                    empty="no remediator is heard of",
+                ),
+            ),
+            unit="short",
+            decimals=0,
+            steps=(Step(0, GREEN), Step(1, ORANGE)),
+            width=4,
+            height=4,
+        ),
+        Stat(
+            title="Longest wait",
+            says="How long the oldest of them has waited for a device.",
+            queries=(
+                Query(
+                    expr=f"max(time() - {_PENDING})", instant=True, empty="no claim of these waits"
+                ),
+            ),
+            unit="s",
+            decimals=0,
+            steps=(Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
+            none="none waits, if a leader is there",
+            width=4,
+            height=4,
+        ),
+    )
+
+
+def _devices() -> Table:
+    return Table(
+        title="Claims and their devices",
+        says="One line per claim and device, GPUs and slices alike; a device that claims share "
+        "has a line for each. Used above given: the claim takes what others may need. "
+        f"Computing is of the whole device. {health.LEGEND}",
+        queries=(
+            Query(expr=_whole(_HEALTH), value="state", empty=_NONE_HELD),
+            Query(expr=_whole(_DECLARED), value="given", empty=_NOT_TOLD),
+            Query(expr=_whole(_USED), value="used", empty=_NOT_TOLD),
+            Query(expr=_whole(_share()), value="share", empty=_NOT_TOLD),
+            Query(expr=_whole(_BUSY), value="busy", empty=f"{_NONE_HELD}, or none tells its use"),
+        ),
+        none="none, if exporters are heard of",
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="dra_claim_namespace", title="Namespace"),
+            Column(source="dra_claim_name", title="Claim", links=(links.TO_CLAIM,)),
+            Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
+            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,)),
+            Column(source="GPU_I_ID", title="Slice"),
+            Column(source="state", title="State", meanings=health.MEANINGS),
+            Column(source="given", title="Given", unit="bytes"),
+            Column(source="used", title="Used", unit="bytes"),
+            Column(
+                source="share",
+                title="Used of given",
+                unit="percentunit",
+                decimals=0,
+                steps=(Step(0, PLAIN), Step(1.001, RED)),
+            ),
+            Column(source="busy", title="Computing", unit="percentunit", decimals=0),
+        ),
+        sort="State",
+        width=24,
+    )
+
+
+def _whole(expr: str) -> str:
+    return filled(expr, "GPU_I_ID", "whole GPU")
+
+
+def _share() -> str:
+    same = f"on ({DEVICE_KEY}, {_CLAIM})"
+    return f"{_USED} / {same} ({_DECLARED} > 0)"
+
+
+def _pending() -> Table:
+    return Table(
+        title="Claims that wait, and why",
+        says="Claims that a pod waits for. Fenced: devices of its kind would be free but for our "
+        "fences. NoneFree: all are taken. Other: there are some, and the scheduler has another "
+        "reason, or the DeviceClass is none of NVIDIA's own. The 200 oldest.",
+        queries=(Query(expr=f"time() - {_PENDING}", value="age", empty="no claim of these waits"),),
+        none="none waits, if a leader is there",
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="dra_claim_namespace", title="Namespace"),
+            Column(source="dra_claim_name", title="Claim"),
+            Column(source="reason", title="Why", meanings=_WHY),
+            Column(source="age", title="For", unit="s"),
+        ),
+        sort="For",
+    )
+
+
+_WHY = (
+    Meaning("Fenced", "devices are fenced", ORANGE),
+    Meaning("NoneFree", "none is free", PLAIN),
+    Meaning("Other", "another reason", PLAIN),
+)
+
+
+def _graph(title: str, says: str, unit: str, *queries: Query) -> TimeSeries:
+    return TimeSeries(
+        title=title, says=says, unit=unit, queries=queries, none="nothing held, or not told"
+    )
+
+
+def _over_time() -> tuple[Panel, ...]:
+    return (
+        _graph(
+            "Memory, given and used",
+            "What each claim was given of each device, and what its pods use.",
+            "bytes",
+            Query(expr=_USED, legend=f"{_ONE} used", empty=_NOT_TOLD),
+            Query(expr=_DECLARED, legend=f"{_ONE} given", empty=_NOT_TOLD),
+        ),
+        _graph(
+            "Computing, of the device",
+            "How busy each held device was, whoever of its holders did it.",
+            "percentunit",
+            Query(expr=_BUSY, legend=_ONE, empty=f"{_NONE_HELD}, or none tells its use"),
+        ),
+        _graph(
+            "Memory by pod",
+            "What the processes of each pod use of each device that the claim holds.",
+            "bytes",
+            Query(
+                expr=_of_pods("draguard_pod_memory_used_bytes"),
+                legend="{{namespace}}/{{pod}} {{UUID}} {{GPU_I_ID}}",
+                empty=f"{_NONE_HELD}, or the exporter does not see processes",
+            ),
+        ),
+        _graph(
+            "Computing by pod",
+            "Share of SM time of each pod's processes. NVML has none for slices.",
+            "percentunit",
+            Query(
+                expr=_of_pods("draguard_pod_sm_utilization_ratio"),
+                legend="{{namespace}}/{{pod}} {{UUID}}",
+                empty=f"{_NONE_HELD}, they hold slices, or the exporter does not see processes",
+            ),
+        ),
+    )
+
+
+def _of_pods(family: str) -> str:
+    """Return a pod's part of each device that one of the chosen claims gives it."""
+    key = f"{DEVICE_KEY}, namespace, pod"
+    rows = of_cluster("draguard_device_allocation_info", f'{_CHOSEN}, admin!="true"')
+    value = f"max by ({key}) ({of_cluster(family)})"
+    return f"{value} and on ({key}) {rows}"
+
+
+def _states() -> States:
+    return States(
+        title="Health of the devices",
+        says="The state of the GPU behind each held device. A gap: the claim held nothing, or "
+        f"nobody could tell who held what. {health.LEGEND}",
+        queries=(Query(expr=_HEALTH, legend=_ONE, empty=_NONE_HELD),),
+        meanings=health.MEANINGS,
+        links=(links.TO_DEVICE,),
+        none="nothing held, or not told",
+        width=24,
+        height=6,
+    )
+
+
+DASHBOARD = Dashboard(
+    board=BOARD,
+    variables=variables.of(BOARD),
+    annotations=annotations.of(FLEET, holders(FLEET, _CHOSEN, within=health.REMEMBERED)),
+    rows=(
+        Row(title="Now", panels=_now()),
+        Row(title="What they hold", panels=(_devices(), _states())),
+        Row(title="What they use", panels=_over_time()),
+        Row(
+            title="Who waits, and who is hit",
+            panels=(_pending(), incidents.hit_table(FLEET, matchers=_CHOSEN)),
+        ),
+        Row(title="Pods", panels=(held.holders_table(FLEET, matchers=_CHOSEN, width=24),)),
+    ),
+)

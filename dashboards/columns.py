@@ -1,0 +1,60 @@
+"""How a table gets its columns: which, in which order, under which title. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dashboards.panel import Column, Table
+
+Json = dict[str, Any]
+
+WIDTHS: Mapping[str, int] = {
+    "cluster": 100, "node": 120, "Hostname": 120, "UUID": 310, "incident": 200, "GPU_I_ID": 90,
+    "gi": 90, "code": 60, "class": 100, "source": 90, "phase": 110, "mode": 110, "cause": 120,
+    "scope": 110, "namespace": 120, "dra_claim_namespace": 120,
+}  # fmt: skip
+"""Pixels of columns whose values are about as long everywhere; the others share what is left."""
+
+__all__ = ["WIDTHS", "Column", "fixed_colour", "override", "ref", "transformations"]
+
+
+def ref(number: int) -> str:
+    """Return the letter of a panel's query; it has 26 at most."""
+    return chr(ord("A") + number)
+
+
+def transformations(table: Table) -> list[Json]:
+    """Join the queries' rows, keep the columns that are declared, in their order, renamed.
+
+    Raises:
+        ValueError: a column takes its values from a query that is not there.
+
+    """
+    fields = [field(table, one) for one in table.columns]
+    join: list[Json] = [{"id": "merge", "options": {}}] if len(table.queries) > 1 else []
+    keep = {"id": "filterFieldsByName", "options": {"include": {"names": fields}}}
+    order = {
+        "excludeByName": {},
+        "includeByName": {},
+        "indexByName": {name: number for number, name in enumerate(fields)},
+        "renameByName": dict(zip(fields, (one.title for one in table.columns), strict=True)),
+    }
+    return [*join, keep, {"id": "organize", "options": order}]
+
+
+def field(table: Table, column: Column) -> str:
+    """Return how Grafana calls a column's field: by its label, or by its query's letter."""
+    named = {one.value: number for number, one in enumerate(table.queries) if one.value}
+    if column.source not in named:
+        return column.source
+    many = len(table.queries) > 1
+    return f"Value #{ref(named[column.source])}" if many else "Value"
+
+
+def override(title: str, properties: Mapping[str, object]) -> Json:
+    """Return settings of the field of that name; what is None stays as it is."""
+    listed = [{"id": key, "value": one} for key, one in properties.items() if one is not None]
+    return {"matcher": {"id": "byName", "options": title}, "properties": listed}
+
+
+def fixed_colour(name: str, colour: str) -> Json:
+    return override(name, {"color": {"mode": "fixed", "fixedColor": colour}})

@@ -1,0 +1,153 @@
+"""One GPU with its slices: state, story, load, wear, who holds it. Pure."""
+
+from dashboards import annotations, health, held, incidents, load, variables, wear, xids
+from dashboards.catalogue import DEVICE as BOARD
+from dashboards.panel import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    UNKNOWN,
+    Dashboard,
+    Meaning,
+    Panel,
+    Query,
+    Row,
+    Stat,
+    States,
+    Step,
+)
+from dashboards.promql import DEVICE, of_cluster, once
+
+_NOT_KNOWN = "no such GPU is known"
+_UUID = "UUID"
+
+
+def _now() -> tuple[Panel, ...]:
+    shown = once("instance, UUID", DEVICE.seen("draguard_gpu_info"))
+    looked = of_cluster("draguard_snapshot_timestamp_seconds")
+    return (
+        Stat(
+            title="State",
+            says=f"The worst that is known of this GPU. {health.LEGEND}",
+            queries=(Query(expr=f"max({health.state(DEVICE)})", instant=True, empty=_NOT_KNOWN),),
+            meanings=health.MEANINGS,
+            filled=True,
+            width=4,
+            height=4,
+        ),
+        Stat(
+            title="Last look",
+            says="How old the values on this page are. Above three minutes they are stale; none: "
+            "no exporter shows this GPU now.",
+            queries=(
+                Query(
+                    expr=f"max(time() - {looked} and on (cluster, instance) {shown})",
+                    instant=True,
+                    empty="no exporter shows this GPU now",
+                ),
+            ),
+            unit="s",
+            decimals=0,
+            steps=(Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN)),
+            none="no exporter shows it",
+            width=4,
+            height=4,
+        ),
+        *wear.signs(DEVICE),
+    )
+
+
+_EFFECTS = {"None": (1, BLUE), "NoSchedule": (2, ORANGE), "NoExecute": (3, RED)}
+
+
+def _fence() -> str:
+    """Return the strongest rule of ours, 0 for none; of `or`, the first arm wins."""
+    arms = [
+        f"(0 * {_stored(effect)} + {number})"
+        for effect, (number, _) in reversed(tuple(_EFFECTS.items()))
+    ]
+    return " or ".join([*arms, f"0 * {_stored()}"])
+
+
+def _stored(effect: str = "") -> str:
+    matcher = f'effect="{effect}"' if effect else ""
+    rules = once(_UUID, DEVICE.done("draguard_incident_rules", matcher))
+    return f"({rules} > 0)" if effect else rules
+
+
+def _story() -> tuple[Panel, ...]:
+    return (
+        incidents.table(DEVICE, height=5),
+        States(
+            title="State over time",
+            says="The worst that was known of this GPU. A gap is more than an hour of silence, and "
+            f"no good news. {health.LEGEND}",
+            queries=(
+                Query(
+                    expr=f"max by (UUID) ({health.state(DEVICE)})",
+                    legend="state",
+                    empty=_NOT_KNOWN,
+                ),
+            ),
+            meanings=health.MEANINGS,
+            width=24,
+            height=4,
+        ),
+        States(
+            title="Incidents over time",
+            says="The phase of each incident of this GPU. A gap: none was open, or no remediator "
+            "was heard of.",
+            queries=(
+                Query(
+                    expr=incidents.phase_number(DEVICE),
+                    legend="{{incident}}",
+                    empty=incidents.NO_INCIDENT,
+                ),
+            ),
+            meanings=incidents.PHASE_MEANINGS,
+            none="none open, if a leader is there",
+            width=12,
+            height=5,
+        ),
+        States(
+            title="Fence over time",
+            says="The strongest rule of ours on this GPU or a slice of it, as stored in the "
+            "cluster: None tells and does nothing, NoSchedule keeps new pods away, NoExecute moves "
+            "pods. A gap: no incident was open, or no remediator was heard of.",
+            queries=(Query(expr=_fence(), legend="fence", empty=incidents.NO_INCIDENT),),
+            meanings=(
+                Meaning(0, "no rule", BLUE),
+                *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),
+            ),
+            none="none, if a leader is there",
+            width=12,
+            height=5,
+        ),
+    )
+
+
+DASHBOARD = Dashboard(
+    board=BOARD,
+    variables=variables.of(BOARD),
+    annotations=annotations.of(DEVICE),
+    rows=(
+        Row(title="Now", panels=_now()),
+        Row(title="Story", panels=_story()),
+        Row(
+            title="Who holds it, and who is hit",
+            panels=(held.holders_table(DEVICE), incidents.hit_table(DEVICE)),
+        ),
+        Row(title="Errors", panels=(xids.table(DEVICE), xids.by_class(DEVICE))),
+        Row(title="Load", panels=load.panels(DEVICE)),
+        Row(
+            title="Wear and limits",
+            panels=(
+                *wear.memory(DEVICE),
+                wear.clock_events(DEVICE),
+                *wear.links_of(DEVICE),
+                held.slices_table(DEVICE, width=8),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,308 @@
+"""The one door to grafanalib: our declarations in its words, as JSON before `finalize`.
+
+What it lacks or writes in an old form is put into `extraJson`, which it merges into every panel,
+or is a class of our own: `PromTarget`, `BarGaugePanel`.
+"""
+# pyright: basic, reportCallIssue=false
+# grafanalib has no types, and pyright does not see the constructors that its `attr.s` makes.
+
+import json
+from collections.abc import Sequence
+
+from grafanalib import _gen, core
+
+from dashboards import columns, layout
+from dashboards.annotations import STEP
+from dashboards.finalize import DATASOURCE, Json
+from dashboards.panel import (
+    UNKNOWN,
+    Annotation,
+    BarGauge,
+    Dashboard,
+    Link,
+    Meaning,
+    Panel,
+    Query,
+    Row,
+    Stat,
+    States,
+    Step,
+    Table,
+    TimeSeries,
+    Variable,
+)
+
+TAG = "draguard"
+REFRESH_ON_TIME_CHANGE = 2
+"""grafanalib's constant for it is 2, too, but its validator knows no name."""
+_SERIES = "__field.labels"
+
+
+def to_json(dashboard: Dashboard) -> Json:
+    """Return a dashboard as grafanalib writes it."""
+    made = core.Dashboard(
+        title=dashboard.board.title,
+        uid=dashboard.board.uid,
+        description=dashboard.board.says,
+        tags=[TAG],
+        refresh="1m",
+        timezone="browser",
+        graphTooltip=core.GRAPH_TOOLTIP_MODE_SHARED_CROSSHAIR,
+        time=core.Time("now-6h", "now"),
+        timePicker=core.TimePicker(["30s", "1m", "5m", "15m", "1h"], []),
+        links=[_siblings()],
+        templating=core.Templating(list=[_variable(one) for one in dashboard.variables]),
+        annotations=core.Annotations(list=[_annotation(one) for one in dashboard.annotations]),
+        panels=[_placed(one, place) for one, place in layout.placed(dashboard.rows)],
+    )
+    return json.loads(json.dumps(made, cls=_gen.DashboardEncoder))
+
+
+def _siblings() -> core.DashboardLink:
+    return core.DashboardLink(
+        title="Draguard",
+        tags=[TAG],
+        asDropdown=True,
+        includeVars=True,
+        keepTime=True,
+        tooltip="The other dashboards, with the variables and the time chosen here",
+    )
+
+
+def _placed(one: Row | Panel, place: layout.Place) -> core.Panel:
+    grid = core.GridPos(h=place.height, w=place.width, x=place.x, y=place.y)
+    if isinstance(one, Row):
+        return core.RowPanel(title=one.title, gridPos=grid)
+    return _DRAWN[type(one)](one, grid)
+
+
+class PromTarget(core.Target):
+    """A query to Prometheus, with the keys that came after grafanalib."""
+
+    def to_json_data(self) -> Json:
+        return super().to_json_data() | {
+            "editorMode": "code",
+            "exemplar": False,
+            "range": not self.instant,
+        }
+
+
+def _targets(queries: Sequence[Query], *, instant: bool, table: bool) -> list[PromTarget]:
+    return [
+        PromTarget(
+            expr=one.expr,
+            legendFormat=one.legend,
+            instant=instant or one.instant,
+            format="table" if table else "time_series",
+            refId=columns.ref(number),
+        )
+        for number, one in enumerate(queries)
+    ]
+
+
+def _shared(
+    panel: Panel, grid: core.GridPos, *, instant: bool = False, table: bool = False
+) -> dict[str, object]:
+    """Return the arguments that every panel of grafanalib takes."""
+    return {
+        "title": panel.title,
+        "description": panel.says,
+        "gridPos": grid,
+        "targets": _targets(panel.queries, instant=instant, table=table),
+        "maxDataPoints": None,
+    }
+
+
+def _read(panel: Panel, *, colour: str = "thresholds") -> Json:
+    """Return how values read: unit, words, colours, and what stands for none."""
+    return {
+        "unit": panel.unit,
+        "decimals": panel.decimals,
+        "noValue": panel.none,
+        "color": {"mode": colour},
+        "mappings": meanings(panel.meanings, panel.none),
+        "thresholds": steps(panel.steps),
+        "links": [data_link(one, _SERIES) for one in panel.links],
+        "min": getattr(panel, "minimum", None),
+        "max": getattr(panel, "maximum", None),
+    }
+
+
+def steps(given: Sequence[Step]) -> Json:
+    """Return colours by value; what lies below all of them is not known."""
+    base = {"color": UNKNOWN, "value": None}
+    listed = [{"color": one.colour, "value": one.value} for one in given]
+    return {"mode": "absolute", "steps": [base, *listed]}
+
+
+def meanings(given: Sequence[Meaning], none: str) -> list[Json]:
+    """Return words by value; null and NaN always read as not known."""
+    made = [_meaning(number, one) for number, one in enumerate(given)]
+    result = {"text": none, "color": UNKNOWN, "index": len(given)}
+    return [*made, {"type": "special", "options": {"match": "null+nan", "result": result}}]
+
+
+def _meaning(number: int, one: Meaning) -> Json:
+    result = {"text": one.text, "color": one.colour, "index": number}
+    if one.upto is not None:
+        span = {"from": one.value, "to": one.upto, "result": result}
+        return {"type": "range", "options": span}
+    return {"type": "value", "options": {str(one.value): result}}
+
+
+def data_link(link: Link, source: str) -> Json:
+    return {"title": link.title, "url": link.url(source), "targetBlank": False}
+
+
+def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
+    return core.Stat(
+        **_shared(panel, grid, instant=True),
+        colorMode="background" if panel.filled else "value",
+        graphMode="none",
+        reduceCalc="last",
+        textMode="value_and_name" if panel.named else "auto",
+        format=panel.unit,
+        noValue=panel.none,
+        extraJson={"fieldConfig": {"defaults": _read(panel)}},
+    )
+
+
+def _time_series(panel: TimeSeries, grid: core.GridPos) -> core.Panel:
+    return core.TimeSeries(
+        **_shared(panel, grid),
+        drawStyle="bars" if panel.bars else "line",
+        fillOpacity=60 if panel.bars else 30 if panel.stacked else 0,
+        lineInterpolation="stepAfter" if panel.stepped else "linear",
+        showPoints="never",
+        stacking={"mode": "normal" if panel.stacked or panel.bars else "none", "group": "A"},
+        tooltipMode="multi",
+        tooltipSort="desc",
+        axisSoftMax=1 if panel.unit == "short" else None,
+        overrides=[columns.fixed_colour(*one) for one in panel.colours.items()],
+        extraJson={
+            "interval": "2m" if panel.bars else None,
+            "fieldConfig": {"defaults": _read(panel, colour="palette-classic")},
+            "options": {"legend": {"showLegend": True}},
+        },
+    )
+
+
+def _states(panel: States, grid: core.GridPos) -> core.Panel:
+    return core.StateTimeline(
+        **_shared(panel, grid),
+        fillOpacity=80,
+        showValue="never",
+        extraJson={
+            "fieldConfig": {"defaults": _read(panel)},
+            "options": {"legend": {"showLegend": True}},
+        },
+    )
+
+
+class BarGaugePanel(core.Panel):
+    """The bar gauge of today; grafanalib's own writes what Grafana 6 read."""
+
+    def to_json_data(self) -> Json:
+        return self.panel_json(
+            {
+                "type": "bargauge",
+                "options": {
+                    "displayMode": "basic",
+                    "orientation": "horizontal",
+                    "showUnfilled": True,
+                    "valueMode": "color",
+                    "reduceOptions": {"calcs": ["last"], "fields": "", "values": False},
+                },
+            }
+        )
+
+
+def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
+    return BarGaugePanel(
+        **_shared(panel, grid, instant=True),
+        extraJson={
+            "fieldConfig": {
+                "defaults": _read(panel),
+                "overrides": [columns.fixed_colour(*one) for one in panel.colours.items()],
+            }
+        },
+    )
+
+
+def _table(panel: Table, grid: core.GridPos) -> core.Panel:
+    sort = [core.TableSortByField(displayName=panel.sort, desc=True)] if panel.sort else []
+    return core.Table(
+        **_shared(panel, grid, instant=True, table=True),
+        transformations=columns.transformations(panel),
+        overrides=[_column(one) for one in panel.columns],
+        sortBy=sort,
+        extraJson={
+            "fieldConfig": {"defaults": _read(panel) | {"custom": {"cellOptions": _PLAIN_CELL}}},
+            "options": {"cellHeight": "sm", "footer": {"show": False, "reducer": ["sum"]}},
+        },
+    )
+
+
+_PLAIN_CELL = {"type": "auto"}
+_COLOURED_CELL = {"type": "color-text"}
+
+
+def _column(one: columns.Column) -> Json:
+    coloured = bool(one.meanings or one.steps)
+    given: dict[str, object] = {
+        "unit": one.unit,
+        "noValue": one.none,
+        "mappings": meanings(one.meanings, one.none),
+        "thresholds": steps(one.steps),
+        "custom.cellOptions": _COLOURED_CELL if coloured else _PLAIN_CELL,
+        "links": [data_link(link, "__data.fields") for link in one.links] or None,
+        "custom.width": one.width or columns.WIDTHS.get(one.source),
+        "decimals": one.decimals,
+    }
+    return columns.override(one.title, given)
+
+
+_DRAWN = {
+    Stat: _stat,
+    TimeSeries: _time_series,
+    States: _states,
+    BarGauge: _bar_gauge,
+    Table: _table,
+}
+
+
+def _variable(one: Variable) -> core.Template | Json:
+    if not one.query:
+        kept = {"type": "datasource", "query": DATASOURCE["type"], "refresh": 1}
+        return kept | {"name": one.name, "label": one.title, "description": one.says, "hide": 0}
+    made = core.Template(
+        name=one.name,
+        label=one.title,
+        query={"query": one.query, "refId": "StandardVariableQuery"},
+        includeAll=bool(one.every),
+        allValue=one.every or None,
+        multi=one.many,
+        refresh=REFRESH_ON_TIME_CHANGE,
+        sort=core.SORT_ALPHA_ASC,
+    ).to_json_data()
+    every = {"text": ["All"], "value": ["$__all"], "selected": True}
+    return made | {
+        "current": every if one.every else {},
+        "definition": one.query,
+        "description": one.says,
+    }
+
+
+def _annotation(one: Annotation) -> Json:
+    return {
+        "name": one.name,
+        "enable": True,
+        "hide": False,
+        "iconColor": one.colour,
+        "expr": one.expr,
+        "titleFormat": one.title,
+        "textFormat": one.text,
+        "tagKeys": "",
+        "step": STEP,
+        "useValueForTime": "on" if one.value_is_time else False,
+    }

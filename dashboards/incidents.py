@@ -1,0 +1,162 @@
+"""Panels and columns on incidents, which several dashboards show. Pure."""
+
+from collections.abc import Mapping
+
+from dashboards import links
+from dashboards.panel import BLUE, ORANGE, PLAIN, RED, Column, Meaning, Query, Table
+from dashboards.promql import Scope, once
+
+NO_INCIDENT = "no incident is open"
+
+PHASES: Mapping[str, tuple[int, str]] = {
+    "Suspected": (1, PLAIN),
+    "Fenced": (2, ORANGE),
+    "Evicting": (3, ORANGE),
+    "Drained": (4, ORANGE),
+    "Repairing": (5, BLUE),
+    "Verifying": (6, BLUE),
+    "NeedsHuman": (7, RED),
+}
+"""Number and colour of each phase of an open incident, in the order of the story."""
+PHASE_MEANINGS = tuple(Meaning(n, word, colour) for word, (n, colour) in PHASES.items())
+_PHASE_WORDS = tuple(Meaning(word, word, colour) for word, (_, colour) in PHASES.items())
+_NEED_WORDS = (
+    Meaning("nothing", "nothing: wait for the proof", PLAIN),
+    Meaning("diagnosis", "a diagnosis", BLUE),
+    Meaning("fabric-recovery", "recovery of the fabric", ORANGE),
+    Meaning("gpu-reset", "a reset of the GPU", ORANGE),
+    Meaning("node-reboot", "a reboot of the node", ORANGE),
+    Meaning("replacement", "a replacement", RED),
+    Meaning("person", "a person's look", RED),
+)
+_KEY = "incident, node, UUID"
+
+
+def latest(label: str, selector: str, keep: str = "incident") -> str:
+    """Take one value of a label per incident, where two replicas disagree for a moment."""
+    return f"topk by (cluster, incident) (1, {once(f'{keep}, {label}', selector)})"
+
+
+def phase_number(scope: Scope) -> str:
+    """Return the phase of each incident as the number of `PHASES`; the later one of two."""
+    arms = (
+        f"{number} * {once(_KEY, scope.done('draguard_incident_phase', _is('phase', word)))}"
+        for word, (number, _) in reversed(tuple(PHASES.items()))
+    )
+    return " or ".join(arms)
+
+
+def _is(label: str, value: str) -> str:
+    return f'{label}="{value}"'
+
+
+def _told(label: str, family: str, scope: Scope) -> str:
+    return latest(label, scope.done(family))
+
+
+def _story(scope: Scope) -> str:
+    """Return seconds since the opening, with class, cause and scope as labels."""
+    opened = once(_KEY, f"time() - {scope.done('draguard_incident_opened_timestamp_seconds')}")
+    info = once("incident, class, cause, scope", scope.done("draguard_incident_info"))
+    return f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
+
+
+def _queries(scope: Scope) -> tuple[Query, ...]:
+    hit = once(f"incident, {_HIT}", scope.done("draguard_incident_consumer_info"))
+    needs = _told("needs", "draguard_incident_needs", scope)
+    held = _told("reason", "draguard_incident_held", scope)
+    return (
+        Query(expr=_story(scope), value="age", empty=NO_INCIDENT),
+        Query(
+            expr=_told("phase", "draguard_incident_phase", scope),
+            value="in phase",
+            empty=NO_INCIDENT,
+        ),
+        Query(
+            expr=_told("mode", "draguard_incident_mode", scope),
+            value="in mode",
+            empty=f"{NO_INCIDENT}, or it is too new to have a mode",
+        ),
+        Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs anything"),
+        Query(expr=held, value="is held", empty="nothing is held back"),
+        Query(
+            expr=f"count by (cluster, incident) ({hit})",
+            value="hit",
+            empty="nobody holds the devices of an open incident",
+        ),
+        Query(
+            expr=once("incident", scope.done("draguard_incident_evicted_pods")),
+            value="gone",
+            empty=NO_INCIDENT,
+        ),
+    )
+
+
+_HIT = "dra_claim_namespace, dra_claim_name, pod_name"
+
+_COLUMNS = (
+    Column(source="cluster", title="Cluster", none="-"),
+    Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
+    Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,), width=220),
+    Column(source="class", title="Class"),
+    Column(source="cause", title="Cause"),
+    Column(source="scope", title="Scope"),
+    Column(source="phase", title="Phase", meanings=_PHASE_WORDS),
+    Column(source="mode", title="Mode"),
+    Column(source="hit", title="Hit", unit="short", none="nobody", decimals=0, width=70),
+    Column(source="gone", title="Moved", unit="short", none="-", decimals=0, width=70),
+    Column(source="reason", title="Held by", none="-", width=110),
+    Column(source="needs", title="Next", none="-", meanings=_NEED_WORDS, width=170),
+    Column(source="age", title="Open for", unit="s", width=90),
+    Column(source="incident", title="Incident", links=(links.TO_INCIDENT,)),
+)
+
+
+def table(scope: Scope, *, width: int = 24, height: int = 6) -> Table:
+    """Return open incidents: what, where, who is hit, what is done, what is next."""
+    return Table(
+        title="Open incidents",
+        says="One line per open incident: what failed and where, the phase that it is in, the mode "
+        "of the policy for it, how many pods and claims hold its devices now, how many pods were "
+        "moved, what holds it back and what would repair it. `kubectl describe di NAME` tells the "
+        "whole story. Empty when nothing is open, and when no remediator is heard of: look at the "
+        "leader.",
+        queries=_queries(scope),
+        width=width,
+        height=height,
+        none="none open, if a leader is there",
+        columns=_COLUMNS,
+        sort="Open for",
+    )
+
+
+def hit_table(scope: Scope, *, matchers: str = "", width: int = 24, height: int = 6) -> Table:
+    """Return who holds the devices of open incidents; `matchers` name claims."""
+    chosen = ", ".join(part for part in ('via!="admin"', matchers) if part)
+    hit = scope.done("draguard_incident_consumer_info", chosen)
+    return Table(
+        title="Who is hit",
+        says="Pods and claims that hold a device of an open incident, as the remediator knows "
+        "them; `via` says how: by a claim, by nvidia.com/gpu, or as a gang peer that is told "
+        "and not moved. Who only looks on (admin access) is left out.",
+        queries=(
+            Query(
+                expr=once(f"{_KEY}, {_HIT}, via", hit),
+                value="one",
+                empty="nobody holds the devices of an open incident",
+            ),
+        ),
+        width=width,
+        height=height,
+        none="nobody, if a leader is there",
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="dra_claim_namespace", title="Namespace"),
+            Column(source="pod_name", title="Pod", none="-"),
+            Column(source="dra_claim_name", title="Claim", none="-", links=(links.TO_CLAIM,)),
+            Column(source="via", title="Via"),
+            Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
+            Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,)),
+            Column(source="incident", title="Incident", links=(links.TO_INCIDENT,)),
+        ),
+    )

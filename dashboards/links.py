@@ -1,0 +1,21 @@
+"""The ways from one dashboard to the next, named once. Pure."""
+
+from dashboards.catalogue import CLAIM, DEVICE, NODE, REMEDIATION
+from dashboards.panel import Link
+
+_AT = {"cluster": "cluster"}
+
+TO_NODE = Link(title="Node", board=NODE, labels=_AT | {"node": "Hostname"})
+TO_DEVICE = Link(title="Device", board=DEVICE, labels=_AT | {"node": "Hostname", "uuid": "UUID"})
+TO_CLAIM = Link(
+    title="Claim",
+    board=CLAIM,
+    labels=_AT | {"namespace": "dra_claim_namespace", "claim": "dra_claim_name"},
+)
+NODE_OF_INCIDENT = Link(title="Node", board=NODE, labels=_AT | {"node": "node"})
+DEVICE_OF_INCIDENT = Link(
+    title="Device", board=DEVICE, labels=_AT | {"node": "node", "uuid": "UUID"}
+)
+TO_INCIDENT = Link(
+    title="Remediation", board=REMEDIATION, labels=_AT | {"node": "node", "incident": "incident"}
+)

@@ -1,0 +1,237 @@
+"""One node: its GPUs side by side and over time, what its exporter sees and does not. Pure."""
+
+from dashboards import annotations, health, held, incidents, links, load, variables, wear, xids
+from dashboards.catalogue import NODE as BOARD
+from dashboards.panel import (
+    GREEN,
+    ORANGE,
+    PLAIN,
+    RED,
+    UNKNOWN,
+    Column,
+    Dashboard,
+    Meaning,
+    Panel,
+    Query,
+    Row,
+    Stat,
+    States,
+    Step,
+    Table,
+)
+from dashboards.promql import NODE, at_node, once, or_none_open
+
+_NO_GPU = "no GPU of this node is known"
+_NOT_HEARD = "no exporter of this node is heard of"
+_GPU = "GPU {{gpu}} {{UUID}}"
+
+
+def _one(title: str, says: str, expr: str, empty: str, steps: tuple[Step, ...]) -> Stat:
+    return Stat(
+        title=title,
+        says=says,
+        queries=(Query(expr=expr, instant=True, empty=empty),),
+        unit="short",
+        decimals=0,
+        steps=steps,
+        width=4,
+        height=4,
+    )
+
+
+def _now() -> tuple[Panel, ...]:
+    looked = at_node("draguard_snapshot_timestamp_seconds")
+    phases = once("incident", NODE.done("draguard_incident_phase"))
+    return (
+        Stat(
+            title="Worst GPU",
+            says=f"The worst state among the GPUs of this node. {health.LEGEND}",
+            queries=(Query(expr=f"max({health.state(NODE)})", instant=True, empty=_NO_GPU),),
+            meanings=health.MEANINGS,
+            filled=True,
+            width=4,
+            height=4,
+        ),
+        Stat(
+            title="Last look",
+            says="How old the values of this node's exporter are. Above three minutes they are "
+            "stale; the GPUs are then stale too, whatever they read.",
+            queries=(Query(expr=f"max(time() - {looked})", instant=True, empty=_NOT_HEARD),),
+            unit="s",
+            decimals=0,
+            steps=(Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN)),
+            none="exporter silent",
+            width=4,
+            height=4,
+        ),
+        Stat(
+            title="Agent",
+            says="Whether the agent renews its Lease. While it is stale the remediator neither "
+            "fences nor releases anything here.",
+            queries=(
+                Query(
+                    expr=f"max({NODE.done('draguard_agent_stale')})",
+                    instant=True,
+                    empty="no remediator is heard of, or this node never reported",
+                ),
+            ),
+            meanings=(Meaning(0, "alive", GREEN), Meaning(1, "stale", UNKNOWN)),
+            width=4,
+            height=4,
+        ),
+        _one(
+            "GPUs not seen",
+            "GPUs that should be here, by the PCI bus or by what is published, less those that "
+            "NVML lists. Unknown while NVML is down.",
+            f"max({at_node('draguard_gpus_expected')}) - max({at_node('draguard_gpus_seen')})",
+            f"{_NOT_HEARD}, or its NVML is down",
+            (Step(-100, GREEN), Step(1, RED)),
+        ),
+        _one(
+            "Sources down",
+            "Sources that this exporter wants and does not have; the table below says why.",
+            f"count({at_node('draguard_source_up', _WANTED)} == 0)"
+            f" or 0 * count({at_node('draguard_source_up')})",
+            _NOT_HEARD,
+            (Step(0, GREEN), Step(1, UNKNOWN)),
+        ),
+        _one(
+            "Incidents",
+            "Open incidents of GPUs of this node. Unknown where no remediator leads.",
+            or_none_open(f"count({phases})"),
+            "no remediator leads",
+            (Step(0, GREEN), Step(1, ORANGE)),
+        ),
+    )
+
+
+_WANTED = 'reason!="Off"'
+
+
+def _grid() -> Stat:
+    return Stat(
+        title="GPUs",
+        says=f"Each GPU of this node, whole or cut into slices. {health.LEGEND}",
+        queries=(Query(expr=health.with_index(NODE), legend=_GPU, instant=True, empty=_NO_GPU),),
+        meanings=health.MEANINGS,
+        filled=True,
+        named=True,
+        links=(links.TO_DEVICE,),
+        width=24,
+        height=5,
+    )
+
+
+def _timeline() -> States:
+    return States(
+        title="GPUs over time",
+        says="The state of each GPU. A gap is more than an hour of silence, and no good news. "
+        f"{health.LEGEND}",
+        queries=(Query(expr=health.state(NODE), legend="{{UUID}}", empty=_NO_GPU),),
+        meanings=health.MEANINGS,
+        links=(links.TO_DEVICE,),
+        width=24,
+        height=8,
+    )
+
+
+def _sources() -> Table:
+    up = f"max by (cluster, source, reason) ({at_node('draguard_source_up')})"
+    last = at_node("draguard_source_last_success_timestamp_seconds")
+    return Table(
+        title="Sources",
+        says="What the exporter of this node is fed by, whether it sees anything there, and when "
+        "it last did. What each is for is in docs/exporter.md.",
+        queries=(
+            Query(expr=up, value="up", empty=_NOT_HEARD),
+            Query(
+                expr=f"time() - max by (cluster, source) ({last})",
+                value="age",
+                empty=f"{_NOT_HEARD}, or no source ever saw anything",
+            ),
+        ),
+        none="exporter silent",
+        columns=(
+            Column(source="source", title="Source"),
+            Column(
+                source="up",
+                title="Sees",
+                meanings=(Meaning(1, "yes", GREEN), Meaning(0, "nothing", UNKNOWN)),
+            ),
+            Column(source="reason", title="Reason", none="-"),
+            Column(source="age", title="Last success", unit="s", none="never"),
+        ),
+        width=12,
+    )
+
+
+def _missing() -> Table:
+    missing, hangs = at_node("draguard_gpu_missing"), at_node("draguard_source_hang_info")
+    return Table(
+        title="GPUs that should be here",
+        says="GPUs that are on the bus or published and that NVML does not list, by bus id or "
+        "UUID, and vendor calls that did not come back.",
+        queries=(
+            Query(
+                expr=f"max by (cluster, device, UUID, call) ({missing} or {hangs})",
+                value="one",
+                empty="every GPU is listed, and no call hangs",
+            ),
+        ),
+        none="none missing, if the exporter is heard of",
+        columns=(
+            Column(source="device", title="Missing", none="-"),
+            Column(source="UUID", title="Hangs", none="-"),
+            Column(source="call", title="In the call", none="-"),
+        ),
+        width=12,
+    )
+
+
+def _slice_counts() -> Stat:
+    slices = NODE.seen("draguard_mig_slice_info")
+    return Stat(
+        title="Slices by profile",
+        says="Live MIG slices of this node by profile.",
+        queries=(
+            Query(
+                expr=f"count by (GPU_I_PROFILE) ({slices})",
+                legend="{{GPU_I_PROFILE}}",
+                instant=True,
+                empty="no GPU of this node has slices",
+            ),
+        ),
+        unit="short",
+        decimals=0,
+        steps=(Step(0, PLAIN),),
+        named=True,
+        none="no slices, if the GPUs answer",
+        width=8,
+    )
+
+
+DASHBOARD = Dashboard(
+    board=BOARD,
+    variables=variables.of(BOARD),
+    annotations=annotations.of(NODE),
+    rows=(
+        Row(title="Now", panels=(*_now(), _grid())),
+        Row(title="Story", panels=(_timeline(), incidents.table(NODE, height=6))),
+        Row(
+            title="Who holds what",
+            panels=(held.holders_table(NODE), incidents.hit_table(NODE)),
+        ),
+        Row(title="Load", panels=load.panels(NODE)),
+        Row(title="Errors", panels=(xids.table(NODE), xids.by_class(NODE))),
+        Row(
+            title="Links, clocks and memory",
+            panels=(
+                *wear.links_of(NODE),
+                wear.clock_events(NODE),
+                *wear.memory(NODE),
+                _slice_counts(),
+            ),
+        ),
+        Row(title="What the exporter sees", panels=(_sources(), _missing())),
+    ),
+)

@@ -1,0 +1,201 @@
+"""What a panel is: its question, its queries, and how its values read. Plain data, pure.
+
+A panel says why an empty answer is right, where one is; a test runs every query and takes no
+other excuse. Nothing here knows the library that draws it (`grafana`).
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from dashboards.catalogue import Board, LinkError
+
+GREEN, ORANGE, RED, DARK_RED, BLUE = "green", "orange", "red", "dark-red", "blue"
+UNKNOWN, STALE, SILENT = "purple", "semi-dark-purple", "dark-purple"
+"""Not knowing has a colour of its own, so that it is taken neither for good nor for nothing."""
+PLAIN = "text"
+
+GRID = 24
+"""Columns of a dashboard."""
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to Prometheus."""
+
+    expr: str
+    legend: str = ""
+    """Of a series, in Grafana's `{{label}}` form; tables have columns instead."""
+    instant: bool = False
+    """Asked for the end of the time range alone."""
+    value: str = ""
+    """In a table: the name by which a column takes this query's value."""
+    empty: str = ""
+    """Why no answer is a right answer, in words; "" where there always is one."""
+    whole: str = ""
+    """Why a counter is shown as it stands and not as a rate; "" where none is."""
+
+
+class Meaning(msgspec.Struct, frozen=True):
+    """How one value reads, or all of a range."""
+
+    value: float | str
+    text: str
+    colour: str
+    upto: float | None = None
+    """The end of the range, where it is one."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """From which value on which colour."""
+
+    value: float
+    colour: str
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A way from a value to the dashboard of what it is about, with variables and time."""
+
+    title: str
+    board: Board
+    labels: Mapping[str, str]
+    """Variable of the board to the label, of the row or series, that it is set from."""
+
+    def __post_init__(self) -> None:
+        unknown = sorted(set(self.labels) - set(self.board.variables))
+        missing = sorted(set(self.board.needs) - set(self.labels))
+        if unknown or missing:
+            raise LinkError(
+                f"link {self.title!r} to {self.board.uid}: "
+                f"no such variable {unknown}, needed and not set {missing}"
+            )
+
+    def url(self, source: str) -> str:
+        """Return the address in Grafana's template language.
+
+        `source` is where labels are found: `__data.fields` of a row, `__field.labels` of a series.
+        """
+        named = [
+            f"var-{name}=${{{source}.{label}:percentencode}}" for name, label in self.labels.items()
+        ]
+        parts = ["${datasource:queryparam}", *named, "${__url_time_range}"]
+        return f"/d/{self.board.uid}?{'&'.join(parts)}"
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One column of a table."""
+
+    source: str
+    """A label, or the `value` of a query."""
+    title: str
+    unit: str = "none"
+    none: str = "Unknown"
+    """What stands where there is no value."""
+    meanings: tuple[Meaning, ...] = ()
+    steps: tuple[Step, ...] = ()
+    links: tuple[Link, ...] = ()
+    width: int = 0
+    """Pixels; 0: as usual for its source."""
+    decimals: int | None = None
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """What all panels have."""
+
+    title: str
+    says: str
+    """What it shows and how to read it, for the (i) in its corner."""
+    queries: tuple[Query, ...]
+    unit: str = "none"
+    width: int = 12
+    height: int = 8
+    none: str = "Unknown"
+    """What stands where nothing is known; chosen on purpose, and never good news."""
+    meanings: tuple[Meaning, ...] = ()
+    steps: tuple[Step, ...] = ()
+    """Colours by value; below the first step it is the colour of not knowing."""
+    links: tuple[Link, ...] = ()
+    decimals: int | None = None
+
+
+class Stat(Panel, frozen=True, kw_only=True):
+    """One large value, or one per series."""
+
+    filled: bool = False
+    """Whether the colour fills it, for values that are states."""
+    named: bool = False
+    """Whether each value bears its series' name."""
+
+
+class TimeSeries(Panel, frozen=True, kw_only=True):
+    minimum: float | None = 0
+    maximum: float | None = None
+    stacked: bool = False
+    bars: bool = False
+    stepped: bool = False
+    colours: Mapping[str, str] = {}
+    """By legend, where a colour means something."""
+
+
+class States(Panel, frozen=True, kw_only=True):
+    """A state over time, one line per series; `meanings` say which."""
+
+
+class BarGauge(Panel, frozen=True, kw_only=True):
+    minimum: float | None = 0
+    maximum: float | None = None
+    colours: Mapping[str, str] = {}
+    """By legend."""
+
+
+class Table(Panel, frozen=True, kw_only=True):
+    """Rows of labels and values.
+
+    Several queries are joined on the labels that all of them have: fill a label that may be empty
+    (`promql.filled`), or a query whose rows all lack it is joined to the wrong ones.
+    """
+
+    columns: tuple[Column, ...]
+    sort: str = ""
+    """The title of the column that it is sorted by, from the greatest; "" as it comes."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Panels under one heading, side by side as they fit."""
+
+    title: str
+    panels: tuple[Panel, ...]
+
+
+class Annotation(msgspec.Struct, frozen=True, kw_only=True):
+    """Marks on all time series of a dashboard."""
+
+    name: str
+    expr: str
+    title: str
+    text: str
+    colour: str
+    value_is_time: bool = False
+    """Whether a value is the time of the mark, in milliseconds."""
+    empty: str
+    """Why there may be none."""
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """A choice at the top of a dashboard."""
+
+    name: str
+    title: str
+    says: str
+    query: str = ""
+    """`label_values(...)`; "" for the data source."""
+    many: bool = False
+    """Whether several may be chosen."""
+    every: str = ""
+    """The pattern that stands for all; "" where one has to be chosen."""
+
+
+class Dashboard(msgspec.Struct, frozen=True, kw_only=True):
+    board: Board
+    variables: tuple[Variable, ...]
+    rows: tuple[Row, ...]
+    annotations: tuple[Annotation, ...]

@@ -1,0 +1,156 @@
+"""Expressions that several dashboards ask: scopes, joins without double counting, what is known.
+
+Every selector filters by `cluster` and every aggregation keeps it where it can matter. A family of
+the remediator is told by both replicas, so that each is taken once (`max by`) before it is counted.
+Pure.
+"""
+
+import msgspec
+
+CLUSTER = 'cluster=~"$cluster"'
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What a dashboard is of, as matchers on the labels of either program."""
+
+    exporter: str
+    remediator: str
+
+    def seen(self, family: str, matchers: str = "") -> str:
+        """Select a family of the exporter that names a node or GPU."""
+        return _selector(family, self.exporter, matchers)
+
+    def done(self, family: str, matchers: str = "") -> str:
+        """Select a family of the remediator that names a node or GPU."""
+        return _selector(family, self.remediator, matchers)
+
+
+FLEET = Scope(CLUSTER, CLUSTER)
+NODE = Scope(f'{CLUSTER}, Hostname="$node"', f'{CLUSTER}, node="$node"')
+DEVICE = Scope(f'{CLUSTER}, UUID="$uuid"', f'{CLUSTER}, UUID="$uuid"')
+INCIDENTS = Scope(
+    f'{CLUSTER}, Hostname=~"$node"', f'{CLUSTER}, node=~"$node", incident=~"$incident"'
+)
+
+LEADING = f"max by (cluster) (draguard_remediator_leader{{{CLUSTER}}}) == 1"
+"""1 where a remediator leads; without one, no incident is no news."""
+NONE_OPEN = f"0 * ({LEADING})"
+"""0 where somebody would know better, and nothing where nobody does."""
+
+
+def of_cluster(family: str, matchers: str = "") -> str:
+    """Select a family that names neither node nor GPU."""
+    return _selector(family, CLUSTER, matchers)
+
+
+def _selector(family: str, scope: str, matchers: str) -> str:
+    return f"{family}{{{', '.join(part for part in (scope, matchers) if part)}}}"
+
+
+def once(labels: str, selector: str) -> str:
+    """Take what both replicas tell, or several rows of one thing, once."""
+    return f"max by (cluster, {labels}) ({selector})"
+
+
+def filled(expr: str, label: str, word: str) -> str:
+    """Put a word where a label is empty.
+
+    Tables join their queries on the labels that all of them have, and a query of whole GPUs
+    alone would have none for the slice.
+    """
+    return f'label_replace({expr}, "{label}", "{word}", "{label}", "")'
+
+
+def or_none_open(counted: str) -> str:
+    """Turn an empty count into 0, but only where a leader would know of one."""
+    return f"sum({counted}) or sum({NONE_OPEN})"
+
+
+def at_nodes(family: str, matchers: str = "") -> str:
+    """Give a family of the page itself, which names no node, the node of its page as `Hostname`.
+
+    It has the same `instance` as the GPUs of its page. A page without a GPU has the node that the
+    scrape names (a target label `node`, as our PodMonitor sets it), or none.
+    """
+    told = of_cluster(family, matchers)
+    named = label_node(told)
+    nodes = once("instance, Hostname", of_cluster("draguard_gpu_info"))
+    joined = f"{told} * on (cluster, instance) group_left (Hostname) {nodes}"
+    return f"({joined}) or on (cluster, instance, source) {named}"
+
+
+def at_node(family: str, matchers: str = "") -> str:
+    """Select a family of the page itself for the node of the `node` variable, as `at_nodes`."""
+    gpus = NODE.seen("draguard_gpu_info")
+    by_gpus = f"{of_cluster(family, matchers)} and on (cluster, instance) {gpus}"
+    chosen = ", ".join(part for part in ('node="$node"', matchers) if part)
+    return f"({of_cluster(family, chosen)} or ({by_gpus}))"
+
+
+def label_node(expr: str) -> str:
+    """Spell the node as device series do."""
+    return f'label_replace({expr}, "Hostname", "$1", "node", "(.+)")'
+
+
+def age(family: str) -> str:
+    """Return seconds since what a family of timestamps tells."""
+    return f"time() - {of_cluster(family)}"
+
+
+DEVICE_KEY = "cluster, UUID, GPU_I_ID"
+"""What tells a device apart: a GPU, or one slice of it."""
+
+
+def holders(scope: Scope = FLEET, matchers: str = "", *, ago: str = "", within: str = "") -> str:
+    """Return one row for each claim and device, however many pods and containers share it.
+
+    Who only looks on (admin access) holds nothing. `ago` asks who held it that long ago, `within`
+    who held it at any time since.
+    """
+    chosen = ", ".join(part for part in ('dra_claim_name!=""', 'admin!="true"', matchers) if part)
+    rows = scope.seen("draguard_device_allocation_info", chosen)
+    rows = f"{rows} offset {ago}" if ago else rows
+    rows = f"present_over_time({rows}[{within}])" if within else rows
+    return once("UUID, GPU_I_ID, dra_claim_namespace, dra_claim_name", rows)
+
+
+def of_holders(value: str, held: str, keep: str = "") -> str:
+    """Give each claim the value of each device that it holds; `value` has one row per device."""
+    return f"{held} * on ({DEVICE_KEY}) group_left ({keep}) ({value})"
+
+
+def of_holders_gpus(value: str, held: str, keep: str = "") -> str:
+    """Do as `of_holders` for what a GPU has and its slices do not: temperature, power, health."""
+    return f"{held} * on (cluster, UUID) group_left ({keep}) ({value})"
+
+
+_PLACE = "Hostname, UUID, gpu, GPU_I_PROFILE, GPU_I_ID"
+
+
+def busy(scope: Scope, window: str = "", by: str = _PLACE) -> str:
+    """Return the share of time in which a device computed, of GPUs and slices alike, 0 to 1.
+
+    The engines' own counter where there is one (each slice has its own), else NVML's coarser one,
+    which slices do not have.
+    """
+
+    def read(family: str) -> str:
+        selector = scope.seen(family)
+        taken = f"avg_over_time({selector}[{window}])" if window else selector
+        return once(by, taken)
+
+    coarse = read("DCGM_FI_DEV_GPU_UTIL")
+    return f"{read('DCGM_FI_PROF_GR_ENGINE_ACTIVE')} or {coarse} / 100"
+
+
+def memory_share(scope: Scope, by: str = _PLACE) -> str:
+    """Return the share of a device's memory in use, 0 to 1."""
+    used = once(by, scope.seen("DCGM_FI_DEV_FB_USED"))
+    free = once(by, scope.seen("DCGM_FI_DEV_FB_FREE"))
+    kept = once(by, scope.seen("DCGM_FI_DEV_FB_RESERVED"))
+    return f"{used} / ({used} + {free} + ({kept} or 0 * {used}))"
+
+
+def gpu_values(family: str, scope: Scope) -> str:
+    """Return what a GPU has as a whole, one row each."""
+    return once("Hostname, UUID, gpu", scope.seen(family))

@@ -1,0 +1,276 @@
+"""What the remediator did, would do and holds back, and how it is itself. Pure."""
+
+from dashboards import annotations, controller, incidents, links, variables
+from dashboards.catalogue import REMEDIATION as BOARD
+from dashboards.panel import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PLAIN,
+    RED,
+    Column,
+    Dashboard,
+    Meaning,
+    Panel,
+    Query,
+    Row,
+    States,
+    Table,
+    TimeSeries,
+)
+from dashboards.promql import INCIDENTS, LEADING, of_cluster, once
+
+_KEY = "incident, node, UUID"
+_COLOURS = {"None": BLUE, "NoSchedule": ORANGE, "NoExecute": RED}
+_NO_LEADER = "no remediator leads"
+_NONE = "none, if a leader is there"
+_WHO = (
+    Column(source="cluster", title="Cluster", none="-"),
+    Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
+    Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,)),
+    Column(source="incident", title="Incident"),
+)
+
+
+def _held() -> Table:
+    reasons = once(f"{_KEY}, reason", INCIDENTS.done("draguard_incident_held"))
+    since = once("incident", INCIDENTS.done("draguard_incident_phase_since_timestamp_seconds"))
+    return Table(
+        title="Held back, and by what",
+        says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
+        "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
+        "Maintenance: of the cluster or the node. Human: somebody answered. What stands stays, "
+        "healing goes on, and it goes on by itself when the reason is gone.",
+        queries=(
+            Query(
+                expr=f"time() - ({reasons} * on (cluster, incident) group_left () {since})",
+                value="age",
+                empty="nothing is held back",
+            ),
+        ),
+        none=_NONE,
+        columns=(
+            *_WHO,
+            Column(source="reason", title="Held by", meanings=_HELD_BY),
+            Column(source="age", title="In its phase for", unit="s"),
+        ),
+        sort="In its phase for",
+    )
+
+
+_HELD_BY = tuple(
+    Meaning(word, word, colour)
+    for word, colour in {
+        "Budget": ORANGE,
+        "Correlation": ORANGE,
+        "EmergencyStop": RED,
+        "Maintenance": BLUE,
+        "Human": BLUE,
+    }.items()
+)
+
+
+def _would_be() -> Table:
+    watched = INCIDENTS.done("draguard_incident_mode", 'mode!="enforce"')
+    hit = once(
+        "incident, dra_claim_namespace, dra_claim_name, pod_name",
+        INCIDENTS.done("draguard_incident_consumer_info", 'via!="admin"'),
+    )
+    counted = f"count by (cluster, incident) ({hit})"
+    modes = once(f"{_KEY}, mode", watched)
+    of_one = "on (cluster, incident) group_left ()"
+    return Table(
+        title="What would be done",
+        says="Open incidents that are watched and not enforced: incident-only stores nothing, "
+        "dry-run stores rules without effect. The number is who would be hit if it were enforced; "
+        "`kubectl get di NAME -o yaml` names the devices in status.wouldFence.",
+        queries=(
+            Query(
+                expr=f"({modes} * {of_one} {counted}) or 0 * {modes}",
+                value="hit",
+                empty="no open incident is merely watched",
+            ),
+        ),
+        none=_NONE,
+        columns=(
+            *_WHO,
+            Column(source="mode", title="Mode"),
+            Column(source="hit", title="Would be hit", unit="short", decimals=0),
+        ),
+        sort="Would be hit",
+    )
+
+
+def _policy() -> Table:
+    modes = of_cluster("draguard_remediator_policy_mode")
+    return Table(
+        title="Policy in force",
+        says="The mode of each class of fault before overrides: off, incident-only (the default), "
+        "dry-run, enforce. Two lines of one class: the replicas read different files.",
+        queries=(Query(expr=once("class, mode", modes), value="one", empty=controller.NOT_HEARD),),
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="class", title="Class"),
+            Column(source="mode", title="Mode", meanings=_MODES),
+        ),
+        width=8,
+    )
+
+
+_MODES = (
+    Meaning("off", "off", PLAIN),
+    Meaning("incident-only", "incident-only", BLUE),
+    Meaning("dry-run", "dry-run", BLUE),
+    Meaning("enforce", "enforce", GREEN),
+)
+
+
+def _rules() -> TimeSeries:
+    stored = once(f"{_KEY}, effect", INCIDENTS.done("draguard_incident_rules"))
+    return TimeSeries(
+        title="Rules stored, by effect",
+        says="DeviceTaintRules of ours that are in the cluster. None does nothing, NoSchedule "
+        "keeps new pods away, NoExecute moves pods. A gap: no incident was open, or no remediator "
+        "was heard of.",
+        queries=(
+            Query(
+                expr=f"sum by (effect) ({stored})",
+                legend="{{effect}}",
+                empty=incidents.NO_INCIDENT,
+            ),
+        ),
+        unit="short",
+        decimals=0,
+        stepped=True,
+        stacked=True,
+        colours=_COLOURS,
+        width=8,
+    )
+
+
+def _evictions() -> TimeSeries:
+    asked = of_cluster("draguard_remediator_evictions_total")
+    return TimeSeries(
+        title="Evictions asked for",
+        says="Pods of nvidia.com/gpu that were moved by the Eviction API, by answer; refused: a "
+        "PodDisruptionBudget said not now, and is asked again. Pods that hold a device by a claim "
+        "are moved by Kubernetes itself and are not counted here.",
+        queries=(
+            Query(
+                expr=f"sum by (result) (increase({asked}[$__rate_interval]))",
+                legend="{{result}}",
+                empty=f"{controller.NOT_HEARD}, or none was asked for since its start",
+            ),
+        ),
+        unit="short",
+        width=8,
+    )
+
+
+def _gone() -> Table:
+    evicted = once(_KEY, INCIDENTS.done("draguard_incident_evicted_pods"))
+    again = once(_KEY, INCIDENTS.done("draguard_incident_recurrence"))
+    return Table(
+        title="What was done",
+        says="Per open incident: rules stored by effect, pods that held a device under NoExecute "
+        "and hold it no longer, and which episode of this GPU it is in the repeat window.",
+        queries=(
+            Query(expr=_stored("NoSchedule"), value="closed", empty=incidents.NO_INCIDENT),
+            Query(expr=_stored("NoExecute"), value="emptied", empty=incidents.NO_INCIDENT),
+            Query(expr=_stored("None"), value="marked", empty=incidents.NO_INCIDENT),
+            Query(expr=evicted, value="evicted", empty=incidents.NO_INCIDENT),
+            Query(expr=again, value="episode", empty=incidents.NO_INCIDENT),
+        ),
+        none=_NONE,
+        columns=(
+            *_WHO,
+            Column(source="marked", title="None", unit="short"),
+            Column(source="closed", title="NoSchedule", unit="short"),
+            Column(source="emptied", title="NoExecute", unit="short"),
+            Column(source="evicted", title="Pods gone", unit="short"),
+            Column(source="episode", title="Episode", unit="short", none="-"),
+        ),
+    )
+
+
+def _stored(effect: str) -> str:
+    return once(_KEY, INCIDENTS.done("draguard_incident_rules", f'effect="{effect}"'))
+
+
+def _phases() -> States:
+    return States(
+        title="Incidents over time",
+        says="The phase of each incident. It ends when the GPU was proven healthy, or a person "
+        "decided. A gap in all lines: no remediator was heard of.",
+        queries=(
+            Query(
+                expr=incidents.phase_number(INCIDENTS),
+                legend="{{node}} {{UUID}} {{incident}}",
+                empty=incidents.NO_INCIDENT,
+            ),
+        ),
+        meanings=incidents.PHASE_MEANINGS,
+        links=(links.DEVICE_OF_INCIDENT,),
+        none=_NONE,
+        width=24,
+        height=8,
+    )
+
+
+def _steps() -> TimeSeries:
+    taken = of_cluster("draguard_remediator_steps_total")
+    return TimeSeries(
+        title="Steps taken",
+        says="What the leader wrote, by kind: incidents opened and brought up to date, rules made, "
+        "raised and deleted, pods evicted, events.",
+        queries=(
+            Query(
+                expr=f"sum by (step) (increase({taken}[$__rate_interval]))",
+                legend="{{step}}",
+                empty=f"{_NO_LEADER}, or nothing had to be done since its start",
+            ),
+        ),
+        unit="short",
+        width=8,
+    )
+
+
+def _held_gpus() -> TimeSeries:
+    leads = f"on (cluster) ({LEADING})"
+    reasons = once("incident, reason", of_cluster("draguard_incident_held"))
+    return TimeSeries(
+        title="Held back, over time",
+        says="Open incidents for which something was held back, by what held it. A gap: nothing "
+        "was, or nobody led.",
+        queries=(
+            Query(
+                expr=f"count by (cluster, reason) ({reasons}) and {leads}",
+                legend="{{reason}}",
+                empty="nothing is held back",
+            ),
+        ),
+        unit="short",
+        decimals=0,
+        stepped=True,
+        stacked=True,
+        width=8,
+    )
+
+
+def _done() -> tuple[Panel, ...]:
+    return _gone(), incidents.hit_table(INCIDENTS), _rules(), _evictions(), _steps()
+
+
+DASHBOARD = Dashboard(
+    board=BOARD,
+    variables=variables.of(BOARD),
+    annotations=annotations.of(INCIDENTS),
+    rows=(
+        Row(title="Can it act?", panels=controller.now()),
+        Row(title="What is open", panels=(incidents.table(INCIDENTS), _phases())),
+        Row(title="What was done", panels=_done()),
+        Row(title="What is held, and what would be", panels=(_held(), _would_be())),
+        Row(title="Why", panels=(_policy(), _held_gpus(), controller.verdicts())),
+        Row(title="The remediator itself", panels=controller.itself()),
+    ),
+)

@@ -1,0 +1,67 @@
+"""The variables of the dashboards, each narrowed by those before it. Pure."""
+
+from dashboards.catalogue import Board
+from dashboards.panel import Variable
+
+ANY = ".*"
+"""All, and what has no such label: one cluster alone bears no `cluster`."""
+
+_DATASOURCE = Variable(name="datasource", title="Data source", says="The Prometheus to ask")
+_CLUSTER = Variable(
+    name="cluster",
+    title="Cluster",
+    says="As the label that your Prometheus adds; all where it adds none",
+    query='label_values({__name__=~"draguard_exporter_build_info|draguard_remediator_build_info"}, '
+    "cluster)",
+    many=True,
+    every=ANY,
+)
+_NODE_QUERY = 'label_values(draguard_gpu_info{cluster=~"$cluster"}, Hostname)'
+_NODE = Variable(name="node", title="Node", says="A node with GPUs", query=_NODE_QUERY)
+_ANY_NODE = Variable(
+    name="node", title="Node", says="Nodes with GPUs", query=_NODE_QUERY, many=True, every=ANY
+)
+_UUID = Variable(
+    name="uuid",
+    title="GPU",
+    says="A GPU by its UUID; its slices come with it",
+    query='label_values(draguard_gpu_info{cluster=~"$cluster", Hostname=~"$node"}, UUID)',
+)
+_CLAIMED = (
+    '{__name__=~"draguard_device_allocation_info|draguard_claim_pending_since_timestamp_seconds"'
+)
+_NAMESPACE = Variable(
+    name="namespace",
+    title="Namespace",
+    says="Namespaces with claims that hold or want a device",
+    query=f'label_values({_CLAIMED}, cluster=~"$cluster"}}, dra_claim_namespace)',
+    many=True,
+    every=".+",
+)
+_CLAIM = Variable(
+    name="claim",
+    title="Claim",
+    says="ResourceClaims that hold or want a device",
+    query=f'label_values({_CLAIMED}, cluster=~"$cluster", dra_claim_namespace=~"$namespace"}}, '
+    "dra_claim_name)",
+    many=True,
+    every=".+",
+)
+_INCIDENT = Variable(
+    name="incident",
+    title="Incident",
+    says="Incidents that were open in the time shown",
+    query='label_values(draguard_incident_info{cluster=~"$cluster", node=~"$node"}, incident)',
+    many=True,
+    every=ANY,
+)
+_ALL = (_DATASOURCE, _CLUSTER, _NODE, _UUID, _NAMESPACE, _CLAIM, _INCIDENT)
+_OF_ONE = {one.name: one for one in _ALL}
+
+
+def of(board: Board) -> tuple[Variable, ...]:
+    """Return a dashboard's variables, in its order; all nodes where it needs none."""
+    chosen = dict(_OF_ONE)
+    if "node" not in board.needs:
+        chosen["node"] = _ANY_NODE
+    return tuple(chosen[name] for name in board.variables)

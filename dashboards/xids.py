@@ -1,0 +1,126 @@
+"""Panels on XIDs: which, when, told by whom, by class. Pure."""
+
+from collections.abc import Mapping
+from typing import get_args
+
+from dashboards import links
+from dashboards.panel import (
+    DARK_RED,
+    ORANGE,
+    PLAIN,
+    RED,
+    UNKNOWN,
+    Column,
+    Meaning,
+    Query,
+    Table,
+    TimeSeries,
+)
+from dashboards.promql import Scope, once
+from exporter.xid import XidClass, catalogue
+
+CLASSES: tuple[XidClass, ...] = get_args(XidClass)
+"""`unknown` is the last."""
+_COLOURS: Mapping[str, str] = {
+    "application": PLAIN,
+    "information": PLAIN,
+    "contained": ORANGE,
+    "fabric": ORANGE,
+    "bus": ORANGE,
+    "gpu": RED,
+    "node": RED,
+    "lost": DARK_RED,
+    "unknown": UNKNOWN,
+}
+_LATE = 300
+"""Seconds after which an XID that comes into sight is no new one: its page was away."""
+NO_XID = "no XID was seen in this boot"
+_XID = "Hostname, UUID, code, gi"
+
+
+def _pattern(xid_class: XidClass) -> str:
+    found = sorted(code for code, one in catalogue().items() if one.xid_class == xid_class)
+    return "|".join(str(code) for code in found)
+
+
+def with_class(expr: str) -> str:
+    """Add the class of each code as a label; `unknown` where the catalogue has none."""
+    for one in CLASSES[:-1]:
+        expr = f'label_replace({expr}, "class", "{one}", "code", "{_pattern(one)}")'
+    return f'label_replace({expr}, "class", "{CLASSES[-1]}", "class", "")'
+
+
+def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
+    """Return when XIDs were seen, as bars by class."""
+    family = scope.seen("draguard_xid_last_seen_timestamp_seconds")
+    last, before = once(_XID, family), once(_XID, f"{family} offset $__interval")
+    new = f"({last} unless ({last} == {before})) >= time() - {_LATE} - $__interval_ms / 1000"
+    return TimeSeries(
+        title="XIDs seen, by class",
+        says="How many GPUs and slices showed an XID of each class in the time of one bar. "
+        "application: a program's own fault; contained: held in one slice or process; gpu, node, "
+        "lost: the hardware; fabric, bus: a link; information: for the record; unknown: not in "
+        "the catalogue. A bar stands where Prometheus heard of it, up to a minute late; the mark "
+        "stands where it was. A repeat within one bar is not seen here: the table counts.",
+        queries=(
+            Query(
+                expr=f"count by (class) ({with_class(f'({new})')})",
+                legend="{{class}}",
+                empty="no XID was seen in the time of a bar",
+            ),
+        ),
+        unit="short",
+        decimals=0,
+        bars=True,
+        colours=_COLOURS,
+        none="none seen",
+        width=width,
+    )
+
+
+def table(scope: Scope, *, width: int = 14) -> Table:
+    """Return the XIDs of this boot: how often, since when, told by whom."""
+    last = once(_XID, scope.seen("draguard_xid_last_seen_timestamp_seconds"))
+    count = f"sum by (cluster, {_XID}) ({scope.seen('draguard_xid_errors_total')})"
+    return Table(
+        title="XIDs of this boot",
+        says="Each code of each GPU or slice since the node was booted, one line for each witness "
+        "that told of it: the kernel log (kmsg), NVML, DCGM. An error told by several has several "
+        "lines and counts once. `draguard explain xid N` says what a code means and what follows.",
+        queries=(
+            Query(
+                expr=f"{with_class(f'({_by_witness(last, scope)})')} * 1000",
+                value="last",
+                empty=NO_XID,
+            ),
+            Query(
+                expr=with_class(f"({_by_witness(count, scope)})"),
+                value="count",
+                empty=NO_XID,
+                whole="the count of this boot is meant",
+            ),
+        ),
+        none="none in this boot, if its exporter is heard of",
+        columns=(
+            Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
+            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,), width=220),
+            Column(source="gi", title="Slice", none="whole GPU"),
+            Column(source="code", title="XID", width=60),
+            Column(source="class", title="Class", none="unknown", meanings=_CLASS_WORDS),
+            Column(source="count", title="Count", unit="short", decimals=0, width=70),
+            Column(source="last", title="Last seen", unit="dateTimeAsIso", width=160),
+            Column(source="source", title="Told by", none="-"),
+        ),
+        sort="Last seen",
+        width=width,
+    )
+
+
+def _by_witness(value: str, scope: Scope) -> str:
+    """Repeat a value for each witness; keep it where none is named."""
+    told = once(f"{_XID}, source", scope.seen("draguard_xid_witness_info"))
+    on_xid = f"on (cluster, {_XID})"
+    return f"({told} * {on_xid} group_left () {value}) or {on_xid} {value}"
+
+
+_CLASS_WORDS = tuple(Meaning(word, word, colour) for word, colour in _COLOURS.items())

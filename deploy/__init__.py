@@ -1,0 +1,1 @@
+"""What an installation is made of: the chart, what is rendered from it, and the images."""

@@ -1,0 +1,44 @@
+"""`python -m deploy`: write the chart's copies, the plain manifests, the table of values."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from deploy import manifests, reference, sources
+from deploy.program import HelmError
+from simulator.cluster.toolchain import BuildError
+
+WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
+    sources.files,
+    manifests.texts,
+    reference.documents,
+)
+"""In this order: manifests are rendered from the copies."""
+_OWNED = (sources.FILES, manifests.FOLDER)
+"""Folders in which nothing else may lie."""
+
+
+def main() -> int:
+    """Write everything; 2 when something that it is made from is missing or wrong."""
+    written: set[Path] = set()
+    try:
+        for texts in WRITERS:
+            for path, text in texts().items():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+                written.add(path)
+    except (sources.MissingSourceError, HelmError, BuildError) as error:
+        print(f"deploy: {error}", file=sys.stderr)  # noqa: T201 - the answer to a person
+        return 2
+    for path in _leftovers(written):
+        path.unlink()
+    return 0
+
+
+def _leftovers(written: set[Path]) -> list[Path]:
+    found = {path for folder in _OWNED for path in folder.rglob("*") if path.is_file()}
+    return sorted(found - written)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

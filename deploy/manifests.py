@@ -1,0 +1,81 @@
+"""The plain manifests: what the chart gives for some settings, for who does not use Helm.
+
+Hooks are left out, because nobody but Helm would run them.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from deploy.program import rendered
+from deploy.sources import CHART
+
+FOLDER = Path(__file__).parent / "manifests"
+_SOURCE = "# Source: draguard/templates/"
+_HEAD = "# {}\n# Rendered from deploy/helm/draguard (`make generate`); do not edit.\n"
+_MONITORS = ("monitors.yaml", "rules.yaml")
+
+
+class Manifest(NamedTuple):
+    """One file: the chart's values, and which of its templates go in."""
+
+    what: str
+    values: tuple[str, ...]
+    takes: Callable[[str], bool]
+
+
+def _all_but(*templates: str) -> Callable[[str], bool]:
+    return lambda template: template not in templates
+
+
+def _only(*templates: str) -> Callable[[str], bool]:
+    return lambda template: template in templates
+
+
+MANIFESTS: Mapping[str, Manifest] = {
+    "crds.yaml": Manifest(
+        "The CRDs. Apply them first, and at every upgrade.", (), _only("crds.yaml")
+    ),
+    "draguard.yaml": Manifest(
+        "Exporter and remediator. Nothing is fenced until the ConfigMap draguard-policy says so.",
+        ("namespace.create=true",),
+        _all_but("crds.yaml"),
+    ),
+    "metrics-only.yaml": Manifest(
+        "The exporter alone: metrics, and no word to the API server.",
+        ("namespace.create=true", "metricsOnly=true"),
+        _all_but(),
+    ),
+    "service-monitors.yaml": Manifest(
+        "For Prometheus' operator. Add the label that your Prometheus selects by.",
+        ("monitoring.serviceMonitor.enabled=true", "monitoring.rules.enabled=true"),
+        _only(*_MONITORS),
+    ),
+    "dashboards.yaml": Manifest(
+        "Dashboards for Grafana's sidecar.", ("dashboards.enabled=true",), _only("dashboards.yaml")
+    ),
+}
+
+
+def texts() -> Mapping[Path, str]:
+    """Return every manifest with its text. Raises HelmError."""
+    return {FOLDER / name: _text(one) for name, one in MANIFESTS.items()}
+
+
+def _text(manifest: Manifest) -> str:
+    documents = re.split(
+        r"^---\n", rendered(CHART, manifest.values, "--no-hooks"), flags=re.MULTILINE
+    )
+    taken = [one for one in documents if one.strip() and manifest.takes(_template(one))]
+    return "---\n".join((_HEAD.format(manifest.what), *map(_plain, taken)))
+
+
+def _template(document: str) -> str:
+    first = next(line for line in document.splitlines() if line.startswith(_SOURCE))
+    return first.removeprefix(_SOURCE)
+
+
+def _plain(document: str) -> str:
+    _, _, text = document.partition("\n")
+    return text.strip("\n") + "\n"

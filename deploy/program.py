@@ -1,0 +1,59 @@
+"""Helm as a program: built once per machine from its Go module, so that any machine can render."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from simulator.cluster.build import KUBERNETES, Recipe, build, to_stderr
+from simulator.cluster.toolchain import Say
+
+HELM = "v3.22.0"
+RELEASE, NAMESPACE = "draguard", "draguard-system"
+_SECONDS = 60.0
+_MAJOR, _MINOR, _ = KUBERNETES.removeprefix("v").split(".")
+_KUBERNETES_IN = ("pkg/chartutil", "pkg/lint/rules")
+"""Packages that are told by the linker which Kubernetes `helm template` speaks of."""
+
+RECIPE = Recipe(
+    name="helm",
+    title="Helm",
+    what=f"Helm {HELM} from its Go module; about 2 minutes",
+    sources=Path(__file__).parent / "go" / "helm",
+    packages=("helm.sh/helm/v3/cmd/helm",),
+    programs=("helm",),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        " ".join(
+            (
+                f"-s -w -X helm.sh/helm/v3/internal/version.version={HELM}",
+                *(
+                    f"-X helm.sh/helm/v3/{package}.k8sVersion{part}={number}"
+                    for package in _KUBERNETES_IN
+                    for part, number in (("Major", _MAJOR), ("Minor", _MINOR))
+                ),
+            )
+        ),
+    ),
+)
+
+
+class HelmError(Exception):
+    """Helm refused; the message is what it said."""
+
+
+def run(*arguments: str, say: Say = to_stderr) -> str:
+    """Run Helm and return what it printed. Raises HelmError, BuildError."""
+    helm = build(say, RECIPE) / "helm"
+    done = subprocess.run(
+        [helm, *arguments], capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    if done.returncode:
+        raise HelmError(done.stderr.strip())
+    return done.stdout
+
+
+def rendered(chart: Path, values: Sequence[str] = (), *flags: str) -> str:
+    """Return the chart's manifests; `values` as Helm's `--set` takes them. Raises HelmError."""
+    settings = [word for one in values for word in ("--set", one)]
+    return run("template", RELEASE, str(chart), "--namespace", NAMESPACE, *settings, *flags)

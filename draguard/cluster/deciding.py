@@ -1,0 +1,88 @@
+"""The remediator's own judgement and decisions on what the API server has now. Writes nothing.
+
+What only the running process knows is not known here: that the policy, a driver
+or an agent has just changed, whose application XIDs it has counted, and since
+when each agent was heard of by its own clock; an agent's age is read from the
+times in its Lease and its report.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from draguard.cluster.objects import Objects
+from remediator.decide.case import Case
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView, cases
+from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.world import World
+from remediator.judge.fault import Sick
+from remediator.judge.freshness import Freshness
+from remediator.objects.nodes import facts
+from remediator.objects.pods import PodFacts
+from remediator.policy.table import Policy
+
+Pods = Callable[[str], tuple[PodFacts, ...] | None]
+
+
+class Deciding:
+    """One moment of the cluster. `stale_after` as the remediator's flag, in seconds."""
+
+    def __init__(self, objects: Objects, stale_after: float) -> None:
+        self._objects = objects
+        self._freshness = Freshness(stale_after, lambda: 0.0)
+        self.world = _world(objects)
+        for report in objects.reports:
+            self._heard(report.metadata.name, report.status.observed_at)
+        for lease in objects.leases:
+            self._heard(lease.metadata.name.removeprefix(AGENT_LEASE_PREFIX), lease.spec.renew_time)
+
+    def stale(self, node: str) -> str:
+        """Say why a node's report is not to be believed, "" when it is."""
+        return self._freshness.stale(node)
+
+    def cases(self) -> Iterator[Case]:
+        """Judge every GPU that a report, an incident or a rule speaks of."""
+        for node in sorted(self.world.nodes()):
+            yield from cases(self.view(node))
+
+    def view(self, node: str) -> NodeView:
+        return self.world.view(node, self.stale)
+
+    def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
+        """Decide about nodes as the worker would."""
+        fleet = msgspec.structs.replace(self.world.fleet(), stopped=self._objects.stopped)
+        for node in nodes:
+            view = self.view(node)
+            story = any(one.open for one in view.incidents)
+            view = msgspec.structs.replace(view, pods=pods(node) if story else None)
+            yield decide_node(view, fleet, policy, self._objects.at)
+
+    def talking(self) -> list[str]:
+        """Return the nodes with an open story, a rule of ours, or a GPU that is sick."""
+        storied = {one.spec.node for one in self._objects.incidents if one.open}
+        ruled = {rule.node for rule in self.world.rules()}
+        judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}
+        return sorted({*storied, *ruled, *judged} - {""})
+
+    def _heard(self, node: str, at: datetime | None) -> None:
+        self._freshness.first_seen(node, at, self._objects.at)
+
+
+def _world(objects: Objects) -> World:
+    world = World(lambda _: None)
+    world.nodes_known = bool(objects.nodes)
+    for node in objects.nodes:
+        world.node(node.metadata.name, facts(node))
+    for report in objects.reports:
+        world.report(report.metadata.name, report)
+    for one in objects.slices:
+        world.slice(one.metadata.name, None, one)
+    for claim in objects.claims:
+        world.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
+    for incident in objects.incidents:
+        world.incident(incident.name, incident)
+    for rule in objects.rules:
+        world.rule(rule.metadata.name, rule)
+    return world

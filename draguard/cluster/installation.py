@@ -1,0 +1,196 @@
+"""How the remediator is installed here: the flags and the policy that it was given.
+
+Found by what every installation must have, the ServiceAccount that its rights
+hang on, and not by names that a chart may change. The policy is followed as the
+kubelet follows it: the flag names a file, the file lies in a mounted ConfigMap.
+"""
+
+from collections.abc import Iterable
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import PurePosixPath
+
+import msgspec
+
+from draguard.cluster.listing import listed
+from draguard.connection.refusal import forbidden
+from exporter.report import ObjectMeta, kubernetes_case
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from remediator.hands.emergency import FORBIDDEN
+from remediator.policy.error import PolicyError
+from remediator.policy.reading import read
+from remediator.policy.table import Policy
+from remediator.settings import Settings, parse
+
+ACCOUNT = "draguard-remediator"
+AGENT_ACCOUNT = "draguard-agent"
+
+
+class _Mount(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    name: str
+    mount_path: str
+
+
+class _Container(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    name: str
+    image: str = ""
+    command: tuple[str, ...] | None = ()
+    args: tuple[str, ...] | None = ()
+    volume_mounts: tuple[_Mount, ...] | None = ()
+
+
+class _Item(msgspec.Struct, frozen=True):
+    key: str
+    path: str
+
+
+class _ConfigMapSource(msgspec.Struct, frozen=True):
+    name: str = ""
+    items: tuple[_Item, ...] | None = ()
+
+
+class _Volume(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    name: str
+    config_map: _ConfigMapSource | None = None
+
+
+class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    service_account_name: str = ""
+    containers: tuple[_Container, ...] = ()
+    volumes: tuple[_Volume, ...] | None = ()
+
+
+class _Template(msgspec.Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _WorkloadSpec(msgspec.Struct, frozen=True):
+    template: _Template = _Template()
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """A Deployment or DaemonSet, cut to what is read."""
+
+    metadata: ObjectMeta
+    spec: _WorkloadSpec = _WorkloadSpec()
+
+    @property
+    def images(self) -> tuple[str, ...]:
+        return tuple(one.image for one in self.spec.template.spec.containers)
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] = {}
+
+
+class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy by which is judged, and where it comes from."""
+
+    policy: Policy = Policy()
+    source: str
+    problems: tuple[str, ...] = ()
+    """Why the text that was found is no policy; then `policy` is the shipped one."""
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of the remediator's Deployment; `name` "" when there is none."""
+
+    name: str = ""
+    settings: Settings = Settings()
+    images: tuple[str, ...] = ()
+    policy: PolicyInForce
+
+
+SHIPPED = "the shipped policy (every class incident-only)"
+
+
+def find(client: Client, namespace: str) -> Installation:
+    """Look for the remediator in a namespace; who may not look is told so. Raises ApiError."""
+    try:
+        return _found(client, namespace)
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        source = f"not known, taken to be {SHIPPED}: {forbidden(error.message)}"
+        return Installation(policy=PolicyInForce(source=source))
+
+
+def _found(client: Client, namespace: str) -> Installation:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    mine = _of_account(listed(client, path, Workload)[0], ACCOUNT)
+    if mine is None:
+        source = f"{SHIPPED}: no Deployment of namespace {namespace} runs as {ACCOUNT}"
+        return Installation(policy=PolicyInForce(source=source))
+    settings = _settings(mine)
+    return Installation(
+        name=mine.metadata.name,
+        settings=settings,
+        images=mine.images,
+        policy=_policy(client, namespace, mine, settings),
+    )
+
+
+def agents(client: Client, namespace: str) -> Workload | None:
+    """Return the DaemonSet of the node agents. Raises ApiError."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+    return _of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT)
+
+
+def _of_account(workloads: Iterable[Workload], account: str) -> Workload | None:
+    found = (one for one in workloads if one.spec.template.spec.service_account_name == account)
+    return next(found, None)
+
+
+def _settings(workload: Workload) -> Settings:
+    """Return its flags as it reads them; those of another version leave the defaults."""
+    words = [
+        word
+        for one in workload.spec.template.spec.containers
+        for word in (*(one.command or ()), *(one.args or ()))
+    ]
+    flags = words[words.index("remediator") + 1 :] if "remediator" in words else words
+    try:
+        with redirect_stderr(StringIO()):
+            return parse(flags)
+    except SystemExit:
+        return Settings()
+
+
+def _policy(
+    client: Client, namespace: str, workload: Workload, settings: Settings
+) -> PolicyInForce:
+    if settings.policy is None:
+        return PolicyInForce(source=f"{SHIPPED}: Deployment {workload.metadata.name} names no file")
+    place = _in_config_map(workload, PurePosixPath(settings.policy))
+    if place is None:
+        source = f"{SHIPPED}: {settings.policy} of {workload.metadata.name} is in no ConfigMap"
+        return PolicyInForce(source=source, problems=("it cannot be read from here",))
+    name, key = place
+    where = f"ConfigMap {namespace}/{name}, key {key}"
+    try:
+        raw = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+        text = msgspec.json.decode(raw, type=_ConfigMap).data[key]
+        return PolicyInForce(policy=read(text), source=where)
+    except NotFound:
+        problems: tuple[str, ...] = ("there is no such ConfigMap",)
+    except KeyError:
+        problems = ("the ConfigMap has no such key",)
+    except PolicyError as error:
+        problems = error.problems
+    except UNREADABLE as error:
+        raise ApiError(f"{where} cannot be read ({error})") from error
+    return PolicyInForce(source=where, problems=problems)
+
+
+def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] | None:
+    """Return (name, key) of the ConfigMap that is mounted as a file's folder."""
+    spec = workload.spec.template.spec
+    sources = {one.name: one.config_map for one in spec.volumes or () if one.config_map}
+    for container in spec.containers:
+        for mount in container.volume_mounts or ():
+            folder, source = PurePosixPath(mount.mount_path), sources.get(mount.name)
+            if source is not None and file.is_relative_to(folder):
+                path = str(file.relative_to(folder))
+                keys = {one.path: one.key for one in source.items or ()}
+                return source.name, keys.get(path, path)
+    return None

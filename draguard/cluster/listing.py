@@ -1,0 +1,57 @@
+"""Collections of the API server, page by page, into small structs."""
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from kubeapi.client import JSON, UNREADABLE, ApiError, Client
+
+T = TypeVar("T")
+PAGE = 500
+"""Objects in one answer: a cluster with 80,000 claims does not answer them all at once."""
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    more: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    items: tuple[msgspec.Raw, ...] | None = ()
+    metadata: _Meta = _Meta()
+
+
+def raw_items(
+    client: Client, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON
+) -> Iterator[msgspec.Raw]:
+    """Give every object of a collection. Raises ApiError."""
+    more = ""
+    while True:
+        query = {"limit": str(PAGE), **(params or {}), **({"continue": more} if more else {})}
+        try:
+            page = msgspec.json.decode(client.get(path, query, accept=accept), type=_Page)
+        except UNREADABLE as error:
+            raise ApiError(f"GET {path}: the answer is no list ({error})") from error
+        yield from page.items or ()
+        more = page.metadata.more
+        if not more:
+            return
+
+
+def listed(
+    client: Client,
+    path: str,
+    kind: type[T],
+    params: Mapping[str, str] | None = None,
+    *,
+    accept: str = JSON,
+) -> tuple[list[T], int]:
+    """Return the objects of a collection that can be read, and how many cannot."""
+    found: list[T] = []
+    unreadable = 0
+    for raw in raw_items(client, path, params, accept=accept):
+        try:
+            found.append(msgspec.json.decode(raw, type=kind))
+        except UNREADABLE:
+            unreadable += 1
+    return found, unreadable

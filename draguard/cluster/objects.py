@@ -1,0 +1,38 @@
+"""What the views look at, as the API server stores it at one moment. Values only. Pure."""
+
+from datetime import datetime
+
+import msgspec
+
+from exporter.report import NodeDeviceHealth
+from exporter.slices import ResourceSlice
+from kubeapi.lease import Lease
+from remediator.hands.gates import StatedRule
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident
+from remediator.objects.nodes import RawNode
+
+
+class Objects(msgspec.Struct, frozen=True, kw_only=True):
+    """What was not asked for is empty."""
+
+    server: str
+    at: datetime
+    """When it was read, by our clock."""
+    reports: tuple[NodeDeviceHealth, ...] = ()
+    incidents: tuple[Incident, ...] = ()
+    dra_version: str | None = None
+    """Of ResourceSlice; None where the cluster has no Dynamic Resource Allocation."""
+    slices: tuple[ResourceSlice, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    rule_version: str | None = None
+    """Of DeviceTaintRule; None where rules are not served."""
+    rules: tuple[StatedRule, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    nodes: tuple[RawNode, ...] = ()
+    stopped: str = ""
+    """Who pulled the emergency stop and why."""
+    unseen: tuple[str, ...] = ()
+    """What may not be read and is gone on without: whose right is missing, in a sentence."""
+    unreadable: tuple[str, ...] = ()
+    """Collections with objects that were left out, and how many."""

@@ -1,0 +1,56 @@
+"""One command's talk with one cluster: its flags, its client, and every failure as a sentence."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.refusal import NotInstalledError, sentence
+from draguard.exit_status import UNASKED
+from draguard.output.safe import shown
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import EndpointError
+
+NAMESPACE = "draguard-system"
+_TIMEOUT = 30.0
+"""Seconds for one answer: a page of 500 objects on a slow line."""
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which cluster, named as kubectl's."""
+    where = parser.add_argument_group("which cluster")
+    where.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config"
+    )
+    where.add_argument("--context", default="", metavar="NAME", help="instead of the current one")
+    where.add_argument(
+        "-n",
+        "--namespace",
+        default=NAMESPACE,
+        metavar="NAME",
+        help=f"where Draguard is installed [{NAMESPACE}]",
+    )
+
+
+def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]) -> int:
+    """Do something with a client of the chosen cluster; returns the exit status.
+
+    What nobody answers or allows is said on stderr, and ends with 2.
+    """
+    server = ""
+    try:
+        endpoint = endpoint_of(options.kubeconfig, options.context)
+        server = endpoint.server
+        client = Client(endpoint, timeout=_TIMEOUT, agent="draguard-cli")
+        try:
+            return do(client)
+        finally:
+            client.close()
+    except (EndpointError, ApiError, NotInstalledError) as error:
+        complain(command, sentence(error, server))
+        return UNASKED
+
+
+def complain(command: str, why: str) -> None:
+    print(f"draguard {command}: {shown(why)}", file=sys.stderr)

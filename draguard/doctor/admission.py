@@ -1,0 +1,72 @@
+"""Whether admission policies bound what a stolen token can write. Known by what they guard."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from draguard.cluster.listing import listed
+from draguard.doctor.check import Check, ok, warn
+from exporter.report import ObjectMeta, kubernetes_case
+from kubeapi.client import Client
+
+_GROUP = "/apis/admissionregistration.k8s.io/v1"
+GUARDED = {
+    "nodedevicehealths": "a node's token may write any node's report",
+    "devicetaintrules": "whoever may write DeviceTaintRules may write ones with our key, or ones "
+    "that fence the whole cluster",
+}
+"""By resource: what is possible without a policy."""
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    resources: tuple[str, ...] = ()
+
+
+class _Match(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    resource_rules: tuple[_Rule, ...] | None = ()
+
+
+class _PolicySpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    match_constraints: _Match | None = None
+
+
+class Policy(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: _PolicySpec = _PolicySpec()
+
+    @property
+    def resources(self) -> frozenset[str]:
+        rules = self.spec.match_constraints.resource_rules if self.spec.match_constraints else ()
+        return frozenset(one.partition("/")[0] for rule in rules or () for one in rule.resources)
+
+
+class _BindingSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    policy_name: str = ""
+    validation_actions: tuple[str, ...] | None = ()
+
+
+class Binding(msgspec.Struct, frozen=True):
+    spec: _BindingSpec = _BindingSpec()
+
+
+def admission(client: Client) -> Iterator[Check]:
+    """Say what is guarded. Raises ApiError."""
+    policies, _ = listed(client, f"{_GROUP}/validatingadmissionpolicies", Policy)
+    bindings, _ = listed(client, f"{_GROUP}/validatingadmissionpolicybindings", Binding)
+    yield from judged(policies, bindings)
+
+
+def judged(policies: list[Policy], bindings: list[Binding]) -> Iterator[Check]:
+    """Judge policies with the bindings that put them in force. Pure."""
+    denying = {
+        one.spec.policy_name for one in bindings if "Deny" in (one.spec.validation_actions or ())
+    }
+    for resource, without in GUARDED.items():
+        about = f"admission of {resource}"
+        guards = [one.metadata.name for one in policies if resource in one.resources]
+        bound = sorted(denying.intersection(guards))
+        if bound:
+            yield ok(about, f"guarded by {', '.join(bound)}")
+        else:
+            why = "a policy without a binding that denies" if guards else "no policy"
+            yield warn(about, f"{why}: {without}", "docs/security.md; the chart installs them")

@@ -1,0 +1,145 @@
+"""What the API server serves: versions of resource.k8s.io, feature gates, Draguard's objects."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from draguard.connection.refusal import forbidden
+from draguard.doctor.check import Check, bad, ok, unknown, warn
+from exporter.report import NodeHealth
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
+from kubeapi.discovery import served
+from remediator.hands.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
+from remediator.objects.incident import IncidentSpec, IncidentStatus
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_APPLY = "kubectl apply -f deploy/crds (Helm never upgrades CRDs by itself)"
+GATES: Mapping[str, str] = {
+    "DynamicResourceAllocation": "devices are claimed at all",
+    "DRADeviceTaints": "taints of devices count",
+    "DRADeviceTaintRules": "DeviceTaintRules taint devices",
+    "DRAExtendedResource": "pods get DRA devices by asking for nvidia.com/gpu",
+    "DRAPartitionableDevices": "slices of dynamic MIG",
+}
+NEEDED = frozenset({"DynamicResourceAllocation", "DRADeviceTaints", "DRADeviceTaintRules"})
+_GATE = re.compile(
+    r'^kubernetes_feature_enabled\{name="(\w+)",stage="[^"]*"\} ([01])$', re.MULTILINE
+)
+_SCHEMAS: Mapping[str, Mapping[str, type[msgspec.Struct]]] = {
+    "nodedevicehealths": {"status": NodeHealth},
+    "deviceincidents": {"spec": IncidentSpec, "status": IncidentStatus},
+}
+
+
+class _Schema(msgspec.Struct, frozen=True):
+    properties: "dict[str, _Schema]" = {}
+
+
+class _Validation(msgspec.Struct, frozen=True, rename={"schema": "openAPIV3Schema"}):
+    schema: _Schema = _Schema()
+
+
+class _Version(msgspec.Struct, frozen=True):
+    name: str
+    served: bool = False
+    schema: _Validation = _Validation()
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    versions: tuple[_Version, ...] = ()
+
+
+class _Definition(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+def versions(client: Client) -> Iterator[Check]:
+    """Say which versions of the kinds of DRA are served. Raises ApiError."""
+    about = "Dynamic Resource Allocation"
+    found = served(client, GROUP, "resourceslices", DRA_VERSIONS)
+    if found is None:
+        yield bad(
+            about,
+            "no ResourceSlices are served",
+            "Kubernetes 1.34 has them; 1.32 and 1.33 need the gate DynamicResourceAllocation and "
+            "--runtime-config=resource.k8s.io/v1beta1=true on the API server",
+        )
+    else:
+        yield ok(about, f"{GROUP}/{found}")
+    rules = served(client, GROUP, "devicetaintrules", RULE_VERSIONS)
+    if rules is None:
+        yield warn(
+            "DeviceTaintRules",
+            "not served: incidents are told of, and nothing is fenced whatever the policy says",
+            "Kubernetes 1.37 serves them; 1.36 needs --runtime-config=resource.k8s.io/v1beta2=true "
+            "and the gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions)",
+        )
+    else:
+        yield ok("DeviceTaintRules", f"{GROUP}/{rules}")
+
+
+def gates(client: Client) -> Iterator[Check]:
+    """Say which gates are on in the API server; nobody tells of the other components'."""
+    try:
+        page = client.get("/metrics", accept="text/plain").decode(errors="replace")
+    except ApiError as error:
+        yield unknown(
+            "feature gates",
+            f"they are seen in the API server's metrics: {forbidden(error.message)}",
+            "look at --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager",
+        )
+        return
+    yield from gate_checks({name: value == "1" for name, value in _GATE.findall(page)})
+
+
+def gate_checks(found: Mapping[str, bool]) -> Iterator[Check]:
+    """Judge the gates of an API server, by name; one that is missing is not known there. Pure."""
+    for name, means in GATES.items():
+        about = f"gate {name}"
+        if name not in found:
+            yield unknown(about, f"this API server does not tell ({means})")
+        elif found[name]:
+            yield ok(about, f"on in the API server: {means}")
+        else:
+            remedy = f"--feature-gates={name}=true on API server, scheduler and controller manager"
+            off = f"off in the API server; with it {means}"
+            yield warn(about, off, remedy) if name in NEEDED else ok(about, off)
+
+
+def objects(client: Client) -> Iterator[Check]:
+    """Say whether Draguard's objects are there, in a form that holds all that this version writes.
+
+    Raises ApiError.
+    """
+    for plural, parts in _SCHEMAS.items():
+        about = f"CRD {plural}"
+        try:
+            raw = client.get(f"{_CRDS}/{plural}.draguard.dev")
+            found = msgspec.json.decode(raw, type=_Definition)
+        except NotFound:
+            yield bad(about, "it is not there", _APPLY)
+            continue
+        except UNREADABLE as error:
+            yield unknown(about, f"it cannot be read ({error})")
+            continue
+        yield _fits(about, found, parts)
+
+
+def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struct]]) -> Check:
+    current = [one for one in found.spec.versions if one.served]
+    if not current:
+        return bad(about, "no version of it is served", _APPLY)
+    schema = current[-1].schema.schema
+    lacking = [
+        f"{part}.{field.encode_name}"
+        for part, kind in parts.items()
+        for field in msgspec.structs.fields(kind)
+        if field.encode_name not in schema.properties.get(part, _Schema()).properties
+    ]
+    names = ", ".join(one.name for one in current)
+    if lacking:
+        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
+        older = f"{names}, of an older version: it lacks {', '.join(lacking[:3])}{more}"
+        return warn(about, f"{older}, so those are not stored", _APPLY)
+    return ok(about, f"{names}, with every field of this version")

@@ -1,0 +1,98 @@
+"""`draguard doctor`: does this cluster, or this node, have what is needed; each line its remedy."""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from draguard.cluster.installation import find
+from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.help_text import Example, teaching
+from draguard.connection.refusal import NotInstalledError, sentence
+from draguard.connection.session import add_cluster_flags, asked
+from draguard.doctor import api
+from draguard.doctor.admission import admission
+from draguard.doctor.check import Check, unknown
+from draguard.doctor.rights import rights
+from draguard.doctor.running import running
+from draguard.exit_status import DONE, WRONG
+from draguard.output.formats import add_output_flag, give
+from draguard.output.sheet import Block, Cell, Lines, Table, Text, Tone
+from draguard.status.fleet import status
+from kubeapi.client import ApiError, Client
+
+EXAMPLES = (
+    Example("draguard doctor", "the cluster that kubectl would ask"),
+    Example("draguard doctor -o json", "for a program; ends with 1 when something is bad"),
+    Example("draguard doctor --node-local", "this node; run it in the sensor's container"),
+    Example("draguard doctor --node-local -- --dcgm=off", "with flags of the exporter"),
+)
+_TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad", "unknown": "warn"}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 when nothing is bad; 1 when something is; 2 when the cluster could not be asked."""
+    parser = teaching(
+        "doctor",
+        "Look whether the cluster has what Draguard needs: versions, gates, objects, rights,\n"
+        "agents, leader, policy, admission. Each line that is not ok says what to do.",
+        EXAMPLES,
+        more="States: ok; warn: something works less; bad: something does not work; unknown: it\n"
+        "could not be seen. Nothing is changed.",
+    )
+    parser.add_argument("--node-local", action="store_true", help="look at this node instead")
+    parser.add_argument("flags", nargs="*", metavar="-- EXPORTER FLAGS", help="with --node-local")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    if options.flags and not options.node_local:
+        parser.error("flags of the exporter are for --node-local")
+    if options.node_local:
+        from draguard.doctor.node_local import node_local
+
+        return _tell(node_local(options.flags), options)
+    return asked("doctor", options, lambda client: _look(client, options))
+
+
+def _look(client: Client, options: argparse.Namespace) -> int:
+    client.get("/version")  # a cluster that does not answer is no finding about it
+    return _tell(tuple(examined(client, options.namespace)), options)
+
+
+def examined(client: Client, namespace: str) -> Iterator[Check]:
+    """Look at everything; what cannot be seen costs its own line only."""
+    looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
+        ("API versions", lambda: api.versions(client)),
+        ("feature gates", lambda: api.gates(client)),
+        ("CRDs", lambda: api.objects(client)),
+        ("rights", lambda: rights(client, namespace)),
+        ("what runs", lambda: _running(client, namespace)),
+        ("admission", lambda: admission(client)),
+    )
+    for about, look in looks:
+        try:
+            yield from look()
+        except (ApiError, NotInstalledError) as error:
+            yield unknown(about, sentence(error, client.endpoint.server))
+
+
+def _running(client: Client, namespace: str) -> Iterator[Check]:
+    objects = Reader(client, namespace).objects(*WATCHED)
+    installed = find(client, namespace)
+    yield from running(objects, installed, status(objects, installed), namespace)
+
+
+def _tell(found: tuple[Check, ...], options: argparse.Namespace) -> int:
+    give(found, options.output, lambda: _sheet(found))
+    return WRONG if any(one.state == "bad" for one in found) else DONE
+
+
+def _sheet(found: tuple[Check, ...]) -> Iterator[Block]:
+    yield Table(("STATE", "WHAT WAS FOUND, AND WHAT TO DO"), tuple(_rows(found)))
+    counts = {state: sum(one.state == state for one in found) for state in _TONES}
+    yield Lines((", ".join(f"{count} {state}" for state, count in counts.items()),))
+
+
+def _rows(found: tuple[Check, ...]) -> Iterator[tuple[Text, ...]]:
+    for one in found:
+        yield Cell(one.state, _TONES[one.state]), f"{one.about}: {one.says}"
+        if one.remedy:
+            yield "", Cell(f"-> {one.remedy}", "strong")

@@ -1,0 +1,64 @@
+"""What the exporter finds on this very node: the same questions as `draguard exporter --check`."""
+
+import logging
+import socket
+from collections.abc import Sequence
+
+from draguard.doctor.check import Check, bad, ok, warn
+from exporter.page.counters import CountersError
+from exporter.setup.capabilities import CAPABILITIES, Capability
+from exporter.setup.check import check
+from exporter.setup.flags import parse
+from exporter.setup.settings import Settings, SettingsError
+from exporter.setup.surroundings import missing
+
+_WITHOUT_IT = frozenset({"gpu-devices", "pod-resources"})
+"""Needs without which there is nothing to see, or nobody to see it for."""
+_PATIENCE = 2.0
+"""Seconds for the sensor to take a connection."""
+
+
+def node_local(flags: Sequence[str]) -> tuple[Check, ...]:
+    """Look at this node, with the exporter's own flags."""
+    try:
+        settings, _ = parse(["run", *flags])
+    except SettingsError as error:
+        return (bad("settings", str(error), "give the flags that the exporter here is given"),)
+    logging.disable()  # what goes wrong is in the answer
+    try:
+        needs = (_need(row, settings) for row in CAPABILITIES)
+        return (_nvml(settings), _sensor(settings), *needs)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _nvml(settings: Settings) -> Check:
+    try:
+        able, text = check(settings)
+    except CountersError as error:
+        return bad("counters file", str(error), "--collectors")
+    said = next((line for line in text.splitlines() if line.startswith("NVML: ")), "NVML: silent")
+    says = said.removeprefix("NVML: ")
+    if able:
+        return ok("NVML", says)
+    return bad("NVML", says, "is NVIDIA's driver loaded, and its library in this container?")
+
+
+def _sensor(settings: Settings) -> Check:
+    place = str(settings.sensor_socket)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as tried:
+            tried.settimeout(_PATIENCE)
+            tried.connect(place)
+    except OSError as error:
+        remedy = "does the sensor's container run? The agent shows nothing without it"
+        return bad("sensor socket", f"{place}: {error.strerror or error}", remedy)
+    return ok("sensor socket", place)
+
+
+def _need(row: Capability, settings: Settings) -> Check:
+    about, lacking = f"{row.of}: {row.need}", missing(row.need, settings)
+    if not lacking:
+        return ok(about, "there")
+    says = f"{lacking}; without it there is no: {row.shows}"
+    return (bad if row.need in _WITHOUT_IT else warn)(about, says, row.remedy)

@@ -1,0 +1,154 @@
+"""Who may do what: the caller, and the ServiceAccounts, by access reviews of the API server."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT
+from draguard.connection.refusal import forbidden
+from draguard.doctor.check import Check, bad, ok, unknown, warn
+from draguard.output.amounts import some
+from kubeapi.client import UNREADABLE, ApiError, Client
+
+_AUTHORIZATION = "/apis/authorization.k8s.io/v1"
+
+
+class Right(msgspec.Struct, frozen=True, order=True):
+    """One verb on one resource. `namespace`: whether it is asked for in Draguard's own."""
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    namespaced: bool = False
+    name: str = ""
+    """The one object that it is asked for; "" for any."""
+
+    def words(self) -> str:
+        resource, slash, subresource = self.resource.partition("/")
+        return f"{resource}.{self.group}".rstrip(".") + slash + subresource
+
+
+READ = ("list",)
+WATCH = ("get", "list", "watch")
+CALLER: dict[str, tuple[Right, ...]] = {
+    "status, plan, incidents": (
+        Right("draguard.dev", "nodedevicehealths", READ),
+        Right("draguard.dev", "deviceincidents", READ),
+        Right("resource.k8s.io", "resourceslices", READ),
+        Right("resource.k8s.io", "resourceclaims", READ),
+        Right("resource.k8s.io", "devicetaintrules", READ),
+        Right("coordination.k8s.io", "leases", READ, namespaced=True),
+        Right("", "nodes", READ),
+        Right("", "namespaces", ("get",), name="*own*"),
+        Right("apps", "deployments", READ, namespaced=True),
+        Right("", "configmaps", ("get",), namespaced=True),
+    ),
+    "hold, ignore, confirm-repaired": (Right("draguard.dev", "deviceincidents", ("patch",)),),
+    "fence, unfence, release": (
+        Right("resource.k8s.io", "devicetaintrules", ("create", "patch", "delete")),
+    ),
+}
+"""By what needs it."""
+REMEDIATOR = (
+    Right("draguard.dev", "nodedevicehealths", WATCH),
+    Right("draguard.dev", "deviceincidents", (*WATCH, "create", "patch", "delete")),
+    Right("draguard.dev", "deviceincidents/status", ("patch",)),
+    Right("resource.k8s.io", "devicetaintrules", (*WATCH, "create", "patch", "delete")),
+    Right("resource.k8s.io", "resourceslices", WATCH),
+    Right("resource.k8s.io", "resourceclaims", WATCH),
+    Right("", "pods", ("list",)),
+    Right("", "pods/eviction", ("create",)),
+    Right("", "nodes", WATCH),
+    Right("", "namespaces", WATCH, name="*own*"),
+    Right("", "events", ("create",)),
+    Right("coordination.k8s.io", "leases", (*WATCH, "create"), namespaced=True),
+    Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=ACCOUNT),
+)
+"""As deploy/rbac/remediator.yaml; a test holds the two together."""
+AGENT = (
+    Right("draguard.dev", "nodedevicehealths", ("get", "create")),
+    Right("draguard.dev", "nodedevicehealths/status", ("patch",)),
+    Right("resource.k8s.io", "resourceslices", ("list", "watch")),
+    Right("resource.k8s.io", "resourceclaims", ("get",)),
+    Right("resource.k8s.io", "deviceclasses", ("get",)),
+    Right("coordination.k8s.io", "leases", ("create", "patch"), namespaced=True),
+)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    allowed: bool = False
+
+
+class _Review(msgspec.Struct, frozen=True):
+    status: _Status = _Status()
+
+
+class Asker:
+    """Asks the API server who may do what, in one namespace."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+
+    def caller(self) -> Iterator[Check]:
+        """Say which commands the caller has the rights for. Raises ApiError."""
+        for what, rights in CALLER.items():
+            about = f"your rights: {what}"
+            missing = self._missing(rights, "")
+            if missing:
+                yield warn(about, f"you may not {some(missing)}", "ask for a role with those verbs")
+            else:
+                yield ok(about, "you have them all")
+
+    def account(self, name: str, rights: Iterable[Right]) -> Check:
+        """Say whether a ServiceAccount may do its work."""
+        about = f"rights of {name}"
+        user = f"system:serviceaccount:{self._namespace}:{name}"
+        try:
+            missing = self._missing(rights, user)
+        except ApiError as error:
+            return unknown(about, forbidden(error.message), "ask somebody who administers RBAC")
+        if missing:
+            remedy = f"apply the role of {name} again: helm upgrade, or deploy/rbac"
+            return bad(about, f"{user} may not {some(missing, 5)}", remedy)
+        return ok(about, f"{user} may do all of its work")
+
+    def _missing(self, rights: Iterable[Right], user: str) -> list[str]:
+        found: list[str] = []
+        for right in rights:
+            verbs = [verb for verb in right.verbs if not self._allowed(right, verb, user)]
+            found += [f"{'/'.join(verbs)} {right.words()}"] if verbs else []
+        return found
+
+    def _allowed(self, right: Right, verb: str, user: str) -> bool:
+        resource, _, subresource = right.resource.partition("/")
+        asked = {
+            "group": right.group,
+            "resource": resource,
+            "subresource": subresource,
+            "verb": verb,
+            "namespace": self._namespace if right.namespaced else "",
+            "name": self._namespace if right.name == "*own*" else right.name,
+        }
+        kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
+        spec: dict[str, object] = {"resourceAttributes": asked}
+        if user:
+            spec |= {"user": user, "groups": self._groups()}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
+        path = f"{_AUTHORIZATION}/{kind.lower()}s"
+        try:
+            return msgspec.json.decode(self._client.create(path, body), type=_Review).status.allowed
+        except UNREADABLE as error:
+            raise ApiError(f"POST {path}: the answer is no review ({error})") from error
+
+    def _groups(self) -> list[str]:
+        accounts = "system:serviceaccounts"
+        return [accounts, f"{accounts}:{self._namespace}", "system:authenticated"]
+
+
+def rights(client: Client, namespace: str) -> Iterator[Check]:
+    """Say who lacks which right. Raises ApiError."""
+    asker = Asker(client, namespace)
+    yield from asker.caller()
+    yield asker.account(ACCOUNT, REMEDIATOR)
+    yield asker.account(AGENT_ACCOUNT, AGENT)

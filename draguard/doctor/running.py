@@ -1,0 +1,161 @@
+"""What runs and what it says: agents, their reports, the leader, the policy, versions. Pure."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from importlib import metadata
+
+from draguard.cluster.installation import ACCOUNT, Installation
+from draguard.cluster.objects import Objects
+from draguard.doctor.check import Check, bad, ok, unknown, warn
+from draguard.output.amounts import age, count, some
+from draguard.status.fleet import Status
+from draguard.status.sheet import LEADERLESS
+from exporter.report import SCHEMA_VERSION
+from remediator.hands.gates import CONDITION, SILENT_AFTER
+from remediator.objects.taints import is_ours
+from remediator.policy.remarks import remarks
+
+_LOGS = "kubectl -n {namespace} logs -l app.kubernetes.io/name=draguard --prefix"
+
+
+def running(
+    objects: Objects, installed: Installation, found: Status, namespace: str
+) -> Iterator[Check]:
+    """Judge what was read of a cluster at one moment."""
+    yield from _agents(found, namespace)
+    yield from _sources(objects, found)
+    yield from _leader(found, installed, objects.at)
+    yield from _policy(installed, objects.at)
+    yield from _versions(objects, installed)
+    yield from _effect(objects)
+    yield _stop(objects, namespace)
+    yield from _unreadable(objects)
+
+
+def _agents(found: Status, namespace: str) -> Iterator[Check]:
+    nodes, logs = found.nodes, _LOGS.format(namespace=namespace)
+    if nodes.unwatched:
+        unwatched = count(
+            len(nodes.unwatched),
+            "node publishes GPUs and has never reported",
+            "nodes publish GPUs and have never reported",
+        )
+        yield bad(
+            "agents",
+            f"{unwatched}: {some(nodes.unwatched)}",
+            "does the DaemonSet's node selector match them, and do its pods run there?",
+        )
+    if nodes.stale:
+        silent = count(len(nodes.stale), "agent is silent", "agents are silent")
+        yield bad("agents", f"{silent}: {some(nodes.stale)}; nothing is known of their GPUs", logs)
+    if not nodes.unwatched and not nodes.stale:
+        if nodes.reporting:
+            yield ok("agents", count(nodes.reporting, "reports", "report"))
+        else:
+            yield warn("agents", "no node publishes GPUs and none reports", logs)
+
+
+def _sources(objects: Objects, found: Status) -> Iterator[Check]:
+    """Give a line for each source that is down, in its own words, with the nodes."""
+    down = {(one.node, one.source) for one in found.sources_down}
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for report in objects.reports:
+        for one in report.status.sources:
+            if (report.metadata.name, one.name) in down:
+                told.setdefault((one.name, one.reason, one.message), []).append(
+                    report.metadata.name
+                )
+    for (source, reason, message), nodes in sorted(told.items()):
+        remedy = message or "draguard doctor --node-local, in the sensor's container"
+        yield bad(f"source {source}", f"{reason} on {some(nodes)}", remedy)
+    if not told and found.nodes.reporting:
+        yield ok("sources", "all up where an agent reports")
+
+
+def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[Check]:
+    about = "remediator"
+    if not installed.name:
+        yield warn(
+            about,
+            f"no Deployment runs as {ACCOUNT}",
+            "install it (docs/install.md); metrics and reports work without it",
+        )
+    if not found.leader or found.leader_renewed is None:
+        remedy = "are its pods ready? kubectl get pods -A -l app.kubernetes.io/name=draguard"
+        yield bad(about, "nobody leads: nothing is fenced and nothing is released", remedy)
+    elif now - found.leader_renewed > LEADERLESS:
+        silent = f"{found.leader} has not renewed its Lease for {age(found.leader_renewed, now)}"
+        yield bad(about, silent, "another replica takes over within 12 s: does one run?")
+    else:
+        yield ok(about, f"{found.leader} leads")
+
+
+def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
+    policy = installed.policy
+    for one in policy.problems:
+        remedy = "correct it (`draguard policy check FILE`); until then the last good one is obeyed"
+        yield bad("policy", f"{policy.source}: {one}", remedy)
+    if policy.problems:
+        return
+    yield ok("policy", policy.source)
+    for remark in remarks(policy.policy, now):
+        yield warn("policy", remark, "docs/policy.md; `draguard policy check FILE` says it too")
+
+
+def _versions(objects: Objects, installed: Installation) -> Iterator[Check]:
+    mine = metadata.version("draguard")
+    agents = {one.status.agent_version for one in objects.reports} - {""}
+    odd = sorted(agents - {mine})
+    schemas = {one.status.schema_version for one in objects.reports}
+    far = sorted(one for one in schemas if abs(one - SCHEMA_VERSION) > 1)
+    if far:
+        newer = f"reports of schema {far[0]}, this version reads up to {SCHEMA_VERSION + 1}"
+        yield bad("versions", newer, "bring agents and remediator to one release")
+    if odd:
+        yield warn(
+            "versions",
+            f"this is {mine}, agents are {some(odd)}",
+            "one release apart is fine for a while: finish the upgrade",
+        )
+    if not far and not odd:
+        images = f"; the remediator's image is {some(installed.images)}" if installed.images else ""
+        yield ok("versions", f"{mine}, and every agent's{images}")
+
+
+def _effect(objects: Objects) -> Iterator[Check]:
+    """Say whether anybody acts on our rules: the eviction controller says so in each NoExecute."""
+    about = "rules have effect"
+    ours = [r for r in objects.rules if is_ours(r) and r.spec.taint.effect == "NoExecute"]
+    before = objects.at - timedelta(seconds=SILENT_AFTER)
+    due = [r for r in ours if (since := r.spec.taint.time_added) is not None and since < before]
+    silent = [
+        one.metadata.name
+        for one in due
+        if CONDITION not in {c.type for c in one.status.conditions or ()}
+    ]
+    if silent and objects.rule_version != "v1alpha3":
+        yield bad(
+            about,
+            f"the eviction controller has said nothing of {some(silent)} for a minute",
+            "turn on the gate DRADeviceTaintRules in API server, scheduler and controller manager",
+        )
+    elif due and not silent:
+        yield ok(about, "the eviction controller has answered every NoExecute")
+    else:
+        yield unknown(about, "no NoExecute of ours stands long enough to tell")
+
+
+def _stop(objects: Objects, namespace: str) -> Check:
+    if objects.unseen:
+        return unknown("emergency stop", some(objects.unseen), "docs/cli.md, Rights")
+    if not objects.stopped:
+        return ok("emergency stop", "not set")
+    remedy = f"when it is over: kubectl annotate namespace {namespace} draguard.dev/stop-"
+    return warn("emergency stop", f"all new harm is held: {objects.stopped}", remedy)
+
+
+def _unreadable(objects: Objects) -> Iterable[Check]:
+    return (
+        warn("objects", f"{one} cannot be read by this version", "bring everything to one release")
+        for one in objects.unreadable
+    )

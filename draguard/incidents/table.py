@@ -1,0 +1,74 @@
+"""Incidents in a table, one line each. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from draguard.incidents.finding import short
+from draguard.output.amounts import age
+from draguard.output.sheet import Cell, Table
+from draguard.status.fleet import severity
+from remediator.objects.incident import Incident
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    node: str
+    uuid: str
+    fault: str
+    cause: str
+    scope: str
+    phase: str
+    mode: str
+    opened: datetime | None
+    closed: datetime | None
+    pods: int
+    """Different pods that hold, or held, a device in scope."""
+    says: str
+
+
+def lines(incidents: Iterable[Incident], *, closed: bool, node: str = "") -> tuple[Line, ...]:
+    """Return the open ones, the worst first; and closed ones after them, the youngest first."""
+    mine = [one for one in incidents if not node or one.spec.node == node]
+    found = sorted((one for one in mine if one.open), key=severity)
+    if closed:
+        over = [one for one in mine if not one.open]
+        found += sorted(over, key=lambda one: str(one.status.closed_at), reverse=True)
+    return tuple(map(_line, found))
+
+
+def _line(one: Incident) -> Line:
+    hit = {(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}
+    return Line(
+        name=one.name,
+        node=one.spec.node,
+        uuid=one.spec.uuid,
+        fault=one.spec.fault,
+        cause=one.spec.cause,
+        scope=one.spec.scope.summary,
+        phase=one.status.phase,
+        mode=one.status.mode,
+        opened=one.metadata.creation_timestamp,
+        closed=one.status.closed_at,
+        pods=len(hit) + one.status.hit_left_out,
+        says=one.status.message,
+    )
+
+
+def table(found: Iterable[Line], now: datetime) -> Table:
+    rows = tuple(
+        (
+            Cell(one.name, short=short(one.name)),
+            one.node,
+            one.fault,
+            one.cause,
+            Cell(one.phase, "bad" if one.phase == "NeedsHuman" else "dim" if one.closed else ""),
+            age(one.opened, now),
+            str(one.pods),
+            one.says,
+        )
+        for one in found
+    )
+    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "SAYS")
+    return Table(columns, rows, nothing="no incident is open")

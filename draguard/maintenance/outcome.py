@@ -1,0 +1,52 @@
+"""What became of fences, and who is on the devices. Pure."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from draguard.maintenance.who_goes import Holder
+from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
+
+
+class Changed(msgspec.Struct, frozen=True):
+    device: str
+    effect: str
+    rule: str
+    done: str
+    """`fenced`, `stood`, `would be fenced`, `unfenced`, `would be unfenced`."""
+
+
+class Fences(msgspec.Struct, frozen=True, kw_only=True):
+    word: str
+    """How the person named it."""
+    what: str
+    gpu: str
+    by: str
+    changed: tuple[Changed, ...]
+    holders: tuple[Holder, ...]
+
+
+def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
+    yield Facts((("GPU", told.gpu), ("fenced", told.what), ("by", told.by)))
+    yield table(told.changed)
+    yield Table(
+        ("POD", "CLAIM", "DEVICE", "BECOMES OF IT"),
+        tuple(_holder(one, evict=evict) for one in told.holders),
+        title="Who is on it",
+    )
+    yield Lines((f"take it away: draguard unfence {told.word}",))
+
+
+def table(changed: tuple[Changed, ...]) -> Table:
+    rows = tuple((one.device, one.effect, one.rule, one.done) for one in changed)
+    return Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
+
+
+def _holder(one: Holder, *, evict: bool) -> tuple[Text, ...]:
+    if not evict:
+        end: Text = "stays"
+    elif one.stays:
+        end = Cell(f"stays: {one.stays}", "warn")
+    else:
+        end = Cell("is deleted", "bad")
+    return f"{one.namespace}/{one.pod}", f"{one.namespace}/{one.claim}", one.device, end

@@ -1,0 +1,84 @@
+"""A person's fence: what its DeviceTaintRule looks like. Pure.
+
+It is not the remediator's: another key, another name, no `managed-by`. So the
+remediator shows it and never changes it, and no release takes it away.
+"""
+
+import hashlib
+import re
+from datetime import datetime
+
+import msgspec
+
+from exporter.device import Device
+from remediator.objects.incident import Target
+from remediator.objects.taints import DOMAIN, GPU, UUID, Effect, RawRule
+
+KEY = f"{DOMAIN}/maintenance"
+FENCED_BY = f"{DOMAIN}/fenced-by"
+"""Label: who, as far as a label can say it; annotation: who exactly."""
+WHY = f"{DOMAIN}/why"
+SINCE = f"{DOMAIN}/since"
+_NOBODY = "unnamed"
+_LABEL_LIMIT = 63
+
+
+class Fence(msgspec.Struct, frozen=True, kw_only=True):
+    """A fence for maintenance, wanted or stored."""
+
+    target: Target
+    gpu: str
+    """UUID of the physical GPU."""
+    effect: Effect
+    by: str
+    why: str
+
+    @property
+    def name(self) -> str:
+        """Return the same name for the same device, so that one device has one such fence."""
+        words = "\0".join(msgspec.structs.astuple(self.target.name))
+        return f"draguard-maintenance-{hashlib.sha256(words.encode()).hexdigest()[:20]}"
+
+
+def is_maintenance(raw: RawRule) -> bool:
+    """Whether a stored rule is a fence of this kind."""
+    return raw.spec.taint.key == KEY and FENCED_BY in raw.metadata.labels
+
+
+def device_of(raw: RawRule) -> Device | None:
+    """Return the device of a stored fence; None where it does not name one fully."""
+    selector = raw.spec.device_selector
+    if selector is None or not all((selector.driver, selector.pool, selector.device)):
+        return None
+    return Device(selector.driver, selector.pool, selector.device)
+
+
+def manifest(fence: Fence, api_version: str, now: datetime) -> dict[str, object]:
+    """Return the object to create. It always names driver, pool and device."""
+    device = fence.target.name
+    if not all(part.strip() for part in msgspec.structs.astuple(device)):
+        raise ValueError(f"{device!r} lacks a part: such a rule would match other devices too")
+    labels = {FENCED_BY: label_value(fence.by), UUID: fence.target.uuid, GPU: fence.gpu}
+    return {
+        "apiVersion": f"resource.k8s.io/{api_version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {
+            "name": fence.name,
+            "labels": labels,
+            "annotations": {
+                FENCED_BY: fence.by,
+                WHY: fence.why,
+                SINCE: f"{now:%Y-%m-%dT%H:%M:%SZ}",
+            },
+        },
+        "spec": {
+            "deviceSelector": msgspec.to_builtins(device),
+            "taint": {"key": KEY, "value": label_value(fence.by), "effect": fence.effect},
+        },
+    }
+
+
+def label_value(who: str) -> str:
+    """Return a name as a label, and a taint's value, may hold it."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", who)[:_LABEL_LIMIT].strip("-._")
+    return plain or _NOBODY

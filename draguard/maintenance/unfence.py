@@ -1,0 +1,94 @@
+"""`draguard unfence DEVICE`: take fences for maintenance away, and nothing else."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import Reader
+from draguard.connection.help_text import Example, teaching
+from draguard.connection.session import add_cluster_flags, asked, complain
+from draguard.exit_status import DONE, WRONG
+from draguard.maintenance.fence import NOT_SERVED, published
+from draguard.maintenance.naming import NAMES, NoDeviceError, meant
+from draguard.maintenance.outcome import Changed, table
+from draguard.maintenance.rule import device_of, is_maintenance
+from draguard.output.formats import add_output_flag, give
+from draguard.output.sheet import Block, Lines
+from exporter.device import Device
+from kubeapi.client import Client, NotFound
+from remediator.hands.gates import StatedRule
+from remediator.hands.versions import GROUP
+from remediator.objects.taints import GPU, UUID, is_ours
+
+EXAMPLES = (
+    Example("draguard unfence gpu-7/3", "every fence for maintenance on that GPU"),
+    Example("draguard unfence --all --dry-run", "which fences for maintenance stand"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 when they are gone; 1 when there was none; 2 when nothing could be asked."""
+    parser = teaching(
+        "unfence",
+        "Take away fences that `draguard fence` has made, whoever made them, and nothing else:\n"
+        "what the remediator has fenced stays fenced.",
+        EXAMPLES,
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("device", nargs="?", metavar="DEVICE", help=NAMES)
+    which.add_argument("--all", action="store_true", help="every fence for maintenance")
+    parser.add_argument("--dry-run", action="store_true", help="say what would go, do nothing")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    return asked("unfence", options, lambda client: _unfence(client, options))
+
+
+def _unfence(client: Client, options: argparse.Namespace) -> int:
+    objects = Reader(client, options.namespace).objects("reports", "slices", "rules")
+    if objects.rule_version is None:
+        complain("unfence", NOT_SERVED)
+        return WRONG
+    fences = [one for one in objects.rules if is_maintenance(one)]
+    mine = fences if options.all else named(options.device, fences, objects)
+    changed = tuple(_remove(client, objects, one, dry=options.dry_run) for one in mine)
+    if not changed and not options.all:
+        complain(
+            "unfence", f"no fence for maintenance stands on {options.device!r}{_ours(objects)}"
+        )
+        return WRONG
+    give(changed, options.output, lambda: _sheet(changed))
+    return DONE
+
+
+def _sheet(changed: tuple[Changed, ...]) -> Iterable[Block]:
+    return (table(changed),) if changed else (Lines(("no fence for maintenance stands",)),)
+
+
+def _ours(objects: Objects) -> str:
+    ours = sum(map(is_ours, objects.rules))
+    return f"; {ours} rules are the remediator's: see `draguard incidents`" if ours else ""
+
+
+def named(word: str, fences: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
+    """Return the fences that a word means; where no device goes by it any more, by their marks."""
+    devices: set[Device] = set()
+    with suppress(NoDeviceError):
+        found = meant(word, published(objects), objects.reports)
+        devices = {one.name for one in found.targets}
+    return [one for one in fences if device_of(one) in devices or _marked(one, word)]
+
+
+def _marked(one: StatedRule, word: str) -> bool:
+    uuids = (one.metadata.labels.get(UUID), one.metadata.labels.get(GPU))
+    return word.lower() in {uuid.lower() for uuid in uuids if uuid} or word == str(device_of(one))
+
+
+def _remove(client: Client, objects: Objects, one: StatedRule, *, dry: bool) -> Changed:
+    if not dry:
+        path = f"/apis/{GROUP}/{objects.rule_version}/devicetaintrules/{one.metadata.name}"
+        with suppress(NotFound):
+            client.delete(path, {"preconditions": {"uid": one.metadata.uid}})
+    done = "would be unfenced" if dry else "unfenced"
+    return Changed(str(device_of(one)), one.spec.taint.effect, one.metadata.name, done)

@@ -1,0 +1,32 @@
+"""Ages and counts as people write them. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+_UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """Return how long ago something was, in its largest unit, such as `3h`; "" for never."""
+    return "" if since is None else short(now - since)
+
+
+def short(time: timedelta) -> str:
+    """Return a length of time rounded down to its largest unit; less than a second is `0s`."""
+    seconds = max(int(time.total_seconds()), 0)
+    for unit, size in _UNITS:
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return "0s"
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """Name the first of several and count the others: `a, b, c and 4 more`."""
+    found = list(names)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
+
+
+def count(number: int, one: str, many: str) -> str:
+    """Return `1 agent is`, `2 agents are`."""
+    return f"{number} {one if number == 1 else many}"

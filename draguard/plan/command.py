@@ -1,0 +1,79 @@
+"""`draguard plan`: what the remediator would do now, and why."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from draguard.cluster.installation import PolicyInForce
+from draguard.connection.help_text import Example, teaching
+from draguard.connection.session import add_cluster_flags, asked, complain
+from draguard.exit_status import DONE, UNASKED, WRONG
+from draguard.output.formats import add_output_flag, give
+from draguard.plan.pages import Plans, decided_here, known_nodes, of_remediator
+from draguard.plan.sheet import sheet
+from kubeapi.client import ApiError, Client
+from remediator.policy.document import LARGEST
+from remediator.policy.error import PolicyError
+from remediator.policy.reading import read
+
+EXAMPLES = (
+    Example("draguard plan", "of all nodes with something to say"),
+    Example("draguard plan --node gpu-7", "of every GPU of one node, healthy ones too"),
+    Example("draguard plan --policy new.yaml", "what another policy would change"),
+    Example("draguard plan --url http://10.0.3.7:9401", "the page of a remediator itself"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 when there is no such node or policy file; 2 when nothing could be asked."""
+    parser = teaching(
+        "plan",
+        "Tell what the remediator would do now about each GPU with a story, and why. Nothing is\n"
+        "written. Needs no remediator and no port-forward: it is decided here, by the same code.",
+        EXAMPLES,
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--policy", type=Path, metavar="FILE", help="instead of the one in force")
+    chosen.add_argument("--url", default="", help="of a remediator whose own page to show")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    if options.url:
+        return _ask(options)
+    try:
+        policy = _policy(options.policy)
+    except (OSError, PolicyError) as error:
+        for one in error.problems if isinstance(error, PolicyError) else (str(error),):
+            complain("plan", f"{options.policy}: {one}")
+        return WRONG
+    return asked("plan", options, lambda client: _decide(client, options, policy))
+
+
+def _policy(file: Path | None) -> PolicyInForce | None:
+    if file is None:
+        return None
+    with file.open("rb") as opened:
+        return PolicyInForce(policy=read(opened.read(LARGEST + 1)), source=str(file))
+
+
+def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:
+    if options.node and options.node not in known_nodes(client, options.namespace):
+        complain("plan", f"no report, incident or rule speaks of a node {options.node!r}")
+        return WRONG
+    return _tell(decided_here(client, options.namespace, options.node, policy), options)
+
+
+def _ask(options: argparse.Namespace) -> int:
+    try:
+        return _tell(of_remediator(options.url, options.node), options)
+    except ApiError as error:
+        complain(
+            "plan", f"{options.url}: {error.message}; is that a remediator's --listen address?"
+        )
+        return UNASKED
+
+
+def _tell(plans: Plans, options: argparse.Namespace) -> int:
+    give(plans, options.output, lambda: sheet(plans))
+    return DONE

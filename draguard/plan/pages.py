@@ -1,0 +1,101 @@
+"""What would be done now, from one of two places: decided here, or a remediator's own page."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from draguard.cluster.deciding import Deciding
+from draguard.cluster.installation import PolicyInForce, find
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import WATCHED, Reader
+from kubeapi.client import UNREADABLE, ApiError, Client
+from kubeapi.endpoint import Endpoint
+from remediator.hands.debug_plan import MOST, Page, told
+from remediator.hands.node_pods import NodePods
+from remediator.objects.pods import PodFacts
+from remediator.policy.table import Policy, without_rules
+
+PATH = "/debug/plan"
+HERE = (
+    "Decided here, by the remediator's own code on what the API server has now. Only a running "
+    "remediator knows whether the policy, a driver or an agent has just changed (which holds "
+    "evictions for a while) and which application XIDs it has counted; ask it by --url."
+)
+
+
+class Plans(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    """Who decided, and what that leaves out."""
+    policy: str
+    policy_problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What could not be seen."""
+    page: Page
+
+
+def of_remediator(url: str, node: str) -> Plans:
+    """Ask a remediator that can be reached. Raises ApiError."""
+    client = Client(Endpoint(server=url.removesuffix("/").removesuffix(PATH)), agent="draguard-cli")
+    try:
+        body = client.get(PATH, {"format": "json", **({"node": node} if node else {})})
+        page = msgspec.json.decode(body, type=Page)
+    except UNREADABLE as error:
+        raise ApiError(f"{url}{PATH} is no remediator's plan ({error})") from error
+    finally:
+        client.close()
+    return Plans(source=f"The remediator at {url}: {page.role}.", policy="its own", page=page)
+
+
+def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForce | None) -> Plans:
+    """Decide from the cluster as it is. Raises ApiError, NotInstalledError."""
+    installed = find(client, namespace)
+    chosen = policy or installed.policy
+    objects = Reader(client, namespace).objects(*WATCHED)
+    deciding = Deciding(objects, installed.settings.stale_after)
+    nodes = [node] if node else deciding.talking()
+    pods = _Pods(client)
+    decisions = deciding.decisions(nodes[:MOST], _effective(objects, chosen.policy), pods)
+    plans = tuple(told(one, everything=bool(node)) for one in decisions)
+    return Plans(
+        source=HERE,
+        policy=chosen.source,
+        policy_problems=chosen.problems,
+        remarks=tuple(_remarks(objects, pods.missed)),
+        page=Page(at=objects.at, role="nobody", nodes=plans, left_out=len(nodes[MOST:])),
+    )
+
+
+def known_nodes(client: Client, namespace: str) -> Iterable[str]:
+    """Return the nodes that a report, an incident or a rule speaks of."""
+    objects = Reader(client, namespace).objects("reports", "incidents", "rules")
+    return Deciding(objects, 1.0).world.nodes()
+
+
+class _Pods:
+    """Lists a node's pods, and notes whose could not be listed."""
+
+    def __init__(self, client: Client) -> None:
+        self._pods = NodePods(client)
+        self.missed: list[str] = []
+
+    def __call__(self, node: str) -> tuple[PodFacts, ...] | None:
+        found = self._pods.of(node)
+        if found is None:
+            self.missed.append(node)
+        return found
+
+
+def _effective(objects: Objects, policy: Policy) -> Policy:
+    return policy if objects.rule_version else without_rules(policy)
+
+
+def _remarks(objects: Objects, missed: list[str]) -> Iterable[str]:
+    if not objects.rule_version:
+        yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
+    if objects.stopped:
+        yield f"emergency stop: {objects.stopped}"
+    yield from (f"not seen: {one}" for one in objects.unseen)
+    for node in missed:
+        yield f"the pods of {node} cannot be listed, so nobody there counts as moved or gone"
+    for one in objects.unreadable:
+        yield f"left out because this version cannot read them: {one}"

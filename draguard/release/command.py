@@ -1,0 +1,126 @@
+"""`draguard release`: take our rules down, by hand, whatever the remediator thinks.
+
+A running remediator takes it for a person's word: a rule that is gone is not made
+again for a day, unless a new signal comes. To keep it away for longer lower the
+mode, or answer `draguard.dev/ignore` on the incident.
+
+Prints without rich: the hook that runs before an uninstallation has the
+remediator's image, which is without it.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+
+from draguard.connection.help_text import Example, teaching
+from draguard.connection.session import add_cluster_flags, asked, complain
+from draguard.exit_status import DONE, UNASKED, WRONG
+from draguard.output.amounts import count, some
+from draguard.output.formats import add_output_flag, encoded
+from draguard.output.safe import shown
+from draguard.release.ours import Found, Outcome, Releaser
+from kubeapi.client import ApiError, Client
+from remediator.objects.taints import RawRule
+
+EXAMPLES = (
+    Example("draguard release --all --dry-run", "what of Draguard stands, and would go"),
+    Example("draguard release INCIDENT", "the rules of one incident"),
+    Example("draguard release --all", "all of it, before Draguard is uninstalled"),
+)
+_STANDS = (
+    "it still stands: a finalizer keeps it, or a remediator that enforces has made it again; "
+    "lower its mode first"
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 when all of it is gone, 1 when something is left, 2 when nothing could be asked."""
+    options = _options(arguments)
+    return asked("release", options, lambda client: _release(client, options))
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = teaching(
+        "release",
+        "Remove Draguard's DeviceTaintRules, of some incidents or of all.",
+        EXAMPLES,
+        more="A running remediator respects it for a day, or until a new signal comes; lower the\n"
+        "mode, or use `draguard ignore`, to keep rules away for longer. DeviceIncidents stay, as\n"
+        "records. Fences for maintenance are people's own: `draguard unfence` takes them away.",
+    )
+    parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help="its rules only")
+    parser.add_argument(
+        "--all", action="store_true", help="every rule of ours, and our conditions of Nodes"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    found = parser.parse_args(arguments)
+    if bool(found.incidents) == found.all:
+        parser.error("name incidents, or give --all")
+    return found
+
+
+def _release(client: Client, options: argparse.Namespace) -> int:
+    releaser = Releaser(client)
+    try:
+        outcomes = _outcomes(releaser, options)
+        kept = releaser.maintenance() if options.all else []
+    except ApiError as error:
+        if error.status in (None, 401, 403):
+            raise
+        complain("release", f"{error.message}; nothing more was done")
+        return UNASKED
+    if options.output == "text":
+        for line in _lines(outcomes, kept, options):
+            print(shown(line))
+    else:
+        print(encoded(outcomes, options.output), end="")
+    return WRONG if any(one.error for one in outcomes) else DONE
+
+
+def _outcomes(releaser: Releaser, options: argparse.Namespace) -> list[Outcome]:
+    wanted = None if options.all else options.incidents
+    rules = list(releaser.rules(wanted))
+    nodes = list(releaser.nodes()) if options.all else []
+    if options.dry_run:
+        return [Outcome(found) for found in (*(found for found, _ in rules), *nodes)]
+    outcomes = _removed(releaser, rules, nodes)
+    left = [found for found, _ in releaser.rules(wanted)]
+    return _looked_at(outcomes, left + (list(releaser.nodes()) if options.all else []))
+
+
+def _removed(
+    releaser: Releaser, rules: list[tuple[Found, RawRule]], nodes: list[Found]
+) -> list[Outcome]:
+    gone = [releaser.remove_rule(found, raw) for found, raw in rules]
+    return gone + [releaser.remove_conditions(found) for found in nodes]
+
+
+def _looked_at(outcomes: list[Outcome], left: list[Found]) -> list[Outcome]:
+    """Return what became of each thing, seen with our own eyes: asked for is not yet gone."""
+    standing = {(one.kind, one.name): Outcome(one, _STANDS) for one in left}
+    told = [
+        one if one.error else standing.pop((one.found.kind, one.found.name), one)
+        for one in outcomes
+    ]
+    failed = {(one.found.kind, one.found.name) for one in told if one.error}
+    return told + [one for key, one in standing.items() if key not in failed]
+
+
+def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace) -> Iterator[str]:
+    done = "would be removed" if options.dry_run else "removed"
+    for one in outcomes:
+        whose = f" (incident {one.found.incident})" if one.found.incident else ""
+        end = f"NOT removed: {one.error}" if one.error else done
+        yield f"{one.found.kind} {one.found.name}: {one.found.what}{whose}: {end}"
+    named = {one.found.incident for one in outcomes}
+    for incident in (one for one in options.incidents if one not in named):
+        yield f"incident {incident}: no rule of ours carries its name"
+    if options.all and not outcomes:
+        yield "nothing of Draguard's stands in this cluster"
+    if kept:
+        yield (
+            f"{count(len(kept), 'fence for maintenance stands', 'fences for maintenance stand')} "
+            f"({some(kept)}): people have made them, and no release takes them away; "
+            "`draguard unfence --all` does"
+        )

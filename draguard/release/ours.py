@@ -1,0 +1,127 @@
+"""Taking back what Draguard has set in a cluster: its rules, and its Node conditions.
+
+What is ours is told by two signs that the remediator puts on everything it
+writes: the label `app.kubernetes.io/managed-by=draguard`, and a taint key of our
+domain. A rule with one of them alone is somebody else's and stays; so does a
+person's fence for maintenance, which is only told of.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from draguard.cluster.listing import listed
+from draguard.maintenance.rule import is_maintenance
+from exporter.report import ObjectMeta
+from kubeapi.client import ApiError, Client, NotFound
+from kubeapi.discovery import served
+from remediator.hands.cluster import NODES
+from remediator.hands.node_conditions import NodeConditions
+from remediator.hands.versions import GROUP, RULE_VERSIONS
+from remediator.objects.nodes import CONDITION_TYPES, MARK, REPAIR_NEEDED
+from remediator.objects.taints import DOMAIN, INCIDENT, MANAGED_BY, MANAGER, RawRule
+
+T = TypeVar("T")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """One thing of ours in the cluster."""
+
+    kind: str
+    name: str
+    what: str
+    incident: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of it; `error` "" when it is gone."""
+
+    found: Found
+    error: str = ""
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] | None = ()
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    status: _Status = _Status()
+
+
+class Releaser:
+    """Finds and removes; each removal says how it went."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._conditions = NodeConditions(client)
+
+    def rules(self, incidents: Collection[str] | None) -> Iterator[tuple[Found, RawRule]]:
+        """Give our rules, of some incidents or of all (None). Raises ApiError."""
+        for raw in self._rules({"labelSelector": f"{MANAGED_BY}={MANAGER}"}):
+            incident = raw.metadata.labels.get(INCIDENT, "")
+            if raw.spec.taint.key.partition("/")[0] != DOMAIN or is_maintenance(raw):
+                continue
+            if incidents is None or incident in incidents:
+                yield Found("DeviceTaintRule", raw.metadata.name, _what(raw), incident), raw
+
+    def maintenance(self) -> list[str]:
+        """Return the names of people's fences for maintenance, which no release takes away."""
+        return sorted(one.metadata.name for one in self._rules({}) if is_maintenance(one))
+
+    def nodes(self) -> Iterator[Found]:
+        """Give the Nodes that carry a condition of ours. Raises ApiError."""
+        for node in self._all(NODES, _Node, {}):
+            types = {one.type for one in node.status.conditions or ()} & {REPAIR_NEEDED}
+            types |= set(node.metadata.annotations.get(MARK, "").split(",")) & {*CONDITION_TYPES}
+            if types:
+                yield Found("Node", node.metadata.name, f"condition {', '.join(sorted(types))}")
+
+    def remove_rule(self, found: Found, raw: RawRule) -> Outcome:
+        """Delete exactly the rule that was seen, whatever was written to it since."""
+        exactly = {"preconditions": {"uid": raw.metadata.uid}}
+        path = f"{self._path()}/{found.name}"
+        return _tried(found, lambda: self._client.delete(path, exactly))
+
+    def remove_conditions(self, found: Found) -> Outcome:
+        refused = self._conditions.forbidden
+        outcome = _tried(found, lambda: self._conditions.remove(found.name))
+        if self._conditions.forbidden > refused:
+            return Outcome(found, "403 Forbidden: patch nodes/status is needed for it")
+        return outcome
+
+    def _path(self) -> str:
+        version = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS)
+        return f"/apis/{GROUP}/{version}/devicetaintrules" if version else ""
+
+    def _rules(self, params: dict[str, str]) -> list[RawRule]:
+        path = self._path()
+        # A cluster that serves no rules has none.
+        return self._all(path, RawRule, params) if path else []
+
+    def _all(self, path: str, kind: type[T], params: dict[str, str]) -> list[T]:
+        found, unreadable = listed(self._client, path, kind, params)
+        if unreadable:
+            raise ApiError(f"GET {path}: {unreadable} of them cannot be read by this version")
+        return found
+
+
+def _what(raw: RawRule) -> str:
+    taint, named = raw.spec.taint, raw.spec.device_selector
+    device = f"{named.driver}/{named.pool}/{named.device}" if named else "no device"
+    return f"{taint.effect} {taint.key}={taint.value} on {device}"
+
+
+def _tried(found: Found, remove: Callable[[], object]) -> Outcome:
+    try:
+        remove()
+    except NotFound:
+        return Outcome(found)
+    except ApiError as error:
+        return Outcome(found, error.message)
+    return Outcome(found)

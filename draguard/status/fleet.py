@@ -1,0 +1,255 @@
+"""The cluster in one sheet: what is watched, what is sick, what was done about it. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from draguard.cluster.deciding import Deciding
+from draguard.cluster.installation import Installation
+from draguard.cluster.objects import Objects
+from draguard.maintenance.rule import is_maintenance
+from exporter.device import Device
+from kubeapi.lease import Lease, LeaseSpec
+from remediator.decide.case import Case
+from remediator.hands.leader import LEASE_NAME
+from remediator.judge.fault import SEVERITY, Healthy, Sick, Unknown
+from remediator.objects.incident import Incident
+from remediator.objects.taints import EFFECTS, is_ours
+from remediator.policy.table import MODES, Policy
+
+KINDS = ("gpu", "mig")
+"""Of published devices, what is counted; a VFIO twin is the same hardware again."""
+
+
+class SourceDown(msgspec.Struct, frozen=True):
+    node: str
+    source: str
+    reason: str
+
+
+class UnknownGpu(msgspec.Struct, frozen=True):
+    node: str
+    uuid: str
+    why: str
+
+
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    reporting: int
+    """Nodes whose report is believed."""
+    stale: tuple[str, ...]
+    """Nodes that have reported and whose agent is silent."""
+    unwatched: tuple[str, ...]
+    """Nodes that publish GPUs and have no report at all."""
+
+
+class Gpus(msgspec.Struct, frozen=True, kw_only=True):
+    """`unknown` counts what is published by unwatched nodes too."""
+
+    healthy: int = 0
+    storied: int = 0
+    """Of the healthy ones, those with an open incident: not released yet."""
+    sick: int = 0
+    unknown: int = 0
+
+
+class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    node: str
+    fault: str
+    cause: str
+    phase: str
+    hit: int
+    message: str
+    held: str
+    opened: datetime | None
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    served: str
+    """Version of DeviceTaintRule, "" where rules are not served."""
+    ours: dict[str, int]
+    """By effect."""
+    maintenance: int
+    others: int
+
+
+class Devices(msgspec.Struct, frozen=True, kw_only=True):
+    """Published GPUs and slices; `fenced`: a rule, anybody's, keeps new work away."""
+
+    published: int
+    held: int
+    fenced: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    server: str
+    dra: str
+    """Version of resource.k8s.io, "" without Dynamic Resource Allocation."""
+    nodes: Nodes
+    gpus: Gpus
+    unknown: tuple[UnknownGpu, ...]
+    devices: Devices
+    sources_down: tuple[SourceDown, ...]
+    rules: Rules
+    incidents: tuple[OpenIncident, ...]
+    modes: dict[str, str]
+    """Mode of each class of fault in the policy, outside of its overrides."""
+    policy: str
+    """Where that policy comes from."""
+    policy_problems: tuple[str, ...]
+    leader: str
+    """Who held the remediator's Lease last, "" when nobody did."""
+    leader_renewed: datetime | None
+    stopped: str
+    unseen: tuple[str, ...]
+    """Rights that the caller lacks; what they would show is left out."""
+    unreadable: tuple[str, ...]
+
+
+def status(objects: Objects, installed: Installation) -> Status:
+    deciding = Deciding(objects, installed.settings.stale_after)
+    judged = list(deciding.cases())
+    healthy = [one for one in judged if isinstance(one.verdict, Healthy)]
+    unwatched = _unwatched(objects, deciding)
+    unknown = (*_unknown(judged), *_of_unwatched(unwatched))
+    stale = tuple(one.metadata.name for one in objects.reports if deciding.stale(one.metadata.name))
+    held_by = leader(objects.leases)
+    return Status(
+        server=objects.server,
+        dra=objects.dra_version or "",
+        nodes=Nodes(
+            reporting=len(objects.reports) - len(stale), stale=stale, unwatched=tuple(unwatched)
+        ),
+        gpus=Gpus(
+            healthy=len(healthy),
+            storied=sum(any(story.open for story in one.incidents) for one in healthy),
+            sick=sum(isinstance(one.verdict, Sick) for one in judged),
+            unknown=len(unknown),
+        ),
+        unknown=unknown,
+        devices=_devices(objects, deciding),
+        sources_down=tuple(_sources_down(objects, stale)),
+        rules=_rules(objects),
+        incidents=open_incidents(objects.incidents),
+        modes=modes(installed.policy.policy),
+        policy=installed.policy.source,
+        policy_problems=installed.policy.problems,
+        leader=held_by.holder_identity or "",
+        leader_renewed=held_by.renew_time,
+        stopped=objects.stopped,
+        unseen=objects.unseen,
+        unreadable=objects.unreadable,
+    )
+
+
+def _unknown(judged: Iterable[Case]) -> Iterator[UnknownGpu]:
+    for one in judged:
+        if isinstance(one.verdict, Unknown):
+            yield UnknownGpu(one.node, one.uuid, one.verdict.why)
+
+
+def _of_unwatched(unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
+    for node, uuids in unwatched.items():
+        for uuid in sorted(uuids):
+            yield UnknownGpu(node, uuid, f"{node} publishes it and has no report")
+
+
+def modes(policy: Policy) -> dict[str, str]:
+    return {row.fault_class: row.mode for row in policy.rows}
+
+
+def modes_in_words(found: Mapping[str, str]) -> str:
+    """Say the modes from the strongest, the most common one as `all others`."""
+    by_mode = {mode: [one for one, its in found.items() if its == mode] for mode in MODES}
+    if len(found) in map(len, by_mode.values()):
+        return f"{next(mode for mode in MODES if by_mode[mode])}: every class"
+    common = max(by_mode, key=lambda mode: len(by_mode[mode]))
+    parts = [
+        f"{mode}: {', '.join(by_mode[mode])}"
+        for mode in reversed(MODES)
+        if by_mode[mode] and mode != common
+    ]
+    return "; ".join([*parts, f"{common}: all others"])
+
+
+def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
+    """Return the open ones, the worst class first."""
+    found = sorted((one for one in incidents if one.open), key=severity)
+    return tuple(map(_line, found))
+
+
+def severity(one: Incident) -> tuple[int, str]:
+    """Order incidents from the worst class; a class of another version comes first."""
+    worst_first: tuple[str, ...] = SEVERITY[::-1]
+    known = one.spec.fault in worst_first
+    return worst_first.index(one.spec.fault) + 1 if known else 0, one.name
+
+
+def _line(one: Incident) -> OpenIncident:
+    held = (c.reason for c in one.status.conditions if c.type == "Held" and c.status == "True")
+    return OpenIncident(
+        name=one.name,
+        node=one.spec.node,
+        fault=one.spec.fault,
+        cause=one.spec.cause,
+        phase=one.status.phase,
+        hit=len({(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}),
+        message=one.status.message,
+        held=next(held, ""),
+        opened=one.metadata.creation_timestamp,
+    )
+
+
+def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
+    """Return the GPUs that nodes without a report publish, by node."""
+    reported = {one.metadata.name for one in objects.reports}
+    found: dict[str, set[str]] = {}
+    for uuid, place in deciding.world.census.places.items():
+        if place.node not in reported:
+            found.setdefault(place.node, set()).add(uuid)
+    return dict(sorted(found.items()))
+
+
+def _devices(objects: Objects, deciding: Deciding) -> Devices:
+    nodes = sorted({one.spec.node_name for one in objects.slices} - {""})
+    inventory = (one for node in nodes for one in deciding.view(node).inventory)
+    published = {one.device for one in inventory if one.kind in KINDS}
+    claimed = (one for claim in objects.claims for one in claim.results)
+    held = {one.name for one in claimed if not one.admin_access}
+    fenced = {
+        Device(selector.driver, selector.pool, selector.device)
+        for one in objects.rules
+        if one.spec.taint.effect in EFFECTS[1:]
+        and (selector := one.spec.device_selector) is not None
+    }
+    return Devices(
+        published=len(published), held=len(published & held), fenced=len(published & fenced)
+    )
+
+
+def _sources_down(objects: Objects, stale: tuple[str, ...]) -> Iterable[SourceDown]:
+    """Give what reports say; a silent agent's report says nothing of now."""
+    for report in objects.reports:
+        if report.metadata.name not in stale:
+            for source in report.status.sources:
+                if not source.up:
+                    yield SourceDown(report.metadata.name, source.name, source.reason)
+
+
+def _rules(objects: Objects) -> Rules:
+    mine = [one for one in objects.rules if is_ours(one)]
+    effects = Counter(one.spec.taint.effect for one in mine)
+    maintenance = sum(is_maintenance(one) for one in objects.rules)
+    return Rules(
+        served=objects.rule_version or "",
+        ours={effect: effects[effect] for effect in EFFECTS},
+        maintenance=maintenance,
+        others=len(objects.rules) - len(mine) - maintenance,
+    )
+
+
+def leader(leases: Iterable[Lease]) -> LeaseSpec:
+    """Return who holds the remediator's Lease; an empty one when there is none."""
+    return next((one.spec for one in leases if one.metadata.name == LEASE_NAME), LeaseSpec())

@@ -1,0 +1,85 @@
+"""`draguard explain xid N`: what a code means, and what would be done about it here."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from draguard.cluster.installation import PolicyInForce, find
+from draguard.connection.help_text import Example, teaching
+from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.refusal import sentence
+from draguard.connection.session import add_cluster_flags, complain
+from draguard.exit_status import DONE, WRONG
+from draguard.output.formats import add_output_flag, give
+from draguard.xid.knowledge import known
+from draguard.xid.sheet import sheet
+from kubeapi import clock
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import EndpointError
+from remediator.policy.document import LARGEST
+from remediator.policy.error import PolicyError
+from remediator.policy.reading import read
+
+EXAMPLES = (
+    Example("draguard explain xid 79", "the GPU fell off the bus"),
+    Example("draguard explain xid 94 --mig", "on a GPU that is cut into slices"),
+    Example("draguard explain xid 149", "with what the hex words of NVLink5 mean"),
+    Example("draguard explain xid 95 --policy FILE", "under a policy that is not in force yet"),
+    Example("draguard explain xid 48 --shipped", "without asking any cluster"),
+)
+_QUICK = 5.0
+"""Seconds for an answer: what a code means can be told without one."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 when the policy file cannot be read."""
+    parser = teaching(
+        "explain",
+        "Tell what an XID means: NVIDIA's catalogue, Draguard's class of fault, and what Draguard\n"
+        "would do about it under the policy that is in force in the cluster. Where no cluster can\n"
+        "be asked, it says so and takes the shipped policy.",
+        EXAMPLES,
+    )
+    parser.add_argument("what", choices=("xid",))
+    parser.add_argument(
+        "code", type=int, metavar="N", help="as in the kernel log: NVRM: Xid ...: N"
+    )
+    parser.add_argument("--mig", action="store_true", help="the GPU is cut into slices")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--policy", type=Path, metavar="FILE", help="instead of the one in force")
+    chosen.add_argument("--shipped", action="store_true", help="the shipped policy, no cluster")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    try:
+        policy = _policy(options)
+    except (OSError, PolicyError) as error:
+        for one in error.problems if isinstance(error, PolicyError) else (str(error),):
+            complain("explain", f"{options.policy}: {one}")
+        return WRONG
+    found = known(options.code, policy.policy, policy.source, clock.now(), mig=options.mig)
+    give(found, options.output, lambda: sheet(found))
+    return DONE
+
+
+def _policy(options: argparse.Namespace) -> PolicyInForce:
+    if options.policy is not None:
+        with options.policy.open("rb") as file:
+            return PolicyInForce(policy=read(file.read(LARGEST + 1)), source=str(options.policy))
+    return PolicyInForce(source="shipped") if options.shipped else _in_force(options)
+
+
+def _in_force(options: argparse.Namespace) -> PolicyInForce:
+    server = ""
+    try:
+        endpoint = endpoint_of(options.kubeconfig, options.context)
+        server = endpoint.server
+        client = Client(endpoint, timeout=_QUICK, agent="draguard-cli")
+        try:
+            return find(client, options.namespace).policy
+        finally:
+            client.close()
+    except (EndpointError, ApiError) as error:
+        return PolicyInForce(
+            source=f"shipped; that of a cluster is not known: {sentence(error, server)}"
+        )

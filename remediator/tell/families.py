@@ -1,0 +1,129 @@
+"""The table of what is told of the cluster, as any replica knows it: incidents, claims, devices.
+
+Others join, page and draw by these names. `incident` is the name of a DeviceIncident,
+`UUID` the GPU's, as the node exporters spell it.
+"""
+
+from remediator.tell.family import Family
+
+PREFIX = "draguard"
+INCIDENTS = 1000
+"""Open incidents that are told one by one."""
+CONSUMERS = 64
+"""Rows for one incident of who is hit by it."""
+ALL_CONSUMERS = 8000
+"""Such rows of all incidents together, shared out evenly."""
+PENDING = 200
+"""Claims that are waited for and told one by one."""
+_STORY = ("incident", "node", "UUID")
+
+
+def _gauge(name: str, text: str, *labels: str) -> Family:
+    return Family(name=name, kind="gauge", text=text, labels=labels, prefix=PREFIX)
+
+
+def _story(name: str, text: str, *labels: str) -> Family:
+    return _gauge(f"incident_{name}", text, *_STORY, *labels)
+
+
+CLUSTER_FAMILIES: tuple[Family, ...] = (
+    _story(
+        "info",
+        "1 for each open incident: class of the fault, what it was seen by (such as `xid-79`), and "
+        f"which devices it means. At most {INCIDENTS} incidents are told, the worst classes and "
+        "then the oldest first.",
+        "class",
+        "cause",
+        "scope",
+    ),
+    _story(
+        "phase",
+        "1 for the phase: Suspected, Fenced, Evicting, Drained, Repairing, Verifying, NeedsHuman.",
+        "phase",
+    ),
+    _story(
+        "mode",
+        "1 for the mode in which it is handled: off, incident-only, dry-run, enforce. Only enforce "
+        "fences; nothing while no status is written.",
+        "mode",
+    ),
+    _story(
+        "rules",
+        "DeviceTaintRules of ours that are stored for it, by effect: None, NoSchedule, NoExecute. "
+        "NoSchedule and NoExecute keep new pods away.",
+        "effect",
+    ),
+    _story(
+        "held",
+        "1 while something is held back, by what holds it: Budget, Correlation, EmergencyStop, "
+        "Maintenance, Human.",
+        "reason",
+    ),
+    _story(
+        "needs",
+        "1 for what would repair it: nothing, diagnosis, fabric-recovery, gpu-reset, node-reboot, "
+        "replacement, person.",
+        "needs",
+    ),
+    _story(
+        "consumer_info",
+        "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
+        "access, or as a `gang` peer. No pod name: an allocated claim that nobody uses. At most "
+        f"{CONSUMERS} for one incident, and {ALL_CONSUMERS} in all; the object's status has more.",
+        "dra_claim_namespace",
+        "dra_claim_name",
+        "pod_name",
+        "via",
+    ),
+    _story("opened_timestamp_seconds", "When the incident was opened, by the API server's clock."),
+    _story("phase_since_timestamp_seconds", "Since when it is in its phase."),
+    _story(
+        "recurrence",
+        "Which episode of this GPU it is within the policy's repeat window; 1: the first.",
+    ),
+    _story(
+        "evicted_pods",
+        "Pods that held a device under NoExecute and hold it no longer, evicted or gone by "
+        "themselves.",
+    ),
+    _gauge(
+        "incidents_untold",
+        f"Open incidents without series of their own, because more than {INCIDENTS} are open.",
+    ),
+    _gauge(
+        "agent_stale",
+        "1 where a node's report is stored and its agent has written neither it nor its Lease for "
+        "`--stale-after`, or never; 0 where it has. Nothing while the watches are silent.",
+        "node",
+    ),
+    _gauge(
+        "claims",
+        "ResourceClaims by state: pending (not allocated, and a pod or pod group owns it), "
+        "allocated (nobody uses it), in-use (reserved for a pod or pod group), unowned (not "
+        "allocated, and nobody owns it: no pod is known to wait for it).",
+        "state",
+    ),
+    _gauge(
+        "claim_pending_since_timestamp_seconds",
+        f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
+        "Fenced (no node has enough free devices of the kind, and one would without our fences), "
+        "NoneFree (no node has enough, fenced or not), Other (there are some, or the DeviceClass "
+        "is none of NVIDIA's own).",
+        "dra_claim_namespace",
+        "dra_claim_name",
+        "reason",
+    ),
+    _gauge(
+        "devices",
+        "Published GPUs (`gpu`), slices (`mig`) and passed-through GPUs (`vfio`), each in its "
+        "first state of: fenced (a rule of ours, NoSchedule or NoExecute), tainted (likewise by "
+        "the driver or somebody else's rule, a maintenance fence among them), allocated (also "
+        "when shared and not full), free. Counted as published: with dynamic MIG every possible "
+        "slice is, and those that exclude each other each count.",
+        "driver",
+        "type",
+        "product",
+        "profile",
+        "state",
+    ),
+)

@@ -1,0 +1,35 @@
+"""One metric family as a row of a table: what the page shows, what documents and rules may name."""
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric family; `name` without the prefix, and a counter's without `_total`."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    text: str
+    labels: tuple[str, ...] = ()
+    prefix: str
+
+    @property
+    def base_name(self) -> str:
+        """As a client library is given it, which adds `_total` to a counter itself."""
+        return f"{self.prefix}_{self.name}"
+
+    @property
+    def full_name(self) -> str:
+        """As it is asked for in PromQL; a histogram's series add `_bucket`, `_sum`, `_count`."""
+        return f"{self.base_name}{'_total' if self.kind == 'counter' else ''}"
+
+
+def markdown(families: Iterable[Family]) -> str:
+    """Return a table for the documents."""
+    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
+    for one in families:
+        labels = ", ".join(f"`{label}`" for label in one.labels)
+        lines.append(f"| `{one.full_name}` | {one.kind} | {labels} | {one.text} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,101 @@
+"""Open incidents as samples, each from what is stored of it. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from heapq import nsmallest
+
+from remediator.judge.fault import SEVERITY
+from remediator.objects.incident import Incident, IncidentStatus, PodHold
+from remediator.objects.taints import EFFECTS, Rule
+from remediator.tell.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
+from remediator.tell.rows import Labels, Rows, labels, ones
+
+_RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
+_UNKNOWN_CLASS = -len(SEVERITY)
+BY_CLAIM = "claim"
+"""Label value for `PodHold.via` "", which Prometheus would read as no label."""
+
+_Part = Callable[[Incident], Iterable[Labels]]
+
+
+def incident_rows(
+    incidents: Iterable[Incident],
+    rules: Iterable[Rule],
+    most: int = INCIDENTS,
+) -> Rows:
+    """Return the samples of every open incident; of more than `most`, the number left out."""
+    standing = [one for one in incidents if one.open]
+    told = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
+    each = min(CONSUMERS, ALL_CONSUMERS // max(len(told), 1))
+    stored = _stored(rules)
+    rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for one in told:
+        story = labels(one.name, one.spec.node, one.spec.uuid)
+        for family, part in _WORDS.items():
+            rows[family] |= ones((*story, *rest) for rest in part(one))
+        for family, figure in _FIGURES.items():
+            known = figure(one)
+            rows[family] |= {story: known} if known is not None else {}
+        rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in EFFECTS}
+        hit = sorted(set(map(_consumer, one.status.hit)))
+        rows["incident_consumer_info"] |= ones((*story, *rest) for rest in hit[:each])
+    return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
+
+
+def _urgency(one: Incident) -> tuple[int, str, str]:
+    """Order the worst class first, then the oldest; a class of another version before all."""
+    opened = one.metadata.creation_timestamp
+    rank = _RANK.get(one.spec.fault, _UNKNOWN_CLASS)
+    return rank, opened.isoformat() if opened else "", one.name
+
+
+def _stored(rules: Iterable[Rule]) -> Mapping[tuple[str, str], float]:
+    return Counter[tuple[str, str]]((rule.incident, rule.effect) for rule in rules)
+
+
+def _info(one: Incident) -> Iterable[Labels]:
+    return [labels(one.spec.fault, one.spec.cause, one.spec.scope.summary)]
+
+
+def _word(word: str) -> Iterable[Labels]:
+    """Return no row for a word that is not written yet."""
+    return [labels(word)] if word else []
+
+
+def _held(one: Incident) -> Iterable[Labels]:
+    return [
+        labels(condition.reason)
+        for condition in one.status.conditions
+        if condition.type == "Held" and condition.status == "True"
+    ]
+
+
+def _consumer(hold: PodHold) -> Labels:
+    return labels(hold.namespace, hold.claim, hold.pod, hold.via or BY_CLAIM)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return moment.timestamp() if moment else None
+
+
+def _evicted(status: IncidentStatus) -> float:
+    """Count each pod once, however many devices it held; those beyond the limit by entry."""
+    return len({(one.namespace, one.pod, one.uid) for one in status.evicted}) + float(
+        status.evicted_left_out
+    )
+
+
+_WORDS: Mapping[str, _Part] = {
+    "incident_info": _info,
+    "incident_phase": lambda one: _word(one.status.phase),
+    "incident_mode": lambda one: _word(one.status.mode),
+    "incident_held": _held,
+    "incident_needs": lambda one: _word(one.status.needs),
+}
+_FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
+    "incident_opened_timestamp_seconds": lambda one: _seconds(one.metadata.creation_timestamp),
+    "incident_phase_since_timestamp_seconds": lambda one: _seconds(one.status.phase_since),
+    "incident_recurrence": lambda one: float(one.status.recurrence) or None,
+    "incident_evicted_pods": lambda one: _evicted(one.status),
+}

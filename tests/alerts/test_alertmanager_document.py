@@ -1,0 +1,90 @@
+"""docs/alerts.md: its commands run, its page is the recorded one, its inhibition is whole."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from alerts import reference
+from tests.lab.paging import CONFIG
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "alerts.md"
+TEXT = DOCUMENT.read_text(encoding="utf-8")
+GOLDEN = ROOT / "tests" / "golden" / "alerts" / "page-xid-79.txt"
+PAGE = re.compile(r"<!-- begin page -->\n(.*?)<!-- end page -->", re.DOTALL)
+COMMANDS = [
+    shlex.split(line)
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+]
+
+
+def shown() -> str:
+    """Return the recorded page as the document shows it: without links."""
+    recorded = GOLDEN.read_text(encoding="utf-8")
+    title = recorded.partition("== draguard.title\n")[2].partition("\n")[0]
+    text = recorded.partition("== draguard.slack.text\n")[2].partition("\n<")[0]
+    return f"```text\n{title}\n{text}\n```\n"
+
+
+def test_the_page_of_the_document_is_the_recorded_one() -> None:
+    if os.environ.get("UPDATE_GOLDEN"):
+        made = PAGE.sub(lambda _: f"<!-- begin page -->\n{shown()}<!-- end page -->", TEXT)
+        DOCUMENT.write_text(made, encoding="utf-8")
+    found = PAGE.search(DOCUMENT.read_text(encoding="utf-8"))
+
+    assert found
+    assert found[1] == shown()
+
+
+def test_the_tables_of_the_document_are_those_of_the_rules() -> None:
+    assert reference.updated(TEXT) == TEXT
+
+
+def test_every_command_of_amtool_does_what_the_document_says(alertmanager_built: Path) -> None:
+    asked = [words for words in COMMANDS if words[0] == "amtool"]
+
+    assert len(asked) > 4
+    for words in asked:
+        done = subprocess.run(
+            [alertmanager_built / "amtool", *words[1:]],
+            cwd=CONFIG.parent,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+
+
+def test_rules_are_written_with_the_addresses_of_an_installation(tmp_path: Path) -> None:
+    (words,) = [one for one in COMMANDS if one[0] == "python"]
+
+    subprocess.run(
+        [sys.executable, *words[1:]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    rule = yaml.safe_load((tmp_path / "rules" / "prometheusrule.yaml").read_text(encoding="utf-8"))
+    pages = [one for group in rule["spec"]["groups"] for one in group["rules"] if "alert" in one]
+    assert rule["metadata"]["labels"]["release"] == "monitoring"
+    assert {one["annotations"]["runbook_url"].rpartition("/")[0] for one in pages} == {
+        "https://wiki.example.com/gpu"
+    }
+
+
+def test_the_document_names_who_inhibits_whom() -> None:
+    section = TEXT.partition("### Who keeps quiet for whom")[2].partition("What was decided")[0]
+    rules = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["inhibit_rules"]
+    sources = {
+        name
+        for rule in rules
+        for name in re.findall(r"[A-Z][A-Za-z]{7,}(?!\.)", rule["source_matchers"][0])
+    }
+
+    assert {one for one in sources if f"`{one}`" not in section} - {"Draguard"} == set()

@@ -1,0 +1,264 @@
+"""Who inhibits whom, asked of a real Alertmanager under the shipped rules.
+
+Each case plays in a cluster of its own, which every rule asks to be equal, on one server.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.alerts.test_alertmanager_config import SEVERITIES, SHIPPED
+from tests.exporter.running import free_port
+from tests.lab.alertmanager import Alertmanager, rehearsed
+from tests.lab.cluster import await_true
+
+NODE = {"node": "node-a"}
+OTHER_NODE = {"node": "node-b"}
+GPU = {**NODE, "UUID": "GPU-1"}
+OTHER_GPU = {**NODE, "UUID": "GPU-2"}
+THIRD_GPU = {**NODE, "UUID": "GPU-3"}
+CLAIM = {"dra_claim_namespace": "ml", "dra_claim_name": "train"}
+GONE = "DraguardGpuGone"
+FENCED = "DraguardDeviceFenced"
+DOWN = "DraguardExporterDown"
+NODE_DOWN = "KubeNodeNotReady"
+Labels = dict[str, str]
+
+
+class Alert(NamedTuple):
+    name: str
+    labels: Labels
+
+
+class Case(NamedTuple):
+    """`source` fires; each of `muted` is inhibited by it, none of `heard` is by anything."""
+
+    source: Alert
+    muted: tuple[Alert, ...]
+    heard: tuple[Alert, ...]
+
+
+def of(labels: Labels, *names: str) -> tuple[Alert, ...]:
+    return tuple(Alert(name, labels) for name in names)
+
+
+CASES = {
+    "a node that is down speaks for its GPUs, and not for other nodes": Case(
+        Alert(NODE_DOWN, NODE),
+        (*of(GPU, GONE, FENCED, "DraguardDeviceNotFenced"), *of(NODE, DOWN, "DraguardAgentStale")),
+        (
+            *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE),
+            *of({**OTHER_NODE, "source": "dcgm"}, "DraguardSourceDown"),
+            *of(OTHER_GPU, "DraguardNeedsHuman"),
+            *of({}, "DraguardNoLeader", "DraguardWatchdog"),
+            *of(CLAIM, "DraguardClaimPending"),
+            *of(NODE, "KubePodNotReady"),
+        ),
+    ),
+    "a GPU off the bus speaks for all else that is said of it, by whomever": Case(
+        Alert(GONE, GPU),
+        (
+            *of(GPU, "DraguardDeviceSick", "DraguardMemoryFault", "DraguardRowRemapPending"),
+            *of(GPU, FENCED, "GpuDoubleBitEcc", "GpuTooHot"),
+            *of({"Hostname": "node-a", "UUID": "GPU-1"}, "DcgmGpuThermalViolation"),
+        ),
+        (
+            *of(GPU, "DraguardDeviceNotFenced"),
+            *of(OTHER_GPU, "DraguardDeviceSick", "GpuDoubleBitEcc"),
+            *of(THIRD_GPU, GONE),
+            *of(NODE, "DraguardGpuMissing", "NodeTooHot"),
+            *of({}, "DraguardNoLeader"),
+        ),
+    ),
+    "an exporter that is down knows of no GPU that is gone": Case(
+        Alert(DOWN, NODE),
+        (
+            *of(GPU, GONE),
+            *of(NODE, "DraguardGpuMissing", "DraguardAgentStale", "DraguardSensorSilent"),
+            *of({**NODE, "source": "dcgm"}, "DraguardSourceDown"),
+        ),
+        (
+            *of(OTHER_GPU, "DraguardDeviceNotFenced"),
+            *of(THIRD_GPU, FENCED),
+            *of(OTHER_NODE, "DraguardGpuMissing"),
+            *of({}, "DraguardNoLeader"),
+        ),
+    ),
+    "a sensor that is silent sees nothing": Case(
+        Alert("DraguardSensorSilent", NODE),
+        (*of(GPU, GONE), *of(NODE, "DraguardGpuMissing")),
+        (*of(NODE, "DraguardAgentStale"), *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE)),
+    ),
+    "an agent that is stale moves no incident, and hides no GPU that is seen to be gone": Case(
+        Alert("DraguardAgentStale", NODE),
+        of(GPU, "DraguardIncidentStuck"),
+        (
+            *of(OTHER_GPU, GONE),
+            *of(NODE, "DraguardGpuMissing"),
+            *of({**OTHER_NODE, "UUID": "GPU-9"}, "DraguardIncidentStuck"),
+        ),
+    ),
+    "a device under remediation is known to be sick": Case(
+        Alert(FENCED, GPU),
+        (
+            *of(GPU, "DraguardSliceFault", "DraguardFabricFault", "DraguardRowRemapPending"),
+            *of(GPU, "DraguardApplicationErrors"),
+        ),
+        (
+            *of(GPU, "DraguardIncidentStuck", "DraguardNeedsHuman", "DraguardHeldByBudget"),
+            *of(OTHER_GPU, "DraguardDeviceSick"),
+            *of(THIRD_GPU, "DraguardSliceFault"),
+            *of(CLAIM, "DraguardClaimIdle"),
+        ),
+    ),
+    "a page that nobody fences ends with the fence": Case(
+        Alert(FENCED, GPU),
+        of(GPU, "DraguardDeviceSick", "DraguardMemoryFault"),
+        of(OTHER_GPU, "DraguardMemoryFault"),
+    ),
+    "a switch that failed explains the links around it": Case(
+        Alert("DraguardSwitchFault", NODE),
+        of(GPU, "DraguardFabricFault"),
+        (*of(OTHER_GPU, GONE), *of({**OTHER_NODE, "UUID": "GPU-9"}, "DraguardFabricFault")),
+    ),
+    "without a remediator nobody leads and nothing moves": Case(
+        Alert("DraguardRemediatorDown", {}),
+        (
+            *of({}, "DraguardNoLeader", "DraguardRemediatorBehind"),
+            *of(GPU, "DraguardIncidentStuck"),
+        ),
+        (
+            *of(OTHER_GPU, GONE),
+            *of(THIRD_GPU, "DraguardDeviceNotFenced"),
+            *of({}, "DraguardPolicyFileBad"),
+        ),
+    ),
+    "without a leader nothing moves": Case(
+        Alert("DraguardNoLeader", {}),
+        (*of({}, "DraguardRemediatorBehind"), *of(GPU, "DraguardIncidentStuck")),
+        of(OTHER_GPU, "DraguardDeviceNotFenced"),
+    ),
+    "who is paged for a GPU needs no ticket": Case(
+        Alert("DraguardDeviceNotFenced", GPU),
+        of(GPU, "DraguardNeedsHuman", "DraguardApplicationErrors"),
+        (
+            *of(GPU, "GpuTooHot"),
+            *of(OTHER_GPU, GONE),
+            *of(THIRD_GPU, "DraguardNeedsHuman"),
+            *of({**NODE, "source": "dcgm"}, "DraguardSourceDown"),
+            *of({}, "DraguardRulesNotServed"),
+        ),
+    ),
+    "who has a ticket for a GPU needs no context": Case(
+        Alert("DraguardIncidentStuck", GPU),
+        of(GPU, "DraguardApplicationErrors"),
+        (*of(OTHER_GPU, "DraguardApplicationErrors"), *of(CLAIM, "DraguardClaimIdle")),
+    ),
+}
+
+
+def posted(alert: Alert, cluster: str) -> dict[str, Any]:
+    severity = SEVERITIES.get(alert.name, "warning")
+    labels = {"alertname": alert.name, "severity": severity, **alert.labels}
+    started = datetime.now(UTC).isoformat()  # noqa: TID251 - a server compares it with its clock
+    return {"labels": {**labels, **({"cluster": cluster} if cluster else {})}, "startsAt": started}
+
+
+@pytest.fixture(scope="module")
+def server(
+    alertmanager_built: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Alertmanager]:
+    folder = tmp_path_factory.mktemp("alertmanager")
+    with started(alertmanager_built, folder, mute(folder)) as one:
+        yield one
+
+
+def mute(folder: Path) -> Path:
+    """Return the shipped configuration with receivers that send nothing."""
+    copy = rehearsed(SHIPPED, folder, "")
+    config = yaml.safe_load(copy.read_text(encoding="utf-8"))
+    config["receivers"] = [{"name": one["name"]} for one in config["receivers"]]
+    copy.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return copy
+
+
+def started(programs: Path, folder: Path, config: Path) -> Alertmanager:
+    return Alertmanager(programs, folder, config, port=free_port())
+
+
+def inhibited(server: Alertmanager, cluster: str) -> dict[str, set[str]]:
+    """Return by name and device of each alert of a cluster who inhibits it, by name."""
+    found = server.alerts()
+    names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
+    return {
+        key(one["labels"]): {names[by] for by in one["status"]["inhibitedBy"]}
+        for one in found
+        if one["labels"].get("cluster", "") == cluster
+    }
+
+
+def key(labels: Labels) -> str:
+    where = (labels.get("node"), labels.get("Hostname"), labels.get("UUID"))
+    return " ".join([labels["alertname"], *(one for one in where if one)])
+
+
+def keys(alerts: tuple[Alert, ...]) -> set[str]:
+    return {key({"alertname": one.name, **one.labels}) for one in alerts}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_inhibition(server: Alertmanager, name: str) -> None:
+    case = CASES[name]
+    everything = (case.source, *case.muted, *case.heard)
+    server.post([posted(one, name) for one in everything])
+    wanted = {
+        **{one: {case.source.name} for one in keys(case.muted)},
+        **{one: set[str]() for one in keys((case.source, *case.heard))},
+    }
+    with suppress(AssertionError):
+        await_true("everybody's say", lambda: inhibited(server, name) == wanted)
+    assert inhibited(server, name) == wanted
+
+
+def test_every_inhibition_rule_has_a_case_that_it_decides() -> None:
+    sources = {case.source.name for case in CASES.values()}
+    rules = yaml.safe_load(SHIPPED.read_text(encoding="utf-8"))["inhibit_rules"]
+    named = [re.findall(r'alertname =~? "([^"]+)"', one["source_matchers"][0])[0] for one in rules]
+
+    assert [name for name in named if not any(re.fullmatch(name, one) for one in sources)] == []
+
+
+NOWHERE = (Alert(NODE_DOWN, {}), Alert("DraguardNoLeader", {}), Alert("DraguardWatchdog", {}))
+"""Two that lack the label `node`, and one that is told to lack it by mistake."""
+
+
+def test_alerts_that_both_lack_a_label_do_not_inhibit_each_other(
+    alertmanager_built: Path, tmp_path: Path
+) -> None:
+    """Not in any cluster either, so that every label of `equal` is missing on both sides."""
+    with started(alertmanager_built, tmp_path, mute(tmp_path)) as server:
+        witness = (Alert(NODE_DOWN, NODE), Alert(DOWN, NODE))
+        server.post([posted(one, "") for one in (*NOWHERE, *witness)])
+
+        await_true("the witness is inhibited", lambda: inhibited(server, "").get(f"{DOWN} node-a"))
+        found = inhibited(server, "")
+        assert [found[one.name] for one in NOWHERE] == [set(), set(), set()]
+
+
+def test_without_the_guard_they_would(alertmanager_built: Path, tmp_path: Path) -> None:
+    """The trap is real: this is why the shipped rules ask for each label on both sides."""
+    config = mute(tmp_path)
+    unguarded = config.read_text(encoding="utf-8").replace('- node =~ ".+"\n', '- node =~ ".*"\n')
+    config.write_text(unguarded, encoding="utf-8")
+    with started(alertmanager_built, tmp_path, config) as server:
+        server.post([posted(one, "") for one in NOWHERE])
+
+        await_true(
+            "nobody leads, and nobody hears", lambda: inhibited(server, "")["DraguardNoLeader"]
+        )

@@ -1,0 +1,134 @@
+"""The rules on real promtools: each alert fires, holds, clears and is silent when it should be."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from alerts import render
+from alerts.__main__ import DOCUMENT, FILES, FOLDER, main
+from alerts.reference import updated
+from alerts.rule import Settings
+from alerts.table import alerts
+from tests.lab import promtool
+
+CASES = Path(__file__).parent / "rules"
+ALWAYS = "DraguardWatchdog"
+RELEASES = ("prometheus_built", "promtool_2_42_built")
+"""The release of the lab, and Debian's."""
+
+
+@pytest.fixture(params=RELEASES)
+def programs(
+    request: pytest.FixtureRequest, prometheus_built: Path, promtool_2_42_built: Path
+) -> Path:
+    return {"prometheus_built": prometheus_built, "promtool_2_42_built": promtool_2_42_built}[
+        str(request.param)
+    ]
+
+
+class TestGenerated:
+    @pytest.mark.parametrize("name", FILES)
+    def test_the_files_are_those_of_the_tables(self, name: str) -> None:
+        written = (FOLDER / name).read_text(encoding="utf-8")
+
+        assert written == FILES[name](Settings()), "stale: run `make generate`"
+
+    def test_the_document_has_the_tables(self) -> None:
+        text = DOCUMENT.read_text(encoding="utf-8")
+
+        assert "<!-- begin alerts -->" in text
+        assert updated(text) == text, "stale: run `make generate`"
+
+    def test_both_files_hold_the_same_groups(self) -> None:
+        plain = yaml.safe_load((FOLDER / "draguard.rules.yaml").read_text(encoding="utf-8"))
+        wrapped = yaml.safe_load((FOLDER / "prometheusrule.yaml").read_text(encoding="utf-8"))
+
+        assert wrapped["spec"]["groups"] == plain["groups"]
+        assert wrapped["kind"] == "PrometheusRule"
+        assert wrapped["apiVersion"] == "monitoring.coreos.com/v1"
+
+    def test_an_installation_has_its_own_labels_namespace_and_addresses(
+        self, tmp_path: Path
+    ) -> None:
+        main(
+            [
+                f"--into={tmp_path}",
+                "--label=release=monitoring",
+                "--namespace=gpu",
+                "--runbooks=https://wiki.test/gpu/",
+                "--grafana=https://grafana.test/g/",
+            ]
+        )
+
+        rule = yaml.safe_load((tmp_path / "prometheusrule.yaml").read_text(encoding="utf-8"))
+        assert rule["metadata"]["labels"]["release"] == "monitoring"
+        assert rule["metadata"]["namespace"] == "gpu"
+        text = (tmp_path / "draguard.rules.yaml").read_text(encoding="utf-8")
+        assert "https://wiki.test/gpu/DraguardGpuGone.md" in text
+        assert "https://grafana.test/g/d/draguard-device?" in text
+        assert "example.com" not in text
+
+    def test_a_label_without_a_value_is_refused_by_name(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        with pytest.raises(SystemExit):
+            main(["--into", str(tmp_path), "--label", "release"])
+
+        assert "'release' is no label: write it as release=monitoring" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["draguard.rules.yaml"])
+def test_the_rules_are_sound(programs: Path, name: str) -> None:
+    assert promtool.check_rules(programs, FOLDER / name) == ""
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_an_alert_fires_holds_clears_and_is_silent(programs: Path, case: Path) -> None:
+    assert promtool.run_tests(programs, case) == ""
+
+
+@pytest.mark.parametrize("name", [one.name for one in alerts()])
+def test_every_alert_is_seen_to_fire_to_hold_and_to_clear(name: str) -> None:
+    first = _expected(name)[0]
+    fired = [number for number, firing in enumerate(first) if firing]
+
+    assert len(fired) >= 2, "it does not hold"
+    if name != ALWAYS:
+        assert fired[0] > 0, "it is not silent before"
+        assert fired[-1] < len(first) - 1, "it does not clear"
+
+
+@pytest.mark.parametrize("name", [one.name for one in alerts() if one.name != ALWAYS])
+def test_every_alert_is_seen_to_be_silent_where_it_does_not_apply(name: str) -> None:
+    assert _silent(name), "no test in which it never fires"
+
+
+def _silent(name: str) -> bool:
+    return any(not any(test) for test in _expected(name))
+
+
+def _expected(name: str) -> list[list[bool]]:
+    """Return, for each test of an alert's own files, whether it fires at each time asked for."""
+    files = sorted(CASES.glob(f"{name}.yaml")) + sorted(CASES.glob(f"{name}.*.yaml"))
+    assert files, f"{name} has no tests in {CASES}"
+    documents: list[dict[str, Any]] = [
+        yaml.safe_load(file.read_text(encoding="utf-8")) for file in files
+    ]
+    return [
+        [bool(one["exp_alerts"]) for one in test["alert_rule_test"] if one["alertname"] == name]
+        for document in documents
+        for test in document["tests"]
+    ]
+
+
+def test_settings_change_nothing_but_addresses_and_labels() -> None:
+    mine = Settings(grafana="https://grafana.test", runbooks="https://wiki.test")
+
+    shipped = render.rules_file(Settings())
+    changed = render.rules_file(mine)
+
+    restored = changed.replace(mine.grafana, Settings().grafana)
+    restored = restored.replace(mine.runbooks, Settings().runbooks)
+    assert yaml.safe_load(restored) == yaml.safe_load(shipped)

@@ -1,0 +1,51 @@
+"""A story that was played once per session, and what draws dashboards, installed before the tests."""
+
+import pytest
+
+from kubeapi.client import Client
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.toolchain import BuildError
+from tests.chain.conftest import install as install_crds
+from tests.conftest import printer
+from tests.lab.browser.install import Installed, install
+from tests.lab.cluster import Cluster
+from tests.lab.pictures_cluster import played
+from tests.lab.pictures_story import ONE_HOUR, Story, play
+
+INSTALLED = pytest.StashKey[Installed | BuildError]()
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Install before the first test, whose time limit is too short for it."""
+    asked = any("installed" in getattr(one, "fixturenames", ()) for one in session.items)
+    if asked and not session.config.option.collectonly:
+        try:
+            session.config.stash[INSTALLED] = install(printer(session.config))
+        except BuildError as error:
+            session.config.stash[INSTALLED] = error
+
+
+@pytest.fixture(scope="session")
+def installed(pytestconfig: pytest.Config) -> Installed:
+    """What draws dashboards; fails when it cannot be had here."""
+    found = pytestconfig.stash[INSTALLED]
+    if isinstance(found, BuildError):
+        raise found
+    return found
+
+
+@pytest.fixture(scope="session")
+def story(
+    control_plane: ControlPlane,
+    client: Client,
+    request: pytest.FixtureRequest,
+    pytestconfig: pytest.Config,
+) -> Story:
+    """An hour of a cluster: healthy, then a GPU is lost, then a node falls silent."""
+    install_crds(control_plane, client)
+    cluster = Cluster(control_plane, client, request.getfixturevalue("_player"))
+    cluster.clean()
+    with played(cluster) as one:
+        told = play(one, ONE_HOUR, printer(pytestconfig))
+    cluster.clean()
+    return told

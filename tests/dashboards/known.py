@@ -1,0 +1,60 @@
+"""Every metric and label that a query may name, from the tables that the pages are made from."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from exporter.page import counters, metrics
+from exporter.page.metrics_claims import HOLDER
+from exporter.self_metrics import SelfMetrics
+from remediator.hands.metric_table import FAMILIES
+
+SCRAPED = frozenset({"cluster", "instance", "job", "node"})
+"""Labels that the scrape may add; `node` by our PodMonitor."""
+DEVICE = frozenset(
+    {"gpu", "UUID", "pci_bus_id", "device", "modelName", "Hostname"}
+    | {"GPU_I_PROFILE", "GPU_I_ID", "GPU_CI_ID", *HOLDER}
+)
+
+
+class Known(msgspec.Struct, frozen=True):
+    labels: frozenset[str]
+    counter: bool = False
+
+
+def _of_exporter() -> dict[str, Known]:
+    return {
+        one.name: Known(frozenset(one.labels), one.type == "counter") for one in metrics.METRICS
+    }
+
+
+def _of_counters_file() -> dict[str, Known]:
+    return {row.name: Known(DEVICE, row.type == "counter") for row in counters.default().metrics}
+
+
+def _of_exporter_itself() -> dict[str, Known]:
+    lines = SelfMetrics(version="1", reporting=True).text().decode().splitlines()
+    told = [line.split()[2:] for line in lines if line.startswith("# TYPE ")]
+    labels = frozenset({"status", "version"})
+    return {name: Known(labels, kind == "counter") for name, kind in told}
+
+
+def _of_remediator() -> dict[str, Known]:
+    plain = {one.full_name: Known(frozenset(one.labels), one.kind == "counter") for one in FAMILIES}
+    histograms = (one for one in FAMILIES if one.kind == "histogram")
+    buckets = {
+        f"{one.full_name}_bucket": Known(frozenset({*one.labels, "le"}), counter=True)
+        for one in histograms
+    }
+    return plain | buckets
+
+
+FAMILIES_KNOWN: Mapping[str, Known] = {
+    "up": Known(frozenset()),
+    **_of_exporter(),
+    **_of_counters_file(),
+    **_of_exporter_itself(),
+    **_of_remediator(),
+}
+"""Of a default install: a panel on a field that the counters file leaves out would be blank."""
+LABELS = SCRAPED.union(*(one.labels for one in FAMILIES_KNOWN.values()))

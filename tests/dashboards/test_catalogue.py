@@ -1,0 +1,69 @@
+"""Links: what cannot be followed cannot be written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dashboards.catalogue import CLAIM, DEVICE, FLEET, NODE, LinkError, alert_path, path
+from dashboards.panel import Link
+
+
+def test_a_path_names_the_dashboard_and_its_variables() -> None:
+    assert path(FLEET, {}) == "/d/draguard-fleet"
+    assert path(NODE, {"node": "a", "cluster": "b"}) == "/d/draguard-node?var-node=a&var-cluster=b"
+
+
+def test_an_alerts_path_escapes_values_and_leaves_out_a_label_that_is_not_there() -> None:
+    made = alert_path(DEVICE, {"cluster": "cluster", "uuid": "UUID"})
+
+    assert made == (
+        "/d/draguard-device?var-uuid={{ $labels.UUID | urlquery }}"
+        "{{ with $labels.cluster }}&var-cluster={{ . | urlquery }}{{ end }}"
+    )
+
+
+@pytest.mark.parametrize("make", [path, alert_path])
+def test_a_variable_that_the_dashboard_does_not_have_is_refused(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(LinkError, match=r"draguard-device has no variable \['gpu'\]"):
+        make(DEVICE, {"uuid": "UUID", "gpu": "gpu"})
+
+
+@pytest.mark.parametrize("make", [path, alert_path])
+def test_a_variable_that_the_dashboard_needs_must_be_given(make: object) -> None:
+    assert callable(make)
+    with pytest.raises(LinkError, match=r"draguard-device is of one \['uuid'\]"):
+        make(DEVICE, {"cluster": "cluster"})
+
+
+def test_a_link_in_a_panel_is_checked_when_it_is_declared() -> None:
+    with pytest.raises(LinkError, match=r"no such variable \['pod'\], needed and not set"):
+        Link(title="Claim", board=CLAIM, labels={"pod": "pod"})
+
+
+def test_a_link_takes_its_variables_from_the_row_or_series_and_keeps_time_and_source() -> None:
+    link = Link(title="Node", board=NODE, labels={"node": "Hostname"})
+
+    assert link.url("__data.fields") == (
+        "/d/draguard-node?${datasource:queryparam}"
+        "&var-node=${__data.fields.Hostname:percentencode}&${__url_time_range}"
+    )
+
+
+def test_the_catalogue_and_the_queries_are_there_without_grafanalib() -> None:
+    """Rules are made where nothing draws a dashboard."""
+    script = (
+        "import sys; from dashboards import catalogue, boards; list(boards.queries());"
+        "print([name for name in sys.modules if name.startswith('grafanalib')])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+
+    assert ran.stdout.strip() == "[]"

@@ -1,0 +1,193 @@
+"""The state of a GPU, asked of the real promtool: not knowing is never health."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from dashboards import fleet, health
+from dashboards.promql import FLEET
+from tests.dashboards.asked import ALWAYS, assert_answers
+
+PAGE = 'instance="a:9400"'
+GPU = f'{PAGE}, Hostname="node-a", UUID="GPU-1"'
+UNTIL_FIVE_MINUTES = "1x10 stale"
+NOW = "0+30x400"
+"""A timestamp that goes on with the time."""
+
+WELL: Mapping[str, str] = {
+    f"draguard_snapshot_timestamp_seconds{{{PAGE}}}": NOW,
+    f'draguard_gpu_info{{{GPU}, gpu="0", presence="Present"}}': ALWAYS,
+    f"draguard_gpu_up{{{GPU}}}": ALWAYS,
+    f"draguard_gpu_recovery_action{{{GPU}}}": "0x400",
+    'draguard_agent_stale{instance="r:9401", node="node-a"}': "0x400",
+}
+INFO, UP = list(WELL)[1:3]
+STORY = 'incident="one", node="node-a", UUID="GPU-1"'
+
+
+def phase(word: str, replica: str = "r") -> str:
+    return f'draguard_incident_phase{{instance="{replica}:9401", {STORY}, phase="{word}"}}'
+
+
+def of(*without: str) -> dict[str, str]:
+    """What is told of a healthy GPU, without some of it."""
+    return {name: values for name, values in WELL.items() if name not in without}
+
+
+def silent() -> dict[str, str]:
+    """What is told when the exporter is killed after five minutes."""
+    ends = {NOW: "0+30x10 stale", ALWAYS: UNTIL_FIVE_MINUTES, "0x400": "0x10 stale"}
+    return {
+        name: told if name.startswith("draguard_agent_stale") else ends[told]
+        for name, told in WELL.items()
+    }
+
+
+LOST_INFO = INFO.replace("Present", "Lost")
+UNKNOWN_INFO = INFO.replace("Present", "Unknown")
+GONE = f'draguard_gpu_up{{{GPU}, reason="GpuIsLost"}}'
+ACTION = f"draguard_gpu_recovery_action{{{GPU}}}"
+
+CASES: Mapping[str, tuple[dict[str, str], health.State]] = {
+    "it answers and nothing is wrong": (of(), health.HEALTHY),
+    "it fell off the bus": (of(INFO, UP) | {LOST_INFO: ALWAYS, GONE: "0x400"}, health.LOST),
+    "it hangs every call": (
+        of(INFO, UP) | {UNKNOWN_INFO: ALWAYS, GONE: "0x400"},
+        health.LOST,
+    ),
+    "the driver wants a reset": (of() | {ACTION: ALWAYS}, health.SICK),
+    "an incident has fenced it": (of() | {phase("Fenced"): ALWAYS}, health.SICK),
+    "it is fenced and its exporter is dead": (
+        silent() | {phase("Fenced"): ALWAYS},
+        health.SICK,
+    ),
+    "a person has to look": (of() | {phase("NeedsHuman"): ALWAYS}, health.SICK),
+    "both replicas tell of it, one of them late": (
+        of() | {phase("Fenced"): ALWAYS, phase("Evicting", "s"): ALWAYS},
+        health.SICK,
+    ),
+    "it soaks": (of() | {phase("Verifying"): ALWAYS}, health.WATCHED),
+    "a fault is only seen": (of() | {phase("Suspected"): ALWAYS}, health.WATCHED),
+    "its exporter was killed": (silent(), health.GONE_SILENT),
+    "its page is not renewed": (
+        of() | {f"draguard_snapshot_timestamp_seconds{{{PAGE}}}": "0+30x10 300x390"},
+        health.OLD,
+    ),
+    "its agent's Lease has run out": (
+        of() | {'draguard_agent_stale{instance="r:9401", node="node-a"}': ALWAYS},
+        health.OLD,
+    ),
+    "NVML is away": (of(INFO, UP) | {UNKNOWN_INFO: ALWAYS}, health.UNCERTAIN),
+    "there is no word on whether it answers": (of(UP), health.UNCERTAIN),
+    "the agent is stale where it soaks": (
+        of()
+        | {
+            phase("Verifying"): ALWAYS,
+            'draguard_agent_stale{instance="r:9401", node="node-a"}': ALWAYS,
+        },
+        health.OLD,
+    ),
+}
+
+
+@pytest.mark.parametrize(("series", "state"), CASES.values(), ids=list(CASES))
+def test_a_gpu_is_in_the_worst_state_that_is_known_of_it(
+    series: dict[str, str], state: health.State, prometheus_built: Path
+) -> None:
+    expected = {'{Hostname="node-a", UUID="GPU-1"}': state.number}
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, health.state(FLEET), series, expected)
+
+
+def test_an_exporter_killed_an_hour_ago_leaves_nothing_that_could_look_well(
+    prometheus_built: Path,
+) -> None:
+    expr = health.state(FLEET)
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, silent(), {}, at="70m")
+
+
+def test_a_node_is_as_its_worst_gpu_is(prometheus_built: Path) -> None:
+    other = {name.replace("GPU-1", "GPU-2"): values for name, values in WELL.items()}
+    series = of() | other | {UP.replace("GPU-1", "GPU-2"): "0x400"}
+
+    expr = health.worst_of_nodes(FLEET)
+    expected = {'{Hostname="node-a"}': health.LOST.number}
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected)
+
+
+def test_gpus_of_two_clusters_are_not_mixed_up(prometheus_built: Path) -> None:
+    """The same node name, and an incident in one of them."""
+    one = {name.replace("{", '{cluster="one", '): values for name, values in WELL.items()}
+    two = {
+        name.replace("{", '{cluster="two", ').replace("GPU-1", "GPU-9"): values
+        for name, values in WELL.items()
+    }
+    fault = {phase("Fenced").replace("{", '{cluster="two", ').replace("GPU-1", "GPU-9"): ALWAYS}
+    expected = {
+        '{cluster="one", Hostname="node-a"}': health.HEALTHY.number,
+        '{cluster="two", Hostname="node-a"}': health.SICK.number,
+    }
+
+    expr = health.worst_of_nodes(FLEET)
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, one | two | fault, expected)
+
+
+COUNTS = {
+    panel.title: panel.queries[0].expr for row in fleet.DASHBOARD.rows[:2] for panel in row.panels
+}
+
+
+@pytest.mark.parametrize(
+    ("series", "counted"),
+    [
+        (of(), {"Healthy GPUs": 1, "Unknown GPUs": 0, "Sick or lost GPUs": 0}),
+        (silent(), {"Healthy GPUs": 0, "Unknown GPUs": 1, "Sick or lost GPUs": 0}),
+        (of(UP), {"Healthy GPUs": 0, "Unknown GPUs": 1, "Sick or lost GPUs": 0}),
+        (of() | {ACTION: ALWAYS}, {"Healthy GPUs": 0, "Unknown GPUs": 0, "Sick or lost GPUs": 1}),
+    ],
+    ids=["well", "exporter killed", "unknown", "sick"],
+)
+def test_the_fleet_counts_each_gpu_once_and_an_unknown_one_as_unknown(
+    series: dict[str, str], counted: dict[str, int], prometheus_built: Path
+) -> None:
+    for title, count in counted.items():
+        assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS[title], series, {"{}": count})
+
+
+def test_without_any_exporter_nothing_is_counted_as_0(prometheus_built: Path) -> None:
+    for title in ("Healthy GPUs", "Unknown GPUs", "Sick or lost GPUs", "Exporters down"):
+        assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS[title], {}, {})
+
+
+LEADS = {'draguard_remediator_leader{instance="r:9401"}': ALWAYS}
+FOLLOWS = {'draguard_remediator_leader{instance="r:9401"}': "0x400"}
+
+
+def test_no_incident_is_0_only_where_a_leader_would_know_of_one(prometheus_built: Path) -> None:
+    expr = COUNTS["Incidents"]
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, LEADS, {"{}": 0})
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, FOLLOWS, {})
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, {}, {})
+
+
+def test_an_incident_that_both_replicas_tell_of_is_one(prometheus_built: Path) -> None:
+    series = LEADS | {phase("Fenced"): ALWAYS, phase("Fenced", "s"): ALWAYS}
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS["Incidents"], series, {"{}": 1})
+
+
+def test_an_exporter_that_is_down_is_counted_and_another_job_is_not(
+    prometheus_built: Path,
+) -> None:
+    series = {
+        f'up{{job="gpus", {PAGE}}}': "1x10 0x390",
+        f'draguard_exporter_build_info{{job="gpus", {PAGE}}}': UNTIL_FIVE_MINUTES,
+        'up{job="gpus", instance="b:9400"}': ALWAYS,
+        'draguard_exporter_build_info{job="gpus", instance="b:9400"}': ALWAYS,
+        'up{job="other", instance="c:80"}': "0x400",
+    }
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS["Exporters down"], series, {"{}": 1})

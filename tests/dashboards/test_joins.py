@@ -1,0 +1,143 @@
+"""Joins on who holds what, asked of the real promtool: nothing is counted twice."""
+
+from pathlib import Path
+
+from dashboards import claim, fleet, incidents
+from dashboards.boards import panels
+from dashboards.panel import Dashboard
+from dashboards.promql import FLEET, holders, of_holders, of_holders_gpus
+from tests.dashboards.asked import ALWAYS, assert_answers
+
+GPU = 'instance="a:9400", Hostname="node-a", UUID="GPU-1"'
+
+
+def row(claim_name: str, pod: str = "p", *, more: str = "") -> str:
+    labels = f'dra_claim_namespace="team", dra_claim_name="{claim_name}", namespace="team"'
+    return f'draguard_device_allocation_info{{{GPU}, {labels}, pod="{pod}"{more}}}'
+
+
+def held(name: str, more: str = "") -> str:
+    return f'{{UUID="GPU-1", dra_claim_namespace="team", dra_claim_name="{name}"{more}}}'
+
+
+def test_a_claim_that_pods_and_containers_share_holds_a_device_once(
+    prometheus_built: Path,
+) -> None:
+    series = {
+        row("one", "p", more=', container="a"'): ALWAYS,
+        row("one", "p", more=', container="b"'): ALWAYS,
+        row("one", "q"): ALWAYS,
+    }
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, holders(), series, {held("one"): 1})
+
+
+def test_who_only_looks_on_holds_nothing(prometheus_built: Path) -> None:
+    series = {
+        row("one", more=', admin="false"'): ALWAYS,
+        row("exporter", more=', admin="true"'): ALWAYS,
+    }
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, holders(), series, {held("one"): 1})
+
+
+def test_a_device_that_two_claims_share_gives_its_value_to_each(prometheus_built: Path) -> None:
+    series = {row("one"): ALWAYS, row("two"): ALWAYS, f"busy{{{GPU}}}": "0.5x400"}
+    value = "max by (cluster, UUID, GPU_I_ID) (busy)"
+
+    assert_answers(
+        prometheus_built,
+        fleet.DASHBOARD,
+        of_holders(value, holders()),
+        series,
+        {held("one"): 0.5, held("two"): 0.5},
+    )
+
+
+def test_a_slice_has_its_own_value_and_its_gpus_heat(prometheus_built: Path) -> None:
+    slice_5, slice_6 = ', GPU_I_ID="5"', ', GPU_I_ID="6"'
+    series = {
+        row("one", more=slice_5): ALWAYS,
+        row("two", more=slice_6): ALWAYS,
+        f"busy{{{GPU}{slice_5}}}": "0.5x400",
+        f"busy{{{GPU}{slice_6}}}": "0.1x400",
+        f"heat{{{GPU}}}": "70x400",
+    }
+
+    own = of_holders("max by (cluster, UUID, GPU_I_ID) (busy)", holders())
+    shared = of_holders_gpus("max by (cluster, UUID) (heat)", holders())
+    for expr, one, two in ((own, 0.5, 0.1), (shared, 70, 70)):
+        expected = {held("one", slice_5): one, held("two", slice_6): two}
+        assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected)
+
+
+def memory(kind: str, name: str, share: str = "") -> str:
+    claimed = f'dra_claim_namespace="team", dra_claim_name="{name}", dra_share_id="{share}"'
+    return f"draguard_claim_memory_{kind}_bytes{{{GPU}, {claimed}}}"
+
+
+def queries_of(dashboard: Dashboard, title: str) -> dict[str, str]:
+    (panel,) = (one for one in panels(dashboard) if one.title == title)
+    return {query.value: query.expr for query in panel.queries}
+
+
+def test_what_a_claim_was_given_of_a_device_adds_up_over_its_shares(
+    prometheus_built: Path,
+) -> None:
+    series = {
+        memory("declared", "one", "a"): "10x400",
+        memory("declared", "one", "b"): "20x400",
+        memory("used", "one", "a"): "15x400",
+        memory("declared", "two", "c"): "40x400",
+    }
+    asked = queries_of(claim.DASHBOARD, "Claims and their devices")
+    whole = ', GPU_I_ID="whole GPU"'
+
+    given = {held("one", whole): 30, held("two", whole): 40}
+    assert_answers(prometheus_built, claim.DASHBOARD, asked["given"], series, given)
+    share = {held("one", whole): 0.5}
+    assert_answers(prometheus_built, claim.DASHBOARD, asked["share"], series, share)
+
+
+def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
+    prometheus_built: Path,
+) -> None:
+    series = {
+        row("old"): ALWAYS,
+        row("new"): "_x150 1x250",
+        f'DCGM_FI_DEV_GPU_UTIL{{{GPU}, gpu="0"}}': "0x400",
+    }
+    asked = queries_of(fleet.DASHBOARD, "Allocated, not used")["busy"]
+
+    expected = {held("old", ', Hostname="node-a"'): 0}
+    assert_answers(prometheus_built, fleet.DASHBOARD, asked, series, expected, at="90m")
+
+
+def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
+    prometheus_built: Path,
+) -> None:
+    story = 'incident="one", node="node-a", UUID="GPU-1"'
+    series = {
+        f'draguard_incident_opened_timestamp_seconds{{instance="{one}", {story}}}': "60x400"
+        for one in "rs"
+    } | {
+        f'draguard_incident_info{{instance="{one}", {story}, class="lost", cause="xid-79", '
+        'scope="GPU"}': ALWAYS
+        for one in "rs"
+    }
+    table = incidents.table(FLEET)
+
+    expected = {f'{{{story}, class="lost", cause="xid-79", scope="GPU"}}': 540}
+    age = {query.value: query.expr for query in table.queries}["age"]
+    assert_answers(prometheus_built, fleet.DASHBOARD, age, series, expected)
+
+
+def test_two_phases_of_one_incident_are_shown_as_one(prometheus_built: Path) -> None:
+    series = {
+        f'draguard_incident_phase{{instance="{one}", incident="one", phase="{phase}"}}': ALWAYS
+        for one, phase in (("r", "Fenced"), ("s", "Evicting"))
+    }
+    table = incidents.table(FLEET)
+    phase = {query.value: query.expr for query in table.queries}["in phase"]
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, f"count({phase})", series, {"{}": 1})

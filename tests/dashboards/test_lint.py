@@ -1,0 +1,220 @@
+"""What dashboard-linter asks, for all panel types, and what it does not ask.
+
+Of its 17 rules those on data source, title and description, units, targets, PromQL, rate interval,
+counters, variables and editing are here, in test_queries and in test_json. Not taken over: a
+variable `job` and `instance` and both in every query (cluster, node and UUID tell things apart, and
+a job's name is the user's), and the rules on LogQL, of which there is none.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from dashboards import catalogue, health, variables
+from dashboards.boards import DASHBOARDS, panels, rendered
+from dashboards.panel import GREEN, BarGauge, Panel, Stat, States, Table, TimeSeries
+from tests.dashboards.known import LABELS
+
+Json = dict[str, Any]
+BOARDS = rendered()
+boards = pytest.mark.parametrize("board", BOARDS.values(), ids=list(BOARDS))
+EVERY = [(one.board.uid, panel) for one in DASHBOARDS for panel in panels(one)]
+every_panel = pytest.mark.parametrize(
+    "panel", [panel for _, panel in EVERY], ids=[f"{uid}/{panel.title}" for uid, panel in EVERY]
+)
+UNITS = {
+    "none", "short", "s", "bytes", "celsius", "watt", "hertz", "percentunit", "reqps",
+    "dateTimeAsIso",
+}  # fmt: skip
+_GREENS = re.compile(GREEN)
+_FIELD = re.compile(r"\$\{__(?:data\.fields|field\.labels)\.(\w+):percentencode\}")
+
+
+def drawn(board: Json) -> list[Json]:
+    return [one for one in board["panels"] if one["type"] != "row"]
+
+
+@every_panel
+def test_a_panel_has_a_title_a_description_a_unit_and_a_query(panel: Panel) -> None:
+    assert panel.title
+    assert panel.says.endswith(".")
+    assert len(panel.says) > len(panel.title) + 20, "say how to read it, not its title again"
+    assert panel.unit in UNITS
+    assert panel.queries
+
+
+@boards
+def test_what_is_drawn_has_them_too(board: Json) -> None:
+    for panel in drawn(board):
+        assert panel["title"]
+        assert panel["description"]
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS
+        assert [target["expr"] for target in panel["targets"]]
+        assert panel["fieldConfig"]["defaults"]["noValue"]
+
+
+@every_panel
+def test_a_number_has_a_unit_unless_words_stand_for_it(panel: Panel) -> None:
+    if not isinstance(panel, Table):
+        assert panel.unit != "none" or panel.meanings
+        return
+    values = {query.value for query in panel.queries}
+    for column in panel.columns:
+        assert column.unit in UNITS
+        if column.source in values:
+            assert column.unit != "none" or column.meanings, column.title
+
+
+@every_panel
+def test_a_state_says_in_words_what_each_number_is(panel: Panel) -> None:
+    if isinstance(panel, States):
+        assert len(panel.meanings) > 1
+    if isinstance(panel, Stat) and panel.filled:
+        assert panel.meanings
+
+
+@every_panel
+def test_nothing_that_is_not_known_is_green(panel: Panel) -> None:
+    """Below the first step, without a value, and in any word for not knowing."""
+    for meaning in panel.meanings:
+        if meaning.text in {"Unknown", "Stale", "Silent", "stale", "not heard of"}:
+            assert not _GREENS.search(meaning.colour), meaning
+    assert not re.fullmatch(r"ok|healthy|0|good|fine", panel.none, re.IGNORECASE)
+
+
+@boards
+def test_the_colour_of_no_value_is_never_green(board: Json) -> None:
+    for panel in drawn(board):
+        for setting in (panel["fieldConfig"]["defaults"], *overridden(panel)):
+            if "thresholds" in setting:
+                assert not _GREENS.search(setting["thresholds"]["steps"][0]["color"])
+            for mapping in setting.get("mappings", []):
+                if mapping["type"] == "special":
+                    assert mapping["options"]["match"] == "null+nan"
+                    assert not _GREENS.search(mapping["options"]["result"]["color"])
+
+
+@boards
+def test_every_value_that_can_be_null_has_a_word_and_a_colour_for_it(board: Json) -> None:
+    for panel in drawn(board):
+        kinds = [one["type"] for one in panel["fieldConfig"]["defaults"]["mappings"]]
+        assert "special" in kinds, panel["title"]
+
+
+def overridden(panel: Json) -> Iterator[Json]:
+    for one in panel["fieldConfig"]["overrides"]:
+        yield {each["id"]: each["value"] for each in one["properties"]}
+
+
+@boards
+def test_a_large_value_is_of_this_moment_and_not_the_last_one_known(board: Json) -> None:
+    """A range would show the last value of an exporter that is dead."""
+    for panel in drawn(board):
+        if panel["type"] in {"stat", "bargauge", "table"}:
+            assert all(one["instant"] and not one["range"] for one in panel["targets"])
+
+
+def test_only_health_that_is_known_and_good_is_green() -> None:
+    assert [one.word for one in health.STATES if _GREENS.search(one.colour)] == ["Healthy"]
+    assert [one.number for one in health.STATES] == list(range(len(health.STATES)))
+
+
+@boards
+def test_every_link_leads_to_a_dashboard_with_the_variables_that_it_needs(board: Json) -> None:
+    by_uid = {one.uid: one for one in catalogue.BOARDS}
+    for link in links(board):
+        url = urlsplit(re.sub(r"\$\{(?:datasource:queryparam|__url_time_range)\}", "kept=1", link))
+        target = by_uid[url.path.removeprefix("/d/")]
+        given = {key.removeprefix("var-") for key, _ in parse_qsl(url.query) if key != "kept"}
+        assert given <= set(target.variables)
+        assert given >= set(target.needs)
+        assert "${__url_time_range}" in link
+        assert "${datasource:queryparam}" in link
+        assert set(_FIELD.findall(link)) <= LABELS
+
+
+def links(board: Json) -> Iterator[str]:
+    for panel in drawn(board):
+        for setting in (panel["fieldConfig"]["defaults"], *overridden(panel)):
+            yield from (one["url"] for one in setting.get("links", []))
+
+
+@every_panel
+def test_a_links_labels_are_there_where_it_stands(panel: Panel) -> None:
+    """In a row by a column's label, which Grafana drops when no column shows it."""
+    if isinstance(panel, Table):
+        shown = {column.source for column in panel.columns}
+        for column in panel.columns:
+            for link in column.links:
+                assert set(link.labels.values()) - {"cluster"} <= shown, column.title
+
+
+def test_one_comes_from_the_fleet_to_the_claim_and_to_the_remediation_by_links() -> None:
+    leads = {
+        uid: {urlsplit(link).path.removeprefix("/d/") for link in links(board)}
+        for uid, board in zip((one.uid for one in catalogue.BOARDS), BOARDS.values(), strict=True)
+    }
+    assert catalogue.NODE.uid in leads[catalogue.FLEET.uid]
+    assert catalogue.DEVICE.uid in leads[catalogue.NODE.uid]
+    assert catalogue.CLAIM.uid in leads[catalogue.DEVICE.uid]
+    assert catalogue.REMEDIATION.uid in leads[catalogue.FLEET.uid]
+    assert catalogue.DEVICE.uid in leads[catalogue.REMEDIATION.uid]
+
+
+@boards
+def test_the_header_leads_to_the_others_with_variables_and_time(board: Json) -> None:
+    (link,) = board["links"]
+
+    assert (link["type"], link["tags"], link["includeVars"], link["keepTime"]) == (
+        "dashboards", ["draguard"], True, True,
+    )  # fmt: skip
+    assert "draguard" in board["tags"]
+
+
+@boards
+def test_variables_begin_with_the_data_source_and_follow_the_time(board: Json) -> None:
+    first, *others = board["templating"]["list"]
+
+    assert (first["type"], first["query"], first["name"]) == (
+        "datasource", "prometheus", "datasource",
+    )  # fmt: skip
+    assert all(one["label"] and one["description"] for one in (first, *others))
+    assert [one["name"] for one in others if one["refresh"] != 2] == []
+
+
+@pytest.mark.parametrize("board", catalogue.BOARDS, ids=lambda board: board.uid)
+def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
+    chosen = variables.of(board)
+    for number, one in enumerate(chosen):
+        asked = set(re.findall(r"\$(\w+)", one.query))
+        before = {each.name for each in chosen[:number]}
+        assert asked <= before
+        if number > 1:
+            assert "cluster" in asked
+
+
+@boards
+def test_xids_fences_and_releases_are_marked(board: Json) -> None:
+    names = [one["name"] for one in board["annotations"]["list"][1:]]
+
+    assert names == ["XIDs", "Fences", "Releases"]
+
+
+@every_panel
+def test_a_colour_by_legend_is_of_a_legend_that_can_be(panel: Panel) -> None:
+    if isinstance(panel, TimeSeries | BarGauge) and panel.colours:
+        assert all(query.legend.startswith("{{") for query in panel.queries)
+
+
+@every_panel
+def test_a_column_is_a_label_or_a_querys_value(panel: Panel) -> None:
+    if isinstance(panel, Table):
+        values = {query.value for query in panel.queries}
+        assert {column.source for column in panel.columns} <= LABELS | values
+        assert len(values) == len(panel.queries)
+        titles = [column.title for column in panel.columns]
+        assert len(titles) == len(set(titles))
+        assert panel.sort in {"", *titles}

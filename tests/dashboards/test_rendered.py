@@ -1,0 +1,213 @@
+"""Every dashboard in a real browser, by Grafana's own components, over what real programs said.
+
+A cluster of 24 GPUs is healthy, then one GPU is lost, then one node falls silent. Each dashboard is
+opened in each of the three states.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from dashboards.catalogue import BOARDS, CLAIM, DEVICE, FLEET, NODE
+from dashboards.health import HEALTHY, STATES
+from tests.lab.browser.install import Installed
+from tests.lab.browser.page import Panel, Word
+from tests.lab.pictures_gallery import Gallery, dashboards, gallery
+from tests.lab.pictures_story import ONE_HOUR, Story
+
+pytestmark = pytest.mark.timeout(900)  # a loaded machine plays the hour in minutes
+STATES_OF_THE_STORY = {
+    "healthy": ONE_HOUR.lost - 1,
+    "xid-79": ONE_HOUR.silent - 1,
+    "silent": ONE_HOUR.steps - 1,
+}
+UIDS = [board.uid for board in BOARDS]
+NOT_WELL = {one.word for one in STATES if one is not HEALTHY}
+Json = dict[str, Any]
+
+
+class Seen(NamedTuple):
+    """What a dashboard showed."""
+
+    panels: Mapping[str, Panel]
+    links: tuple[str, ...]
+    words: tuple[Word, ...]
+    complaints: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def shown(
+    story: Story,
+    installed: Installed,
+    prometheus_built: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Gallery]:
+    folder = tmp_path_factory.mktemp("gallery")
+    with gallery(story, installed, prometheus_built, folder) as one:
+        yield one
+
+
+class Visits:
+    """Opens each dashboard once for each state, for the GPU that the story is about."""
+
+    def __init__(self, shown: Gallery) -> None:
+        self._shown = shown
+        self.see = cache(self._see)
+
+    def _see(self, uid: str, state: str) -> Seen:
+        moment = self._shown.at(STATES_OF_THE_STORY[state])
+        variables = {NODE.uid: {"node": self._node(state)}, DEVICE.uid: {"uuid": self._uuid()}}
+        with self._shown.browser.dashboard(uid, moment, **variables.get(uid, {})) as drawn:
+            return Seen(
+                drawn.panels(), tuple(drawn.links()), tuple(drawn.words()), tuple(drawn.complaints)
+            )
+
+    def _node(self, state: str) -> str:
+        return "node-c" if state == "silent" else self._shown.story.victim.partition("/")[0]
+
+    def _uuid(self) -> str:
+        node, _, number = self._shown.story.victim.partition("/")
+        return uuids(self._shown, f'Hostname="{node}", minor="{number}"', "healthy")[0]
+
+
+def uuids(shown: Gallery, matchers: str, state: str) -> list[str]:
+    """Return the UUIDs of the GPUs whose exporters told of them in a state of the story."""
+    moment = shown.at(STATES_OF_THE_STORY[state])
+    found = shown.prometheus.query(f"draguard_gpu_info{{{matchers}}} @ {moment}")
+    return sorted({one["metric"]["UUID"] for one in found})
+
+
+@pytest.fixture(scope="module")
+def visits(shown: Gallery) -> Visits:
+    return Visits(shown)
+
+
+def panels_of(board: Json) -> dict[str, Json]:
+    """Return a dashboard's panels by title, those in closed rows too."""
+    nested = (inside for one in board["panels"] for inside in (one, *one.get("panels", ())))
+    return {one["title"]: one for one in nested if one["type"] != "row"}
+
+
+def variables_of(board: Json) -> set[str]:
+    return {one["name"] for one in board["templating"]["list"]}
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_dashboard_is_drawn_without_an_error(visits: Visits, uid: str, state: str) -> None:
+    seen = visits.see(uid, state)
+    assert seen.complaints == ()
+    assert {title: one.errors for title, one in seen.panels.items() if one.errors} == {}
+    assert set(seen.panels) == set(panels_of(dashboards()[uid]))
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+@pytest.mark.parametrize("uid", UIDS)
+def test_every_panel_shows_data_or_says_in_words_that_there_is_none(
+    visits: Visits, uid: str, state: str
+) -> None:
+    written = panels_of(dashboards()[uid])
+    for title, panel in visits.see(uid, state).panels.items():
+        if panel.drawn == 0:
+            words = written[title]["fieldConfig"]["defaults"]["noValue"]
+            assert words in panel.text, f"{title} is empty"
+        else:
+            assert panel.drawn > 0, f"{title} was not drawn"
+
+
+def test_the_fleet_tells_the_story(visits: Visits) -> None:
+    well, lost, silent = (visits.see(FLEET.uid, state) for state in STATES_OF_THE_STORY)
+    told = "GPUs that are not healthy"
+    assert well.panels[told].drawn == 0
+    assert lost.panels[told].drawn == 1
+    assert silent.panels[told].drawn == 1 + 8
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+@pytest.mark.parametrize("uid", UIDS)
+def test_what_is_unknown_or_worse_is_never_green(visits: Visits, uid: str, state: str) -> None:
+    seen = visits.see(uid, state)
+    empty = {title for title, one in seen.panels.items() if one.drawn == 0}
+    bad = [
+        one for one in seen.words if (one.text in NOT_WELL or one.panel in empty) and one.is_green
+    ]
+    assert bad == []
+
+
+def test_what_is_healthy_is_green(visits: Visits) -> None:
+    """Without it the test before would pass on a page that it cannot read."""
+    words = visits.see(NODE.uid, "healthy").words
+    assert [one.is_green for one in words if one.text == HEALTHY.word].count(True) >= 8
+
+
+def test_the_words_of_a_silent_node_are_those_of_not_knowing(visits: Visits) -> None:
+    words = {one.text for one in visits.see(NODE.uid, "silent").words}
+    assert "Silent" in words
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+@pytest.mark.parametrize("uid", UIDS)
+def test_every_link_leads_to_a_dashboard_with_those_variables(
+    visits: Visits, uid: str, state: str
+) -> None:
+    boards = dashboards()
+    links = visits.see(uid, state).links
+    assert links
+    for link in links:
+        place = urlsplit(link)
+        target = place.path.removeprefix("/d/")
+        assert target in boards, f"{link} leads nowhere"
+        query = parse_qsl(place.query, keep_blank_values=True)
+        given = {name.removeprefix("var-"): value for name, value in query if "var-" in name}
+        assert set(given) <= variables_of(boards[target]) or _carries_all(link, boards[uid])
+        assert "$" not in link.replace("$__all", ""), f"{link} has a name that nothing stands for"
+        assert {"from", "to"} <= {name for name, _ in query}, f"{link} forgets the time"
+
+
+def _carries_all(link: str, board: Json) -> bool:
+    """Whether it is a link of the dashboard's head, which hands on all variables as they are."""
+    return all(f"var-{name}=" in link for name in variables_of(board))
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_following_links_arrives_at_what_they_name(
+    visits: Visits, shown: Gallery, uid: str
+) -> None:
+    links = visits.see(uid, "xid-79").links
+    one_each = {urlsplit(link).path: link for link in links}
+    for path, link in sorted(one_each.items()):
+        query = dict(parse_qsl(urlsplit(link).query))
+        with shown.browser.at(link, shown.at(STATES_OF_THE_STORY["xid-79"])) as arrived:
+            assert arrived.complaints == []
+            variables = arrived.variables()
+            for name, value in query.items():
+                if (own := variables.get(name.removeprefix("var-"))) and name.startswith("var-"):
+                    assert value in own["value"], f"{link}: {name} became {own['value']}"
+            panels = arrived.panels().values()
+            assert any(one.drawn > 0 for one in panels), f"{path} is empty after {link}"
+
+
+def test_a_node_narrows_the_gpus_to_choose_from(shown: Gallery) -> None:
+    moment = shown.at(STATES_OF_THE_STORY["healthy"])
+    with shown.browser.dashboard(DEVICE.uid, moment, node="node-a") as drawn:
+        options = drawn.variables()["uuid"]["options"]
+    assert sorted(options) == uuids(shown, 'Hostname="node-a"', "healthy")
+
+
+def test_a_namespace_narrows_the_claims_to_choose_from(shown: Gallery) -> None:
+    moment = shown.at(STATES_OF_THE_STORY["healthy"])
+    with shown.browser.dashboard(CLAIM.uid, moment, namespace="serving") as drawn:
+        options = drawn.variables()["claim"]["options"]
+    assert len(options) == 5
+    assert all(one.startswith("chat-serving") for one in options)
+
+
+def test_a_fault_is_marked_on_the_charts_of_its_gpu(visits: Visits) -> None:
+    before, after = (visits.see(DEVICE.uid, state) for state in ("healthy", "xid-79"))
+    charts = [one.title for one in before.panels.values() if one.type == "timeseries"]
+    assert {before.panels[title].events for title in charts} == {0}
+    assert all(after.panels[title].events >= 2 for title in charts), "the XID and the fence"

@@ -1,0 +1,109 @@
+"""Installations that people have: settings of the chart, each as `--set` takes them."""
+
+from collections.abc import Mapping
+
+MONITORED = (
+    "monitoring.serviceMonitor.enabled=true",
+    "monitoring.labels.release=kube-prometheus-stack",
+)
+SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "as shipped": (),
+    "metrics only": ("metricsOnly=true",),
+    "a namespace of its own making": ("namespace.create=true",),
+    "no remediator": ("remediator.enabled=false",),
+    "remediator alone": ("exporter.enabled=false",),
+    "one replica": ("remediator.replicas=1",),
+    "nvidia is the default runtime": ("exporter.gpu.runtimeClassName=",),
+    "a DRA driver without nvidia's runtime": (
+        "exporter.gpu.access=driver-root",
+        "exporter.gpu.driverRoot=/run/nvidia/driver",
+        "exporter.gpu.libraryDir=/usr/lib64",
+    ),
+    "the device of the kernel's log": ("exporter.kernelLog=kmsg",),
+    "no host pids": ("exporter.hostPID=false", "exporter.processes=false"),
+    "another kubelet": ("exporter.kubeletPath=/data/kubelet/",),
+    "SELinux": ("exporter.seLinuxOptions.type=spc_t",),
+    "DCGM's host engine": (
+        "exporter.dcgm.mode=hostEngine",
+        "exporter.dcgm.address=nvidia-dcgm.gpu-operator:5555",
+        "exporter.dcgm.libraryHostPath=/usr/lib/x86_64-linux-gnu",
+        "exporter.extraCapabilities={SYS_ADMIN}",
+    ),
+    "DCGM inside": ("exporter.dcgm.mode=embedded", "exporter.dcgm.libraryHostPath=/opt/dcgm"),
+    "pods' labels": (
+        "exporter.podLabels.enabled=true",
+        "exporter.podLabels.allow={team,app.*}",
+        "exporter.podUid=true",
+    ),
+    "rows of its own": (r"exporter.counters=DCGM_FI_DEV_GPU_TEMP\, gauge\, Temperature.",),
+    "as dcgm-exporter 4.8.3": (
+        "exporter.hostnameLabel=hostname",
+        "exporter.devices=g:0+i:1",
+        "exporter.interval=5",
+        "exporter.maxSeries=2000000",
+    ),
+    "TLS": (
+        "exporter.web.configSecret=draguard-web",
+        "exporter.web.scheme=HTTPS",
+        "exporter.web.scrape.tlsConfig.insecureSkipVerify=true",
+        "exporter.web.scrape.basicAuth.username.name=scrape",
+        "exporter.web.scrape.basicAuth.username.key=user",
+    ),
+    "more flags": (
+        "exporter.extraArgs={--lost-after=120}",
+        "remediator.extraArgs={--no-leader-elect}",
+    ),
+    "a handed over node": (
+        "remediator.nodeConditions.enabled=true",
+        "remediator.nodeConditions.deadline=1000000",
+        "remediator.nodeConditions.acceleratedHardwareReady=true",
+    ),
+    "a policy kept elsewhere": ("remediator.policy.existingConfigMap=gpu-policy",),
+    "ServiceMonitors": MONITORED,
+    "PodMonitors": ("monitoring.podMonitor.enabled=true",),
+    "dashboards": (
+        "dashboards.enabled=true",
+        "dashboards.namespace=monitoring",
+        "dashboards.grafanaOperator.enabled=true",
+    ),
+    "rules": (
+        "monitoring.rules.enabled=true",
+        "monitoring.rules.runbookBaseUrl=https://wiki.example.org/runbooks/",
+        "monitoring.rules.dashboardBaseUrl=https://grafana.example.org/g",
+    ),
+    "closed": ("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+    "no guards": (
+        "admission.enabled=false",
+        "people.create=false",
+        "releaseOnDelete.enabled=false",
+    ),
+    "people": (
+        "people.viewers[0].kind=Group",
+        "people.viewers[0].name=ml",
+        "people.operators[0].kind=User",
+        "people.operators[0].name=ana@example.org",
+        "people.operators[1].kind=ServiceAccount",
+        "people.operators[1].name=bot",
+        "people.operators[1].namespace=chat",
+    ),
+    "CRDs from elsewhere": ("crds.install=false",),
+    "pinned images": (
+        f"image.exporter.digest=sha256:{'a' * 64}",
+        "image.controller.repository=registry.example.org/gpu/draguard-controller",
+        "image.tag=1.2.3",
+        "image.pullSecrets={registry}",
+    ),
+}
+EVERYTHING = tuple(
+    one
+    for name in (
+        "pods' labels",
+        "a handed over node",
+        "ServiceMonitors",
+        "dashboards",
+        "rules",
+        "closed",
+    )
+    for one in SETTINGS[name]
+)
+"""All that goes together, for what must still fit."""

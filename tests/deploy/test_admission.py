@@ -1,0 +1,173 @@
+"""What the admission policies let whom write, asked of the real API server with real tokens."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kubeapi.lease import leases
+from simulator.cluster.controlplane import ControlPlane
+from tests.chain.scene import INCIDENTS, LEASES, REPORTS
+from tests.deploy.guarded import (
+    AGENT,
+    RELEASE,
+    REMEDIATOR,
+    STRANGER,
+    Guarded,
+    Write,
+    identity,
+    incident,
+    lease,
+    report,
+)
+from tests.lab.cluster import NODES
+
+HERE, THERE, FRESH = "agent node-a", "agent node-b", "agent node-c"
+"""The tokens of agents' pods on three nodes, the last of which has reported nothing yet."""
+NOWHERE = "agent"
+"""The token of an agent's pod that no node runs."""
+OWNED = [{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}]
+SEEN = {"status": {"bootID": "8f6c"}}
+STATUS = f"{REPORTS}/node-a/status"
+NO_NODE = "names no node"
+
+REPORTING = [
+    Write(HERE, "patch", STATUS, SEEN),
+    Write(THERE, "patch", f"{REPORTS}/node-b/status", SEEN),
+    Write(HERE, "patch", f"{REPORTS}/node-b/status", SEEN, "writes the report node-a and no other"),
+    Write(THERE, "patch", STATUS, SEEN, "writes the report node-b and no other"),
+    Write(NOWHERE, "patch", STATUS, SEEN, NO_NODE),
+    Write(AGENT, "patch", STATUS, SEEN, NO_NODE),
+    Write(AGENT, "create", REPORTS, report("node-c"), NO_NODE),
+    Write(HERE, "create", REPORTS, report("node-c"), "writes the report node-a and no other"),
+    Write(FRESH, "create", REPORTS, report("node-c")),
+    Write(FRESH, "create", REPORTS, report("node-c", labels={"a": "b"}), "a name and nothing else"),
+    Write(FRESH, "create", REPORTS, report("node-c", annotations={"a": "b"}), "nothing else"),
+    Write(FRESH, "create", REPORTS, report("node-c", finalizers=["a.b/c"]), "nothing else"),
+    Write(FRESH, "create", REPORTS, report("node-c", ownerReferences=OWNED), "nothing else"),
+    Write(FRESH, "create", REPORTS, report("node-c") | {"spec": {"x": 1}}, "nothing else"),
+    Write(HERE, "delete", f"{REPORTS}/node-a", {}, "deletes no report"),
+    Write(HERE, "delete", f"{REPORTS}/node-b", {}, "deletes no report"),
+    Write(HERE, "delete", REPORTS, {}, "deletes no report"),
+    Write(HERE, "patch", f"{REPORTS}/node-a", {"spec": {"x": 1}}, "writes the status"),
+    Write(HERE, "patch", f"{REPORTS}/node-a", {"metadata": {"labels": {"a": "b"}}}, "the status"),
+    Write(STRANGER, "patch", STATUS, SEEN, "only draguard-agent on that node"),
+    Write(REMEDIATOR, "patch", STATUS, SEEN, "only draguard-agent on that node"),
+    Write("admin", "patch", STATUS, SEEN, "only draguard-agent on that node"),
+    Write("admin", "patch", f"{REPORTS}/node-a", {"metadata": {"labels": {"a": "b"}}}),
+    Write("admin", "delete", f"{REPORTS}/node-a", {}),
+    Write("admin", "delete", REPORTS, {}),
+    Write("admin", "create", REPORTS, report("node-c")),
+]
+
+AT = leases(LEASES)
+RENEWED = {"spec": {"renewTime": "2026-07-30T10:00:00.000000Z"}}
+LIVING = [
+    Write(HERE, "patch", f"{AT}/draguard-agent-node-a", RENEWED),
+    Write(HERE, "patch", f"{AT}/draguard-agent-node-b", RENEWED, "draguard-agent-node-a and no"),
+    Write(HERE, "patch", f"{AT}/{REMEDIATOR}", RENEWED, "draguard-agent-node-a and no other"),
+    Write(FRESH, "create", AT, lease("draguard-agent-node-c")),
+    Write(HERE, "create", AT, lease("draguard-agent-node-c"), "draguard-agent-node-a and no other"),
+    Write(HERE, "create", AT, lease("unheard-of"), "draguard-agent-node-a and no other"),
+    Write(HERE, "delete", f"{AT}/draguard-agent-node-a", {}, "deletes a Lease"),
+    Write(NOWHERE, "patch", f"{AT}/draguard-agent-node-a", RENEWED, NO_NODE),
+    Write(AGENT, "patch", f"{AT}/draguard-agent-node-a", RENEWED, NO_NODE),
+    Write(AGENT, "create", AT, lease("draguard-agent-node-c"), NO_NODE),
+    Write(REMEDIATOR, "patch", f"{AT}/{REMEDIATOR}", RENEWED),
+    Write(REMEDIATOR, "patch", f"{AT}/draguard-agent-node-a", RENEWED, "Lease draguard-remediator"),
+    Write(REMEDIATOR, "create", AT, lease("draguard-agent-node-c"), "Lease draguard-remediator"),
+    Write(REMEDIATOR, "delete", f"{AT}/{REMEDIATOR}", {}, "deletes a Lease"),
+    Write("admin", "delete", f"{AT}/draguard-agent-node-a", {}),
+    Write("admin", "create", AT, lease("draguard-agent-node-c")),
+    Write(STRANGER, "create", leases("default"), lease("draguard-agent-node-a")),
+]
+
+CASE = f"{INCIDENTS}/gpu-0-1"
+ANSWER = {"metadata": {"annotations": {"draguard.dev/hold": "forever; by=ana; why=a test"}}}
+OTHER_GPU = {"metadata": {"labels": {"draguard.dev/gpu": "GPU-1"}}}
+TICKET = {"metadata": {"labels": {"example.com/ticket": "4711"}}}
+OWNER = {"metadata": {"ownerReferences": OWNED}}
+TELLING = [
+    Write(REMEDIATOR, "create", INCIDENTS, incident("gpu-1-1")),
+    Write(REMEDIATOR, "patch", CASE, {"spec": {"fault": "lost"}}),
+    Write(REMEDIATOR, "patch", f"{CASE}/status", {"status": {"phase": "Fenced"}}),
+    Write(REMEDIATOR, "delete", CASE, {}),
+    Write(REMEDIATOR, "patch", CASE, ANSWER, "the answers to a DeviceIncident are persons'"),
+    Write(
+        REMEDIATOR,
+        "create",
+        INCIDENTS,
+        incident("gpu-1-1", **ANSWER["metadata"]),
+        "the answers to a DeviceIncident are persons'",
+    ),
+    Write("admin", "patch", CASE, ANSWER),
+    Write("admin", "patch", CASE, TICKET),
+    Write("admin", "patch", CASE, {"metadata": {"finalizers": ["example.com/archive"]}}),
+    Write("admin", "delete", CASE, {}),
+    Write("admin", "delete", INCIDENTS, {}),
+    Write("admin", "create", INCIDENTS, incident("gpu-1-1"), "only draguard-remediator opens"),
+    Write("admin", "patch", CASE, {"spec": {"fault": "lost"}}, "use the annotations"),
+    Write("admin", "patch", CASE, OTHER_GPU, "use the annotations"),
+    Write("admin", "patch", CASE, OWNER, "use the annotations"),
+    Write("admin", "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),
+    Write(HERE, "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),
+    Write(RELEASE, "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),
+]
+
+NODE = f"{NODES}/node-a"
+OURS = {"type": "DraguardDeviceRepairNeeded", "status": "True"}
+READY = {"type": "AcceleratedHardwareReady", "status": "False"}
+KUBELETS = {"type": "Ready", "status": "True"}
+MARK = {"annotations": {"draguard.dev/node-conditions": "DraguardDeviceRepairNeeded"}}
+KUBELETS_OWN = [
+    {"capacity": {"cpu": "1"}},
+    {"allocatable": {"cpu": "1"}},
+    {"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}]},
+    {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10251}}},
+    {"nodeInfo": {"kubeletVersion": "v9.0.0"}},
+    {"images": [{"names": ["example.com/other:1"]}]},
+    {"volumesInUse": ["kubernetes.io/csi/example.com^v"]},
+    {"volumesAttached": [{"name": "kubernetes.io/csi/example.com^v", "devicePath": ""}]},
+]
+HANDING_OVER = [
+    Write(REMEDIATOR, "patch", f"{NODE}/status", {"status": {"conditions": [OURS]}}),
+    Write(REMEDIATOR, "patch", f"{NODE}/status", {"status": {"conditions": [OURS, READY]}}),
+    Write(RELEASE, "patch", f"{NODE}/status", {"metadata": MARK, "status": {"conditions": []}}),
+    Write(
+        REMEDIATOR,
+        "patch",
+        f"{NODE}/status",
+        {"status": {"conditions": [OURS, KUBELETS]}},
+        "and no other",
+    ),
+    *(
+        Write(REMEDIATOR, "patch", f"{NODE}/status", {"status": status}, "conditions of a Node's")
+        for status in KUBELETS_OWN
+    ),
+    Write(
+        REMEDIATOR,
+        "patch",
+        f"{NODE}/status",
+        {"metadata": {"annotations": {"example.com/other": "x"}}},
+        "the annotation draguard.dev/node-conditions",
+    ),
+    Write(RELEASE, "patch", f"{NODE}/status", {"metadata": {"labels": {"a": "b"}}}, "nor its"),
+    Write(REMEDIATOR, "patch", NODE, {"spec": {"unschedulable": True}}, "neither its spec"),
+    Write("admin", "patch", f"{NODE}/status", {"status": {"conditions": [KUBELETS]}}),
+    Write("admin", "patch", NODE, {"spec": {"unschedulable": True}}),
+]
+
+
+@pytest.fixture(scope="module")
+def guarded(control_plane_built: None, policies: str) -> Iterator[Guarded]:
+    with ControlPlane() as plane:
+        one = Guarded(plane, policies)
+        yield one
+        one.close()
+
+
+@pytest.mark.parametrize("write", [*REPORTING, *LIVING, *TELLING, *HANDING_OVER], ids=identity)
+def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, write: Write) -> None:
+    refusal = guarded.refusal(write)
+
+    assert bool(refusal) == bool(write.refused), refusal or "it was let through"
+    assert write.refused in refusal

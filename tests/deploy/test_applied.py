@@ -1,0 +1,184 @@
+"""The rendered chart on the real API server: its programs run a whole story with its rights alone.
+
+Each request of each program is in the API server's audit log, so that a verb that is missing and a
+verb that nobody needs are both seen.
+"""
+
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+
+from simulator.cluster.controlplane import ControlPlane
+from tests.deploy import grants, rendered
+from tests.deploy.grants import Asked, Grant
+from tests.deploy.installed import NAMESPACE, Installed, add_controllers
+from tests.deploy.rendered import Json
+from tests.deploy.settings import SETTINGS
+from tests.deploy.uses import Story
+
+pytestmark = pytest.mark.timeout(600)
+AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-release"
+ACCOUNTS = (AGENT, REMEDIATOR, RELEASE)
+AS_BEFORE_1_34 = "--feature-gates=WatchList=false"
+"""Collections are listed there before they are watched; newer servers need `watch` alone."""
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+EVERYTHING = ("exporter.podLabels.enabled=true", "remediator.nodeConditions.enabled=true")
+"""The settings of the story that ask for rights."""
+
+
+class Told(NamedTuple):
+    """What is known when the story is over."""
+
+    asked: dict[str, frozenset[Asked]]
+    """Of each account, up to where its roles were taken away."""
+    absent: list[str]
+    """Of the rendered objects, while the chart was installed."""
+    absent_after: list[str]
+    rules_after: dict[str, str]
+    conditions_after: set[str]
+    kept: set[str]
+    """Names of rendered objects that Helm leaves in the cluster."""
+
+
+@pytest.fixture(scope="module")
+def told(control_plane_built: None, helm_built: Path) -> Iterator[Told]:
+    # Unix sockets lie in it, whose paths must be short.
+    with TemporaryDirectory(prefix="dg-") as name:
+        folder = Path(name)
+        flags = [*grants.audit_flags(folder, NAMESPACE, ACCOUNTS), AS_BEFORE_1_34]
+        with ControlPlane(apiserver_flags=flags) as plane:
+            add_controllers(plane)
+            installed = Installed(plane, helm_built, folder)
+            try:
+                yield _told(Story(installed, folder), folder)
+            finally:
+                installed.close()
+                for log in sorted(folder.glob("*/*.log")):
+                    sys.stdout.write(f"{log.name}\n{log.read_text(encoding='utf-8')[-4000:]}")
+
+
+def _told(story: Story, folder: Path) -> Told:
+    for act in story.acts:
+        act()
+    absent = story.absent()
+    asked = {one: grants.asked(folder, NAMESPACE, one) for one in (AGENT, REMEDIATOR)}
+    story.the_chart_is_uninstalled()
+    asked[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
+    return Told(
+        asked=asked,
+        absent=absent,
+        absent_after=story.absent(),
+        rules_after=story.scene.rules(),
+        conditions_after=story.conditions(),
+        kept={one["metadata"]["name"] for one in rendered.objects() if _is_kept(one)},
+    )
+
+
+def _is_kept(one: Json) -> bool:
+    annotations = one["metadata"].get("annotations", {})
+    return annotations.get("helm.sh/resource-policy") == "keep"
+
+
+@pytest.fixture(scope="module")
+def granted(helm_built: Path) -> dict[str, frozenset[Grant]]:
+    return _granted(EVERYTHING)
+
+
+def _granted(values: tuple[str, ...]) -> dict[str, frozenset[Grant]]:
+    objects = rendered.objects(values)
+    return {one: grants.of_account(objects, one) for one in ACCOUNTS}
+
+
+def test_every_rendered_object_is_created(told: Told) -> None:
+    assert told.absent == []
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_program_lacks_a_right(
+    told: Told, granted: dict[str, frozenset[Grant]], account: str
+) -> None:
+    assert set(map(str, grants.missing(told.asked[account], granted[account]))) == set()
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_no_right_is_without_a_use(
+    told: Told, granted: dict[str, frozenset[Grant]], account: str
+) -> None:
+    assert set(map(str, grants.unused(told.asked[account], granted[account]))) == set()
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_each_right_would_be_missed(
+    told: Told, granted: dict[str, frozenset[Grant]], account: str
+) -> None:
+    unmissed = [
+        str(one)
+        for one in granted[account]
+        if not grants.missing(told.asked[account], granted[account] - {one})
+    ]
+
+    assert unmissed == []
+
+
+@pytest.mark.parametrize("account", ACCOUNTS)
+def test_each_right_too_many_would_be_noticed(
+    told: Told, granted: dict[str, frozenset[Grant]], account: str
+) -> None:
+    mine = granted[account]
+    others = {one._replace(verb=verb) for one, verb in product(mine, VERBS)}
+    others |= {one._replace(resource="secrets", group="", name="") for one in mine}
+    more = [one for one in others if not any(grants.covers(had, one) for had in mine)]
+
+    unnoticed = [str(one) for one in more if not grants.unused(told.asked[account], [*mine, one])]
+
+    assert unnoticed == []
+
+
+def test_nothing_of_ours_is_left_after_helm_uninstall(told: Told) -> None:
+    assert told.rules_after == {}
+    assert "DraguardDeviceRepairNeeded" not in told.conditions_after
+    names = {one["metadata"]["name"] for one in rendered.objects((), "--no-hooks")}
+    assert {one.partition("/")[2] for one in told.absent_after} >= names - told.kept
+
+
+@pytest.mark.parametrize(
+    ("account", "off", "gone"),
+    [
+        (AGENT, "exporter.podLabels.enabled=false", {"list pods", "watch pods"}),
+        (
+            REMEDIATOR,
+            "remediator.nodeConditions.enabled=false",
+            {"get nodes", "patch nodes/status"},
+        ),
+        (
+            AGENT,
+            "metricsOnly=true",
+            {
+                "get nodedevicehealths.draguard.dev",
+                "create nodedevicehealths.draguard.dev",
+                "patch nodedevicehealths/status.draguard.dev",
+                f"create leases.coordination.k8s.io in {NAMESPACE}",
+                f"patch leases.coordination.k8s.io in {NAMESPACE}",
+            },
+        ),
+    ],
+)
+def test_what_is_switched_off_has_no_right(
+    granted: dict[str, frozenset[Grant]], account: str, off: str, gone: set[str]
+) -> None:
+    without = _granted((*EVERYTHING, off))
+
+    assert set(map(str, granted[account] - without[account])) == gone
+
+
+def test_no_setting_grants_more_than_the_story_needs(
+    granted: dict[str, frozenset[Grant]],
+) -> None:
+    for values in SETTINGS.values():
+        more = _granted(values)
+        assert all(more[one] <= granted[one] for one in ACCOUNTS), values

@@ -1,0 +1,136 @@
+"""Every rendered container starts a program with flags that this program has."""
+
+import contextlib
+import io
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from exporter.setup import flags
+from remediator import settings
+from tests.deploy import rendered
+from tests.deploy.rendered import Json
+from tests.deploy.settings import SETTINGS
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+
+
+def pods(objects: list[Json]) -> Iterator[Json]:
+    """Give the pod template of everything that makes pods."""
+    return (one["spec"]["template"]["spec"] for one in objects if "template" in one.get("spec", {}))
+
+
+def containers(objects: list[Json]) -> dict[str, Json]:
+    return {one["name"]: one for pod in pods(objects) for one in pod["containers"]}
+
+
+def exporter_settings(container: Json) -> flags.Settings:
+    """Read a container's arguments as the exporter does; nothing may be said against them."""
+    command, *arguments = container["args"]
+    assert command == "exporter"
+    found, said = flags.parse(arguments, {"NODE_NAME": "node-a"})
+    assert said == ()
+    return found
+
+
+def remediator_settings(container: Json) -> settings.Settings:
+    command, *arguments = container["args"]
+    assert command == "remediator"
+    return settings.parse(arguments)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_programs_take_what_is_rendered(setting: str) -> None:
+    found = containers(rendered.objects(SETTINGS[setting]))
+
+    assert found.keys() <= {"sensor", "agent", "remediator", "release"}
+    for role in found.keys() & {"sensor", "agent"}:
+        assert exporter_settings(found[role]).role == role
+    if "remediator" in found:
+        remediator_settings(found["remediator"])
+    if "release" in found:
+        assert found["release"]["args"] == ["release", "--all"]
+
+
+def test_sensor_and_agent_mean_the_same() -> None:
+    found = containers(rendered.objects(SETTINGS["pods' labels"]))
+
+    assert found["sensor"]["args"][2:] == found["agent"]["args"][2:]
+
+
+MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
+    "interval": (("exporter.interval=5",), {"interval": 5.0}),
+    "large numbers stay whole": (("exporter.maxSeries=2000000",), {"max_series": 2_000_000}),
+    "labels": (("exporter.labels=lean",), {"labels": "lean"}),
+    "devices": (("exporter.devices=g:0+i:1",), {"devices": "g:0+i:1"}),
+    "hostname": (("exporter.hostnameLabel=none",), {"hostname_label": "none"}),
+    "processes": (("exporter.processes=false",), {"processes": False}),
+    "DCGM is off": ((), {"dcgm": "off", "dcgm_library_dir": None}),
+    "DCGM inside": (("exporter.dcgm.mode=embedded",), {"dcgm": "embedded"}),
+    "DCGM elsewhere": (
+        SETTINGS["DCGM's host engine"],
+        {"dcgm": "nvidia-dcgm.gpu-operator:5555", "dcgm_library_dir": Path("/host/dcgm")},
+    ),
+    "driver root": (
+        SETTINGS["a DRA driver without nvidia's runtime"],
+        {"nvml_library_dir": Path("/host/driver/usr/lib64")},
+    ),
+    "pods' labels": (
+        SETTINGS["pods' labels"],
+        {"pod_labels": True, "pod_label_allow": ("team", "app.*"), "pod_uid": True},
+    ),
+    "device plugins": (
+        ("exporter.nvidiaResourceNames={example.com/gpu,example.com/mig}",),
+        {"nvidia_resource_names": ("example.com/gpu", "example.com/mig")},
+    ),
+    "counters": (
+        SETTINGS["rows of its own"],
+        {"collectors": Path("/etc/draguard/counters/counters.csv")},
+    ),
+    "TLS": (SETTINGS["TLS"], {"web_config": Path("/etc/draguard/web/web-config.yaml")}),
+    "metrics only": (("metricsOnly=true",), {"report": False}),
+    "reports": ((), {"report": True, "lease_namespace": "draguard-system"}),
+    "log": (
+        ("exporter.logLevel=DEBUG", "exporter.logFormat=json"),
+        {"log_level": "DEBUG", "log_format": "json"},
+    ),
+    "more flags": (SETTINGS["more flags"], {"lost_after": 120.0}),
+}
+
+
+@pytest.mark.parametrize("case", MEANT)
+def test_a_value_becomes_the_setting_that_it_names(case: str) -> None:
+    values, meant = MEANT[case]
+    found = exporter_settings(containers(rendered.objects(values))["agent"])
+
+    assert {name: getattr(found, name) for name in meant} == meant
+
+
+def test_the_remediators_values_become_its_settings() -> None:
+    values = (
+        "remediator.staleAfter=300",
+        "remediator.resync=30",
+        "remediator.logLevel=WARNING",
+        *SETTINGS["a handed over node"],
+    )
+    fraction = "--set-json=remediator.writesPerSecond=7.5"
+    found = remediator_settings(containers(rendered.objects(values, fraction))["remediator"])
+
+    assert found == settings.Settings(
+        policy=Path("/etc/draguard/policy/policy.yaml"),
+        writes_per_second=7.5,
+        stale_after=300.0,
+        resync=30.0,
+        log_level="WARNING",
+        node_condition=True,
+        node_condition_deadline=1e6,
+        accelerated_hardware_ready=True,
+    )
+
+
+def test_a_flag_that_no_program_has_would_be_noticed() -> None:
+    found = containers(rendered.objects(("exporter.extraArgs={--no-such-flag}",)))
+
+    with contextlib.redirect_stderr(io.StringIO()), pytest.raises(SystemExit):
+        exporter_settings(found["agent"])

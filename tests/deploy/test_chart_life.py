@@ -1,0 +1,171 @@
+"""A release's whole life on a real API server: installed, upgraded and deleted by the real Helm."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from deploy.program import NAMESPACE, RELEASE
+from deploy.sources import CHART
+from exporter.device import Device
+from kubeapi.client import Client
+from remediator.objects import taints
+from simulator.cluster.controlplane import ControlPlane
+from tests.chain.conftest import served
+from tests.chain.scene import INCIDENTS
+from tests.deploy.releasing import Helm, ReleaseJobs, items
+from tests.deploy.settings import EVERYTHING
+from tests.lab.cluster import RULES, await_true
+
+Json = dict[str, Any]
+CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+RECORD = 1 << 20
+"""Bytes that a Secret may have; Helm keeps a release in one."""
+OF_OPERATORS = {
+    "servicemonitors.monitoring.coreos.com": ("ServiceMonitor", "v1"),
+    "prometheusrules.monitoring.coreos.com": ("PrometheusRule", "v1"),
+    "grafanadashboards.grafana.integreatly.org": ("GrafanaDashboard", "v1beta1"),
+}
+ANSWER = "what a person sees of it"
+"""A description in the CRD of the release before, which this one words otherwise."""
+
+
+def read(client: Client, path: str) -> Json:
+    return msgspec.json.decode(client.get(path), type=Json)
+
+
+def released_before(folder: Path) -> Path:
+    """A copy of the chart whose CRD is another one."""
+    for path in CHART.rglob("*"):
+        if path.is_file():
+            copy = folder / path.relative_to(CHART)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            text = path.read_text(encoding="utf-8")
+            if path.name == "deviceincidents.yaml":
+                before = text
+                text = text.replace(
+                    "description: what Draguard may do}", f"description: {ANSWER}}}"
+                )
+                assert text != before
+            copy.write_text(text, encoding="utf-8")
+    return folder
+
+
+def kinds_of_operators(plane: ControlPlane) -> None:
+    """Make known what their operators would, without a schema."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    made = [
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {
+                "name": name,
+                "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+            },
+            "spec": {
+                "group": name.partition(".")[2],
+                "scope": "Namespaced",
+                "names": {"kind": kind, "plural": name.partition(".")[0]},
+                "versions": [
+                    {
+                        "name": version,
+                        "served": True,
+                        "storage": True,
+                        "schema": {"openAPIV3Schema": schema},
+                    }
+                ],
+            },
+        }
+        for name, (kind, version) in OF_OPERATORS.items()
+    ]
+    text = yaml.safe_dump_all(made)
+    plane.kubectl("apply", "-f", "-", stdin=text)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "-", stdin=text)
+    plane.kubectl("create", "namespace", "monitoring")
+
+
+def fence(name: str, *, ours: bool) -> Json:
+    device = Device("gpu.nvidia.com", "node-a", name)
+    rule = taints.Rule(
+        device=device,
+        effect="NoSchedule",
+        fault="gpu",
+        cause="xid-95",
+        incident="gpu-0-1",
+        uuid="GPU-0",
+        gpu="GPU-0",
+        node="node-a",
+    )
+    body = msgspec.json.decode(msgspec.json.encode(taints.manifest(rule, "v1")), type=Json)
+    if not ours:
+        body["metadata"] = {"name": "somebody-elses"}
+        body["spec"]["taint"]["key"] = "example.com/under-repair"
+    return body
+
+
+def story(client: Client) -> None:
+    client.create(
+        INCIDENTS,
+        {
+            "apiVersion": "draguard.dev/v1alpha1",
+            "kind": "DeviceIncident",
+            "metadata": {"name": "gpu-0-1"},
+            "spec": {"node": "node-a", "uuid": "GPU-0", "fault": "gpu"},
+        },
+    )
+
+
+def test_a_release_is_installed_upgraded_and_leaves_no_fence(
+    plane: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
+) -> None:
+    def description() -> str:
+        columns = read(admin, CRD)["spec"]["versions"][0]["additionalPrinterColumns"]
+        return next(one["description"] for one in columns if one["name"] == "Mode")
+
+    kinds_of_operators(plane)
+    before = released_before(tmp_path / "before")
+    helm("install", RELEASE, str(before), "--set", "admission.enabled=false")
+    assert description() == ANSWER
+    await_true("incidents are served", lambda: served(admin, INCIDENTS))
+    story(admin)
+    for name in ("gpu-0", "gpu-1"):
+        admin.create(RULES, fence(name, ours=True))
+    admin.create(RULES, fence("gpu-2", ours=False))
+
+    settings = [word for one in EVERYTHING for word in ("--set", one)]
+    helm("upgrade", RELEASE, str(CHART), "--reset-values", *settings)
+    assert description() != ANSWER, "the CRD is that of the release before"
+    assert [one["metadata"]["name"] for one in items(admin, INCIDENTS)] == ["gpu-0-1"]
+    sizes = {one["metadata"]["name"]: len(str(one)) for one in items(admin, SECRETS)}
+    assert len(sizes) == 2
+    assert max(sizes.values()) < RECORD // 2
+
+    jobs = ReleaseJobs(plane, admin, tmp_path)
+    jobs.start()
+    helm("uninstall", RELEASE)
+    jobs.stop()
+
+    assert [one["metadata"]["name"] for one in items(admin, RULES)] == ["somebody-elses"]
+    before_it, after_it = jobs.said
+    assert before_it.count("removed") == 2
+    assert "nothing of Draguard's stands in this cluster" in after_it
+    assert [one["metadata"]["name"] for one in items(admin, INCIDENTS)] == ["gpu-0-1"]
+    assert left(admin) == []
+
+
+def left(client: Client) -> list[str]:
+    """Return what the release left beside the CRDs, which are meant to stay."""
+    paths = (
+        "/apis/apps/v1/daemonsets",
+        "/apis/apps/v1/deployments",
+        "/apis/batch/v1/jobs",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+        f"/api/v1/namespaces/{NAMESPACE}/services",
+    )
+    names = (one["metadata"]["name"] for path in paths for one in items(client, path))
+    return [name for name in names if "draguard" in name]

@@ -1,0 +1,184 @@
+"""What Prometheus' operator, Grafana's sidecar and the grafana-operator are given."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.sources import ROOT
+from tests.deploy import rendered
+from tests.deploy.rendered import Json
+from tests.deploy.settings import SETTINGS
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+OPERATORS = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "GrafanaDashboard"}
+DASHBOARDS = sorted((ROOT / "dashboards" / "json").glob("*.json"))
+RULES = ROOT / "alerts" / "generated" / "draguard.rules.yaml"
+OURS = {"pod", "namespace", "container"}
+"""Labels with which our pages say who holds a device."""
+
+
+def of_kind(setting: str, kind: str) -> list[Json]:
+    return [one for one in rendered.objects(SETTINGS[setting]) if one["kind"] == kind]
+
+
+def test_by_default_nothing_needs_an_operator() -> None:
+    assert not {one["kind"] for one in rendered.objects()} & OPERATORS
+
+
+def endpoints(setting: str) -> dict[str, Json]:
+    found = [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]
+    return {
+        one["metadata"]["name"]: (
+            one["spec"].get("endpoints") or one["spec"]["podMetricsEndpoints"]
+        )[0]
+        for one in found
+    }
+
+
+@pytest.mark.parametrize("setting", ["ServiceMonitors", "PodMonitors"])
+def test_a_monitor_keeps_our_labels_and_adds_none_that_would_stand_for_a_holder(
+    setting: str,
+) -> None:
+    found = endpoints(setting)
+
+    assert found.keys() == {"draguard-exporter", "draguard-remediator"}
+    for name, one in found.items():
+        assert one["honorLabels"] is True
+        assert one["port"] == "metrics"
+        jobs = [
+            step["replacement"] for step in one["relabelings"] if step.get("targetLabel") == "job"
+        ]
+        assert jobs == [name]
+        (drop,) = [step for step in one["relabelings"] if step.get("action") == "labeldrop"]
+        assert set(drop["regex"].split("|")) >= OURS
+
+
+@pytest.mark.parametrize("setting", ["ServiceMonitors", "PodMonitors"])
+def test_a_target_that_is_down_says_of_which_node(setting: str) -> None:
+    steps = endpoints(setting)["draguard-exporter"]["relabelings"]
+
+    assert {
+        "sourceLabels": ["__meta_kubernetes_pod_node_name"],
+        "targetLabel": "node",
+    } in steps
+
+
+def test_a_service_monitor_selects_the_service_that_has_its_port() -> None:
+    objects = rendered.objects(SETTINGS["ServiceMonitors"])
+    services = {one["metadata"]["name"]: one for one in objects if one["kind"] == "Service"}
+
+    for one in of_kind("ServiceMonitors", "ServiceMonitor"):
+        wanted = one["spec"]["selector"]["matchLabels"].items()
+        (service,) = [
+            found for found in services.values() if wanted <= found["metadata"]["labels"].items()
+        ]
+        assert service["metadata"]["name"] == one["metadata"]["name"]
+        assert [port["name"] for port in service["spec"]["ports"]] == ["metrics"]
+
+
+def test_monitors_carry_the_labels_that_a_prometheus_selects_by() -> None:
+    for one in of_kind("ServiceMonitors", "ServiceMonitor"):
+        assert one["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+
+
+def test_a_page_under_tls_is_scraped_under_tls() -> None:
+    objects = rendered.objects((*SETTINGS["TLS"], *SETTINGS["ServiceMonitors"]))
+    one, other = [
+        found["spec"]["endpoints"][0] for found in objects if found["kind"] == "ServiceMonitor"
+    ]
+
+    assert one["scheme"] == "https"
+    assert one["tlsConfig"] == {"insecureSkipVerify": True}
+    assert one["basicAuth"]["username"] == {"name": "scrape", "key": "user"}
+    assert "scheme" not in other
+
+
+def test_every_dashboard_is_a_config_map_that_the_sidecar_finds() -> None:
+    found = of_kind("dashboards", "ConfigMap")
+    boards = {
+        name: text for one in found for name, text in one["data"].items() if name.endswith(".json")
+    }
+
+    assert boards.keys() == {path.name for path in DASHBOARDS}
+    for path in DASHBOARDS:
+        assert json.loads(boards[path.name]) == json.loads(path.read_text(encoding="utf-8"))
+    for one in found:
+        if "dashboard" in one["metadata"]["name"]:
+            assert one["metadata"]["namespace"] == "monitoring"
+            assert one["metadata"]["labels"]["grafana_dashboard"] == "1"
+            assert one["metadata"]["annotations"] == {"grafana_folder": "Draguard"}
+
+
+def test_the_grafana_operator_reads_the_same_config_maps() -> None:
+    maps = {one["metadata"]["name"]: one for one in of_kind("dashboards", "ConfigMap")}
+
+    found = of_kind("dashboards", "GrafanaDashboard")
+    assert len(found) == len(DASHBOARDS)
+    for one in found:
+        reference = one["spec"]["configMapRef"]
+        assert reference["key"] in maps[reference["name"]]["data"]
+        assert one["metadata"]["namespace"] == maps[reference["name"]]["metadata"]["namespace"]
+        assert one["spec"]["instanceSelector"] == {"matchLabels": {"dashboards": "grafana"}}
+
+
+def rules_of(groups: list[Json]) -> list[Json]:
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def source() -> list[Json]:
+    found: list[Json] = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    return found
+
+
+def without_urls(rule: Json) -> Json:
+    kept = {
+        name: text
+        for name, text in rule.get("annotations", {}).items()
+        if not name.endswith("_url")
+    }
+    return {**rule, "annotations": kept}
+
+
+def test_the_prometheus_rule_has_every_rule_as_it_was_tested() -> None:
+    (one,) = of_kind("rules", "PrometheusRule")
+    found = one["spec"]["groups"]
+
+    assert [group["name"] for group in found] == [group["name"] for group in source()]
+    assert list(map(without_urls, rules_of(found))) == list(map(without_urls, rules_of(source())))
+
+
+def test_its_pages_lead_to_where_runbooks_and_dashboards_are_served() -> None:
+    (one,) = of_kind("rules", "PrometheusRule")
+    alerts = [rule for rule in rules_of(one["spec"]["groups"]) if "alert" in rule]
+
+    for rule in alerts:
+        runbook = rule["annotations"]["runbook_url"]
+        assert runbook == f"https://wiki.example.org/runbooks/{rule['alert']}.md"
+    boards = [rule["annotations"].get("dashboard_url", "") for rule in alerts]
+    assert any(boards)
+    assert all(one.startswith("https://grafana.example.org/g/d/") for one in boards if one)
+
+
+def test_a_page_has_no_url_that_leads_nowhere() -> None:
+    text = rendered.text(("monitoring.rules.enabled=true",))
+
+    assert "runbook_url" not in text
+    assert "example.com" not in text
+
+
+def test_a_chart_without_its_rules_says_what_to_run(tmp_path: Path) -> None:
+    """As from a checkout in which nothing was generated."""
+    from deploy.program import HelmError
+    from deploy.program import rendered as helm
+    from deploy.sources import CHART
+
+    for path in CHART.rglob("*"):
+        if path.is_file() and "files" not in path.parts:
+            copy = tmp_path / path.relative_to(CHART)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+
+    with pytest.raises(HelmError, match="make generate"):
+        helm(tmp_path, ("monitoring.rules.enabled=true",))

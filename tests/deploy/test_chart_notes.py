@@ -1,0 +1,61 @@
+"""What Helm says at the end of an installation: the next step, and what is missing for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.program import RELEASE
+from deploy.sources import CHART
+from kubeapi.client import Client
+from tests.deploy.releasing import Helm
+
+NOTES = Path(__file__).parent / "notes.txt"
+
+
+@pytest.fixture
+def runtime_class(admin: Client) -> Iterator[None]:
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    admin.create(classes, {"metadata": {"name": "nvidia"}, "handler": "nvidia"})
+    yield
+    admin.delete(f"{classes}/nvidia")
+
+
+def notes(helm: Helm, *settings: str) -> str:
+    sets = [word for one in settings for word in ("--set", one)]
+    said = helm("install", RELEASE, str(CHART), "--dry-run=server", *sets)
+    return said.partition("\nNOTES:\n")[2]
+
+
+def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
+    assert notes(helm) == NOTES.read_text(encoding="utf-8")
+
+
+TOLD = [
+    ((), "has no RuntimeClass nvidia"),
+    (("metricsOnly=true",), "nothing is ever fenced"),
+    (("admission.enabled=false",), "NOT GUARDED"),
+    (
+        ("exporter.gpu.access=driver-root",),
+        "--check --nvml-library-dir=/host/driver/usr/lib/x86_64",
+    ),
+]
+NOT_TOLD = [
+    (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),
+    (("exporter.gpu.access=driver-root",), "RuntimeClass"),
+    (("metricsOnly=true",), "deviceincidents"),
+    (("metricsOnly=true",), "draguard-controller"),
+    (("image.controller.repository=registry.example.org/controller",), "--set image.controller"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), TOLD)
+def test_the_notes_tell_what_is_missing(helm: Helm, settings: tuple[str, ...], words: str) -> None:
+    assert words in notes(helm, *settings)
+
+
+@pytest.mark.parametrize(("settings", "words"), NOT_TOLD)
+def test_the_notes_are_silent_about_what_is_not(
+    helm: Helm, settings: tuple[str, ...], words: str
+) -> None:
+    assert words not in notes(helm, *settings)

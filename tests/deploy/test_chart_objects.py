@@ -1,0 +1,353 @@
+"""What an installation is made of: who sees the token, what may touch the node, who finds whom."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.deploy import rendered
+from tests.deploy.rendered import Json
+from tests.deploy.settings import EVERYTHING, SETTINGS
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
+NOT_THE_NODES = ("agent", "remediator", "release")
+"""Containers that need nothing of the node."""
+
+
+def of_kind(objects: list[Json], kind: str, name: str = "") -> list[Json]:
+    return [one for one in objects if one["kind"] == kind and name in one["metadata"]["name"]]
+
+
+def only(objects: list[Json], kind: str, name: str = "") -> Json:
+    (found,) = of_kind(objects, kind, name)
+    return found
+
+
+def pod(objects: list[Json], kind: str) -> Json:
+    found: Json = only(objects, kind)["spec"]["template"]["spec"]
+    return found
+
+
+def container(objects: list[Json], name: str) -> Json:
+    (found,) = [
+        one
+        for kind in ("DaemonSet", "Deployment", "Job")
+        for made in of_kind(objects, kind)
+        for one in made["spec"]["template"]["spec"]["containers"]
+        if one["name"] == name
+    ]
+    return found
+
+
+def mounts(of: Json) -> dict[str, Json]:
+    return {one["mountPath"]: one for one in of["volumeMounts"]}
+
+
+def variables(of: Json) -> Json:
+    return {one["name"]: one.get("value") for one in of.get("env", ())}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_token_is_in_the_containers_that_ask_the_api_and_in_no_other(setting: str) -> None:
+    for one in rendered.objects(SETTINGS[setting]):
+        if "template" in one.get("spec", {}):
+            of = one["spec"]["template"]["spec"]
+            assert of["automountServiceAccountToken"] is False
+            holders = {found["name"] for found in of["containers"] if TOKEN in mounts(found)}
+            assert holders == {found["name"] for found in of["containers"]} - {"sensor"}
+        if one["kind"] == "ServiceAccount":
+            assert one["automountServiceAccountToken"] is False
+
+
+def test_the_token_is_one_that_names_its_pod_and_node() -> None:
+    """The kubelet's, which expires; no Secret."""
+    volumes = {one["name"]: one for one in pod(rendered.objects(), "DaemonSet")["volumes"]}
+    sources = volumes["token"]["projected"]["sources"]
+
+    assert {tuple(one) for one in sources} == {("serviceAccountToken",), ("configMap",)}
+    assert sources[0]["serviceAccountToken"]["expirationSeconds"] == 3600
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_what_needs_nothing_of_the_node_gets_nothing_of_it(setting: str) -> None:
+    for one in rendered.objects(SETTINGS[setting]):
+        for found in one.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
+            security = found["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert found["resources"]["requests"]
+            assert found["resources"]["limits"].keys() == {"memory"}
+            if found["name"] in NOT_THE_NODES:
+                assert security["runAsNonRoot"] is True
+                assert security["allowPrivilegeEscalation"] is False
+                assert security["capabilities"] == {"drop": ["ALL"]}
+                assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_the_sensor_is_root_with_one_capability_and_no_port() -> None:
+    sensor = container(rendered.objects(), "sensor")
+
+    assert sensor["securityContext"] == {
+        "runAsUser": 0,
+        "runAsGroup": 0,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"], "add": ["SYSLOG"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert "ports" not in sensor
+    assert all(
+        one.get("readOnly") for path, one in mounts(sensor).items() if path != "/run/draguard"
+    )
+
+
+@pytest.mark.parametrize(
+    "setting", ["a DRA driver without nvidia's runtime", "the device of the kernel's log"]
+)
+def test_the_sensor_is_privileged_where_nothing_less_opens_a_device(setting: str) -> None:
+    security = container(rendered.objects(SETTINGS[setting]), "sensor")["securityContext"]
+
+    assert security["privileged"] is True
+    assert "capabilities" not in security
+    assert "allowPrivilegeEscalation" not in security
+
+
+def test_sensor_and_agent_meet_in_one_folder_by_a_group() -> None:
+    objects = rendered.objects()
+    of = pod(objects, "DaemonSet")
+    agent = container(objects, "agent")
+
+    shared = mounts(container(objects, "sensor")).keys() & mounts(agent).keys()
+    assert shared == {"/run/draguard"}
+    assert of["securityContext"]["fsGroup"] == agent["securityContext"]["runAsGroup"]
+    assert [one for one in of["volumes"] if "hostPath" in one and one["name"] == "socket"] == []
+
+
+def test_the_agent_sees_no_folder_of_the_node() -> None:
+    for setting in SETTINGS.values():
+        objects = rendered.objects(setting)
+        for one in of_kind(objects, "DaemonSet"):
+            of = one["spec"]["template"]["spec"]
+            hosts = {volume["name"] for volume in of["volumes"] if "hostPath" in volume}
+            (agent,) = [found for found in of["containers"] if found["name"] == "agent"]
+            assert not hosts & {mount["name"] for mount in agent["volumeMounts"]}
+
+
+GPU_NODES: list[tuple[dict[str, str], bool]] = [
+    ({"nvidia.com/gpu.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-10de.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, True),
+    ({"nvidia.com/gpu.present": "false"}, False),
+    ({"feature.node.kubernetes.io/pci-8086.present": "true"}, False),
+    ({}, False),
+]
+"""Labels of a node: the GPU Operator's, those that NVIDIA's DRA driver looks for, NFD's own."""
+
+
+@pytest.mark.parametrize(("labels", "wanted"), GPU_NODES)
+def test_nodes_with_gpus_are_found_by_whatever_labels_them(
+    labels: dict[str, str], *, wanted: bool
+) -> None:
+    affinity = pod(rendered.objects(), "DaemonSet")["affinity"]["nodeAffinity"]
+    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    def fits(expression: Json) -> bool:
+        assert expression["operator"] == "In"
+        return labels.get(expression["key"]) in expression["values"]
+
+    assert any(all(map(fits, term["matchExpressions"])) for term in terms) is wanted
+
+
+def test_a_sick_node_keeps_its_exporter() -> None:
+    assert pod(rendered.objects(), "DaemonSet")["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_the_runtime_gives_gpus_to_the_sensor_and_not_to_the_agent() -> None:
+    objects = rendered.objects()
+
+    assert pod(objects, "DaemonSet")["runtimeClassName"] == "nvidia"
+    assert variables(container(objects, "sensor"))["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert variables(container(objects, "sensor"))["NVIDIA_DRIVER_CAPABILITIES"] == "utility"
+    assert variables(container(objects, "agent"))["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
+    (
+        "nvidia is the default runtime",
+        lambda o: pod(o, "DaemonSet").get("runtimeClassName"),
+        "nvidia",
+        None,
+    ),
+    ("no host pids", lambda o: pod(o, "DaemonSet")["hostPID"], True, False),
+    (
+        "another kubelet",
+        lambda o: [
+            v["hostPath"]["path"]
+            for v in pod(o, "DaemonSet")["volumes"]
+            if v["name"] == "pod-resources"
+        ],
+        ["/var/lib/kubelet/pod-resources"],
+        ["/data/kubelet/pod-resources"],
+    ),
+    (
+        "a DRA driver without nvidia's runtime",
+        lambda o: [
+            v["hostPath"]["path"] for v in pod(o, "DaemonSet")["volumes"] if v["name"] == "driver"
+        ],
+        [],
+        ["/run/nvidia/driver"],
+    ),
+    (
+        "a DRA driver without nvidia's runtime",
+        lambda o: pod(o, "DaemonSet").get("runtimeClassName"),
+        "nvidia",
+        None,
+    ),
+    (
+        "SELinux",
+        lambda o: pod(o, "DaemonSet")["securityContext"].get("seLinuxOptions"),
+        None,
+        {"type": "spc_t"},
+    ),
+    (
+        "DCGM's host engine",
+        lambda o: container(o, "sensor")["securityContext"]["capabilities"]["add"],
+        ["SYSLOG"],
+        ["SYSLOG", "SYS_ADMIN"],
+    ),
+    (
+        "DCGM's host engine",
+        lambda o: variables(container(o, "sensor")).get("NVIDIA_MIG_MONITOR_DEVICES"),
+        None,
+        "all",
+    ),
+    (
+        "TLS",
+        lambda o: container(o, "agent")["readinessProbe"]["httpGet"]["scheme"],
+        "HTTP",
+        "HTTPS",
+    ),
+    ("one replica", lambda o: len(of_kind(o, "PodDisruptionBudget")), 1, 0),
+    ("no guards", lambda o: len(of_kind(o, "ValidatingAdmissionPolicy")) > 0, True, False),
+    ("no guards", lambda o: len(of_kind(o, "Job")), 1, 0),
+    ("CRDs from elsewhere", lambda o: len(of_kind(o, "CustomResourceDefinition")), 2, 0),
+    (
+        "a policy kept elsewhere",
+        lambda o: [
+            v["configMap"]["name"] for v in pod(o, "Deployment")["volumes"] if v["name"] == "policy"
+        ],
+        ["draguard-policy"],
+        ["gpu-policy"],
+    ),
+    (
+        "pinned images",
+        lambda o: (container(o, "agent")["image"], container(o, "remediator")["image"]),
+        ("draguard-exporter:0.1.0", "draguard-controller:0.1.0"),
+        (
+            f"draguard-exporter@sha256:{'a' * 64}",
+            "registry.example.org/gpu/draguard-controller:1.2.3",
+        ),
+    ),
+    (
+        "pinned images",
+        lambda o: pod(o, "Job").get("imagePullSecrets"),
+        None,
+        [{"name": "registry"}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("setting", "look", "shipped", "switched"), SWITCHES)
+def test_a_switch_changes_what_it_says(
+    setting: str, look: Callable[[list[Json]], Any], shipped: object, switched: object
+) -> None:
+    assert look(rendered.objects()) == shipped
+    assert look(rendered.objects(SETTINGS[setting])) == switched
+
+
+def test_metrics_only_says_nothing_to_the_api_and_fences_nothing() -> None:
+    objects = rendered.objects(SETTINGS["metrics only"])
+    kinds = {one["kind"] for one in objects}
+
+    assert not kinds & {"CustomResourceDefinition", "Deployment", "Job", "PodDisruptionBudget"}
+    verbs = {
+        verb
+        for one in of_kind(objects, "ClusterRole", "draguard-agent")
+        for rule in one["rules"]
+        for verb in rule["verbs"]
+    }
+    assert verbs == {"get", "list", "watch"}
+    assert of_kind(objects, "Role") == []
+
+
+def test_the_policy_is_passed_on_as_it_was_written() -> None:
+    """YAML 1.1, which Helm reads, takes `off` for false and 22:30 for a number."""
+    written = "classes:\n  lost: {mode: off}\n# weekly: {start: 22:30}, {{ not helm's }}\n"
+    objects = rendered.objects((), f"--set-literal=remediator.policy.text={written}")
+
+    assert only(objects, "ConfigMap")["data"]["policy.yaml"] == written
+
+
+def test_a_new_policy_rolls_no_pod_and_is_mounted_as_a_folder() -> None:
+    """A remediator that restarts forgets that its policy has changed; a subPath never changes."""
+    before = rendered.objects()
+    after = rendered.objects((), "--set-literal=remediator.policy.text=defaults: {mode: dry-run}\n")
+
+    assert only(before, "Deployment") == only(after, "Deployment")
+    assert "subPath" not in mounts(container(after, "remediator"))["/etc/draguard/policy"]
+
+
+def test_services_and_budgets_find_their_pods_and_no_others() -> None:
+    objects = rendered.objects(EVERYTHING)
+    labels = {
+        one["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"][
+            "template"
+        ]["metadata"]["labels"]
+        for kind in ("DaemonSet", "Deployment", "Job")
+        for one in of_kind(objects, kind)
+    }
+
+    for who, selector in selectors(objects):
+        found = {name for name, have in labels.items() if selector.items() <= have.items()}
+        assert len(found) == 1, who
+        assert found <= set(who.split("-")), who
+
+
+def selectors(objects: list[Json]) -> Iterator[tuple[str, Json]]:
+    for one in objects:
+        spec, name = one.get("spec", {}), one["metadata"]["name"]
+        match one["kind"]:
+            case "Service":
+                yield name, spec["selector"]
+            case "PodDisruptionBudget":
+                yield name, spec["selector"]["matchLabels"]
+            case "NetworkPolicy":
+                yield name, spec["podSelector"]["matchLabels"]
+            case _:
+                pass
+
+
+def test_replicas_keep_apart_and_one_of_them_stays() -> None:
+    objects = rendered.objects()
+    (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    assert only(objects, "Deployment")["spec"]["replicas"] == 2
+    assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
+    objects = rendered.objects(SETTINGS["closed"])
+    ports = {
+        one["metadata"]["name"]: [
+            port["port"] for rule in one["spec"]["ingress"] for port in rule["ports"]
+        ]
+        for one in of_kind(objects, "NetworkPolicy")
+    }
+
+    assert ports == {"draguard-exporter": [9400], "draguard-remediator": [9401]}
+    for one in of_kind(objects, "NetworkPolicy"):
+        assert [port["port"] for port in one["spec"]["egress"][0]["ports"]] == [443, 6443]

@@ -1,0 +1,160 @@
+"""Who is given which rights. That the programs use each of them is seen in test_applied."""
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+import yaml
+
+from draguard.doctor.rights import AGENT, CALLER, REMEDIATOR, Right
+from tests.deploy import rendered
+from tests.deploy.rendered import Json
+from tests.deploy.settings import SETTINGS
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+RBAC = Path(__file__).parents[2] / "deploy" / "rbac"
+NAMESPACE = "draguard-system"
+Grant = tuple[str, str, str, str]
+"""API group, resource, name ("" for any), verb."""
+
+
+def grants(roles: list[Json]) -> set[Grant]:
+    return {
+        grant
+        for role in roles
+        for rule in role["rules"]
+        for grant in product(
+            rule["apiGroups"],
+            rule["resources"],
+            rule.get("resourceNames", [""]),
+            rule["verbs"],
+        )
+    }
+
+
+def roles(name: str, *settings: str) -> list[Json]:
+    kinds = ("ClusterRole", "Role")
+    return [
+        one
+        for one in rendered.objects(settings)
+        if one["kind"] in kinds and one["metadata"]["name"] == name
+    ]
+
+
+def wanted(rights: tuple[Right, ...]) -> set[Grant]:
+    return {
+        (one.group, one.resource, one.name.replace("*own*", NAMESPACE), verb)
+        for one in rights
+        for verb in one.verbs
+    }
+
+
+def test_the_remediators_rights_are_those_of_the_checkout() -> None:
+    """Under which its tests run (tests/chain/test_rights.py)."""
+    text = (RBAC / "remediator.yaml").read_text(encoding="utf-8")
+    there = [one for one in yaml.safe_load_all(text) if one["kind"] in {"ClusterRole", "Role"}]
+
+    for kind in ("ClusterRole", "Role"):
+        (mine,) = [one for one in roles("draguard-remediator") if one["kind"] == kind]
+        (its,) = [one for one in there if one["kind"] == kind]
+        assert mine["rules"] == its["rules"]
+
+
+def test_node_conditions_are_a_role_of_their_own() -> None:
+    name = "draguard-remediator-node-conditions"
+    text = (RBAC / "node-conditions.yaml").read_text(encoding="utf-8")
+    (its,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
+
+    assert roles(name) == []
+    (mine,) = roles(name, "remediator.nodeConditions.enabled=true")
+    assert mine["rules"] == its["rules"]
+
+
+def test_doctor_looks_for_the_rights_that_the_chart_gives() -> None:
+    assert grants(roles("draguard-agent")) == wanted(AGENT)
+    assert grants(roles("draguard-remediator")) == wanted(REMEDIATOR)
+
+
+@pytest.mark.parametrize(
+    "setting", [("exporter.podLabels.enabled=true",), ("exporter.podUid=true",)]
+)
+def test_an_agent_may_see_pods_where_it_shows_something_of_them(setting: tuple[str, ...]) -> None:
+    more = grants(roles("draguard-agent", *setting)) - grants(roles("draguard-agent"))
+
+    assert more == {("", "pods", "", "list"), ("", "pods", "", "watch")}
+
+
+def test_an_operator_may_do_what_the_command_line_does() -> None:
+    given = grants([*roles("draguard-operator"), *roles("draguard-view")])
+    needed = {grant for rights in CALLER.values() for grant in wanted(rights)}
+    policy = {("", "configmaps", "", "get")}
+
+    assert needed - given == policy
+    assert ("", "configmaps", "draguard-policy", "get") in given
+
+
+def test_a_viewer_may_look_and_nothing_else() -> None:
+    assert {verb for *_, verb in grants(roles("draguard-view"))} == {"get", "list", "watch"}
+
+
+def test_viewing_joins_the_role_view_and_operating_joins_none() -> None:
+    (view,) = [one for one in roles("draguard-view") if one["kind"] == "ClusterRole"]
+    (operator,) = roles("draguard-operator")
+    key = "rbac.authorization.k8s.io/aggregate-to-view"
+
+    assert view["metadata"]["labels"][key] == "true"
+    assert not [one for one in operator["metadata"]["labels"] if "aggregate" in one]
+    (alone, _) = roles("draguard-view", "people.aggregateToView=false")
+    assert key not in alone["metadata"]["labels"]
+
+
+def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> None:
+    def subjects(*settings: str) -> dict[tuple[str, str], list[str]]:
+        return {
+            (one["kind"], one["roleRef"]["name"]): [who["name"] for who in one["subjects"]]
+            for one in rendered.objects(settings)
+            if one["kind"].endswith("RoleBinding")
+            and one["roleRef"]["name"] in {"draguard-view", "draguard-operator"}
+        }
+
+    assert subjects() == {}
+    assert subjects(*SETTINGS["people"]) == {
+        ("ClusterRoleBinding", "draguard-view"): ["ml"],
+        ("ClusterRoleBinding", "draguard-operator"): ["ana@example.org", "bot"],
+        ("RoleBinding", "draguard-view"): ["ml", "ana@example.org", "bot"],
+    }
+
+
+def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
+    (role,) = roles("draguard-release")
+
+    assert grants([role]) == {
+        ("resource.k8s.io", "devicetaintrules", "", "list"),
+        ("resource.k8s.io", "devicetaintrules", "", "delete"),
+        ("", "nodes", "", "list"),
+        ("", "nodes", "", "get"),
+        ("", "nodes/status", "", "patch"),
+    }
+    made = [one for one in rendered.objects() if one["metadata"]["name"] == "draguard-release"]
+    assert len(made) == 4
+    for one in made:
+        notes = one["metadata"]["annotations"]
+        assert notes["helm.sh/hook"] == "pre-delete,post-delete"
+        assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
+    weights = {
+        one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in made
+    }
+    assert weights["ServiceAccount"] < weights["Job"]
+    assert weights["ClusterRole"] < weights["ClusterRoleBinding"] < weights["Job"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_nobody_may_read_secrets_or_everything(setting: str) -> None:
+    found = [
+        one for one in rendered.objects(SETTINGS[setting]) if one["kind"] in {"ClusterRole", "Role"}
+    ]
+
+    for group, resource, _, verb in grants(found):
+        assert "*" not in {group, resource, verb}
+        assert resource not in {"secrets", "pods/exec", "pods/log"}
+        assert verb not in {"escalate", "bind", "impersonate"}

@@ -1,0 +1,161 @@
+"""The chart's values: a wrong one is refused by name, and none is unknown to schema or document."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from deploy import reference
+from deploy.program import HelmError, run
+from deploy.sources import CHART
+from tests.deploy import rendered
+from tests.deploy.rendered import Json
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+DEFAULTS: Json = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+WRONG = [
+    ("metricsOnly=perhaps", "/metricsOnly"),
+    ("metricOnly=true", "metricOnly"),
+    ("image.exporter.repository=", "/image/exporter/repository"),
+    ("image.controller.digest=sha256:12", "/image/controller/digest"),
+    ("image.tag=a b", "/image/tag"),
+    ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+    ("image.pullSecrets=registry", "/image/pullSecrets"),
+    ("exporter.enabled=1", "/exporter/enabled"),
+    ("exporter.nodeSelectorTerms=null", "nodeSelectorTerms"),
+    ("exporter.tolerations[0].operater=Exists", "/exporter/tolerations/0"),
+    ("exporter.maxUnavailable=0", "/exporter/maxUnavailable"),
+    ("exporter.maxUnavailable=110%", "/exporter/maxUnavailable"),
+    ("exporter.gpu.access=cdi", "/exporter/gpu/access"),
+    ("exporter.gpu.driverRoot=run/nvidia", "/exporter/gpu/driverRoot"),
+    ("exporter.hostPID=yes", "/exporter/hostPID"),
+    ("exporter.kernelLog=journal", "/exporter/kernelLog"),
+    ("exporter.kubeletPath=kubelet", "/exporter/kubeletPath"),
+    ("exporter.extraCapabilities={sys_admin}", "/exporter/extraCapabilities/0"),
+    ("exporter.dcgm.mode=on", "/exporter/dcgm/mode"),
+    ("exporter.dcgm.mode=false", "/exporter/dcgm/mode"),
+    ("exporter.dcgm.mode=hostEngine", "/exporter/dcgm/address"),
+    ("exporter.dcgm.address=nvidia-dcgm", "/exporter/dcgm/address"),
+    ("exporter.interval=0", "/exporter/interval"),
+    ("exporter.interval=30s", "/exporter/interval"),
+    ("exporter.labels=all", "/exporter/labels"),
+    ("exporter.devices=gpu0", "/exporter/devices"),
+    ("exporter.hostnameLabel=node", "/exporter/hostnameLabel"),
+    ("exporter.maxSeries=1.5", "/exporter/maxSeries"),
+    ("exporter.logLevel=info", "/exporter/logLevel"),
+    ("exporter.extraArgs={lost-after}", "/exporter/extraArgs/0"),
+    ("exporter.web.scheme=https", "/exporter/web/scheme"),
+    ("exporter.agent.resources.limits.memory=lots", "/exporter/agent/resources/limits/memory"),
+    ("remediator.replicas=0", "/remediator/replicas"),
+    ("remediator.replicas=two", "/remediator/replicas"),
+    ("remediator.policy.defaults.mode=enforce", "/remediator/policy"),
+    ("remediator.policy.text.defaults=x", "/remediator/policy/text"),
+    ("remediator.nodeConditions.deadline=-1", "/remediator/nodeConditions/deadline"),
+    ("remediator.staleAfter=30", "/remediator/staleAfter"),
+    ("remediator.writesPerSecond=0", "/remediator/writesPerSecond"),
+    ("releaseOnDelete.deadlineSeconds=5", "/releaseOnDelete/deadlineSeconds"),
+    ("admission.enabled=on", "/admission/enabled"),
+    ("people.operators[0].kind=Team", "/people/operators/0/kind"),
+    ("people.operators[0].kind=ServiceAccount", "/people/operators/0"),
+    ("monitoring.labels.release=1", "/monitoring/labels/release"),
+    ("monitoring.interval=15", "/monitoring/interval"),
+    ("monitoring.rules.runbookBaseUrl=wiki/runbooks", "/monitoring/rules/runbookBaseUrl"),
+    ("dashboards.label=", "/dashboards/label"),
+    ("dashboards.grafanaOperator.instanceLabels=null", "instanceLabels"),
+    ("networkPolicy.egress.apiServerPorts={0}", "/networkPolicy/egress/apiServerPorts/0"),
+]
+
+
+@pytest.mark.parametrize(("value", "named"), WRONG)
+def test_a_wrong_value_is_refused_by_name(value: str, named: str) -> None:
+    with pytest.raises(HelmError) as refusal:
+        rendered.text((value,))
+
+    assert named in str(refusal.value)
+
+
+CONTRADICTIONS = [
+    (
+        ("monitoring.serviceMonitor.enabled=true", "monitoring.podMonitor.enabled=true"),
+        "choose one, or everything is scraped twice",
+    ),
+    (("exporter.report=false",), "leave it on, or set metricsOnly"),
+    (("exporter.enabled=false", "metricsOnly=true"), "nothing would be installed"),
+    (
+        ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
+        "the sensor is privileged and has all of them",
+    ),
+    (("exporter.web.scheme=HTTPS",), "name the Secret with the certificate"),
+]
+
+
+@pytest.mark.parametrize(("values", "sentence"), CONTRADICTIONS)
+def test_values_that_contradict_each_other_are_refused(
+    values: tuple[str, ...], sentence: str
+) -> None:
+    with pytest.raises(HelmError, match=sentence):
+        rendered.text(values)
+
+
+def test_helm_has_nothing_against_the_chart() -> None:
+    said = run("lint", "--strict", str(CHART))
+
+    assert "WARNING" not in said
+    assert "ERROR" not in said
+
+
+def complaints(values: Json) -> list[str]:
+    errors: Iterator[Any] = Draft202012Validator(SCHEMA).iter_errors(values)  # pyright: ignore[reportUnknownMemberType] - of no type in its stubs
+    return [one.message for one in errors]
+
+
+def test_the_schema_is_one_and_takes_the_defaults() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+    assert complaints(DEFAULTS) == []
+
+
+def leaves(values: Any, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if isinstance(values, dict) and values:
+        for key, below in values.items():  # pyright: ignore[reportUnknownVariableType] - YAML
+            yield from leaves(below, (*name, str(key)))  # pyright: ignore[reportUnknownArgumentType]
+    else:
+        yield name
+
+
+def without(values: Any, leaf: tuple[str, ...]) -> Any:
+    first, *rest = leaf
+    kept = {key: below for key, below in values.items() if key != first}
+    return {**kept, first: without(values[first], tuple(rest))} if rest else kept
+
+
+def test_a_default_that_is_taken_away_is_asked_for_by_name() -> None:
+    """Helm takes a default away where somebody gives `null`."""
+    for name, _, _ in reference.values():
+        leaf = tuple(name.split("."))
+        assert complaints(without(DEFAULTS, leaf)) == [f"'{leaf[-1]}' is a required property"]
+
+
+def test_every_value_has_a_default_a_type_and_a_meaning() -> None:
+    described = {name for name, _, _ in reference.values()}
+    written = {".".join(leaf) for leaf in leaves(DEFAULTS)}
+
+    assert [one for one in written if not any(one.startswith(name) for name in described)] == []
+    assert [name for name in described if not any(one.startswith(name) for one in written)] == []
+
+
+def test_a_chart_that_has_this_one_inside_may_have_global_values() -> None:
+    assert rendered.objects(("global.imageRegistry=registry.example.org",))
+
+
+def test_the_chart_is_of_the_projects_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = (CHART.parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+
+    assert f'\nversion = "{chart["version"]}"\n' in project
+    assert chart["appVersion"] == chart["version"]

@@ -1,0 +1,254 @@
+"""A story in which every right that the chart grants is needed: from `helm install` to its end.
+
+Each act waits for what it is about, so that the next one begins in a known state.
+"""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from exporter.device import GPU_DRIVER, Device
+from kubeapi.lease import read
+from remediator.hands.leader import LEASE_NAME
+from remediator.objects import taints
+from simulator.cluster import workloads
+from tests.chain.conftest import served
+from tests.chain.scene import INCIDENTS, REPORTS, Scene
+from tests.deploy import rendered
+from tests.deploy.containers import Container
+from tests.deploy.installed import GPU_NODE, NAMESPACE, Installed
+from tests.lab.cluster import NODES, RULES, await_true
+
+Json = dict[str, Any]
+VALUES = """
+exporter:
+  interval: 0.5
+  podLabels: {enabled: true}
+remediator:
+  policy: {text: "defaults: {mode: enforce, settle: 1s, soak: 4s}\\n"}
+  nodeConditions: {enabled: true, acceleratedHardwareReady: true}
+networkPolicy: {enabled: true, egress: {enabled: true}}
+"""
+"""All that asks for a right, and times that a test can wait for."""
+TRAIN, EXTENDED = "train", "extended"
+SQUATTED, REBOOT = 6, 7
+"""GPUs that no pod holds: the scheduler takes the first ones."""
+OF_LAST_YEAR = "gpu-of-last-year-1"
+_ADOPTED = {
+    "labels": {"app.kubernetes.io/managed-by": "Helm"},
+    "annotations": {
+        "meta.helm.sh/release-name": "draguard",
+        "meta.helm.sh/release-namespace": NAMESPACE,
+    },
+}
+"""How a release takes over what was there before it, in Helm's own words."""
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+class Story:
+    """The cluster, what runs in it, and what happens to it."""
+
+    def __init__(self, installed: Installed, folder: Path) -> None:
+        self.at = installed
+        self.scene = Scene(installed.cluster, folder)
+        self._values = folder / "values.yaml"
+        self._values.write_text(VALUES, encoding="utf-8")
+        self._remediators: dict[str, Container] = {}
+
+    @property
+    def acts(self) -> tuple[Callable[[], None], ...]:
+        """What happens while the chart is installed, in order."""
+        return (
+            self.something_was_here_before,
+            self.the_chart_is_installed,
+            self.work_begins,
+            self.a_gpu_fails_and_is_repaired,
+            self.the_leader_dies,
+            self.an_extended_resource_is_evicted,
+            self.a_node_needs_a_reboot,
+            self.a_name_is_taken,
+            self.an_old_case_file_is_pruned,
+        )
+
+    @property
+    def flags(self) -> str:
+        """The flag of helm with the values of this installation."""
+        return f"--values={self._values}"
+
+    def absent(self) -> list[str]:
+        """Return the rendered objects that the API server does not have."""
+        found: list[str] = []
+        for one in rendered.objects((), self.flags, "--no-hooks"):
+            name = f"{one['kind']}.{one['apiVersion'].partition('/')[0]}/{one['metadata']['name']}"
+            kind = one["kind"] if "/" not in one["apiVersion"] else name.partition("/")[0]
+            where = f"--namespace={one['metadata'].get('namespace', NAMESPACE)}"
+            asked = ("get", kind, one["metadata"]["name"], where, "--ignore-not-found", "-o=name")
+            if not self.at.plane.kubectl(*asked).strip():
+                found.append(name)
+        return found
+
+    def something_was_here_before(self) -> None:
+        """A case file that is due to go, and a rule in the place of one of ours."""
+        self.at.plane.kubectl("apply", "-f", "-", stdin=self._template("crds.yaml"))
+        for kind in (REPORTS, INCIDENTS):
+            name = f"{kind.rpartition('/')[2]}.draguard.dev"
+            self.at.client.merge_patch(f"{_CRDS}/{name}", {"metadata": _ADOPTED})
+            await_true(f"{name} is served", partial(served, self.at.client, kind))
+        self.at.client.create(INCIDENTS, _case_of_last_year())
+        status = {"phase": "Recovered", "closedAt": "2025-01-02T00:00:00Z"}
+        self.at.client.merge_patch(f"{INCIDENTS}/{OF_LAST_YEAR}/status", {"status": status})
+        self.at.client.create(RULES, _squatter())
+
+    def the_chart_is_installed(self) -> None:
+        self.at.helm("install", "draguard", str(rendered.CHART), "--create-namespace", self.flags)
+        (pod,) = self.at.pods("exporter", 1)
+        for name in ("sensor", "agent"):
+            self.at.run(pod, name)
+        for one in self.at.pods("remediator", 2):
+            self._remediators[one.name] = self.at.run(one, "remediator")
+        await_true("somebody leads", self._leader)
+        await_true("the node reports", lambda: self.scene.cluster.items(REPORTS))
+
+    def work_begins(self) -> None:
+        self.scene.train(TRAIN, 2, workloads.gpu_request())
+        spec = workloads.pod_spec(extended_gpus=1)
+        body = workloads.deployment(EXTENDED, 1, spec)
+        self.scene.cluster.add("apps/v1", "deployments", body)
+        await_true("it runs", lambda: len(self._pods(EXTENDED)) == 1)
+
+    def a_gpu_fails_and_is_repaired(self) -> None:
+        victim, device = next(iter(self.scene.holders(TRAIN).items()))
+        number = int(device.rpartition("-")[2])
+        self._break(number, action=1)
+        self._await_rule(number, "NoExecute")
+        await_true("its pod is gone", lambda: victim not in self.scene.holders(TRAIN))
+        await_true("another runs", lambda: len(self.scene.holders(TRAIN)) == 2)
+        self._await_phase(number, "Drained")
+        self.at.node.heal(number)
+        self._await_phase(number, "Recovered")
+        assert device not in self.scene.rules()
+
+    def the_leader_dies(self) -> None:
+        before = self._leader()
+        for one in self._remediators.values():
+            if f"now leader ({before})" in one.said():
+                one.kill()
+        await_true("the other one leads", lambda: self._leader() not in {"", before})
+
+    def an_extended_resource_is_evicted(self) -> None:
+        (pod,) = self._pods(EXTENDED)
+        number = int(self.scene.cluster.device_of(pod["metadata"]["name"]).rpartition("-")[2])
+        uid = pod["metadata"]["uid"]
+        self._break(number, action=1)
+        self._await_rule(number, "NoExecute")
+
+        def moved() -> bool:
+            uids = {one["metadata"]["uid"] for one in self._pods(EXTENDED)}
+            return bool(uids) and uid not in uids
+
+        await_true("its pod, which NoExecute does not reach, is moved", moved)
+
+    def a_node_needs_a_reboot(self) -> None:
+        self._break(REBOOT, action=2)
+        await_true("the Node says so", lambda: "DraguardDeviceRepairNeeded" in self.conditions())
+
+    def a_name_is_taken(self) -> None:
+        """The fence waits until a person has taken the other rule away."""
+        self._break(SQUATTED, action=1)
+        name = _rule_name(SQUATTED)
+        await_true("it is said", lambda: any(name in one.said() for one in self._alive()))
+        self.at.client.delete(f"{RULES}/{name}")
+        device = f"{GPU_NODE}/gpu-{SQUATTED}"
+        await_true(f"{device} is fenced", lambda: device in self.scene.rules())
+
+    def an_old_case_file_is_pruned(self) -> None:
+        def names() -> set[str]:
+            return {one["metadata"]["name"] for one in self.scene.incidents()}
+
+        await_true("it is gone", lambda: OF_LAST_YEAR not in names())
+
+    def the_chart_is_uninstalled(self) -> None:
+        """Helm waits for its hooks, whose pods are played meanwhile."""
+        failed: list[BaseException] = []
+
+        def uninstall() -> None:
+            try:
+                self.at.helm("uninstall", "draguard")
+            except BaseException as error:  # noqa: BLE001 - told in the test's own thread
+                failed.append(error)
+
+        helm = threading.Thread(target=uninstall, daemon=True)
+        helm.start()
+        played: set[str] = set()
+        while helm.is_alive():
+            self._play_hooks(played)
+            self.at.stop_deleted()
+            helm.join(0.1)
+        assert not failed, failed
+        assert len(played) >= 2, "before and after the release goes"
+        await_true("the pods are gone", lambda: not self.at.pods_now("remediator"))
+
+    def _play_hooks(self, played: set[str]) -> None:
+        """Run each pod of the hook once, as a kubelet does."""
+        for pod in self.at.pods_now("release"):
+            if pod.name in played:
+                continue
+            played.add(pod.name)
+            self.at.finish(pod, self.at.run(pod, "release").wait())
+
+    def _break(self, number: int, *, action: int) -> None:
+        self.at.node.set_recovery_action(number, action)
+        self.at.node.inject_xid(number, 95, reset=True)
+
+    def _await_rule(self, number: int, effect: str) -> None:
+        device = f"{GPU_NODE}/gpu-{number}"
+        await_true(f"{device} is {effect}", lambda: self.scene.rules().get(device) == effect)
+
+    def _await_phase(self, number: int, phase: str) -> None:
+        uuid = self.at.node.gpu(number).uuid
+        await_true(f"{uuid} is {phase}", lambda: self._phase(uuid) == phase)
+
+    def _phase(self, uuid: str) -> str:
+        found = [one for one in self.scene.incidents() if one["spec"]["uuid"] == uuid]
+        return str(found[-1].get("status", {}).get("phase", "")) if found else ""
+
+    def _pods(self, name: str) -> list[Json]:
+        running = self.scene.cluster.running()
+        return [one for one in running if one["metadata"]["name"].startswith(name)]
+
+    def conditions(self) -> set[str]:
+        node = self.scene.cluster.get(f"{NODES}/{GPU_NODE}")
+        return {one["type"] for one in node["status"]["conditions"]}
+
+    def _leader(self) -> str:
+        found = read(self.at.client, NAMESPACE, LEASE_NAME)
+        return (found.spec.holder_identity or "") if found else ""
+
+    def _alive(self) -> list[Container]:
+        return [one for one in self._remediators.values() if one.running]
+
+    def _template(self, name: str) -> str:
+        return rendered.text((), self.flags, f"--show-only=templates/{name}")
+
+
+def _rule_name(number: int) -> str:
+    return taints.rule_name(Device(GPU_DRIVER, GPU_NODE, f"gpu-{number}"))
+
+
+def _squatter() -> Json:
+    """A rule of somebody else's under a name that one of ours must have."""
+    taint = {"key": "example.com/mine", "effect": "None"}
+    selector = {"driver": GPU_DRIVER, "pool": GPU_NODE, "device": f"gpu-{SQUATTED}"}
+    spec = {"taint": taint, "deviceSelector": selector}
+    return {"metadata": {"name": _rule_name(SQUATTED)}, "spec": spec}
+
+
+def _case_of_last_year() -> Json:
+    return {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "DeviceIncident",
+        "metadata": {"name": OF_LAST_YEAR},
+        "spec": {"node": GPU_NODE, "uuid": "GPU-of-last-year", "fault": "gpu"},
+    }

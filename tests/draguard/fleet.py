@@ -1,0 +1,285 @@
+"""One small cluster that every command looks at: nodes well, sick, in slices, silent, unwatched.
+
+What an agent and the remediator would have written is written here, with fixed
+words and times, so that what the commands print is the same each time. API
+server, scheduler and controllers are real, and so are the pods on the devices.
+"""
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from exporter.device import Device
+from exporter.report import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
+from kubeapi import clock
+from kubeapi.client import Conflict, NotFound
+from kubeapi.lease import leases, renew
+from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.leader import LEASE_NAME
+from remediator.objects.incident import (
+    Condition,
+    IncidentSpec,
+    IncidentStatus,
+    PodHold,
+    RuleRecord,
+    ScopeRecord,
+    Target,
+    TimelineEntry,
+)
+from remediator.objects.taints import Rule, manifest
+from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
+from tests.chain.scene import INCIDENTS, LEASES, REPORTS, fresh, resource_slice
+from tests.lab.cluster import RULES, Cluster, Json, await_true
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid, xid
+
+T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
+SICK, SLICED = uuid(0, "node-b"), uuid(0, "node-c")
+LOST_STORY, SLICE_STORY = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
+SICK_DEVICE = Device(DRIVER, "node-b", "gpu-0")
+SICK_SLICE = Device(DRIVER, "node-c", "gpu-0-mig-1g10gb-19-4")
+POLICY = """\
+classes:
+  lost: {mode: enforce}
+  contained: {mode: enforce}
+"""
+IMAGE = "example.com/draguard:0.1.0"
+_SOON = timedelta(hours=1)
+"""Leases are dated ahead, so that a slow machine makes nobody stale."""
+
+
+class Fleet:
+    """The cluster and what stands in it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.kubeconfig = str(cluster.plane.kubeconfig)
+
+    def furnish(self) -> None:
+        """Write everything; returns when the pods hold their devices."""
+        self._nodes()
+        self._workloads()
+        self._reports()
+        self._stories()
+        self._installation()
+
+    def clear(self) -> None:
+        self.cluster.clean()
+        for path in (
+            f"/api/v1/namespaces/{LEASES}/configmaps/draguard-policy",
+            f"{leases(LEASES)}/{LEASE_NAME}",
+            *(f"{leases(LEASES)}/{AGENT_LEASE_PREFIX}node-{letter}" for letter in "abcde"),
+        ):
+            with suppress(NotFound):
+                self.cluster.client.delete(path)
+
+    def _nodes(self) -> None:
+        for name, gpus in boards().items():
+            self.cluster.player.add_node(name)
+            devices = [one for board in gpus for one in published(board, name)]
+            self.cluster.player.publish(name, [resource_slice(name, devices)])
+
+    def _workloads(self) -> None:
+        for name, request, node in (
+            ("train", gpu_request(), "node-b"),
+            ("infer", mig_request("1g.10gb"), "node-c"),
+        ):
+            self.cluster.add("resource.k8s.io/v1", "resourceclaims", claim(name, request))
+            self.cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name, node=node)))
+            await_true(f"{name} holds a device", lambda one=name: self.cluster.device_of(one))
+
+    def _reports(self) -> None:
+        now = clock.now()
+        for name, gpus in boards().items():
+            if name == "node-d":
+                continue
+            silent = name == "node-e"
+            report(self.cluster, name, health(*gpus, at=T0 if silent else now))
+            if not silent:
+                holder = f"{AGENT_LEASE_PREFIX}{name}"
+                renew(self.cluster.client, LEASES, holder, name, 60, now + _SOON)
+        renew(self.cluster.client, LEASES, LEASE_NAME, "remediator-0", 10, now + _SOON)
+
+    def _stories(self) -> None:
+        held = self.cluster.device_of("train").partition("/")[2]
+        lost = story_of_the_lost_gpu(held)
+        self.incident(LOST_STORY, *lost)
+        self.incident(SLICE_STORY, *story_of_the_slice())
+        for device, fault, cause, story, part, gpu_uuid in (
+            (SICK_DEVICE, "lost", "xid-79", LOST_STORY, SICK, SICK),
+            (SICK_SLICE, "contained", "xid-94", SLICE_STORY, slice_uuid(5), SLICED),
+        ):
+            rule = Rule(
+                device=device,
+                effect="NoSchedule",
+                fault=fault,
+                cause=cause,
+                incident=story,
+                uuid=part,
+                gpu=gpu_uuid,
+                node=device.pool,
+            )
+            self.cluster.client.create(RULES, manifest(rule, "v1"))
+
+    def incident(self, name: str, spec: IncidentSpec, status: IncidentStatus) -> None:
+        body = {
+            "apiVersion": "draguard.dev/v1alpha1",
+            "kind": "DeviceIncident",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        self.cluster.client.create(INCIDENTS, body)
+        self.cluster.client.merge_patch(f"{INCIDENTS}/{name}/status", {"status": status})
+
+    def _installation(self) -> None:
+        namespace = f"/api/v1/namespaces/{LEASES}/configmaps"
+        body = {"metadata": {"name": "draguard-policy"}, "data": {"policy.yaml": POLICY}}
+        self.cluster.client.create(namespace, body)
+        deployments = f"/apis/apps/v1/namespaces/{LEASES}/deployments"
+        with suppress(Conflict):
+            self.cluster.client.create(deployments, deployment())
+
+
+def deployment() -> Json:
+    """The remediator's Deployment, of which nothing runs here."""
+    labels = {"app": "remediator"}
+    container = {
+        "name": "remediator",
+        "image": IMAGE,
+        "args": ["remediator", "--policy=/etc/draguard/policy.yaml"],
+        "volumeMounts": [{"name": "policy", "mountPath": "/etc/draguard"}],
+    }
+    spec = {
+        "serviceAccountName": "draguard-remediator",
+        "containers": [container],
+        "volumes": [{"name": "policy", "configMap": {"name": "draguard-policy"}}],
+    }
+    return {
+        "metadata": {"name": "draguard-remediator"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def boards() -> dict[str, tuple[GpuHealth, ...]]:
+    """GPUs by node."""
+    seen = clock.now()
+    lately = {"first_seen": seen, "last_seen": seen}
+    off_the_bus = gpu(
+        0,
+        msgspec.structs.replace(xid(79), **lately),
+        node="node-b",
+        presence="Lost",
+        presence_since=seen,
+        recovery_action=RecoveryAction(),
+    )
+    contained = msgspec.structs.replace(xid(94, gi=5, reset=False), **lately)
+    sliced = mig_gpu(0, contained, uuid=SLICED, recovery_action=fresh())
+    well = {"recovery_action": fresh()}
+    return {
+        "node-a": (gpu(0, node="node-a", **well), gpu(1, node="node-a", **well)),
+        "node-b": (off_the_bus,),
+        "node-c": (sliced,),
+        "node-d": (gpu(0, node="node-d", **well),),
+        "node-e": (gpu(0, node="node-e", **well),),
+    }
+
+
+def slice_uuid(gi: int) -> str:
+    return f"MIG-00000000-0000-0000-0000-{gi:012x}"
+
+
+def health(*gpus: GpuHealth, at: datetime) -> NodeHealth:
+    sources = (
+        SourceHealth(name="nvml", up=True, last_success=at),
+        SourceHealth(
+            name="podresources",
+            up=False,
+            reason="PermissionDenied",
+            message="mount the kubelet's pod-resources folder",
+        )
+        if any(one.mig for one in gpus)
+        else SourceHealth(name="podresources", up=True, last_success=at),
+    )
+    return NodeHealth(
+        boot_id="boot-1",
+        agent_version="0.1.0",
+        driver_version="580.65.06",
+        observed_at=at,
+        sources=sources,
+        gpus=gpus,
+    )
+
+
+def report(cluster: Cluster, name: str, status: NodeHealth) -> None:
+    body = {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "NodeDeviceHealth",
+        "metadata": {"name": name},
+    }
+    with suppress(Conflict):
+        cluster.client.create(REPORTS, body)
+    cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": status})
+
+
+def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
+    device = str(SICK_DEVICE)
+    spec = IncidentSpec(
+        node="node-b",
+        uuid=SICK,
+        fault="lost",
+        cause="xid-79",
+        evidence=("XID 79 (GPU has fallen off the bus), seen by kmsg",),
+        scope=ScopeRecord("whole GPU", (Target(DRIVER, "node-b", "gpu-0", SICK),)),
+    )
+    assert held == "gpu-0"
+    status = IncidentStatus(
+        phase="Fenced",
+        phase_since=T0 + timedelta(seconds=1),
+        mode="enforce",
+        message="NoExecute held: a person: until the run ends",
+        fenced_at=T0 + timedelta(seconds=1),
+        needs="node-reboot",
+        conditions=(Condition("Held", "True", "Human", T0, "hold until the run ends by ana"),),
+        rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
+        would_fence=(),
+        hit=(
+            PodHold("default", "train", "train", device, "uid-train"),
+            PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "admin", "NoExecute"),
+        ),
+        foreign=("rule example: NoSchedule example.com/old on node-b/gpu-0",),
+        timeline=(
+            TimelineEntry(T0, "Suspected", "XID 79 was seen by kmsg; class lost by its row"),
+            TimelineEntry(T0 + timedelta(seconds=1), "Fenced", "NoSchedule on gpu-0"),
+        ),
+    )
+    return spec, status
+
+
+def story_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
+    device = str(SICK_SLICE)
+    spec = IncidentSpec(
+        node="node-c",
+        uuid=SLICED,
+        fault="contained",
+        cause="xid-94",
+        evidence=("XID 94 (Contained ECC error) on GPU instance 5, seen by kmsg and nvml",),
+        scope=ScopeRecord(
+            "1 of 7 slices", (Target(DRIVER, SICK_SLICE.pool, SICK_SLICE.device, slice_uuid(5)),)
+        ),
+    )
+    status = IncidentStatus(
+        phase="NeedsHuman",
+        phase_since=T0,
+        mode="enforce",
+        message="the third episode in 30 days: a person confirms the repair",
+        needs="person",
+        recurrence=3,
+        sticky=True,
+        rules=(RuleRecord("draguard-rule-of-slice", "uid-2", device, "NoSchedule"),),
+        timeline=(TimelineEntry(T0, "NeedsHuman", "the third episode in 30 days"),),
+    )
+    return spec, status

@@ -1,0 +1,95 @@
+"""What the documents print is what the commands print. UPDATE_GOLDEN=1 rewrites docs/cli.md."""
+
+import argparse
+import os
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from draguard.__main__ import main
+from tests.chain.scene import INCIDENTS
+from tests.draguard.fleet import LOST_STORY, Fleet
+from tests.draguard.test_cli_terminal import COLOUR, on_terminal
+from tests.draguard.told import masked, told
+
+ROOT = Path(__file__).parents[2]
+CLI = ROOT / "docs" / "cli.md"
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+SHOWN = re.compile(r"```console\n\$ draguard (?P<command>[^\n]*)\n(?P<output>.*?)```", re.DOTALL)
+SERVER = re.compile(r"https://[\w.]+:\d+")
+GIVEN = re.compile(r"^(?:\$ )?draguard ([^#\n|&]+)", re.MULTILINE)
+FENCED = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
+NOT_OURS = ("exporter", "remediator")
+"""Their flags are looked at by their own tests."""
+
+
+def shown(command: str, fleet: Fleet) -> str:
+    where = ("--kubeconfig", fleet.kubeconfig)
+    said = on_terminal(*shlex.split(command), *where)
+    return SERVER.sub("https://prod.example.com:6443", COLOUR.sub("", said))
+
+
+def stable(text: str) -> str:
+    """Folding depends on widths of what is masked; names are the same."""
+    return re.sub(r"\s+", " ", masked(text))
+
+
+def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
+    text = CLI.read_text(encoding="utf-8")
+    found = list(SHOWN.finditer(text))
+    assert len(found) > 7
+
+    outputs = {one["command"]: shown(one["command"], fleet) for one in found}
+    fleet.cluster.client.merge_patch(
+        f"{INCIDENTS}/{LOST_STORY}", {"metadata": {"annotations": {"draguard.dev/hold": None}}}
+    )
+
+    if os.environ.get("UPDATE_GOLDEN"):
+        text = SHOWN.sub(
+            lambda one: (
+                f"```console\n$ draguard {one['command']}\n{trimmed(outputs[one['command']])}```"
+            ),
+            text,
+        )
+        CLI.write_text(text, encoding="utf-8")
+    for one in SHOWN.finditer(text):
+        assert stable(one["output"]) == stable(trimmed(outputs[one["command"]])), one["command"]
+
+
+def test_what_is_shown_of_the_doctor_is_what_it_says(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = stable(told(capsys, "doctor", "--kubeconfig", fleet.kubeconfig, ends=1))
+    excerpt = CLI.read_text(encoding="utf-8").partition("\n## doctor\n")[2]
+    lines = excerpt.partition("```text\n")[2].partition("```")[0].splitlines()
+
+    assert len(lines) > 5
+    assert [line for line in lines if stable(line).strip() not in said] == []
+
+
+def trimmed(text: str) -> str:
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_command_in_a_document_is_one_that_exists_with_its_flags(
+    document: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\n".join(FENCED.findall(document.read_text(encoding="utf-8")))
+    commands = [one for one in GIVEN.findall(text) if one.split()[0] not in NOT_OURS]
+
+    class Parsed(Exception):  # noqa: N818 - ends a command where its work would begin
+        pass
+
+    whole = argparse.ArgumentParser.parse_args
+
+    def parse(parser: argparse.ArgumentParser, *arguments: object) -> argparse.Namespace:
+        whole(parser, *arguments)  # pyright: ignore[reportCallIssue, reportArgumentType] - as it is called
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+    for command in commands:
+        with pytest.raises(Parsed):
+            main(shlex.split(command))

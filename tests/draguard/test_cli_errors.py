@@ -1,0 +1,260 @@
+"""What a command says when it cannot ask: one sentence, with what to do about it, and 2."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draguard.__main__ import main
+from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.refusal import forbidden, sentence
+from kubeapi.client import ApiError
+from kubeapi.endpoint import EndpointError
+from tests.chain.proxy import Proxy
+from tests.draguard.fleet import Fleet
+from tests.draguard.told import told
+from tests.lab.cluster import await_true
+
+COMMANDS = (
+    ("status",),
+    ("incidents",),
+    ("plan",),
+    ("doctor",),
+    ("hold", "x", "--for", "1h", "--why", "y"),
+    ("fence", "x", "--why", "y"),
+    ("unfence", "--all"),
+    ("release", "--all"),
+)
+Config = dict[str, Any]
+
+
+def config(server: str, token: str, context: str = "one") -> Config:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context, "cluster": {"server": server}}],
+        "users": [{"name": context, "user": {"token": token}}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "current-context": context,
+    }
+
+
+def written(folder: Path, name: str, content: Config) -> Path:
+    path = folder / name
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def proxy(fleet: Fleet) -> Iterator[Proxy]:
+    with Proxy(fleet.cluster.plane.endpoint()) as one:
+        yield one
+
+
+@pytest.fixture
+def through(proxy: Proxy, fleet: Fleet, tmp_path: Path) -> str:
+    """A kubeconfig that leads through the proxy."""
+    token = fleet.cluster.plane.endpoint().token or ""
+    return str(written(tmp_path, "config", config(proxy.url, token)))
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
+def test_a_cluster_that_does_not_answer(
+    command: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
+
+    said = told(capsys, *command, "--kubeconfig", str(path), ends=2)
+
+    assert said.startswith(f"draguard {command[0]}: no answer from http://127.0.0.1:1: ")
+    assert "kubectl config current-context" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one[0])
+def test_a_context_that_is_not_there(
+    command: tuple[str, ...], fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", fleet.kubeconfig, "--context", "prod")
+
+    said = told(capsys, *command, *where, ends=2)
+
+    assert "has no context 'prod'; `kubectl config get-contexts` lists" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in COMMANDS if one[0] != "doctor"], ids=lambda one: one[0]
+)
+def test_what_is_forbidden_is_named_with_verb_and_resource(
+    command: tuple[str, ...], fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
+
+    said = told(capsys, *command, *where, ends=2)
+
+    assert "remediator may not list " in said
+    assert "ask for a role that allows the verb list on " in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["status", "incidents", "plan"])
+def test_without_the_crds_it_says_what_to_install(
+    command: str, proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
+
+    said = told(capsys, command, "--kubeconfig", through, ends=2)
+
+    assert "are not served in this cluster" in said
+    assert "kubectl apply -f deploy/crds" in said
+
+
+def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
+    proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.refuse, proxy.refused_path = 404, "/apis/resource.k8s.io"
+
+    status = told(capsys, "status", "--kubeconfig", through)
+    told(capsys, "plan", "--kubeconfig", through)
+    main(["fence", "node-a/0", "--why", "x", "--kubeconfig", through])
+    fence = capsys.readouterr().err
+    doctor = told(capsys, "doctor", "--kubeconfig", through, ends=1)
+
+    assert "this cluster serves no ResourceSlices" in status
+    assert "not served in this cluster, so nothing is fenced" in status
+    assert "this cluster serves no DeviceTaintRules" in fence
+    assert "no ResourceSlices are served" in doctor
+
+
+def test_a_token_that_is_unknown(
+    proxy: Proxy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "config", config(proxy.url, "not-a-token"))
+
+    said = told(capsys, "status", "--kubeconfig", str(path), ends=2)
+
+    assert "does not know who asks (401)" in said
+    assert "log in again" in said
+
+
+class TestKubeconfig:
+    def test_the_first_file_of_a_list_names_the_context(self, tmp_path: Path) -> None:
+        one = written(tmp_path, "one", config("http://one:1", "t1", "one"))
+        two = written(tmp_path, "two", config("http://two:2", "t2", "two"))
+        nowhere = tmp_path / "nowhere"
+
+        def server(listed: str, context: str = "") -> str:
+            return endpoint_of(None, context, {"KUBECONFIG": listed}).server
+
+        assert server(f"{one}:{two}") == "http://one:1"
+        assert server(f"{two}:{one}") == "http://two:2"
+        assert server(f"{nowhere}:{one}:{two}") == "http://one:1"
+        assert server(f"{one}:{two}", "two") == "http://two:2"
+
+    def test_a_flag_outranks_the_environment(self, tmp_path: Path) -> None:
+        one = written(tmp_path, "one", config("http://one:1", "t1", "one"))
+        two = written(tmp_path, "two", config("http://two:2", "t2", "two"))
+
+        assert endpoint_of(one, "", {"KUBECONFIG": str(two)}).server == "http://one:1"
+
+    def test_a_file_without_a_current_context_leaves_it_to_the_next(self, tmp_path: Path) -> None:
+        one = written(tmp_path, "one", config("http://one:1", "t1", "one"))
+        empty = written(tmp_path, "empty", {"apiVersion": "v1", "kind": "Config"})
+
+        found = endpoint_of(None, "", {"KUBECONFIG": f"{empty}:{one}"})
+
+        assert (found.server, found.token) == ("http://one:1", "t1")
+
+    @pytest.mark.parametrize("text", ["", "[", "just text", "a: {b"])
+    def test_a_file_that_is_none_is_named(self, text: str, tmp_path: Path) -> None:
+        path = tmp_path / "config"
+        path.write_text(text, encoding="utf-8")
+
+        with pytest.raises(EndpointError, match=str(path)):
+            endpoint_of(path, "", {})
+
+    def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(EndpointError, match="nowhere is not there"):
+            endpoint_of(tmp_path / "nowhere", "", {})
+        with pytest.raises(EndpointError, match="nowhere is not there"):
+            endpoint_of(None, "", {"KUBECONFIG": str(tmp_path / "nowhere")})
+
+    def test_without_anything_it_says_where_it_has_looked(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        with pytest.raises(EndpointError, match=r"~/.kube/config is not there, KUBECONFIG"):
+            endpoint_of(None, "", {})
+
+
+class TestSentences:
+    def test_a_path_that_is_forbidden(self) -> None:
+        message = 'forbidden: User "ann" cannot get path "/metrics"'
+
+        assert forbidden(message).startswith("ann may not get /metrics; ")
+
+    def test_a_namespace_is_named(self) -> None:
+        message = (
+            'leases.coordination.k8s.io is forbidden: User "ann" cannot list resource "leases" in '
+            'API group "coordination.k8s.io" in the namespace "draguard-system"'
+        )
+
+        assert "may not list leases.coordination.k8s.io in namespace draguard-system" in forbidden(
+            message
+        )
+
+    def test_a_refusal_in_other_words_is_given_as_it_is(self) -> None:
+        assert forbidden("an admission webhook says no") == "an admission webhook says no"
+
+    def test_any_other_answer_is_the_servers(self) -> None:
+        assert sentence(ApiError("GET /x: 500 oh", status=500), "s") == "GET /x: 500 oh"
+
+
+READER = [
+    {
+        "apiGroups": ["draguard.dev"],
+        "resources": ["nodedevicehealths", "deviceincidents"],
+        "verbs": ["list"],
+    },
+    {
+        "apiGroups": ["resource.k8s.io"],
+        "resources": ["resourceslices", "resourceclaims", "devicetaintrules"],
+        "verbs": ["list"],
+    },
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["list"]},
+]
+
+
+def test_who_may_read_the_most_is_told_what_is_not_seen(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, root = fleet.cluster.client, "/apis/rbac.authorization.k8s.io/v1"
+    name = {"name": "reader-of-a-test"}
+    client.create(f"{root}/clusterroles", {"metadata": name, "rules": READER})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **name}
+    subject = {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Group",
+        "name": "draguard:remediators",
+    }
+    binding = {"metadata": name, "roleRef": reference, "subjects": [subject]}
+    client.create(f"{root}/clusterrolebindings", binding)
+    where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
+    try:
+        await_true("the role counts", lambda: main(["status", *where]) == 0)
+        status = told(capsys, "status", *where)
+        plan = told(capsys, "plan", *where)
+    finally:
+        client.delete(f"{root}/clusterrolebindings/reader-of-a-test")
+        client.delete(f"{root}/clusterroles/reader-of-a-test")
+
+    assert "3 healthy (1 with an open incident), 1 sick, 2 unknown" in status
+    assert "not seen: remediator may not list nodes; " in status
+    assert "not seen: remediator may not get namespaces in namespace draguard-system" in status
+    assert "policy     not known, taken to be the shipped policy" in status
+    assert "not seen: remediator may not list nodes; " in plan
+    assert "the pods of node-b cannot be listed" in plan

@@ -1,0 +1,168 @@
+"""`fence` and `unfence` on a real cluster: real scheduler, real eviction controller."""
+
+from collections.abc import Callable
+
+import pytest
+
+from draguard.__main__ import main
+from draguard.maintenance.rule import FENCED_BY, KEY, SINCE, WHY
+from exporter.device import Device
+from remediator.objects.taints import Rule, manifest
+from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
+from tests.chain.scene import resource_slice
+from tests.draguard.told import told
+from tests.lab.cluster import RULES, Cluster, Json, await_true
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+
+Tell = Callable[..., str]
+NODE_B = mig_gpu(0, slices=3, uuid=uuid(0, "node-b"))
+
+
+@pytest.fixture
+def tell(crds: None, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Two whole GPUs on node-a, one GPU in three slices on node-b; gives what a command printed."""
+    for node, boards in (("node-a", (gpu(0), gpu(1))), ("node-b", (NODE_B,))):
+        cluster.player.add_node(node)
+        devices = [one for board in boards for one in published(board, node)]
+        cluster.player.publish(node, [resource_slice(node, devices)])
+
+    def run(*arguments: str, ends: int = 0) -> str:
+        return told(capsys, *arguments, "--kubeconfig", str(cluster.plane.kubeconfig), ends=ends)
+
+    return run
+
+
+def train(cluster: Cluster, name: str) -> str:
+    """Run a pod with one whole GPU; gives the device's name once it holds it."""
+    cluster.add("resource.k8s.io/v1", "resourceclaims", claim(name, gpu_request()))
+    cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name)))
+    return await_true(f"{name} holds a device", lambda: cluster.device_of(name))
+
+
+def fences(cluster: Cluster) -> dict[str, str]:
+    """Return the effect of each fence for maintenance, by `pool/device`."""
+    found: dict[str, str] = {}
+    for one in cluster.items(RULES):
+        selector, taint = one["spec"]["deviceSelector"], one["spec"]["taint"]
+        if taint["key"] == KEY:
+            found[f"{selector['pool']}/{selector['device']}"] = taint["effect"]
+    return found
+
+
+def test_a_fenced_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: Cluster) -> None:
+    held = train(cluster, "first")
+    index = held[-1]
+
+    assert "stays" in tell("fence", f"node-a/{index}", "--why", "thermal paste")
+    assert fences(cluster) == {held: "NoSchedule"}
+    (rule,) = cluster.items(RULES)
+    assert rule["metadata"]["labels"][FENCED_BY] == rule["spec"]["taint"]["value"] == "admin"
+    assert rule["metadata"]["annotations"][WHY] == "thermal paste"
+    assert rule["metadata"]["annotations"][SINCE]
+    assert "app.kubernetes.io/managed-by" not in rule["metadata"]["labels"]
+    assert train(cluster, "second") != held
+    assert cluster.device_of("first") == held
+
+
+def test_a_gpu_means_every_slice_of_it_and_unfence_takes_exactly_those_away(
+    tell: Tell, cluster: Cluster
+) -> None:
+    other = rule_of_the_remediator(cluster)
+    tell("fence", uuid(0, "node-b"), "--why", "swap")
+    tell("fence", "node-a/gpu-0", "--why", "swap")
+
+    slices = {f"node-b/{one.device.device}": "NoSchedule" for one in published(NODE_B, "node-b")}
+    assert fences(cluster) == {**slices, "node-a/gpu-0": "NoSchedule"}
+
+    tell("unfence", uuid(0, "node-b"))
+
+    assert fences(cluster) == {"node-a/gpu-0": "NoSchedule"}
+    assert other in {one["metadata"]["name"] for one in cluster.items(RULES)}
+
+
+def test_a_slice_means_that_slice(tell: Tell, cluster: Cluster) -> None:
+    part = published(NODE_B, "node-b")[1]
+
+    tell("fence", str(part.uuid), "--why", "test")
+    assert fences(cluster) == {f"node-b/{part.device.device}": "NoSchedule"}
+
+    tell("unfence", str(part.device))
+    assert fences(cluster) == {}
+
+
+def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
+    tell: Tell, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = train(cluster, "first")
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+
+    assert main(["fence", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
+    said = capsys.readouterr().err
+    assert "1 pod will be deleted:\n  default/first\n" in said
+    assert "give --yes" in said
+    assert fences(cluster) == {}
+
+    tell("fence", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
+
+    assert fences(cluster) == {held: "NoExecute"}
+    await_true("the pod is gone", lambda: not cluster.pods())
+
+
+def test_a_fence_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
+    assert "fenced" in tell("fence", "node-a/0", "--why", "x")
+    assert "stood" in tell("fence", "node-a/0", "--why", "y")
+
+    tell("fence", "node-a/0", "--why", "x", "--evict")
+    assert fences(cluster) == {"node-a/gpu-0": "NoExecute"}
+
+    assert "stood" in tell("fence", "node-a/0", "--why", "x")
+    assert fences(cluster) == {"node-a/gpu-0": "NoExecute"}
+
+
+def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
+    rule_of_the_remediator(cluster)
+    tell("fence", "node-a/1", "--why", "x")
+
+    said = tell("release", "--all")
+
+    assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
+    assert len(cluster.items(RULES)) == 1
+    assert "1 fence for maintenance stands (draguard-maintenance-" in said
+    tell("unfence", "--all")
+    assert fences(cluster) == {}
+
+
+def test_a_device_that_is_published_no_more_is_unfenced_by_its_uuid(
+    tell: Tell, cluster: Cluster
+) -> None:
+    tell("fence", uuid(1), "--why", "x")
+    cluster.player.publish("node-a", [resource_slice("node-a", [])], new_generation=True)
+
+    tell("unfence", uuid(1))
+
+    assert fences(cluster) == {}
+
+
+@pytest.mark.parametrize("word", ["GPU-none", "node-a/7", "node-a/gpu-x", "a/b/c", "\x1b[31m"])
+def test_a_device_that_nobody_publishes_is_not_fenced(
+    word: str, tell: Tell, cluster: Cluster
+) -> None:
+    assert tell("fence", word, "--why", "x", ends=1) == ""
+    assert tell("unfence", word, ends=1) == ""
+    assert fences(cluster) == {}
+
+
+def rule_of_the_remediator(cluster: Cluster) -> str:
+    one = Rule(
+        device=Device(DRIVER, "node-b", "gpu-0-mig-1g10gb-19-0"),
+        effect="NoSchedule",
+        fault="gpu",
+        cause="xid-95",
+        incident="gpu-b-1",
+        uuid=uuid(0, "node-b"),
+        gpu=uuid(0, "node-b"),
+        node="node-b",
+    )
+    body: Json = manifest(one, "v1")
+    cluster.client.create(RULES, body)
+    return one.name

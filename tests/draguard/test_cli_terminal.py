@@ -1,0 +1,154 @@
+"""On a terminal: colours, folding, a pager. In a pipe: none of it. As a plugin: real kubectl."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.draguard.fleet import LOST_STORY, Fleet
+
+ROOT = Path(__file__).parents[2]
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+PROGRAM = (sys.executable, "-m", "draguard")
+
+
+def environment(**more: str) -> dict[str, str]:
+    plain = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "TERM": "xterm-256color"}
+    return plain | {"PYTHONPATH": str(ROOT)} | more
+
+
+def on_terminal(
+    *arguments: str,
+    lines: int = 500,
+    columns: int = 100,
+    more: Mapping[str, str] | None = None,
+    ends: Collection[int] = (0,),
+) -> str:
+    """Run a command on a pseudo terminal of its own; gives all that it wrote there."""
+    ours, its = pty.openpty()
+    size = {"LINES": str(lines), "COLUMNS": str(columns)}
+    with subprocess.Popen(
+        [*PROGRAM, *arguments],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env=environment(**size, **(more or {})),
+    ) as process:
+        os.close(its)
+        said = b""
+        with suppress(OSError):  # how a terminal says that its other end was closed
+            while piece := os.read(ours, 65536):
+                said += piece
+        os.close(ours)
+    assert process.returncode in ends, said
+    return said.decode().replace("\r\n", "\n")
+
+
+def piped(*arguments: str, **more: str) -> str:
+    return subprocess.run(
+        [*PROGRAM, *arguments],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(**more),
+    ).stdout
+
+
+def letters(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+def test_a_terminal_gets_colours_and_nothing_else_that_it_obeys(fleet: Fleet) -> None:
+    said = on_terminal("status", "--kubeconfig", fleet.kubeconfig)
+
+    assert COLOUR.search(said)
+    assert "\x1b" not in COLOUR.sub("", said)
+
+
+def test_a_terminal_without_colours_gets_none(fleet: Fleet) -> None:
+    where = ("--kubeconfig", fleet.kubeconfig)
+    said = on_terminal("status", *where, more={"NO_COLOR": "1", "TERM": "dumb"})
+
+    assert "\x1b" not in said
+
+
+def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
+    said = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
+
+    assert "\x1b" not in said
+    (line,) = [one for one in said.splitlines() if one.startswith(LOST_STORY)]
+    assert line.endswith("NoExecute held: a person: until the run ends")
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(columns: int, fleet: Fleet) -> None:
+    arguments = ("explain", "xid", "94", "--kubeconfig", fleet.kubeconfig)
+    whole = piped(*arguments)
+    said = on_terminal(*arguments, columns=columns)
+    shown = COLOUR.sub("", said)
+
+    assert max(map(len, shown.splitlines())) <= columns
+    assert sorted(letters(shown)) == sorted(letters(whole))
+
+
+def test_what_is_longer_than_the_screen_is_paged(fleet: Fleet, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    pager = {"PAGER": f"tee {seen}"}
+    where = ("--kubeconfig", fleet.kubeconfig)
+
+    on_terminal("incidents", LOST_STORY, *where, lines=10, more=pager)
+    assert "What you can do" in seen.read_text(encoding="utf-8")
+
+    seen.unlink()
+    on_terminal("incidents", *where, lines=100, more=pager)
+    assert not seen.exists()
+
+
+def test_a_reader_that_leaves_early_is_no_error(fleet: Fleet) -> None:
+    command = (
+        f"{sys.executable} -m draguard status -o json --kubeconfig {fleet.kubeconfig} | head -1"
+    )
+    done = subprocess.run(
+        ["bash", "-c", command],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+    )
+
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
+
+
+def test_kubectl_finds_it_as_its_plugin(fleet: Fleet, tmp_path: Path) -> None:
+    entry = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "scripts"
+    ]["kubectl-draguard"]
+    module, _, function = entry.partition(":")
+    plugin = tmp_path / "kubectl-draguard"
+    plugin.write_text(
+        f"#!{sys.executable}\nfrom {module} import {function} as run\nraise SystemExit(run())\n",
+        encoding="utf-8",
+    )
+    plugin.chmod(0o755)
+    programs = fleet.cluster.plane.layout.programs
+    done = subprocess.run(
+        [programs / "kubectl", "draguard", "status"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(PATH=f"{tmp_path}:{os.environ['PATH']}", KUBECONFIG=fleet.kubeconfig),
+    )
+
+    assert done.stdout.startswith("Draguard in https://127.0.0.1:")
+    assert "2 open, 1 needs a person" in done.stdout

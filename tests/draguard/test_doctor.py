@@ -1,0 +1,212 @@
+"""`draguard doctor`: each finding with its remedy, and none for what cannot be known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from draguard.__main__ import main
+from draguard.doctor import api
+from draguard.doctor.admission import Binding, Policy, judged
+from draguard.doctor.check import Check
+from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Asker, Right
+from kubeapi.client import Client
+from simulator.cluster.controlplane import ControlPlane
+from simulator.node import SimulatedNode
+from tests.chain.conftest import install
+from tests.chain.proxy import Proxy
+from tests.chain.scene import LEASES
+from tests.draguard.told import told
+from tests.lab.cluster import await_true
+
+RBAC = Path(__file__).parents[2] / "deploy" / "rbac" / "remediator.yaml"
+
+
+def by_name(found: Iterator[Check]) -> dict[str, Check]:
+    return {one.about: one for one in found}
+
+
+def test_the_remediators_are_those_of_the_shipped_role() -> None:
+    wanted: set[tuple[str, str, str]] = set()
+    for document in yaml.safe_load_all(RBAC.read_text(encoding="utf-8")):
+        for rule in document.get("rules", ()):
+            wanted |= {
+                (group, resource, verb)
+                for group in rule["apiGroups"]
+                for resource in rule["resources"]
+                for verb in rule["verbs"]
+            }
+
+    assert {(one.group, one.resource, verb) for one in REMEDIATOR for verb in one.verbs} == wanted
+
+
+def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_told(
+    crds: None, control_plane: ControlPlane, client: Client
+) -> None:
+    asker = Asker(client, LEASES)
+    control_plane.kubectl("apply", "-f", str(RBAC))
+    try:
+        await_true("the role counts", lambda: asker.account(ACCOUNT, REMEDIATOR).state == "ok")
+    finally:
+        control_plane.kubectl("delete", "-f", str(RBAC))
+    await_true("it is gone", lambda: asker.account(ACCOUNT, REMEDIATOR).state == "bad")
+    lacking = asker.account(ACCOUNT, REMEDIATOR)
+    assert "may not get/list/watch nodedevicehealths.draguard.dev" in lacking.says
+    assert lacking.remedy
+
+
+def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlPlane) -> None:
+    asker = Client(control_plane.endpoint("remediator"))
+    try:
+        found = Asker(asker, LEASES).account(ACCOUNT, AGENT)
+    finally:
+        asker.close()
+
+    assert found.state == "unknown"
+    assert "may not create subjectaccessreviews.authorization.k8s.io" in found.says
+
+
+def test_the_callers_missing_rights_name_what_they_are_for(control_plane: ControlPlane) -> None:
+    asker = Client(control_plane.endpoint("remediator"))
+    try:
+        found = by_name(Asker(asker, LEASES).caller())
+    finally:
+        asker.close()
+
+    fence = found["your rights: fence, unfence, release"]
+    assert fence.state == "warn"
+    assert "create/patch/delete devicetaintrules.resource.k8s.io" in fence.says
+
+
+def test_a_subresource_is_spelled_as_kubectl_does() -> None:
+    assert Right("", "pods/eviction", ("create",)).words() == "pods/eviction"
+    assert Right("g.x", "a/status", ("patch",)).words() == "a.g.x/status"
+
+
+def test_a_gate_that_is_off_is_a_warning_where_it_is_needed() -> None:
+    found = by_name(
+        api.gate_checks({"DRADeviceTaintRules": False, "DRAPartitionableDevices": False})
+    )
+
+    assert found["gate DRADeviceTaintRules"].state == "warn"
+    assert "--feature-gates=DRADeviceTaintRules=true" in found["gate DRADeviceTaintRules"].remedy
+    assert found["gate DRAPartitionableDevices"].state == "ok"
+    assert found["gate DRADeviceTaints"].state == "unknown"
+
+
+def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
+    crds: None, control_plane: ControlPlane, client: Client
+) -> None:
+    assert {one.state for one in api.objects(client)} == {"ok"}
+
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
+    stored: dict[str, Any] = msgspec.json.decode(client.get(path))
+    version = stored["spec"]["versions"][0]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["sticky"]
+    client.replace(path, stored)
+    try:
+        found = by_name(api.objects(client))["CRD deviceincidents"]
+    finally:
+        install(control_plane, client)
+    assert found.state == "warn"
+    assert "it lacks status.sticky, so those are not stored" in found.says
+
+
+def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
+    with Proxy(control_plane.endpoint()) as proxy:
+        proxy.refuse, proxy.refused_path = 404, "customresourcedefinitions"
+        endpoint = msgspec.structs.replace(control_plane.endpoint(), server=proxy.url, ca_file=None)
+        client = Client(endpoint)
+        found = by_name(api.objects(client))
+        client.close()
+
+    assert {one.state for one in found.values()} == {"bad"}
+
+
+GUARD = msgspec.convert(
+    {
+        "metadata": {"name": "draguard-reports"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{"resources": ["nodedevicehealths/status"]}]}
+        },
+    },
+    Policy,
+)
+
+
+def test_a_policy_counts_when_a_binding_makes_it_deny() -> None:
+    denies = msgspec.convert(
+        {"spec": {"policyName": "draguard-reports", "validationActions": ["Deny"]}}, Binding
+    )
+    warns = msgspec.convert(
+        {"spec": {"policyName": "draguard-reports", "validationActions": ["Warn"]}}, Binding
+    )
+    about = "admission of nodedevicehealths"
+
+    assert by_name(judged([GUARD], [denies]))[about].state == "ok"
+    assert by_name(judged([GUARD], [warns]))[about].state == "warn"
+    assert by_name(judged([GUARD], []))[about].state == "warn"
+    assert by_name(judged([], [denies]))[about].state == "warn"
+
+
+@pytest.fixture(scope="module")
+def older(control_plane_built: None) -> Iterator[ControlPlane]:
+    """As 1.35 is by default: no rules, and their gates off."""
+    with ControlPlane(apiserver_flags=["--emulated-version=1.35"]) as plane:
+        client = Client(plane.endpoint())
+        install(plane, client)
+        client.close()
+        yield plane
+
+
+def test_it_says_what_is_off_and_nothing_crashes(
+    older: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(older.kubeconfig))
+
+    doctor = told(capsys, "doctor", *where, ends=1)
+    assert "warn     DeviceTaintRules: not served" in doctor
+    assert "warn     gate DRADeviceTaintRules: off" in doctor
+    assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
+    assert "not served in this cluster, so nothing is fenced" in told(capsys, "status", *where)
+    assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
+    assert "nothing of Draguard's stands" in told(capsys, "release", "--all", *where)
+    told(capsys, "fence", "node-a/0", "--why", "x", *where, ends=1)
+
+
+def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SimulatedNode(tmp_path, "node-a").create("3xH100") as node:
+        monkeypatch.setenv("DRAGUARD_SIM_SCENARIO", str(node.scenario.path))
+        flags = [*node.exporter_flags(), f"--sensor-socket={tmp_path}/none.sock"]
+        said = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
+
+    found = {one["about"]: one for one in msgspec.json.decode(said)}
+    assert found["NVML"]["state"] == "ok"
+    assert found["NVML"]["says"].startswith("3 GPUs, driver")
+    assert found["sensor socket"]["state"] == "bad"
+    assert found["sensor: pod-resources"]["state"] == "ok"
+    assert found["agent: api-server"]["state"] == "warn"
+
+
+def test_flags_of_the_exporter_need_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--", "--dcgm=off"])
+
+    assert ended.value.code == 2
+
+
+def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
+    crds: None, control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--context", "remediator")
+    said = told(capsys, "doctor", *where)
+
+    assert "ok       Dynamic Resource Allocation: " in said
+    assert "unknown  what runs: " in said
+    assert "may not list" in said
+    assert "unknown  feature gates: " in said

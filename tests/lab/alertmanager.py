@@ -1,0 +1,240 @@
+"""A real Alertmanager and amtool, built once per machine from their Go module, on loopback."""
+
+import json
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from simulator.cluster.build import Recipe
+
+RECIPE = Recipe(
+    name="alertmanager",
+    title="Alertmanager",
+    what="Alertmanager 0.31.1 and amtool from their Go module; about 2 minutes",
+    sources=Path(__file__).parent / "go" / "alertmanager",
+    packages=(
+        "github.com/prometheus/alertmanager/cmd/alertmanager",
+        "github.com/prometheus/alertmanager/cmd/amtool",
+    ),
+    programs=("alertmanager", "amtool"),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        "-s -w -X github.com/prometheus/common/version.Version=0.31.1",
+    ),
+)
+RECIPE_0_25 = Recipe(
+    name="alertmanager-0.25",
+    title="amtool 0.25",
+    what="amtool 0.25.0 from its Go module; about a minute",
+    sources=Path(__file__).parent / "go" / "alertmanager-0.25",
+    packages=("github.com/prometheus/alertmanager/cmd/amtool",),
+    programs=("amtool",),
+    flags=(
+        "-trimpath",
+        "-ldflags",
+        "-s -w -X github.com/prometheus/common/version.Version=0.25.0",
+    ),
+)
+"""The oldest that what we ship is for: Debian 12's."""
+_START_SECONDS = 60.0
+_ASK_SECONDS = 10.0
+Json = dict[str, Any]
+
+
+class Alertmanager:
+    """One server under a configuration file; alone, without a cluster; ends with the block."""
+
+    def __init__(self, programs: Path, folder: Path, config: Path, *, port: int) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._config = config
+        self.address = f"127.0.0.1:{port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        log = self._folder / "alertmanager.log"
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                [
+                    self._programs / "alertmanager",
+                    f"--config.file={self._config}",
+                    f"--storage.path={self._folder / 'alertmanager'}",
+                    f"--web.listen-address={self.address}",
+                    "--web.external-url=https://alertmanager.example.com",
+                    "--web.route-prefix=/",
+                    "--cluster.listen-address=",
+                ],
+                stdout=out,
+                stderr=out,
+            )
+        end = time.monotonic() + _START_SECONDS
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise AssertionError(f"Alertmanager does not start: {log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def alerts(self) -> list[Json]:
+        """Return the firing alerts, each with `labels` and `status.inhibitedBy`."""
+        return json.loads(self._ask(None))
+
+    def post(self, alerts: Sequence[Mapping[str, Any]]) -> None:
+        """Tell it of alerts as Prometheus does: `labels`, `annotations`, `startsAt`."""
+        self._ask(json.dumps(alerts).encode())
+
+    def inhibitions(self) -> dict[str, tuple[str, ...]]:
+        """Return by name of alert the names of those that inhibit it."""
+        found = self.alerts()
+        names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
+        return {
+            one["labels"]["alertname"]: tuple(
+                names.get(by, by) for by in one["status"]["inhibitedBy"]
+            )
+            for one in found
+        }
+
+    def _ask(self, body: bytes | None) -> bytes:
+        """POST where there is a body, else GET."""
+        request = urllib.request.Request(
+            f"http://{self.address}/api/v2/alerts",
+            data=body,
+            headers={"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=_ASK_SECONDS) as answer:  # noqa: S310 - http
+            return answer.read()
+
+    def _is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=1) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+
+class Pager:
+    """Whoever is notified: takes every POST on loopback and keeps it; ends with the block."""
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[str, Json]] = []
+        taken = self._taken
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                taken.append((self.path, json.loads(body)))
+                self.send_response(200)
+                self.send_header("Content-Type", "text/plain")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def taken(self, path: str) -> list[Json]:
+        """Return what was posted to a path, oldest first."""
+        return [body for where, body in list(self._taken) if where == path]
+
+
+def rehearsed(shipped: Path, folder: Path, url: str, *, minute: float = 60.0) -> Path:
+    """Return a copy of a configuration in which all that is sent goes to `url`.
+
+    Each receiver that sends anything posts the webhook's JSON to `/<receiver>`, and what it says on
+    Slack to `/slack/<receiver>`. Routes, groups, inhibition and templates are the shipped ones; all
+    times are the shipped ones too, with a minute of `minute` seconds.
+    """
+    config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
+    config["templates"] = [str(shipped.parent / one) for one in config["templates"]]
+    _hasten(config["route"], minute)
+    config["receivers"] = [_redirected(one, url) for one in config["receivers"]]
+    copy = folder / "alertmanager.yml"
+    copy.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return copy
+
+
+def shortened(duration: str, minute: float) -> str:
+    """Return a duration such as `10m` in milliseconds, with a minute of `minute` seconds."""
+    number, unit = int(duration[:-1]), duration[-1]
+    seconds = number * {"s": 1, "m": 60, "h": 3600}[unit]
+    return f"{seconds * minute / 60 * 1000:.0f}ms"
+
+
+def _hasten(route: Json, minute: float) -> None:
+    for key in route.keys() & {"group_wait", "group_interval", "repeat_interval"}:
+        route[key] = shortened(route[key], minute)
+    for one in route.get("routes", []):
+        _hasten(one, minute)
+
+
+def _redirected(receiver: Json, url: str) -> Json:
+    name = receiver["name"]
+    if set(receiver) == {"name"}:
+        return receiver
+    slack = [
+        {**{key: value for key, value in one.items() if key != "api_url_file"}, **there}
+        for one in receiver.get("slack_configs", [])
+        for there in [{"api_url": f"{url}/slack/{name}"}]
+    ]
+    webhook = {"url": f"{url}/{name}", "send_resolved": True}
+    return {"name": name, "slack_configs": slack, "webhook_configs": [webhook]}
+
+
+def version(programs: Path, program: str = "alertmanager") -> str:
+    """Return what a program says of itself, in one line."""
+    command = [programs / program, "--version"]
+    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return said.splitlines()[0]
+
+
+def amtool(programs: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run the real amtool; the caller looks at the exit code."""
+    return subprocess.run(
+        [programs / "amtool", *arguments], capture_output=True, check=False, text=True, cwd="/"
+    )
+
+
+def rendered(programs: Path, file: Path, template: str, data: Json, folder: Path) -> str:
+    """Return what amtool makes of a notification (the webhook's JSON) with one of the templates."""
+    payload = folder / "notification.json"
+    payload.write_text(json.dumps(data), encoding="utf-8")
+    text = f'{{{{ template "{template}" . }}}}'
+    given = (f"--template.glob={file}", f"--template.text={text}", f"--template.data={payload}")
+    done = amtool(programs, "template", "render", *given)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
