@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
+from hypothesis import HealthCheck, settings
 
 from deploy import program as helm
 from kubeapi.client import Client
@@ -22,6 +23,9 @@ from tests.lab import prometheus as lab_prometheus
 from tests.lab import promtool as lab_promtool
 from tests.lab.cluster import Cluster, install_classes
 
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
+"""How long an example takes is the machine's affair; figures are for benchmarks."""
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
 BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
 BUILDS: dict[str, Recipe] = {
