@@ -69,11 +69,10 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         deleted_rules=desired.deleted,
         probation_until=now + desired.probation if closed and desired.closing else None,
         answers=desired.answers,
-        placed=desired.placed,
     )
     new = _pods(case, new, old, story)
     new = _soak(case, new, old, now)
-    new = _opening(case, new, old)
+    new = _opening(case, desired, new, old)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
 
@@ -142,14 +141,17 @@ def _soak(case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime) -
     )
 
 
-def _opening(case: Case, new: IncidentStatus, old: IncidentStatus) -> IncidentStatus:
-    """Note boot and epoch of the last new signal, as soon as they are known."""
+def _opening(
+    case: Case, desired: Desired, new: IncidentStatus, old: IncidentStatus
+) -> IncidentStatus:
+    """Note boot and epoch of the last new signal, as soon as they are known, and its slices."""
     signal = new.seen_through is not None and new.seen_through != old.seen_through
     epoch = case.gpu.epoch if case.gpu else 0
     return msgspec.structs.replace(
         new,
         opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
         opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
+        placed=desired.placed,
     )
 
 

@@ -11,6 +11,7 @@ nodes are taken and dropped: who becomes the leader looks at all of them.
 import logging
 from collections.abc import Callable, Collection
 from datetime import datetime
+from textwrap import shorten
 from time import monotonic
 
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEvent
@@ -26,6 +27,8 @@ from remediator.hands.writes import NotLeadingError, RulesNotServedError
 
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25
+LONGEST_SENTENCE = 4000
+"""Characters of one line of the log; eight GPUs with a fault each have half of it."""
 LONGEST_RETRY = 30.0
 EVICT_AGAIN = 2.0
 """Seconds to the next look at a node whose pods are being evicted; a refusal waits for longer."""
@@ -149,6 +152,9 @@ class Loop:
                 memory.pop(node, None)
 
     def _say(self, node: str, sentence: str) -> None:
+        # It quotes what others wrote, who must not write lines of this log.
+        sentence = shorten(sentence, LONGEST_SENTENCE, placeholder=" ...")
+        sentence = "".join(one if one.isprintable() else "?" for one in sentence)
         level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
         self._said[node] = sentence
         _log.log(level, "%s", sentence)

@@ -3,13 +3,15 @@
 import threading
 from datetime import datetime
 
+import pytest
+
 from kubeapi import clock
 from kubeapi.client import ApiError
 from remediator.decide.fleet import Fleet
 from remediator.decide.plan import Step
 from remediator.decide.reconcile import Reconciler
 from remediator.decide.view import NodeView
-from remediator.hands.loop import LONGEST_RETRY, Loop, Queue, retry_after
+from remediator.hands.loop import LONGEST_RETRY, LONGEST_SENTENCE, Loop, Queue, retry_after
 from remediator.hands.metrics import Metrics
 from remediator.objects.events import Event
 from remediator.policy.table import Policy
@@ -96,3 +98,20 @@ def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
 def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:
     assert [retry_after(failures) for failures in (0, 1, 2)] == [0.25, 0.5, 1.0]
     assert retry_after(5000) == LONGEST_RETRY
+
+
+def test_what_others_wrote_makes_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    hands, queue = Hands({}), Queue()
+    loop = Loop(Reconciler(hands, Policy), queue, Metrics(), now=clock.now)
+    worker = threading.Thread(target=loop.run)
+    with caplog.at_level("INFO"):
+        worker.start()
+        try:
+            queue.add("a\nFORGED all is well\x1b[2J" + "x " * 5000)
+            await_true("it was reconciled", lambda: any("FORGED" in one for one in caplog.messages))
+        finally:
+            loop.stop()
+            worker.join(5)
+    (said,) = [one for one in caplog.messages if "FORGED" in one]
+    assert said.isprintable()
+    assert len(said) <= LONGEST_SENTENCE
