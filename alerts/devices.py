@@ -76,9 +76,8 @@ GROUP = Group(
             keep="10m",
             keep_why=_RESTART,
             summary="A node has fewer GPUs than it should.",
-            description="NVML does not list all GPUs of node {{ $labels.node }}; missing are {{ $value }}: "
-            + templates.MISSING
-            + ".",
+            description="NVML does not list all GPUs of node {{ $labels.node }}; "
+            "missing are {{ $value }}: " + templates.MISSING + ".",
             next="Look at `lspci -d 10de:` and `dmesg` on node {{ $labels.node }}; reboot it, and "
             "replace the GPU when it stays away.",
         ),

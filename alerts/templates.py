@@ -185,8 +185,8 @@ SXIDS = _listed(
 SOURCE = said(
     "down",
     _asked(
-        "max by (reason) (draguard_source_up{cluster=%q,source=%q} == 0 and on (instance) "
-        "(draguard_source_up{node=%q} or draguard_source_up{instance=%[3]q}))",
+        "max by (reason) (draguard_source_up{cluster=%[1]q,source=%[2]q,node=%[3]q} == 0 "
+        "or draguard_source_up{cluster=%[1]q,source=%[2]q,instance=%[3]q} == 0)",
         "cluster",
         "source",
         "node",

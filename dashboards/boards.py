@@ -45,7 +45,7 @@ def queries() -> Iterator[Asked]:
                     panel=panel.title,
                     expr=one.expr,
                     legend=one.legend,
-                    instant=one.instant,
+                    instant=panel.instant,
                     empty=one.empty,
                     whole=one.whole,
                 )

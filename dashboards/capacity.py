@@ -43,7 +43,6 @@ def _by_state() -> BarGauge:
             Query(
                 expr=f"sum by (state) ({_devices()})",
                 legend="{{state}}",
-                instant=True,
                 empty=_NONE,
             ),
         ),
@@ -79,6 +78,7 @@ def _by_kind() -> Table:
         says=_SAYS,
         queries=tuple(of(state) for state in _STATES),
         width=24,
+        height=6,
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="driver", title="Driver"),

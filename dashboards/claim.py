@@ -76,7 +76,7 @@ def _now() -> tuple[Panel, ...]:
         _one(
             "Claims with devices",
             "ResourceClaims that hold a device, each counted once however many pods share it.",
-            Query(expr=claims, instant=True, empty=_NONE_HELD),
+            Query(expr=claims, empty=_NONE_HELD),
             "short",
             (Step(0, PLAIN),),
         ),
@@ -84,7 +84,7 @@ def _now() -> tuple[Panel, ...]:
             title="Worst device",
             says="The worst state among the GPUs that these claims hold, or hold a slice of. "
             f"{health.LEGEND}",
-            queries=(Query(expr=f"max({_HEALTH})", instant=True, empty=_NONE_HELD),),
+            queries=(Query(expr=f"max({_HEALTH})", empty=_NONE_HELD),),
             meanings=health.MEANINGS,
             filled=True,
             width=4,
@@ -93,14 +93,14 @@ def _now() -> tuple[Panel, ...]:
         _one(
             "Memory given",
             "What these claims were given: of a share its part, of a device all that it has.",
-            Query(expr=f"sum({_DECLARED})", instant=True, empty=_NOT_TOLD),
+            Query(expr=f"sum({_DECLARED})", empty=_NOT_TOLD),
             "bytes",
             (Step(0, PLAIN),),
         ),
         _one(
             "Memory used",
             "What their pods use of it. A share is known by the processes of its pods alone.",
-            Query(expr=f"sum({_USED})", instant=True, empty=_NOT_TOLD),
+            Query(expr=f"sum({_USED})", empty=_NOT_TOLD),
             "bytes",
             (Step(0, PLAIN),),
         ),
@@ -111,7 +111,6 @@ def _now() -> tuple[Panel, ...]:
             queries=(
                 Query(
                     expr=f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
-                    instant=True,
                     empty="no remediator is heard of",
                 ),
             ),
@@ -124,11 +123,7 @@ def _now() -> tuple[Panel, ...]:
         Stat(
             title="Longest wait",
             says="How long the oldest of them has waited for a device.",
-            queries=(
-                Query(
-                    expr=f"max(time() - {_PENDING})", instant=True, empty="no claim of these waits"
-                ),
-            ),
+            queries=(Query(expr=f"max(time() - {_PENDING})", empty="no claim of these waits"),),
             unit="s",
             decimals=0,
             steps=(Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
@@ -202,6 +197,8 @@ def _pending() -> Table:
             Column(source="age", title="For", unit="s"),
         ),
         sort="For",
+        width=24,
+        height=6,
     )
 
 
@@ -274,7 +271,7 @@ def _states() -> States:
         links=(links.TO_DEVICE,),
         none="nothing held, or not told",
         width=24,
-        height=6,
+        height=10,
     )
 
 

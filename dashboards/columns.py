@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 WIDTHS: Mapping[str, int] = {
     "cluster": 100, "node": 120, "Hostname": 120, "UUID": 310, "incident": 200, "GPU_I_ID": 90,
-    "gi": 90, "code": 60, "class": 100, "source": 90, "phase": 110, "mode": 110, "cause": 120,
+    "gi": 90, "code": 60, "class": 100, "source": 130, "phase": 110, "mode": 110, "cause": 120,
     "scope": 110, "namespace": 120, "dra_claim_namespace": 120,
 }  # fmt: skip
 """Pixels of columns whose values are about as long everywhere; the others share what is left."""

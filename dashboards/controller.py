@@ -38,7 +38,7 @@ def _own(family: str, matchers: str = "") -> str:
 
 
 def _last(expr: str, empty: str = NOT_HEARD) -> Query:
-    return Query(expr=expr, instant=True, empty=empty)
+    return Query(expr=expr, empty=empty)
 
 
 def now() -> tuple[Panel, ...]:

@@ -30,7 +30,7 @@ def _now() -> tuple[Panel, ...]:
         Stat(
             title="State",
             says=f"The worst that is known of this GPU. {health.LEGEND}",
-            queries=(Query(expr=f"max({health.state(DEVICE)})", instant=True, empty=_NOT_KNOWN),),
+            queries=(Query(expr=f"max({health.state(DEVICE)})", empty=_NOT_KNOWN),),
             meanings=health.MEANINGS,
             filled=True,
             width=4,
@@ -43,7 +43,6 @@ def _now() -> tuple[Panel, ...]:
             queries=(
                 Query(
                     expr=f"max(time() - {looked} and on (cluster, instance) {shown})",
-                    instant=True,
                     empty="no exporter shows this GPU now",
                 ),
             ),

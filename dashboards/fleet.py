@@ -42,7 +42,7 @@ def _count(title: str, says: str, expr: str, steps: tuple[Step, ...], empty: str
     return Stat(
         title=title,
         says=says,
-        queries=(Query(expr=expr, instant=True, empty=empty),),
+        queries=(Query(expr=expr, empty=empty),),
         unit="short",
         decimals=0,
         width=4,
@@ -221,9 +221,9 @@ def _nodes() -> Table:
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="worst", title="Worst GPU", meanings=health.MEANINGS),
-            Column(source="gpus", title="GPUs", unit="short", decimals=0),
-            Column(source="power", title="Power", unit="watt"),
+            Column(source="worst", title="Worst GPU", meanings=health.MEANINGS, width=100),
+            Column(source="gpus", title="GPUs", unit="short", decimals=0, width=70),
+            Column(source="power", title="Power", unit="watt", width=100),
             Column(
                 source="age",
                 title="Last look",
@@ -254,6 +254,7 @@ def _idle_table() -> Table:
             Column(source="busy", title="Computing", unit="percentunit", decimals=2),
         ),
         sort="Computing",
+        height=6,
     )
 
 
@@ -277,6 +278,7 @@ def _sources_table() -> Table:
             Column(source="reason", title="Reason", none="-"),
             Column(source="instance", title="Page"),
         ),
+        height=6,
     )
 
 
@@ -298,6 +300,7 @@ def _phases() -> TimeSeries:
         stacked=True,
         stepped=True,
         width=16,
+        none="none open, if a leader is there",
         colours={word: colour for word, (_, colour) in incidents.PHASES.items()},
     )
 

@@ -7,7 +7,7 @@ or is a class of our own: `PromTarget`, `BarGaugePanel`.
 # grafanalib has no types, and pyright does not see the constructors that its `attr.s` makes.
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from grafanalib import _gen, core
 
@@ -22,7 +22,6 @@ from dashboards.panel import (
     Link,
     Meaning,
     Panel,
-    Query,
     Row,
     Stat,
     States,
@@ -35,7 +34,6 @@ from dashboards.panel import (
 TAG = "draguard"
 REFRESH_ON_TIME_CHANGE = 2
 """grafanalib's constant for it is 2, too, but its validator knows no name."""
-_SERIES = "__field.labels"
 
 
 def to_json(dashboard: Dashboard) -> Json:
@@ -87,28 +85,26 @@ class PromTarget(core.Target):
         }
 
 
-def _targets(queries: Sequence[Query], *, instant: bool, table: bool) -> list[PromTarget]:
+def _targets(panel: Panel) -> list[PromTarget]:
     return [
         PromTarget(
             expr=one.expr,
             legendFormat=one.legend,
-            instant=instant or one.instant,
-            format="table" if table else "time_series",
+            instant=panel.instant,
+            format="table" if isinstance(panel, Table) else "time_series",
             refId=columns.ref(number),
         )
-        for number, one in enumerate(queries)
+        for number, one in enumerate(panel.queries)
     ]
 
 
-def _shared(
-    panel: Panel, grid: core.GridPos, *, instant: bool = False, table: bool = False
-) -> dict[str, object]:
+def _shared(panel: Panel, grid: core.GridPos) -> dict[str, object]:
     """Return the arguments that every panel of grafanalib takes."""
     return {
         "title": panel.title,
         "description": panel.says,
         "gridPos": grid,
-        "targets": _targets(panel.queries, instant=instant, table=table),
+        "targets": _targets(panel),
         "maxDataPoints": None,
     }
 
@@ -122,7 +118,7 @@ def _read(panel: Panel, *, colour: str = "thresholds") -> Json:
         "color": {"mode": colour},
         "mappings": meanings(panel.meanings, panel.none),
         "thresholds": steps(panel.steps),
-        "links": [data_link(one, _SERIES) for one in panel.links],
+        "links": [data_link(one, one.of_series()) for one in panel.links],
         "min": getattr(panel, "minimum", None),
         "max": getattr(panel, "maximum", None),
     }
@@ -150,13 +146,13 @@ def _meaning(number: int, one: Meaning) -> Json:
     return {"type": "value", "options": {str(one.value): result}}
 
 
-def data_link(link: Link, source: str) -> Json:
-    return {"title": link.title, "url": link.url(source), "targetBlank": False}
+def data_link(link: Link, url: str) -> Json:
+    return {"title": link.title, "url": url, "targetBlank": False}
 
 
 def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
     return core.Stat(
-        **_shared(panel, grid, instant=True),
+        **_shared(panel, grid),
         colorMode="background" if panel.filled else "value",
         graphMode="none",
         reduceCalc="last",
@@ -219,7 +215,7 @@ class BarGaugePanel(core.Panel):
 
 def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
     return BarGaugePanel(
-        **_shared(panel, grid, instant=True),
+        **_shared(panel, grid),
         extraJson={
             "fieldConfig": {
                 "defaults": _read(panel),
@@ -230,11 +226,12 @@ def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
 
 
 def _table(panel: Table, grid: core.GridPos) -> core.Panel:
+    shown = {one.source for one in panel.columns}
     sort = [core.TableSortByField(displayName=panel.sort, desc=True)] if panel.sort else []
     return core.Table(
-        **_shared(panel, grid, instant=True, table=True),
+        **_shared(panel, grid),
         transformations=columns.transformations(panel),
-        overrides=[_column(one) for one in panel.columns],
+        overrides=[_column(one, shown) for one in panel.columns],
         sortBy=sort,
         extraJson={
             "fieldConfig": {"defaults": _read(panel) | {"custom": {"cellOptions": _PLAIN_CELL}}},
@@ -247,7 +244,7 @@ _PLAIN_CELL = {"type": "auto"}
 _COLOURED_CELL = {"type": "color-text"}
 
 
-def _column(one: columns.Column) -> Json:
+def _column(one: columns.Column, shown: Collection[str]) -> Json:
     coloured = bool(one.meanings or one.steps)
     given: dict[str, object] = {
         "unit": one.unit,
@@ -255,7 +252,7 @@ def _column(one: columns.Column) -> Json:
         "mappings": meanings(one.meanings, one.none),
         "thresholds": steps(one.steps),
         "custom.cellOptions": _COLOURED_CELL if coloured else _PLAIN_CELL,
-        "links": [data_link(link, "__data.fields") for link in one.links] or None,
+        "links": [data_link(link, link.of_row(shown)) for link in one.links] or None,
         "custom.width": one.width or columns.WIDTHS.get(one.source),
         "decimals": one.decimals,
     }

@@ -1,13 +1,16 @@
 """Panels on who holds a device, and on its slices. Pure."""
 
 from dashboards import links
-from dashboards.panel import Column, Query, Table
+from dashboards.panel import PLAIN, Column, Meaning, Query, Table
 from dashboards.promql import Scope, once
 
 _ROW = (
     "Hostname, UUID, GPU_I_PROFILE, GPU_I_ID, dra_claim_namespace, dra_claim_name, namespace, pod, "
     "admin"
 )
+
+
+_LOOKS_ON = (Meaning("true", "yes", PLAIN), Meaning("false", "no", PLAIN))
 
 
 def holders_table(scope: Scope, *, matchers: str = "", width: int = 24) -> Table:
@@ -31,7 +34,7 @@ def holders_table(scope: Scope, *, matchers: str = "", width: int = 24) -> Table
                 source="dra_claim_name", title="Claim", none="no claim", links=(links.TO_CLAIM,)
             ),
             Column(source="dra_claim_namespace", title="Claim's namespace", none="-"),
-            Column(source="admin", title="Looks on", none="Unknown"),
+            Column(source="admin", title="Looks on", meanings=_LOOKS_ON, width=90),
         ),
         width=width,
     )

@@ -19,18 +19,17 @@ from dashboards.panel import (
     Step,
     Table,
 )
-from dashboards.promql import NODE, at_node, once, or_none_open
+from dashboards.promql import NODE, at_node, filled, once, or_none_open
 
 _NO_GPU = "no GPU of this node is known"
 _NOT_HEARD = "no exporter of this node is heard of"
-_GPU = "GPU {{gpu}} {{UUID}}"
 
 
 def _one(title: str, says: str, expr: str, empty: str, steps: tuple[Step, ...]) -> Stat:
     return Stat(
         title=title,
         says=says,
-        queries=(Query(expr=expr, instant=True, empty=empty),),
+        queries=(Query(expr=expr, empty=empty),),
         unit="short",
         decimals=0,
         steps=steps,
@@ -46,7 +45,7 @@ def _now() -> tuple[Panel, ...]:
         Stat(
             title="Worst GPU",
             says=f"The worst state among the GPUs of this node. {health.LEGEND}",
-            queries=(Query(expr=f"max({health.state(NODE)})", instant=True, empty=_NO_GPU),),
+            queries=(Query(expr=f"max({health.state(NODE)})", empty=_NO_GPU),),
             meanings=health.MEANINGS,
             filled=True,
             width=4,
@@ -56,7 +55,7 @@ def _now() -> tuple[Panel, ...]:
             title="Last look",
             says="How old the values of this node's exporter are. Above three minutes they are "
             "stale; the GPUs are then stale too, whatever they read.",
-            queries=(Query(expr=f"max(time() - {looked})", instant=True, empty=_NOT_HEARD),),
+            queries=(Query(expr=f"max(time() - {looked})", empty=_NOT_HEARD),),
             unit="s",
             decimals=0,
             steps=(Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN)),
@@ -71,7 +70,6 @@ def _now() -> tuple[Panel, ...]:
             queries=(
                 Query(
                     expr=f"max({NODE.done('draguard_agent_stale')})",
-                    instant=True,
                     empty="no remediator is heard of, or this node never reported",
                 ),
             ),
@@ -111,8 +109,15 @@ _WANTED = 'reason!="Off"'
 def _grid() -> Stat:
     return Stat(
         title="GPUs",
-        says=f"Each GPU of this node, whole or cut into slices. {health.LEGEND}",
-        queries=(Query(expr=health.with_index(NODE), legend=_GPU, instant=True, empty=_NO_GPU),),
+        says="Each GPU of this node, whole or cut into slices, by NVML's index; `?` never had one. "
+        f"{health.LEGEND}",
+        queries=(
+            Query(
+                expr=filled(health.with_index(NODE), "gpu", "?"),
+                legend="GPU {{gpu}}",
+                empty=_NO_GPU,
+            ),
+        ),
         meanings=health.MEANINGS,
         filled=True,
         named=True,
@@ -197,7 +202,6 @@ def _slice_counts() -> Stat:
             Query(
                 expr=f"count by (GPU_I_PROFILE) ({slices})",
                 legend="{{GPU_I_PROFILE}}",
-                instant=True,
                 empty="no GPU of this node has slices",
             ),
         ),
@@ -205,7 +209,7 @@ def _slice_counts() -> Stat:
         decimals=0,
         steps=(Step(0, PLAIN),),
         named=True,
-        none="no slices, if the GPUs answer",
+        none="none told",
         width=8,
     )
 

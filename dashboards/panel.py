@@ -4,7 +4,8 @@ A panel says why an empty answer is right, where one is; a test runs every query
 other excuse. Nothing here knows the library that draws it (`grafana`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import ClassVar
 
 import msgspec
 
@@ -25,8 +26,6 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     expr: str
     legend: str = ""
     """Of a series, in Grafana's `{{label}}` form; tables have columns instead."""
-    instant: bool = False
-    """Asked for the end of the time range alone."""
     value: str = ""
     """In a table: the name by which a column takes this query's value."""
     empty: str = ""
@@ -69,15 +68,28 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
                 f"no such variable {unknown}, needed and not set {missing}"
             )
 
-    def url(self, source: str) -> str:
-        """Return the address in Grafana's template language.
+    def of_series(self) -> str:
+        """Return the address in Grafana's template language, from the labels of a series."""
+        return self._url("__field.labels", self.labels)
 
-        `source` is where labels are found: `__data.fields` of a row, `__field.labels` of a series.
+    def of_row(self, columns: Collection[str]) -> str:
+        """Return the address from a table's row, which has the labels of its columns alone.
+
+        A row that does not show its cluster is of the clusters chosen at the top.
         """
-        named = [
-            f"var-{name}=${{{source}.{label}:percentencode}}" for name, label in self.labels.items()
-        ]
-        parts = ["${datasource:queryparam}", *named, "${__url_time_range}"]
+        return self._url(
+            "__data.fields",
+            {
+                name: label
+                for name, label in self.labels.items()
+                if label in columns or name != "cluster"
+            },
+        )
+
+    def _url(self, source: str, found: Mapping[str, str]) -> str:
+        kept = [f"${{{name}:queryparam}}" for name in self.labels if name not in found]
+        named = [f"var-{name}=${{{source}.{label}:percentencode}}" for name, label in found.items()]
+        parts = ["${datasource:queryparam}", *kept, *named, "${__url_time_range}"]
         return f"/d/{self.board.uid}?{'&'.join(parts)}"
 
 
@@ -101,6 +113,9 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """What all panels have."""
 
+    instant: ClassVar[bool] = False
+    """Whether it asks for the end of the time range alone: the last value of a range would be
+    that of an exporter that is dead."""
     title: str
     says: str
     """What it shows and how to read it, for the (i) in its corner."""
@@ -120,6 +135,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 class Stat(Panel, frozen=True, kw_only=True):
     """One large value, or one per series."""
 
+    instant: ClassVar[bool] = True
     filled: bool = False
     """Whether the colour fills it, for values that are states."""
     named: bool = False
@@ -141,6 +157,7 @@ class States(Panel, frozen=True, kw_only=True):
 
 
 class BarGauge(Panel, frozen=True, kw_only=True):
+    instant: ClassVar[bool] = True
     minimum: float | None = 0
     maximum: float | None = None
     colours: Mapping[str, str] = {}
@@ -154,6 +171,7 @@ class Table(Panel, frozen=True, kw_only=True):
     (`promql.filled`), or a query whose rows all lack it is joined to the wrong ones.
     """
 
+    instant: ClassVar[bool] = True
     columns: tuple[Column, ...]
     sort: str = ""
     """The title of the column that it is sorted by, from the greatest; "" as it comes."""

@@ -4,7 +4,6 @@ from dashboards import annotations, controller, incidents, links, variables
 from dashboards.catalogue import REMEDIATION as BOARD
 from dashboards.panel import (
     BLUE,
-    GREEN,
     ORANGE,
     PLAIN,
     RED,
@@ -121,7 +120,7 @@ _MODES = (
     Meaning("off", "off", PLAIN),
     Meaning("incident-only", "incident-only", BLUE),
     Meaning("dry-run", "dry-run", BLUE),
-    Meaning("enforce", "enforce", GREEN),
+    Meaning("enforce", "enforce", ORANGE),
 )
 
 
@@ -144,6 +143,7 @@ def _rules() -> TimeSeries:
         stepped=True,
         stacked=True,
         colours=_COLOURS,
+        none="none open, if a leader is there",
         width=8,
     )
 
@@ -190,6 +190,8 @@ def _gone() -> Table:
             Column(source="evicted", title="Pods gone", unit="short"),
             Column(source="episode", title="Episode", unit="short", none="-"),
         ),
+        width=24,
+        height=6,
     )
 
 
@@ -205,7 +207,7 @@ def _phases() -> States:
         queries=(
             Query(
                 expr=incidents.phase_number(INCIDENTS),
-                legend="{{node}} {{UUID}} {{incident}}",
+                legend="{{node}} {{incident}}",
                 empty=incidents.NO_INCIDENT,
             ),
         ),
@@ -253,6 +255,7 @@ def _held_gpus() -> TimeSeries:
         decimals=0,
         stepped=True,
         stacked=True,
+        none="nothing is held, if a leader is there",
         width=8,
     )
 

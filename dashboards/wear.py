@@ -60,7 +60,7 @@ def _sign(title: str, says: str, family: str, scope: Scope, words: tuple[Meaning
     return Stat(
         title=title,
         says=f"{says} Unknown: the board or its driver does not tell, or nobody can read it now.",
-        queries=(Query(expr=once(_GPU, scope.seen(family)), instant=True, empty=_OLD_BOARD),),
+        queries=(Query(expr=once(_GPU, scope.seen(family)), empty=_OLD_BOARD),),
         meanings=words,
         filled=True,
         width=4,

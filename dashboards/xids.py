@@ -32,6 +32,7 @@ _COLOURS: Mapping[str, str] = {
     "lost": DARK_RED,
     "unknown": UNKNOWN,
 }
+_HEARD = "heard of"
 _LATE = 300
 """Seconds after which an XID that comes into sight is no new one: its page was away."""
 NO_XID = "no XID was seen in this boot"
@@ -60,19 +61,26 @@ def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
         says="How many GPUs and slices showed an XID of each class in the time of one bar. "
         "application: a program's own fault; contained: held in one slice or process; gpu, node, "
         "lost: the hardware; fabric, bus: a link; information: for the record; unknown: not in "
-        "the catalogue. A bar stands where Prometheus heard of it, up to a minute late; the mark "
-        "stands where it was. A repeat within one bar is not seen here: the table counts.",
+        "the catalogue; heard of: somebody would tell. A bar stands where Prometheus heard of it, "
+        "up to a minute late; the mark stands where it was. A repeat within one bar is not seen "
+        "here: the table counts.",
         queries=(
             Query(
                 expr=f"count by (class) ({with_class(f'({new})')})",
                 legend="{{class}}",
                 empty="no XID was seen in the time of a bar",
             ),
+            # Gives the bars their width, and says that somebody would have heard of one.
+            Query(
+                expr=f"0 * count({scope.seen('draguard_gpu_info')})",
+                legend=_HEARD,
+                empty="no GPU is shown by any exporter",
+            ),
         ),
         unit="short",
         decimals=0,
         bars=True,
-        colours=_COLOURS,
+        colours={**_COLOURS, _HEARD: PLAIN},
         none="none seen",
         width=width,
     )

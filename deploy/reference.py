@@ -40,7 +40,7 @@ def values() -> Iterator[tuple[str, str, str]]:
     """Give every value that the chart takes: its name, its default as written, what it means."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    for name, one in _described(schema, schema["$defs"], ()):
+    for name, one in _described(schema, schema["definitions"], ()):
         if name != ("global",):
             default = reduce(getitem, name, defaults)
             yield ".".join(name), _shown(default), one["description"].replace("|", "\\|")
@@ -50,7 +50,7 @@ def _described(
     schema: Json, named: Json, name: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], Json]]:
     """Give the leaves of a schema: what is described, and not only made of others."""
-    schema = {**named.get(schema.get("$ref", "").removeprefix("#/$defs/"), {}), **schema}
+    schema = {**named.get(schema.get("$ref", "").removeprefix("#/definitions/"), {}), **schema}
     if "description" in schema:
         yield name, schema
         return

@@ -41,7 +41,6 @@ CALLER: dict[str, tuple[Right, ...]] = {
         Right("", "nodes", READ),
         Right("", "namespaces", ("get",), name="*own*"),
         Right("apps", "deployments", READ, namespaced=True),
-        Right("", "configmaps", ("get",), namespaced=True),
     ),
     "hold, ignore, confirm-repaired": (Right("draguard.dev", "deviceincidents", ("patch",)),),
     "fence, unfence, release": (

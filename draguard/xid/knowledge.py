@@ -28,6 +28,8 @@ class SubCode(msgspec.Struct, frozen=True, kw_only=True):
     """One meaning of the hex words of an NVLink5 error."""
 
     unit: str
+    reason: str
+    """Bits 25:20 of the first word (drivers from R575), "" for any."""
     error_status: str
     action: str
     severity: str
@@ -76,9 +78,10 @@ def known(code: int, policy: Policy, source: str, now: datetime, *, mig: bool = 
 
 
 def _sub_codes(code: int) -> tuple[SubCode, ...]:
-    return tuple(
+    found = (
         SubCode(
             unit="/".join(one.units),
+            reason=_reason(one),
             error_status=" ".join(f"{status:#010x}" for status in one.statuses) or "any",
             action=" or ".join(filter(None, (one.action, one.stronger_action))),
             severity=one.severity,
@@ -88,3 +91,9 @@ def _sub_codes(code: int) -> tuple[SubCode, ...]:
         for one in nvlink5.sorts()
         if one.code == code
     )
+    return tuple(dict.fromkeys(found))
+
+
+def _reason(one: nvlink5.Sort) -> str:
+    mask, value = (word >> 20 & 0x3F for word in one.patterns["v2"])
+    return f"{value:#04x}" if mask == 0x3F else ""

@@ -24,9 +24,17 @@ def sheet(one: Knowledge) -> Iterator[Block]:
         title=f"XID {one.code}",
     )
     yield Table(
-        ("UNIT", "ERROR STATUS", "ACTION", "SEVERITY", "ORIGIN", "EFFECT"),
+        ("UNIT", "REASON", "ERROR STATUS", "ACTION", "SEVERITY", "ORIGIN", "EFFECT"),
         tuple(
-            (sub.unit, sub.error_status, sub.action, sub.severity, sub.origin, sub.effect)
+            (
+                sub.unit,
+                sub.reason,
+                sub.error_status,
+                sub.action,
+                sub.severity,
+                sub.origin,
+                sub.effect,
+            )
             for sub in one.sub_codes
         ),
         title="NVLink5 sub-codes, by the hex words of the line",

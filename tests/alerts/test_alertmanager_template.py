@@ -31,6 +31,7 @@ TEXTS = (
     "draguard.slack.text",
     "draguard.gpu",
     "draguard.failed",
+    "draguard.resolved",
     "draguard.hit",
     "draguard.done",
     "draguard.next",
@@ -49,6 +50,9 @@ HOSTILE = {
     "links": "<https://evil.example|Runbook> https://evil.example/|Runbook>",
     "hidden": "left\u202etfel\u200bzero\x1b[31mred\x7f\u2066",
     "addresses": "a%7C|b%20c d+e&f=g#h?i;j,k",
+    "yaml": "x: '{{ .ExternalURL }}'",
+    "yaml list": "['{{ .Status }}', '{{ nonsense }}']",
+    "yaml that ends a quote": '", a: {{ .Status }}, b: "\\',
     "long": "x" * 4096,
     "long of more bytes": "\U0001f525ü" * 1024,
 }
@@ -196,26 +200,81 @@ def test_what_is_no_web_address_is_no_link(render: Render, address: str) -> None
     assert "javascript" not in text + render("draguard.titlelink", page)
 
 
-def test_a_real_alertmanager_sends_hostile_values_to_slack_as_they_are_rendered(
+def sent(
+    programs: Path, folder: Path, alerts: list[dict[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Let a real Alertmanager send critical alerts; return what came, by where it came to."""
+    started = datetime.now(UTC).isoformat()  # noqa: TID251 - a server compares it with its clock
+    places = ("/draguard-page", "/slack/draguard-page", "/pagerduty/draguard-page")
+    with Pager() as pager:
+        config = rehearsed(CONFIG, folder, pager.url, minute=0.1)
+        with Alertmanager(programs, folder, config, port=free_port()) as server:
+            server.post([{**one, "startsAt": started} for one in alerts])
+            for place in places:
+                await_true(place, lambda at=place: len(pager.taken(at)) >= len(alerts))
+            return {place: pager.taken(place) for place in places}
+
+
+def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_path: Path) -> None:
+    recorded = RECORDED["alerts"][0]
+    told = {key: recorded[key] for key in ("labels", "annotations", "generatorURL")}
+    (event,) = sent(alertmanager_built, tmp_path, [told])["/pagerduty/draguard-page"]
+    said = recorded["annotations"]
+    details = event["payload"].pop("custom_details")
+
+    assert event["event_action"] == "trigger"
+    assert event["dedup_key"]
+    assert event["payload"] == {
+        "summary": "CRITICAL: DraguardGpuGone: GPU-1 on node-a, cluster lab",
+        "source": "Draguard",
+        "severity": "critical",
+        "class": "DraguardGpuGone",
+        "component": "GPU-1",
+        "group": "node-a",
+    }
+    assert {name: str(value).strip('" ') for name, value in details.items()} == {
+        "gpu": said["gpu"],
+        "firing": f"DraguardGpuGone: {said['description']}",
+        "resolved": "",
+        "who is hit": said["hit"],
+        "what Draguard did": said["done"],
+        "what you do": said["next"],
+        "num_firing": "1",
+        "num_resolved": "0",
+    }
+    assert {one["text"]: one["href"] for one in event["links"]} == {
+        "Runbook": said["runbook_url"],
+        "Dashboard": said["dashboard_url"],
+    }
+
+
+def test_a_real_alertmanager_sends_hostile_values_everywhere_and_runs_none(
     alertmanager_built: Path, tmp_path: Path
 ) -> None:
-    hostile = "".join(value[:60] for value in HOSTILE.values())
-    labels = {"alertname": "DraguardGpuGone", "severity": "critical"}
-    alert = {
-        "labels": {**labels, **dict.fromkeys(IDENTITY, hostile)},
-        "annotations": {"description": hostile, "hit": HOSTILE["long"], "next": HOSTILE["html"]},
-        "startsAt": datetime.now(UTC).isoformat(),  # noqa: TID251 - compared with a server's clock
-    }
-    with Pager() as pager:
-        config = rehearsed(CONFIG, tmp_path, pager.url, minute=0.1)
-        with Alertmanager(alertmanager_built, tmp_path, config, port=free_port()) as server:
-            server.post([alert])
-            await_true("both", lambda: pager.taken("/slack/draguard-page"))
-            (page, *_) = await_true("both", lambda: pager.taken("/draguard-page"))
-            posted = pager.taken("/slack/draguard-page")[0]["attachments"][0]
+    """PagerDuty's details are read as YAML and rendered again by Alertmanager itself."""
+    alerts = [
+        {
+            "labels": {
+                "alertname": "DraguardGpuGone",
+                "severity": "critical",
+                **dict.fromkeys(IDENTITY, value),
+            },
+            "annotations": dict.fromkeys(RECORDED["alerts"][0]["annotations"], value),
+        }
+        for value in HOSTILE.values()
+    ]
+    came = sent(alertmanager_built, tmp_path, alerts)
 
-    assert page["groupLabels"]["UUID"] == hostile
-    assert posted["text"] == rendered_with(
-        alertmanager_built, tmp_path, "draguard.slack.text", page
-    )
-    assert set("<>") & set(LINK.sub("", posted["text"]) + posted["title"]) == set()
+    told = {page["groupLabels"]["UUID"]: page for page in came["/draguard-page"]}
+    assert set(told) == set(HOSTILE.values())
+    assert {page["alerts"][0]["annotations"]["hit"] for page in told.values()} == set(told)
+    for event in came["/pagerduty/draguard-page"]:
+        details = event["payload"]["custom_details"]
+        assert {type(value) for name, value in details.items() if "num" not in name} == {str}
+        assert "alertmanager.example.com" not in json.dumps(details)
+        assert "\n" not in event["payload"]["summary"]
+    expected = {
+        rendered_with(alertmanager_built, tmp_path, "draguard.slack.text", page)
+        for page in told.values()
+    }
+    assert {one["attachments"][0]["text"] for one in came["/slack/draguard-page"]} == expected

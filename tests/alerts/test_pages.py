@@ -28,6 +28,7 @@ from tests.lab.alertmanager import rendered
 from tests.lab.cluster import Cluster, await_true
 from tests.lab.paging import TEMPLATE, Paging, Programs, Target, paging
 
+pytestmark = pytest.mark.timeout(600)
 MINUTE = 10.0
 """Seconds: `for: 1m` is ten of them, in which a remediator has fenced and moved."""
 POLICY = """
@@ -37,6 +38,8 @@ classes: {lost: {ceiling: NoSchedule}}
 """Nobody is moved from the GPU that is lost, so that who holds it is there to be told of."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "alerts" / "page-xid-79.json"
 NODE = "node-a"
+SLICE_OF_GI_5 = "node-a/gpu-7-mig-1g10gb-19-2"
+PATIENCE = 120.0
 Json = dict[str, Any]
 
 
@@ -49,6 +52,8 @@ class Told(NamedTuple):
     """Its pod."""
     sliced: str
     """UUID of the GPU with the slice at fault."""
+    moved: str
+    """The pod that held that slice."""
     page: Json
     ticket: Json
     inhibited: dict[tuple[str, str], set[str]]
@@ -114,13 +119,17 @@ def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
     lost = int(scene.cluster.device_of(holder).rpartition("-")[2])
     gone, sliced = node.gpu(lost).uuid, node.gpu(7).uuid
 
+    moved = next(name for name in pods if scene.cluster.device_of(name) == SLICE_OF_GI_5)
+
     node.lose(lost)
     node.inject_xid(lost, 79, nvml=False)
     node.inject_xid(7, 94, gi=5, reset=False, drain_reset=False, nvml_delay=0.2)
 
-    page = await_true("a page", lambda: first(servers, "/draguard-page", UUID=gone))
-    ticket = await_true("a ticket", lambda: first(servers, "/draguard-ticket", UUID=sliced), 120.0)
-    return Told(gone, holder, sliced, page, ticket, inhibited(servers), servers)
+    page = await_true("a page", lambda: first(servers, "/draguard-page", UUID=gone), PATIENCE)
+    ticket = await_true(
+        "a ticket", lambda: first(servers, "/draguard-ticket", UUID=sliced), PATIENCE
+    )
+    return Told(gone, holder, sliced, moved, page, ticket, inhibited(servers), servers)
 
 
 def first(servers: Paging, path: str, **labels: str) -> Json:
@@ -195,6 +204,7 @@ def test_a_slice_fault_is_one_ticket_that_says_it_is_fenced(told: Told) -> None:
     assert "xid-94" in said["description"]
     assert "1 of 7 slices" in said["description"]
     assert "1 NoExecute" in said["done"]
+    assert told.moved in said["hit"]
     assert first(told.servers, "/draguard-page", UUID=told.sliced) == {}
 
 

@@ -1,4 +1,4 @@
-"""A story that was played once per session, and what draws dashboards, installed before the tests."""
+"""A story that is played once per session, and what draws dashboards, installed beforehand."""
 
 import pytest
 

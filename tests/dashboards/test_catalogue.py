@@ -44,10 +44,22 @@ def test_a_link_in_a_panel_is_checked_when_it_is_declared() -> None:
 
 
 def test_a_link_takes_its_variables_from_the_row_or_series_and_keeps_time_and_source() -> None:
-    link = Link(title="Node", board=NODE, labels={"node": "Hostname"})
+    link = Link(title="Node", board=NODE, labels={"cluster": "cluster", "node": "Hostname"})
 
-    assert link.url("__data.fields") == (
-        "/d/draguard-node?${datasource:queryparam}"
+    assert link.of_series() == (
+        "/d/draguard-node?${datasource:queryparam}&var-cluster=${__field.labels.cluster:percentencode}"
+        "&var-node=${__field.labels.Hostname:percentencode}&${__url_time_range}"
+    )
+    assert link.of_row({"cluster", "Hostname"}) == link.of_series().replace(
+        "__field.labels", "__data.fields"
+    )
+
+
+def test_a_row_without_its_cluster_keeps_the_clusters_that_were_chosen() -> None:
+    link = Link(title="Node", board=NODE, labels={"cluster": "cluster", "node": "Hostname"})
+
+    assert link.of_row({"Hostname"}) == (
+        "/d/draguard-node?${datasource:queryparam}&${cluster:queryparam}"
         "&var-node=${__data.fields.Hostname:percentencode}&${__url_time_range}"
     )
 

@@ -30,6 +30,7 @@ UNITS = {
     "dateTimeAsIso",
 }  # fmt: skip
 _GREENS = re.compile(GREEN)
+_CHOSEN = re.compile(r"\$\{(\w+):queryparam\}")
 _FIELD = re.compile(r"\$\{__(?:data\.fields|field\.labels)\.(\w+):percentencode\}")
 
 
@@ -126,13 +127,11 @@ def test_only_health_that_is_known_and_good_is_green() -> None:
 def test_every_link_leads_to_a_dashboard_with_the_variables_that_it_needs(board: Json) -> None:
     by_uid = {one.uid: one for one in catalogue.BOARDS}
     for link in links(board):
-        url = urlsplit(re.sub(r"\$\{(?:datasource:queryparam|__url_time_range)\}", "kept=1", link))
+        url = urlsplit(_CHOSEN.sub(r"var-\1=chosen", link).replace("${__url_time_range}", "from=1"))
         target = by_uid[url.path.removeprefix("/d/")]
-        given = {key.removeprefix("var-") for key, _ in parse_qsl(url.query) if key != "kept"}
-        assert given <= set(target.variables)
-        assert given >= set(target.needs)
-        assert "${__url_time_range}" in link
-        assert "${datasource:queryparam}" in link
+        given = {key.removeprefix("var-") for key, _ in parse_qsl(url.query)}
+        assert given <= {*target.variables, "from"}
+        assert given >= {"datasource", "cluster", "from", *target.needs}
         assert set(_FIELD.findall(link)) <= LABELS
 
 
@@ -149,7 +148,8 @@ def test_a_links_labels_are_there_where_it_stands(panel: Panel) -> None:
         shown = {column.source for column in panel.columns}
         for column in panel.columns:
             for link in column.links:
-                assert set(link.labels.values()) - {"cluster"} <= shown, column.title
+                fields = set(_FIELD.findall(link.of_row(shown)))
+                assert fields <= shown, column.title
 
 
 def test_one_comes_from_the_fleet_to_the_claim_and_to_the_remediation_by_links() -> None:
@@ -206,7 +206,10 @@ def test_xids_fences_and_releases_are_marked(board: Json) -> None:
 @every_panel
 def test_a_colour_by_legend_is_of_a_legend_that_can_be(panel: Panel) -> None:
     if isinstance(panel, TimeSeries | BarGauge) and panel.colours:
-        assert all(query.legend.startswith("{{") for query in panel.queries)
+        fixed = {query.legend for query in panel.queries if "{{" not in query.legend}
+        told = [query for query in panel.queries if query.legend.startswith("{{")]
+        assert fixed <= set(panel.colours)
+        assert told or set(panel.colours) <= fixed
 
 
 @every_panel

@@ -24,7 +24,11 @@ NAMESPACE = "draguard-system"
 GPU_NODE, OTHER_NODE = "node-a", "node-b"
 _GPU_LABEL = {"nvidia.com/gpu.present": "true"}
 _HELM_SECONDS = 240.0
-_CONTROLLERS = ("daemonset-controller", "root-ca-certificate-publisher-controller")
+_CONTROLLERS = (
+    "daemonset-controller",
+    "root-ca-certificate-publisher-controller",
+    "validatingadmissionpolicy-status-controller",
+)
 
 
 class Installed:
@@ -156,7 +160,10 @@ class Installed:
 
 
 def add_controllers(plane: ControlPlane) -> None:
-    """Let the controller manager run what makes the chart's pods and their CA's ConfigMap."""
+    """Let the controller manager run what the chart relies on.
+
+    Its pods, the ConfigMap with their CA, the type check of the admission policies' expressions.
+    """
     manager = plane.controller_manager
     manager.stop()
     more = f",{','.join(_CONTROLLERS)}"

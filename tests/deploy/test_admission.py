@@ -7,6 +7,7 @@ import pytest
 from kubeapi.lease import leases
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS
+from tests.deploy import rendered
 from tests.deploy.guarded import (
     AGENT,
     RELEASE,
@@ -171,3 +172,19 @@ def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, wri
 
     assert bool(refusal) == bool(write.refused), refusal or "it was let through"
     assert write.refused in refusal
+
+
+@pytest.mark.usefixtures("helm_built")
+def test_an_installation_elsewhere_is_guarded_by_its_own_accounts() -> None:
+    said = rendered.text((), "--show-only=templates/admission.yaml", "--namespace=gpu-health")
+
+    assert LEASES not in said
+    assert "system:serviceaccount:gpu-health:draguard-agent" in said
+
+
+@pytest.mark.usefixtures("helm_built")
+@pytest.mark.parametrize("off", ["admission.enabled=false", "metricsOnly=true"])
+def test_without_reports_or_by_choice_there_is_no_policy(off: str) -> None:
+    kinds = {one["kind"] for one in rendered.objects((off,))}
+
+    assert not any(kind.startswith("ValidatingAdmission") for kind in kinds)

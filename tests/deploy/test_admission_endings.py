@@ -1,6 +1,9 @@
-"""Nothing that ends by itself is kept by the policies: real deletions, seen to their end."""
+"""The policies end too, and keep nothing from ending: real writes, seen to their end."""
 
+import shlex
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +11,13 @@ from kubeapi.client import ApiError, NotFound
 from kubeapi.lease import leases
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS
-from tests.deploy.guarded import Guarded, wanted
-from tests.lab.cluster import await_true
+from tests.deploy.guarded import AGENT, REMEDIATOR, Guarded, Write, wanted
+from tests.lab.cluster import NODES, await_true
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
+EFFECT = {"spec": {"taint": {"effect": "NoExecute"}}}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+UNAUTHORIZED = 401
 BEING_DELETED = 429
 """What a CRD on its way out answers."""
 
@@ -24,6 +30,14 @@ def guarded(control_plane_built: None, policies: str) -> Iterator[Guarded]:
         one.close()
 
 
+def is_void(guarded: Guarded, who: str) -> bool:
+    try:
+        guarded.client(who).get(NODES)
+    except ApiError as error:
+        return error.status == UNAUTHORIZED
+    return False
+
+
 def is_gone(guarded: Guarded, path: str) -> bool:
     try:
         guarded.admin.get(path)
@@ -33,6 +47,26 @@ def is_gone(guarded: Guarded, path: str) -> bool:
         if error.status != BEING_DELETED:
             raise
     return False
+
+
+def commands() -> list[list[str]]:
+    """Return the commands of the document that look at the policies and relax one."""
+    section = DOCUMENT.read_text(encoding="utf-8").partition("## The admission policies")[2]
+    block = section.split("```")[1]
+    return [shlex.split(line)[1:] for line in block.splitlines() if line]
+
+
+def test_a_person_may_relax_a_policy_as_the_document_says(guarded: Guarded) -> None:
+    look, relax = commands()
+    refused = Write("admin", "patch", f"{guarded.rules}/{wanted().name}", EFFECT, "only draguard")
+    assert refused.refused in guarded.refusal(refused)
+
+    assert "draguard-rules" in guarded.plane.kubectl(*look)
+    guarded.plane.kubectl(*relax)
+
+    await_true("it is let through", lambda: not guarded.refusal(refused))
+    guarded.plane.kubectl(*(one.replace("Audit", "Deny") for one in relax))
+    await_true("it is refused again", lambda: guarded.refusal(refused))
 
 
 def test_a_rule_that_a_person_deletes_in_the_foreground_goes(guarded: Guarded) -> None:
@@ -59,6 +93,16 @@ def test_a_crd_goes_with_all_its_objects(guarded: Guarded, collection: str) -> N
     guarded.admin.delete(f"{CRDS}/{name}.draguard.dev")
 
     await_true(f"no {name} are served", lambda: is_gone(guarded, collection))
+
+
+def test_a_token_ends_with_its_pod_and_with_its_account(guarded: Guarded) -> None:
+    root = f"/api/v1/namespaces/{LEASES}"
+
+    guarded.admin.delete(f"{root}/pods/{AGENT}-node-c", {"gracePeriodSeconds": 0})
+    guarded.admin.delete(f"{root}/serviceaccounts/{REMEDIATOR}")
+
+    for who in ("agent node-c", REMEDIATOR):
+        await_true(f"the token of {who} is void", partial(is_void, guarded, who))
 
 
 def test_the_namespace_goes_with_the_leases_in_it(guarded: Guarded) -> None:

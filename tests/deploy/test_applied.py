@@ -38,7 +38,11 @@ class Told(NamedTuple):
     """Of each account, up to where its roles were taken away."""
     absent: list[str]
     """Of the rendered objects, while the chart was installed."""
+    remarks: list[str]
+    """Of the API server, about expressions in the admission policies."""
     absent_after: list[str]
+    released: list[str]
+    """Words of the hook before the release went, and after."""
     rules_after: dict[str, str]
     conditions_after: set[str]
     kept: set[str]
@@ -65,14 +69,16 @@ def told(control_plane_built: None, helm_built: Path) -> Iterator[Told]:
 def _told(story: Story, folder: Path) -> Told:
     for act in story.acts:
         act()
-    absent = story.absent()
+    absent, remarks = story.absent(), story.remarks()
     asked = {one: grants.asked(folder, NAMESPACE, one) for one in (AGENT, REMEDIATOR)}
     story.the_chart_is_uninstalled()
     asked[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
     return Told(
         asked=asked,
         absent=absent,
+        remarks=remarks,
         absent_after=story.absent(),
+        released=story.released,
         rules_after=story.scene.rules(),
         conditions_after=story.conditions(),
         kept={one["metadata"]["name"] for one in rendered.objects() if _is_kept(one)},
@@ -96,6 +102,10 @@ def _granted(values: tuple[str, ...]) -> dict[str, frozenset[Grant]]:
 
 def test_every_rendered_object_is_created(told: Told) -> None:
     assert told.absent == []
+
+
+def test_the_server_has_no_objection_to_a_policy(told: Told) -> None:
+    assert told.remarks == []
 
 
 @pytest.mark.parametrize("account", ACCOUNTS)
@@ -137,6 +147,14 @@ def test_each_right_too_many_would_be_noticed(
     unnoticed = [str(one) for one in more if not grants.unused(told.asked[account], [*mine, one])]
 
     assert unnoticed == []
+
+
+def test_the_hook_takes_every_fence_back_before_the_release_goes(told: Told) -> None:
+    before, *_, after = told.released
+
+    assert before.count("removed") == 4, "three rules, one Node"
+    assert "NOT removed" not in before
+    assert "nothing of Draguard's stands in this cluster" in after
 
 
 def test_nothing_of_ours_is_left_after_helm_uninstall(told: Told) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from deploy import reference
 from deploy.program import HelmError, run
@@ -110,12 +110,12 @@ def test_helm_has_nothing_against_the_chart() -> None:
 
 
 def complaints(values: Json) -> list[str]:
-    errors: Iterator[Any] = Draft202012Validator(SCHEMA).iter_errors(values)  # pyright: ignore[reportUnknownMemberType] - of no type in its stubs
+    errors: Iterator[Any] = Draft7Validator(SCHEMA).iter_errors(values)  # pyright: ignore[reportUnknownMemberType] - of no type in its stubs
     return [one.message for one in errors]
 
 
 def test_the_schema_is_one_and_takes_the_defaults() -> None:
-    Draft202012Validator.check_schema(SCHEMA)
+    Draft7Validator.check_schema(SCHEMA)
 
     assert complaints(DEFAULTS) == []
 

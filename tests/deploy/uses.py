@@ -44,6 +44,7 @@ _ADOPTED = {
     },
 }
 """How a release takes over what was there before it, in Helm's own words."""
+_POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -56,6 +57,8 @@ class Story:
         self._values = folder / "values.yaml"
         self._values.write_text(VALUES, encoding="utf-8")
         self._remediators: dict[str, Container] = {}
+        self.released: list[str] = []
+        """What each run of the hook at the uninstallation said."""
 
     @property
     def acts(self) -> tuple[Callable[[], None], ...]:
@@ -88,6 +91,16 @@ class Story:
             if not self.at.plane.kubectl(*asked).strip():
                 found.append(name)
         return found
+
+    def remarks(self) -> list[str]:
+        """Return what the API server has to say about our policies' expressions."""
+
+        def checked() -> list[Json]:
+            found = self.scene.cluster.items(_POLICIES)
+            return found if all("typeChecking" in one.get("status", {}) for one in found) else []
+
+        policies = await_true("the policies are checked", checked)
+        return [str(one) for one in policies if one["status"]["typeChecking"]]
 
     def something_was_here_before(self) -> None:
         """A case file that is due to go, and a rule in the place of one of ours."""
@@ -171,6 +184,7 @@ class Story:
 
     def the_chart_is_uninstalled(self) -> None:
         """Helm waits for its hooks, whose pods are played meanwhile."""
+        assert len(self.scene.rules()) == 3, "there is something to take back"
         failed: list[BaseException] = []
 
         def uninstall() -> None:
@@ -196,7 +210,9 @@ class Story:
             if pod.name in played:
                 continue
             played.add(pod.name)
-            self.at.finish(pod, self.at.run(pod, "release").wait())
+            hook = self.at.run(pod, "release")
+            self.at.finish(pod, hook.wait())
+            self.released.append(hook.said())
 
     def _break(self, number: int, *, action: int) -> None:
         self.at.node.set_recovery_action(number, action)

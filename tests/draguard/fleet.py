@@ -7,6 +7,7 @@ server, scheduler and controllers are real, and so are the pods on the devices.
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 
 import msgspec
 
@@ -43,7 +44,8 @@ classes:
   lost: {mode: enforce}
   contained: {mode: enforce}
 """
-IMAGE = "example.com/draguard:0.1.0"
+VERSION = version("draguard")
+IMAGE = f"example.com/draguard:{VERSION}"
 _SOON = timedelta(hours=1)
 """Leases are dated ahead, so that a slow machine makes nobody stale."""
 
@@ -206,7 +208,7 @@ def health(*gpus: GpuHealth, at: datetime) -> NodeHealth:
     )
     return NodeHealth(
         boot_id="boot-1",
-        agent_version="0.1.0",
+        agent_version=VERSION,
         driver_version="580.65.06",
         observed_at=at,
         sources=sources,

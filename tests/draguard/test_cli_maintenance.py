@@ -132,6 +132,19 @@ def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
     assert fences(cluster) == {}
 
 
+def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
+    tell: Tell, cluster: Cluster
+) -> None:
+    tell("fence", "node-a/1", "--why", "x")
+    (rule,) = cluster.items(RULES)
+    labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
+    cluster.client.merge_patch(f"{cluster.rules}/{rule['metadata']['name']}", labels)
+
+    tell("release", "--all")
+
+    assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
+
+
 def test_a_device_that_is_published_no_more_is_unfenced_by_its_uuid(
     tell: Tell, cluster: Cluster
 ) -> None:

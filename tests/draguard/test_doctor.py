@@ -58,6 +58,30 @@ def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_tol
     assert lacking.remedy
 
 
+def test_a_right_that_an_account_has_through_its_group_counts(client: Client) -> None:
+    root, name = "/apis/rbac.authorization.k8s.io/v1", {"name": "group-of-a-test"}
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    client.create(f"{root}/clusterroles", {"metadata": name, "rules": [pods]})
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": name,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", **name},
+        "subjects": [
+            {"apiGroup": group, "kind": "Group", "name": f"system:serviceaccounts:{LEASES}"}
+        ],
+    }
+    client.create(f"{root}/clusterrolebindings", binding)
+    asker = Asker(client, LEASES)
+    try:
+        await_true(
+            "the role counts",
+            lambda: asker.account("anybody", [Right("", "pods", ("list",))]).state == "ok",
+        )
+    finally:
+        client.delete(f"{root}/clusterrolebindings/{name['name']}")
+        client.delete(f"{root}/clusterroles/{name['name']}")
+
+
 def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlPlane) -> None:
     asker = Client(control_plane.endpoint("remediator"))
     try:

@@ -40,6 +40,12 @@ def test_a_gpu_whose_stories_are_all_over_means_the_last() -> None:
     assert meant(GPU, (FIRST, third)) is third
 
 
+def test_a_gpu_means_its_open_story_before_a_later_one_that_is_closed() -> None:
+    duplicate = incident(GPU, 3, closed=True)
+
+    assert meant(GPU, (SECOND, duplicate)) is SECOND
+
+
 def test_a_short_name_of_two_is_refused() -> None:
     with pytest.raises(NoIncidentError, match="give the whole name"):
         meant("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))

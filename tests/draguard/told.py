@@ -2,6 +2,7 @@
 
 import os
 import re
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ _MASKS = (
     (re.compile(r"\b\d+[smhd]\b(?! --)"), "<age>"),
     (re.compile(r"silent for more than <age>"), "silent for more than 150 s"),
     (re.compile(r'"(server|resourceVersion|uid)": "[^"]*"'), r'"\1": "<any>"'),
+    (re.compile(re.escape(version("draguard"))), "<version>"),
     (re.compile(r"  +"), "  "),
 )
 

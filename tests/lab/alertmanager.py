@@ -175,9 +175,9 @@ class Pager:
 def rehearsed(shipped: Path, folder: Path, url: str, *, minute: float = 60.0) -> Path:
     """Return a copy of a configuration in which all that is sent goes to `url`.
 
-    Each receiver that sends anything posts the webhook's JSON to `/<receiver>`, and what it says on
-    Slack to `/slack/<receiver>`. Routes, groups, inhibition and templates are the shipped ones; all
-    times are the shipped ones too, with a minute of `minute` seconds.
+    Each receiver that sends anything posts the webhook's JSON to `/<receiver>`, what it says on
+    Slack to `/slack/<receiver>`, and on PagerDuty to `/pagerduty/<receiver>`. Routes, groups,
+    inhibition and templates are the shipped ones; so are times, with a minute of `minute` seconds.
     """
     config = yaml.safe_load(shipped.read_text(encoding="utf-8"))
     config["templates"] = [str(shipped.parent / one) for one in config["templates"]]
@@ -206,13 +206,21 @@ def _redirected(receiver: Json, url: str) -> Json:
     name = receiver["name"]
     if set(receiver) == {"name"}:
         return receiver
-    slack = [
-        {**{key: value for key, value in one.items() if key != "api_url_file"}, **there}
-        for one in receiver.get("slack_configs", [])
-        for there in [{"api_url": f"{url}/slack/{name}"}]
-    ]
-    webhook = {"url": f"{url}/{name}", "send_resolved": True}
-    return {"name": name, "slack_configs": slack, "webhook_configs": [webhook]}
+    slack = {"api_url": f"{url}/slack/{name}"}
+    pagerduty = {"url": f"{url}/pagerduty/{name}", "routing_key": "of-nobody"}
+    return {
+        "name": name,
+        "slack_configs": [_there(one, slack) for one in receiver.get("slack_configs", [])],
+        "pagerduty_configs": [
+            _there(one, pagerduty) for one in receiver.get("pagerduty_configs", [])
+        ],
+        "webhook_configs": [{"url": f"{url}/{name}", "send_resolved": True}],
+    }
+
+
+def _there(shipped: Json, address: Json) -> Json:
+    """Return what is sent, with another address and no secret in a file."""
+    return {key: value for key, value in shipped.items() if not key.endswith("_file")} | address
 
 
 def version(programs: Path, program: str = "alertmanager") -> str:

@@ -6,23 +6,22 @@ simulated.
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+import urllib.request
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from kubeapi.client import Conflict
 from simulator.cluster import workloads
-from simulator.gpu import Gpu, Instance
 from simulator.node import SimulatedNode
 from tests.chain.scene import Scene
 from tests.exporter.live.stage import connection
 from tests.exporter.running import Exporter, free_port
 from tests.lab.cluster import Cluster, await_true
-from tests.lab.pictures_load import IDLE, SERVING, TRAINING, TUNING, busy, load_gpu, load_slice
-from tests.lab.pictures_load import process as process_of
+from tests.lab.pictures_load import IDLE, SERVING, TRAINING, TUNING, Holder, load
 
 Json = dict[str, Any]
 NODES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
@@ -47,11 +46,6 @@ _FLAGS = ("--lease-interval=1", "--sample-deadline=20")
 _SNAPSHOT = re.compile(r"^draguard_snapshot_timestamp_seconds(?:{.*})? (\S+)$", re.MULTILINE)
 
 
-class Holder(NamedTuple):
-    name: str
-    uid: str
-
-
 class PlayedCluster:
     """What is started, and how its GPUs are told what to do."""
 
@@ -63,7 +57,6 @@ class PlayedCluster:
             name: Exporter(node, "run", *flags).start() for name, node in nodes.items()
         }
         self._remediator_port = free_port()
-        self._read = re.compile(r".")
 
     def start(self) -> None:
         """Return when all jobs run and every page names them."""
@@ -83,10 +76,8 @@ class PlayedCluster:
 
     def _run(self, namespace: str, name: str, replicas: int, request: Json) -> None:
         client = self.scene.cluster.client
-        try:
+        with suppress(Conflict):
             client.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        except Conflict:
-            pass
         template = workloads.claim_template(name, request)
         resources = f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates"
         client.create(resources, template)
@@ -114,8 +105,8 @@ class PlayedCluster:
         holders = self.holders()
         for name, node in self.nodes.items():
             with node.scenario.edit() as scenario:
-                for number, gpu in enumerate(scenario.gpus):
-                    _load(name, number, gpu, holders, at, seconds)
+                for gpu in scenario.gpus:
+                    load(f"{name}/gpu-{gpu.minor}", gpu, holders, at, seconds)
 
     def pages(self) -> dict[str, str]:
         """Return what every program that still runs says after now, by its name."""
@@ -153,51 +144,15 @@ def _page_after(exporter: Exporter, moment: float) -> str:
 
 
 def _get(url: str) -> str:
-    from urllib.request import urlopen
-
     try:
-        with urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - loopback
             return answer.read().decode()
     except OSError:
         return ""
 
 
-def _load(
-    node: str, number: int, gpu: Gpu, holders: Mapping[str, Holder], at: float, seconds: float
-) -> None:
-    gpu.processes = []
-    if not gpu.instances:
-        holder = holders.get(f"{node}/gpu-{gpu.minor}", Holder("", ""))
-        share = busy(holder.name, gpu.uuid, at)
-        load_gpu(gpu, share, gpu.uuid, seconds)
-        _hold(gpu, 1000 + number, holder, share)
-        gpu.values["memory_used_mib"] = sum(one.memory_mib for one in gpu.processes)
-        return
-    shares = [0.0]
-    for instance in gpu.instances:
-        profile = instance.profile
-        device = f"{node}/gpu-{gpu.minor}-mig-"
-        holder = next(
-            (one for place, one in holders.items() if place.startswith(device)
-             and place.endswith(f"-{profile.profile_id}-{instance.start}")),
-            Holder("", ""),
-        )  # fmt: skip
-        share = busy(holder.name, instance.uuid, at)
-        load_slice(instance, share)
-        _hold(gpu, 2000 + 10 * number + instance.start, holder, share, instance)
-        shares.append(share)
-    load_gpu(gpu, sum(shares) / len(gpu.instances), gpu.uuid, seconds)
-
-
-def _hold(
-    gpu: Gpu, pid: int, holder: Holder, share: float, instance: Instance | None = None
-) -> None:
-    if holder.uid:
-        gpu.processes.append(process_of(pid, holder.uid, share, instance))
-
-
 @contextmanager
-def played(cluster: Cluster) -> Iterator[PlayedCluster]:
+def played(cluster: Cluster) -> Generator[PlayedCluster]:
     """Start everything on a clean cluster that knows the CRDs; ends with the block."""
     with ExitStack() as stack:
         root = Path(stack.enter_context(TemporaryDirectory(prefix="dg-")))

@@ -2,14 +2,14 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.exporter.running import free_port
+from tests.lab.browser.chromium import Browser, browser
 from tests.lab.browser.install import Installed
-from tests.lab.browser.page import Browser, browser
 from tests.lab.browser.serve import DashboardServer, Source
 from tests.lab.pictures_backfill import write
 from tests.lab.pictures_story import STEP_SECONDS, Story
@@ -45,7 +45,7 @@ def gallery(
     programs: Path,
     folder: Path,
     renamed: Mapping[str, str] | None = None,
-) -> Iterator[Gallery]:
+) -> Generator[Gallery]:
     """Serve the story's dashboards; `programs` has prometheus and promtool, `folder` is empty."""
     end = time.time() // 60 * 60
     write(story, end, programs, folder / "data", renamed)

@@ -7,6 +7,7 @@ everything after that is done by real programs. Pure.
 import math
 import zlib
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from simulator.gpu import Gpu, Instance, Process
 
@@ -19,7 +20,14 @@ _MEMORY_MIB = 81_559
 _IDLE_WATTS = 71
 
 
-def wave(seed: str, at: float, period: float) -> float:
+class Holder(NamedTuple):
+    """A pod that holds a device."""
+
+    name: str
+    uid: str
+
+
+def _wave(seed: str, at: float, period: float) -> float:
     """Return a number from -1 to 1 that moves slowly: two sines out of step, by name."""
     phase = zlib.crc32(seed.encode()) % 628 / 100
     turn = 2 * math.pi * at / period
@@ -28,21 +36,21 @@ def wave(seed: str, at: float, period: float) -> float:
 
 def busy(holder: str, seed: str, at: float) -> float:
     """Return how busy a GPU is, 0 to 1, `at` seconds into the story."""
-    noise = 0.03 * wave(seed + "noise", at, 420)
+    noise = 0.03 * _wave(seed + "noise", at, 420)
     if holder.startswith(TRAINING):
         # All of one job stop together to write a checkpoint.
         return 0.35 + noise if at % 3600 < 240 else 0.95 + noise
     if holder.startswith(TUNING):
-        return 0.78 + 0.1 * wave(seed, at, 2400) + noise
+        return 0.78 + 0.1 * _wave(seed, at, 2400) + noise
     if holder.startswith(SERVING):
-        return max(0.05, 0.45 + 0.3 * wave(SERVING, at, 14_000) + 0.1 * wave(seed, at, 1300))
+        return max(0.05, 0.45 + 0.3 * _wave(SERVING, at, 14_000) + 0.1 * _wave(seed, at, 1300))
     return 0.0
 
 
-def load_gpu(gpu: Gpu, share: float, seed: str, seconds: float) -> None:
+def _load_board(gpu: Gpu, share: float, seed: str, seconds: float) -> None:
     """Let a whole GPU be busy; `seconds` have gone by since the last time."""
-    watts = _IDLE_WATTS + share * 585 + 12 * share * wave(seed + "watts", seconds, 1)
-    degrees = 31 + share * 33 + 2 * wave(seed + "place", 1, 7)
+    watts = _IDLE_WATTS + share * 585 + 12 * share * _wave(seed + "watts", seconds, 1)
+    degrees = 31 + share * 33 + 2 * _wave(seed + "place", 1, 7)
     gpu.values |= _values(share)
     gpu.values |= {
         "power_mw": round(watts * 1000),
@@ -56,11 +64,6 @@ def load_gpu(gpu: Gpu, share: float, seed: str, seconds: float) -> None:
     }
 
 
-def load_slice(instance: Instance, share: float) -> None:
-    """Let a MIG slice be busy."""
-    instance.values |= {name: value for name, value in _values(share).items() if "gpm" in name}
-
-
 def _values(share: float) -> Mapping[str, int]:
     ratios = {"graphics": 1.0, "sm": 0.93, "occupancy": 0.42, "tensor": 0.55, "dram": 0.61}
     rates = {"nvlink_tx": 180_000, "nvlink_rx": 180_000, "pcie_tx": 900, "pcie_rx": 2600}
@@ -72,7 +75,7 @@ def _values(share: float) -> Mapping[str, int]:
     }
 
 
-def process(pid: int, pod: str, share: float, instance: Instance | None = None) -> Process:
+def _process(pid: int, pod: str, share: float, instance: Instance | None = None) -> Process:
     """Return the process of a pod (by UID) that holds memory there."""
     whole = _MEMORY_MIB if instance is None else instance.profile.memory_mib
     held = 0.0 if share == 0 else 0.55 + 0.35 * share
@@ -85,3 +88,41 @@ def process(pid: int, pod: str, share: float, instance: Instance | None = None) 
         container="c0" * 32,
         values={} if instance else {"sm_util": round(100 * share)},
     )
+
+
+_NOBODY = Holder("", "")
+
+
+def load(place: str, gpu: Gpu, holders: Mapping[str, Holder], at: float, seconds: float) -> None:
+    """Tell a GPU and its slices what they do; `place` is `pool/device` of the GPU."""
+    gpu.processes = []
+    if gpu.instances:
+        shares = [_load_slice(place, gpu, one, holders, at) for one in gpu.instances]
+        _load_board(gpu, sum(shares) / len(shares), gpu.uuid, seconds)
+        return
+    holder = holders.get(place, _NOBODY)
+    share = busy(holder.name, gpu.uuid, at)
+    _load_board(gpu, share, gpu.uuid, seconds)
+    _hold(gpu, 1000 + gpu.minor, holder, share)
+    gpu.values["memory_used_mib"] = sum(one.memory_mib for one in gpu.processes)
+
+
+def _load_slice(
+    place: str, gpu: Gpu, instance: Instance, holders: Mapping[str, Holder], at: float
+) -> float:
+    """Tell a slice what it does, and return how busy it is."""
+    ending = f"-{instance.profile.profile_id}-{instance.start}"
+    named = (one for device, one in holders.items()
+             if device.startswith(f"{place}-mig-") and device.endswith(ending))  # fmt: skip
+    holder = next(named, _NOBODY)
+    share = busy(holder.name, instance.uuid, at)
+    instance.values |= {name: value for name, value in _values(share).items() if "gpm" in name}
+    _hold(gpu, 2000 + 10 * gpu.minor + instance.start, holder, share, instance)
+    return share
+
+
+def _hold(
+    gpu: Gpu, pid: int, holder: Holder, share: float, instance: Instance | None = None
+) -> None:
+    if holder.uid:
+        gpu.processes.append(_process(pid, holder.uid, share, instance))

@@ -1,24 +1,15 @@
-"""A real browser that opens dashboards, and what is seen there; the one door to playwright."""
+"""A dashboard in the browser: waiting until it is drawn, and reading what it shows."""
 
-import os
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
-from playwright.sync_api import Browser as Chromium
-from playwright.sync_api import ConsoleMessage, Page, Request, sync_playwright
-
-from tests.lab.browser.install import Installed
+from playwright.sync_api import ConsoleMessage, Page, Request
 
 Json = dict[str, Any]
 PATIENCE = 120.0
 """Seconds for a dashboard to be drawn: a busy machine draws one slowly, never wrongly."""
-_FLAGS = ["--headless=shell", "--font-render-hinting=none", "--disable-lcd-text", "--no-sandbox"]
-"""Root has no sandbox; the pages come from this project and from loopback."""
-_HEIGHT = 6000
+HEIGHT = 6000
 """Of the window in pixels: tables draw only the rows that are in sight, so all of a page is."""
 _BETWEEN_LOOKS = 300
 """Milliseconds."""
@@ -105,7 +96,7 @@ class Drawn:
         self.page.wait_for_load_state("networkidle", timeout=limit)
         self.page.wait_for_function(_STILL, polling=_BETWEEN_LOOKS, timeout=limit)
         height: int = self.page.evaluate("() => document.querySelector('main').scrollHeight")
-        assert height <= _HEIGHT, f"{height} pixels high: what is out of sight is not drawn"
+        assert height <= HEIGHT, f"{height} pixels high: what is out of sight is not drawn"
 
     def panels(self) -> dict[str, Panel]:
         """Return what each panel shows, by title."""
@@ -144,77 +135,3 @@ class Drawn:
     def picture(self, file: Path) -> None:
         """Write the whole dashboard as a PNG."""
         self.page.locator("main").screenshot(path=file, animations="disabled")
-
-
-class Browser:
-    """Opens the dashboards of one server."""
-
-    def __init__(self, chromium: Chromium, url: str, width: int) -> None:
-        self._chromium = chromium
-        self._url = url
-        self._width = width
-
-    @contextmanager
-    def dashboard(
-        self, uid: str, now: float, since: str = "now-1h", **variables: str
-    ) -> Iterator[Drawn]:
-        """Open a dashboard, its rows open, up to `now` in Unix seconds and with variables set."""
-        query = {
-            "from": since,
-            "to": "now",
-            "expand": "1",
-            **{f"var-{name}": value for name, value in variables.items()},
-        }
-        with self.at(f"/d/{uid}?{urlencode(query)}", now) as drawn:
-            yield drawn
-
-    @contextmanager
-    def at(self, path: str, now: float) -> Iterator[Drawn]:
-        """Open a path, as a link has it, in a browser whose clock says `now`."""
-        page = self._chromium.new_page(
-            viewport={"width": self._width, "height": _HEIGHT}, timezone_id="UTC", locale="en-US"
-        )
-        page.clock.install(time=now)
-        try:
-            drawn = Drawn(page)
-            page.goto(self._url + path, timeout=PATIENCE * 1000)
-            try:
-                drawn.settle()
-            except Exception as error:
-                raise AssertionError(_unfinished(drawn)) from error
-            yield drawn
-        finally:
-            page.close()
-
-
-def _unfinished(drawn: Drawn) -> str:
-    waiting = drawn.page.evaluate(
-        "() => window.drawn && window.drawn.panels().filter((one) => one.state !== 'Done')"
-    )
-    return f"not drawn in {PATIENCE} s: {waiting}; complaints: {drawn.complaints}"
-
-
-@contextmanager
-def browser(installed: Installed, url: str, *, width: int = 1600) -> Iterator[Browser]:
-    """Start the installed Chromium; `width` is that of its window in pixels."""
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=installed.chromium,
-            args=_FLAGS,
-            env=_environment(installed),
-            timeout=PATIENCE * 1000,
-        )
-        try:
-            yield Browser(chromium, url, width)
-        finally:
-            chromium.close()
-
-
-def _environment(installed: Installed) -> Mapping[str, str | float | bool]:
-    """Let it find the libraries and fonts beside it; a page needs nothing of the machine."""
-    return {
-        **os.environ,
-        "LD_LIBRARY_PATH": str(installed.libraries),
-        "FONTCONFIG_FILE": str(installed.fonts),
-        "HOME": str(installed.fonts.parent),
-    }

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
 Json = dict[str, Any]
+Answer = Callable[[str], tuple[str, bytes] | None]
 _KINDS = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -102,7 +103,7 @@ def _file(site: Path, name: str) -> tuple[str, bytes] | None:
     return _KINDS.get(path.suffix, "application/octet-stream"), path.read_bytes()
 
 
-def _handler(answer: Any) -> type[BaseHTTPRequestHandler]:  # noqa: ANN401 - a bound method
+def _handler(answer: Answer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found = answer(urlsplit(self.path).path)

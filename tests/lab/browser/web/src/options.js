@@ -48,7 +48,6 @@ export const CUSTOM_OPTIONS = {
   },
   "state-timeline": STATES,
   "status-history": { ...STATES, lineWidth: 1 },
-  heatmap: { scaleDistribution: { type: "linear" }, ...HIDDEN },
 };
 
 export function customOptions(builder, type) {

@@ -2,7 +2,6 @@
 import { FieldColorModeId, PanelPlugin } from "@grafana/data";
 
 import { CUSTOM_OPTIONS, customOptions } from "../options.js";
-import { Heatmap } from "./heatmap.jsx";
 import { Bars, Stat } from "./numbers.jsx";
 import { StateTimeline, StatusHistory } from "./states.jsx";
 import { TableOfFrames } from "./table.jsx";
@@ -21,7 +20,6 @@ const PANELS = {
   text: [Text, byThresholds],
   "state-timeline": [StateTimeline, byThresholds],
   "status-history": [StatusHistory, byThresholds],
-  heatmap: [Heatmap, byThresholds],
 };
 const WITHOUT_QUERY = ["text"];
 const WITH_ANNOTATIONS = ["timeseries"];

@@ -1,0 +1,119 @@
+"""Label values that somebody else chose reach the page as they are: nothing in them is obeyed."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+
+from alerts.__main__ import FOLDER
+from tests.lab import promtool
+
+RULES = FOLDER / "draguard.rules.yaml"
+VALUES = {
+    "quotes": """say "yes" or 'no' or `so`""",
+    "braces": '{{ $labels.node }} {{ "up" | query }} {a="b"} }}',
+    "newlines": "one\ntwo\r\nthree",
+    "html": "<script>alert(1)</script>&amp;<b>bold</b>",
+    "promql": '"} or vector(1) or up{job="',
+    "patterns": r"$1 ${node} %s %[9]q .* [a-z] \d \\ C:\path",
+    "letters": "Grafikprozessor größer, 显卡, 🙂",
+    "4 KiB": "x" * 4096,
+}
+each_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
+releases = pytest.mark.parametrize("release", ["prometheus_built", "promtool_2_42_built"])
+
+
+def sample(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
+    """Write a series as promtool's tests do; its strings are escaped as JSON's are."""
+    said = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items())
+    return {"series": f"{name}{{{said}}}", "values": values}
+
+
+def run(
+    programs: Path, folder: Path, series: list[dict[str, str]], alert: str, expected: dict[str, Any]
+) -> str:
+    case = {"eval_time": "20m", "alertname": alert, "exp_alerts": [expected]}
+    test = {"interval": "30s", "input_series": series, "alert_rule_test": [case]}
+    file = folder / "case.yaml"
+    document = {"rule_files": [str(RULES)], "evaluation_interval": "30s", "tests": [test]}
+    file.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    return promtool.run_tests(programs, file)
+
+
+@releases
+@each_value
+def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
+    release: str,
+    value: str,
+    prometheus_built: Path,
+    promtool_2_42_built: Path,
+    tmp_path: Path,
+) -> None:
+    programs = {"prometheus_built": prometheus_built}.get(release, promtool_2_42_built)
+    gpu = {"cluster": value, "Hostname": value, "UUID": value}
+    claim = {"dra_claim_namespace": value, "dra_claim_name": value, "pod": value}
+    named = {"model_name": value, "gpu": "0", "pci_bus_id": value}
+    series = [
+        sample("draguard_gpu_up", {**gpu, "reason": value}, "0x60"),
+        sample("draguard_gpu_info", {**gpu, **named}, "1x60"),
+        sample("draguard_device_allocation_info", {**gpu, **claim}, "1x60"),
+    ]
+    address = quote_plus(value)
+    expected = {
+        "exp_labels": {"severity": "critical", "cluster": value, "node": value, "UUID": value},
+        "exp_annotations": {
+            "summary": "A GPU no longer answers.",
+            "description": f"The GPU is lost or hangs, reason {value}: no XID is known.",
+            "gpu": f"{value}, index 0, PCI {value}, {value} on node {value}",
+            "hit": f"claim {value}/{value} of pod {value}",
+            "done": "Nothing: no remediator keeps an incident of this GPU.",
+            "next": f"Look at `dmesg` on node {value}; reset the GPU or reboot the node. Replace "
+            "the GPU when it is lost again.",
+            "runbook_url": "https://draguard.example.com/runbooks/DraguardGpuGone.md",
+            "dashboard_url": "https://grafana.example.com/d/draguard-device"
+            f"?var-uuid={address}&var-cluster={address}&var-node={address}",
+        },
+    }
+
+    assert run(programs, tmp_path, series, "DraguardGpuGone", expected) == ""
+
+
+@releases
+@each_value
+def test_words_of_an_incident_stay_what_they_are(
+    release: str,
+    value: str,
+    prometheus_built: Path,
+    promtool_2_42_built: Path,
+    tmp_path: Path,
+) -> None:
+    programs = {"prometheus_built": prometheus_built}.get(release, promtool_2_42_built)
+    device = {"cluster": "east", "node": "node-1", "UUID": "GPU-1"}
+    story = {**device, "incident": value}
+    fault = {"class": "gpu", "cause": value, "scope": value}
+    series = [
+        sample("draguard_incident_info", {**story, **fault}, "1x60"),
+        sample("draguard_incident_phase", {**story, "phase": value}, "1x60"),
+        sample("draguard_incident_mode", {**story, "mode": value}, "1x60"),
+        sample("draguard_incident_held", {**story, "reason": value}, "1x60"),
+    ]
+    expected = {
+        "exp_labels": {"severity": "critical", **device},
+        "exp_annotations": {
+            "summary": "A GPU is sick and nothing keeps new work off it.",
+            "description": f"The GPU has a fault of class gpu, cause {value}, scope {value}, and "
+            f"is not fenced. The policy's mode is {value}. Held back by {value}.",
+            "gpu": "not known: no exporter shows it, GPU-1 on node node-1",
+            "hit": "nobody that Draguard knows of",
+            "done": f"Incident {value} is {value}. Rules: none.",
+            "next": "Fence it by hand (`draguard fence`), or raise the mode of its class in the "
+            "policy; then drain and repair it.",
+            "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotFenced.md",
+            "dashboard_url": "https://grafana.example.com/d/draguard-remediation"
+            "?&var-cluster=east&var-node=node-1",
+        },
+    }
+
+    assert run(programs, tmp_path, series, "DraguardDeviceNotFenced", expected) == ""

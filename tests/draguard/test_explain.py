@@ -1,0 +1,63 @@
+"""`draguard explain xid` without any cluster: the catalogue, sub-codes, the shipped policy."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from draguard.__main__ import main
+from draguard.xid.knowledge import READ_AS
+from exporter import xid
+from remediator.judge.xid_rules import RULE_NAMES
+from tests.draguard.test_cli_errors import config, written
+from tests.draguard.told import masked, matches, told
+
+
+@pytest.mark.parametrize("code", [13, 48, 149, 9999])
+def test_a_code_prints_its_golden(code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    matches(
+        f"explain-{code}-shipped", masked(told(capsys, "explain", "xid", str(code), "--shipped"))
+    )
+
+
+def test_every_code_of_the_catalogue_can_be_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    for code in xid.catalogue():
+        said = json.loads(told(capsys, "explain", "xid", str(code), "--shipped", "-o", "json"))
+        assert said["code"] == code
+        assert said["course"]["verdict"]
+
+
+def test_every_rule_of_the_table_is_said_in_words() -> None:
+    assert set(READ_AS) == set(RULE_NAMES)
+
+
+def test_a_cluster_that_cannot_be_asked_is_said_and_the_shipped_policy_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
+
+    said = told(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
+
+    assert "shipped; that of a cluster is not known: no answer from http://127.0.0.1:1" in said
+    assert "mode             incident-only" in said or "mode      incident-only" in said
+
+
+def test_a_policy_file_counts_instead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("classes: {lost: {mode: enforce}}", encoding="utf-8")
+
+    said = told(capsys, "explain", "xid", "79", "--policy", str(policy))
+
+    assert "enforce, ceiling NoExecute (row classes.lost)" in said
+
+
+def test_a_policy_file_that_cannot_be_read_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("defaults: {mode: harsh}", encoding="utf-8")
+
+    assert main(["explain", "xid", "79", "--policy", str(policy)]) == 1
+    assert "harsh" in capsys.readouterr().err
+    assert main(["plan", "--policy", str(policy)]) == 1
+    assert "harsh" in capsys.readouterr().err

@@ -1,0 +1,116 @@
+"""What is made of a cluster's objects, without a cluster: who is believed, what is counted."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from draguard.cluster.deciding import Deciding
+from draguard.cluster.installation import Installation, PolicyInForce
+from draguard.cluster.objects import Objects
+from draguard.status.fleet import Status, modes_in_words, status
+from draguard.status.sheet import sheet
+from exporter.report import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
+from exporter.slices import ResourceSlice
+from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
+from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.leader import LEASE_NAME
+from remediator.policy.reading import read
+from tests.chain.scene import resource_slice
+from tests.draguard.fleet import T0
+from tests.draguard.test_cli_terminal import letters
+from tests.remediator.builders import dead, gpu, published, report
+
+ENFORCE = read("defaults: {mode: enforce}")
+LATE = T0 + timedelta(minutes=5)
+DOWN = SourceHealth(name="kmsg", up=False, reason="PermissionDenied")
+
+
+def lease(name: str, at: datetime, holder: str = "x") -> Lease:
+    return Lease(LeaseMeta(name=name), LeaseSpec(holder_identity=holder, renew_time=at))
+
+
+def slices(*gpus: GpuHealth, node: str = "node-a") -> tuple[ResourceSlice, ...]:
+    devices = [one for board in gpus for one in published(board, node)]
+    return (msgspec.convert(resource_slice(node, devices), ResourceSlice),)
+
+
+def objects(*gpus: GpuHealth, at: datetime = T0, **fields: object) -> Objects:
+    told = msgspec.structs.replace(report(*gpus), sources=(DOWN,))
+    standard = Objects(
+        server="s",
+        at=at,
+        dra_version="v1",
+        rule_version="v1",
+        reports=(NodeDeviceHealth(ObjectMeta(name="node-a"), told),),
+        slices=slices(*gpus),
+        leases=(lease(LEASE_NAME, T0),),
+    )
+    return msgspec.structs.replace(standard, **fields)
+
+
+def looked_at(found: Objects) -> Status:
+    return status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
+
+
+def said(found: Status, now: datetime = T0) -> str:
+    return letters(str(list(sheet(found, now))))
+
+
+def test_a_silent_agents_word_counts_for_nothing() -> None:
+    fresh, stale = looked_at(objects(gpu(0))), looked_at(objects(gpu(0), at=LATE))
+
+    assert (fresh.gpus.healthy, fresh.gpus.unknown, len(fresh.sources_down)) == (1, 0, 1)
+    assert (stale.gpus.healthy, stale.gpus.unknown, len(stale.sources_down)) == (0, 1, 0)
+    assert (stale.nodes.reporting, stale.nodes.stale) == (0, ("node-a",))
+
+
+def test_a_lease_keeps_an_old_report_believed() -> None:
+    alive = (lease(f"{AGENT_LEASE_PREFIX}node-a", LATE),)
+
+    assert looked_at(objects(gpu(0), at=LATE, leases=alive)).gpus.healthy == 1
+
+
+def test_gpus_of_a_node_that_never_reported_are_unknown_and_not_none() -> None:
+    found = looked_at(objects(gpu(0), reports=()))
+
+    assert (found.gpus.healthy, found.gpus.unknown) == (0, 1)
+    assert found.nodes.unwatched == ("node-a",)
+
+
+def test_the_emergency_stop_holds_what_would_be_done() -> None:
+    lost = objects(dead(0))
+
+    def held(seen: Objects) -> str:
+        deciding = Deciding(seen, 150)
+        (decision,) = deciding.decisions(["node-a"], ENFORCE, lambda _: ())
+        ((_, wish),) = decision.pairs
+        return wish.held
+
+    assert held(lost) == ""
+    assert "ana" in held(msgspec.structs.replace(lost, stopped="ana: roll-out"))
+
+
+def test_a_sick_gpu_without_a_story_is_talked_of() -> None:
+    assert Deciding(objects(dead(0)), 150).talking() == ["node-a"]
+    assert Deciding(objects(gpu(0)), 150).talking() == []
+
+
+def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
+    assert letters("it is silent, and nobody has taken over") in said(
+        looked_at(objects(gpu(0))), LATE
+    )
+    nobody = looked_at(objects(gpu(0), leases=()))
+    assert letters("nobody leads: nothing is fenced and nothing is released") in said(nobody)
+
+
+def test_modes_are_told_from_the_strongest() -> None:
+    assert modes_in_words({"a": "off", "b": "off"}) == "off: every class"
+    assert modes_in_words({"a": "dry-run", "b": "enforce", "c": "off", "d": "off"}) == (
+        "enforce: b; dry-run: a; off: all others"
+    )
+
+
+def test_a_cluster_without_gpus_is_not_green() -> None:
+    empty = looked_at(objects(reports=(), slices=()))
+
+    assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in said(empty)
