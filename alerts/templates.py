@@ -57,9 +57,11 @@ _PODS = (
     "max by (dra_claim_namespace, dra_claim_name, pod_name) ("
     "draguard_incident_consumer_info{HERE} or label_replace(label_replace("
     'draguard_device_allocation_info{HERE,admin!="true"}, '
-    '"pod_name", "$1", "pod", "(?s)(.+)"), "pod_name", "$1", "exported_pod", "(?s)(.+)"))'
+    '"pod_name", "$1", "pod", "(?s)(.+)"), "pod_name", "$1", "exported_pod", "(?s)(.+)") '
+    "unless on (cluster, UUID) draguard_incident_info{HERE})"
 )
-"""Those of the incident, also when they are gone by now, and those that the exporter sees."""
+"""Those of the incident, also when they are gone by now; without one those that the exporter sees,
+which on a GPU with slices are more than the fault means."""
 
 HIT = _listed(
     of_device(_PODS),

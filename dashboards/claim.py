@@ -1,9 +1,8 @@
 """Claims: what each was given, what it uses, how its devices are, and who waits. Pure."""
 
-from dashboards import annotations, health, held, incidents, links, variables
+from dashboards import annotations, health, held, incidents, links, stats, variables
 from dashboards.catalogue import CLAIM as BOARD
 from dashboards.panel import (
-    GREEN,
     ORANGE,
     PLAIN,
     RED,
@@ -13,7 +12,6 @@ from dashboards.panel import (
     Panel,
     Query,
     Row,
-    Stat,
     States,
     Step,
     Table,
@@ -36,6 +34,7 @@ _CLAIM = "dra_claim_namespace, dra_claim_name"
 _HELD = holders(FLEET, _CHOSEN)
 _ONE = "{{dra_claim_namespace}}/{{dra_claim_name}} {{UUID}} {{GPU_I_ID}}"
 _NONE_HELD = "no claim of these holds a device"
+_IF_HEARD = "none, if exporters are heard of"
 _NOT_TOLD = f"{_NONE_HELD}, or nobody can tell its memory"
 
 
@@ -56,82 +55,56 @@ _PENDING = once(
 )
 
 
-def _one(title: str, says: str, query: Query, unit: str, steps: tuple[Step, ...]) -> Stat:
-    return Stat(
-        title=title,
-        says=says,
-        queries=(query,),
-        unit=unit,
-        decimals=0 if unit == "short" else None,
-        steps=steps,
-        none="none, if exporters are heard of",
-        width=4,
-        height=4,
-    )
-
-
-def _now() -> tuple[Panel, ...]:
-    claims = f"count(count by (cluster, {_CLAIM}) ({_HELD}))"
-    return (
-        _one(
-            "Claims with devices",
-            "ResourceClaims that hold a device, each counted once however many pods share it.",
-            Query(expr=claims, empty=_NONE_HELD),
-            "short",
-            (Step(0, PLAIN),),
-        ),
-        Stat(
-            title="Worst device",
-            says="The worst state among the GPUs that these claims hold, or hold a slice of. "
-            f"{health.LEGEND}",
-            queries=(Query(expr=f"max({_HEALTH})", empty=_NONE_HELD),),
-            meanings=health.MEANINGS,
-            filled=True,
-            width=4,
-            height=4,
-        ),
-        _one(
-            "Memory given",
-            "What these claims were given: of a share its part, of a device all that it has.",
-            Query(expr=f"sum({_DECLARED})", empty=_NOT_TOLD),
-            "bytes",
-            (Step(0, PLAIN),),
-        ),
-        _one(
-            "Memory used",
-            "What their pods use of it. A share is known by the processes of its pods alone.",
-            Query(expr=f"sum({_USED})", empty=_NOT_TOLD),
-            "bytes",
-            (Step(0, PLAIN),),
-        ),
-        Stat(
-            title="Claims that wait",
-            says="Claims without a device that a pod waits for; why is in the table below. Unknown "
-            "where no remediator counts them.",
-            queries=(
-                Query(
-                    expr=f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
-                    empty="no remediator is heard of",
-                ),
-            ),
-            unit="short",
-            decimals=0,
-            steps=(Step(0, GREEN), Step(1, ORANGE)),
-            width=4,
-            height=4,
-        ),
-        Stat(
-            title="Longest wait",
-            says="How long the oldest of them has waited for a device.",
-            queries=(Query(expr=f"max(time() - {_PENDING})", empty="no claim of these waits"),),
-            unit="s",
-            decimals=0,
-            steps=(Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
-            none="none waits, if a leader is there",
-            width=4,
-            height=4,
-        ),
-    )
+_NOW: tuple[Panel, ...] = (
+    stats.number(
+        "Claims with devices",
+        "ResourceClaims that hold a device, each counted once however many pods share it.",
+        f"count(count by (cluster, {_CLAIM}) ({_HELD}))",
+        (Step(0, PLAIN),),
+        empty=_NONE_HELD,
+        none=_IF_HEARD,
+    ),
+    stats.worst(
+        "Worst device",
+        "The worst state among the GPUs that these claims hold, or hold a slice of.",
+        _HEALTH,
+        empty=_NONE_HELD,
+    ),
+    stats.number(
+        "Memory given",
+        "What these claims were given: of a share its part, of a device all that it has.",
+        f"sum({_DECLARED})",
+        (Step(0, PLAIN),),
+        empty=_NOT_TOLD,
+        unit="bytes",
+        none=_IF_HEARD,
+    ),
+    stats.number(
+        "Memory used",
+        "What their pods use of it. A share is known by the processes of its pods alone.",
+        f"sum({_USED})",
+        (Step(0, PLAIN),),
+        empty=_NOT_TOLD,
+        unit="bytes",
+    ),
+    stats.number(
+        "Claims that wait",
+        "Claims without a device that a pod waits for; why is in the table below. Unknown where "
+        "no remediator counts them.",
+        f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
+        stats.NOTABLE,
+        empty="no remediator is heard of",
+    ),
+    stats.number(
+        "Longest wait",
+        "How long the oldest of them has waited for a device.",
+        f"max(time() - {_PENDING})",
+        (Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
+        empty="no claim of these waits",
+        unit="s",
+        none="none waits, if a leader is there",
+    ),
+)
 
 
 def _devices() -> Table:
@@ -280,7 +253,7 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(FLEET, holders(FLEET, _CHOSEN, within=health.REMEMBERED)),
     rows=(
-        Row(title="Now", panels=_now()),
+        Row(title="Now", panels=_NOW),
         Row(title="What they hold", panels=(_devices(), _states())),
         Row(title="What they use", panels=_over_time()),
         Row(

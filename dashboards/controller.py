@@ -1,5 +1,8 @@
 """Panels on the remediator as a program: who leads, how fresh, how busy, how refused. Pure."""
 
+from functools import partial
+
+from dashboards import stats
 from dashboards.panel import (
     GREEN,
     ORANGE,
@@ -19,26 +22,23 @@ _SILENT_WATCH = 150
 """Seconds after which it believes a collection no more (`--stale-after`)."""
 
 
+_state = partial(stats.state, empty=NOT_HEARD, none="not heard of")
+_number = partial(stats.number, empty=NOT_HEARD)
+
+
 def leader() -> Stat:
     """Return whether a replica leads."""
-    return Stat(
-        title="Leader",
-        says="Whether a replica leads. Without a leader nothing is fenced and nothing is "
-        "released, and incidents are those that were open before.",
-        queries=(_last(f"max({_own('leader')})"),),
-        meanings=(Meaning(1, "leads", GREEN), Meaning(0, "no leader", RED)),
-        none="not heard of",
-        width=4,
-        height=4,
+    return _state(
+        "Leader",
+        "Whether a replica leads. Without a leader nothing is fenced and nothing is released, "
+        "and incidents are those that were open before.",
+        f"max({_own('leader')})",
+        (Meaning(1, "leads", GREEN), Meaning(0, "no leader", RED)),
     )
 
 
 def _own(family: str, matchers: str = "") -> str:
     return of_cluster(f"draguard_remediator_{family}", matchers)
-
-
-def _last(expr: str, empty: str = NOT_HEARD) -> Query:
-    return Query(expr=expr, empty=empty)
 
 
 def now() -> tuple[Panel, ...]:
@@ -64,7 +64,7 @@ def now() -> tuple[Panel, ...]:
             "150 it believes nothing any more.",
             f"max({_own('watch_age_seconds')})",
             (Step(-1, GREEN), Step(_SILENT_WATCH, UNKNOWN)),
-            "s",
+            unit="s",
         ),
         _number(
             "Rules nobody acts on",
@@ -72,39 +72,14 @@ def now() -> tuple[Panel, ...]:
             "gate DRADeviceTaintRules on? Unknown before Kubernetes 1.35, where rules have no "
             "status.",
             f"max({_own('rule_status_missing')})",
-            (Step(0, GREEN), Step(1, RED)),
+            stats.BAD,
         ),
         _number(
             "Incidents not shown",
             "Open incidents beyond the 1000 that have series of their own.",
             f"max({of_cluster('draguard_incidents_untold')})",
-            (Step(0, GREEN), Step(1, ORANGE)),
+            stats.NOTABLE,
         ),
-    )
-
-
-def _state(title: str, says: str, expr: str, words: tuple[Meaning, ...]) -> Stat:
-    return Stat(
-        title=title,
-        says=says,
-        queries=(_last(expr),),
-        meanings=words,
-        none="not heard of",
-        width=4,
-        height=4,
-    )
-
-
-def _number(title: str, says: str, expr: str, steps: tuple[Step, ...], unit: str = "short") -> Stat:
-    return Stat(
-        title=title,
-        says=says,
-        queries=(_last(expr),),
-        steps=steps,
-        unit=unit,
-        decimals=0,
-        width=4,
-        height=4,
     )
 
 

@@ -1,21 +1,17 @@
 """One GPU with its slices: state, story, load, wear, who holds it. Pure."""
 
-from dashboards import annotations, health, held, incidents, load, variables, wear, xids
+from dashboards import annotations, health, held, incidents, load, stats, variables, wear, xids
 from dashboards.catalogue import DEVICE as BOARD
 from dashboards.panel import (
     BLUE,
-    GREEN,
     ORANGE,
     RED,
-    UNKNOWN,
     Dashboard,
     Meaning,
     Panel,
     Query,
     Row,
-    Stat,
     States,
-    Step,
 )
 from dashboards.promql import DEVICE, of_cluster, once
 
@@ -27,31 +23,18 @@ def _now() -> tuple[Panel, ...]:
     shown = once("instance, UUID", DEVICE.seen("draguard_gpu_info"))
     looked = of_cluster("draguard_snapshot_timestamp_seconds")
     return (
-        Stat(
-            title="State",
-            says=f"The worst that is known of this GPU. {health.LEGEND}",
-            queries=(Query(expr=f"max({health.state(DEVICE)})", empty=_NOT_KNOWN),),
-            meanings=health.MEANINGS,
-            filled=True,
-            width=4,
-            height=4,
+        stats.worst(
+            "State",
+            "The worst that is known of this GPU.",
+            health.state(DEVICE),
+            empty=_NOT_KNOWN,
         ),
-        Stat(
-            title="Last look",
-            says="How old the values on this page are. Above three minutes they are stale; none: "
-            "no exporter shows this GPU now.",
-            queries=(
-                Query(
-                    expr=f"max(time() - {looked} and on (cluster, instance) {shown})",
-                    empty="no exporter shows this GPU now",
-                ),
-            ),
-            unit="s",
-            decimals=0,
-            steps=(Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN)),
+        stats.last_look(
+            "How old the values on this page are. Above three minutes they are stale; none: no "
+            "exporter shows this GPU now.",
+            f"time() - {looked} and on (cluster, instance) {shown}",
+            empty="no exporter shows this GPU now",
             none="no exporter shows it",
-            width=4,
-            height=4,
         ),
         *wear.signs(DEVICE),
     )
@@ -75,55 +58,54 @@ def _stored(effect: str = "") -> str:
     return f"({rules} > 0)" if effect else rules
 
 
-def _story() -> tuple[Panel, ...]:
-    return (
-        incidents.table(DEVICE, height=5),
-        States(
-            title="State over time",
-            says="The worst that was known of this GPU. A gap is more than an hour of silence, and "
-            f"no good news. {health.LEGEND}",
-            queries=(
-                Query(
-                    expr=f"max by (UUID) ({health.state(DEVICE)})",
-                    legend="state",
-                    empty=_NOT_KNOWN,
-                ),
+_STORY: tuple[Panel, ...] = (
+    incidents.table(DEVICE, height=5),
+    States(
+        title="State over time",
+        says="The worst that was known of this GPU. A gap is more than an hour of silence, and "
+        f"no good news. {health.LEGEND}",
+        queries=(
+            Query(
+                expr=f"max by (UUID) ({health.state(DEVICE)})",
+                legend="state",
+                empty=_NOT_KNOWN,
             ),
-            meanings=health.MEANINGS,
-            width=24,
-            height=4,
         ),
-        States(
-            title="Incidents over time",
-            says="The phase of each incident of this GPU. A gap: none was open, or no remediator "
-            "was heard of.",
-            queries=(
-                Query(
-                    expr=incidents.phase_number(DEVICE),
-                    legend="{{incident}}",
-                    empty=incidents.NO_INCIDENT,
-                ),
+        meanings=health.MEANINGS,
+        width=24,
+        height=4,
+    ),
+    States(
+        title="Incidents over time",
+        says="The phase of each incident of this GPU. A gap: none was open, or no remediator "
+        "was heard of.",
+        queries=(
+            Query(
+                expr=incidents.phase_number(DEVICE),
+                legend="{{incident}}",
+                empty=incidents.NO_INCIDENT,
             ),
-            meanings=incidents.PHASE_MEANINGS,
-            none="none open, if a leader is there",
-            width=12,
-            height=5,
         ),
-        States(
-            title="Fence over time",
-            says="The strongest rule of ours on this GPU or a slice of it, as stored in the "
-            "cluster: None tells and does nothing, NoSchedule keeps new pods away, NoExecute moves "
-            "pods. A gap: no incident was open, or no remediator was heard of.",
-            queries=(Query(expr=_fence(), legend="fence", empty=incidents.NO_INCIDENT),),
-            meanings=(
-                Meaning(0, "no rule", BLUE),
-                *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),
-            ),
-            none="none, if a leader is there",
-            width=12,
-            height=5,
+        meanings=incidents.PHASE_MEANINGS,
+        none="none open, if a leader is there",
+        width=12,
+        height=5,
+    ),
+    States(
+        title="Fence over time",
+        says="The strongest rule of ours on this GPU or a slice of it, as stored in the "
+        "cluster: None tells and does nothing, NoSchedule keeps new pods away, NoExecute moves "
+        "pods. A gap: no incident was open, or no remediator was heard of.",
+        queries=(Query(expr=_fence(), legend="fence", empty=incidents.NO_INCIDENT),),
+        meanings=(
+            Meaning(0, "no rule", BLUE),
+            *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),
         ),
-    )
+        none="none, if a leader is there",
+        width=12,
+        height=5,
+    ),
+)
 
 
 DASHBOARD = Dashboard(
@@ -132,7 +114,7 @@ DASHBOARD = Dashboard(
     annotations=annotations.of(DEVICE),
     rows=(
         Row(title="Now", panels=_now()),
-        Row(title="Story", panels=_story()),
+        Row(title="Story", panels=_STORY),
         Row(
             title="Who holds it, and who is hit",
             panels=(held.holders_table(DEVICE), incidents.hit_table(DEVICE)),

@@ -301,5 +301,5 @@ def _annotation(one: Annotation) -> Json:
         "textFormat": one.text,
         "tagKeys": "",
         "step": STEP,
-        "useValueForTime": "on" if one.value_is_time else False,
+        "useValueForTime": one.value_is_time,
     }

@@ -1,10 +1,20 @@
 """One node: its GPUs side by side and over time, what its exporter sees and does not. Pure."""
 
-from dashboards import annotations, health, held, incidents, links, load, variables, wear, xids
+from dashboards import (
+    annotations,
+    health,
+    held,
+    incidents,
+    links,
+    load,
+    stats,
+    variables,
+    wear,
+    xids,
+)
 from dashboards.catalogue import NODE as BOARD
 from dashboards.panel import (
     GREEN,
-    ORANGE,
     PLAIN,
     RED,
     UNKNOWN,
@@ -25,85 +35,54 @@ _NO_GPU = "no GPU of this node is known"
 _NOT_HEARD = "no exporter of this node is heard of"
 
 
-def _one(title: str, says: str, expr: str, empty: str, steps: tuple[Step, ...]) -> Stat:
-    return Stat(
-        title=title,
-        says=says,
-        queries=(Query(expr=expr, empty=empty),),
-        unit="short",
-        decimals=0,
-        steps=steps,
-        width=4,
-        height=4,
-    )
-
-
-def _now() -> tuple[Panel, ...]:
-    looked = at_node("draguard_snapshot_timestamp_seconds")
-    phases = once("incident", NODE.done("draguard_incident_phase"))
-    return (
-        Stat(
-            title="Worst GPU",
-            says=f"The worst state among the GPUs of this node. {health.LEGEND}",
-            queries=(Query(expr=f"max({health.state(NODE)})", empty=_NO_GPU),),
-            meanings=health.MEANINGS,
-            filled=True,
-            width=4,
-            height=4,
-        ),
-        Stat(
-            title="Last look",
-            says="How old the values of this node's exporter are. Above three minutes they are "
-            "stale; the GPUs are then stale too, whatever they read.",
-            queries=(Query(expr=f"max(time() - {looked})", empty=_NOT_HEARD),),
-            unit="s",
-            decimals=0,
-            steps=(Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN)),
-            none="exporter silent",
-            width=4,
-            height=4,
-        ),
-        Stat(
-            title="Agent",
-            says="Whether the agent renews its Lease. While it is stale the remediator neither "
-            "fences nor releases anything here.",
-            queries=(
-                Query(
-                    expr=f"max({NODE.done('draguard_agent_stale')})",
-                    empty="no remediator is heard of, or this node never reported",
-                ),
-            ),
-            meanings=(Meaning(0, "alive", GREEN), Meaning(1, "stale", UNKNOWN)),
-            width=4,
-            height=4,
-        ),
-        _one(
-            "GPUs not seen",
-            "GPUs that should be here, by the PCI bus or by what is published, less those that "
-            "NVML lists. Unknown while NVML is down.",
-            f"max({at_node('draguard_gpus_expected')}) - max({at_node('draguard_gpus_seen')})",
-            f"{_NOT_HEARD}, or its NVML is down",
-            (Step(-100, GREEN), Step(1, RED)),
-        ),
-        _one(
-            "Sources down",
-            "Sources that this exporter wants and does not have; the table below says why.",
-            f"count({at_node('draguard_source_up', _WANTED)} == 0)"
-            f" or 0 * count({at_node('draguard_source_up')})",
-            _NOT_HEARD,
-            (Step(0, GREEN), Step(1, UNKNOWN)),
-        ),
-        _one(
-            "Incidents",
-            "Open incidents of GPUs of this node. Unknown where no remediator leads.",
-            or_none_open(f"count({phases})"),
-            "no remediator leads",
-            (Step(0, GREEN), Step(1, ORANGE)),
-        ),
-    )
-
-
 _WANTED = 'reason!="Off"'
+
+_NOW: tuple[Panel, ...] = (
+    stats.worst(
+        "Worst GPU",
+        "The worst state among the GPUs of this node.",
+        health.state(NODE),
+        empty=_NO_GPU,
+    ),
+    stats.last_look(
+        "How old the values of this node's exporter are. Above three minutes they are stale; the "
+        "GPUs are then stale too, whatever they read.",
+        f"time() - {at_node('draguard_snapshot_timestamp_seconds')}",
+        empty=_NOT_HEARD,
+        none="exporter silent",
+    ),
+    stats.state(
+        "Agent",
+        "Whether the agent renews its Lease. While it is stale the remediator neither fences nor "
+        "releases anything here.",
+        f"max({NODE.done('draguard_agent_stale')})",
+        (Meaning(0, "alive", GREEN), Meaning(1, "stale", UNKNOWN)),
+        empty="no remediator is heard of, or this node never reported",
+    ),
+    stats.number(
+        "GPUs not seen",
+        "GPUs that should be here, by the PCI bus or by what is published, less those that NVML "
+        "lists. Unknown while NVML is down.",
+        f"max({at_node('draguard_gpus_expected')}) - max({at_node('draguard_gpus_seen')})",
+        (Step(-100, GREEN), Step(1, RED)),
+        empty=f"{_NOT_HEARD}, or its NVML is down",
+    ),
+    stats.number(
+        "Sources down",
+        "Sources that this exporter wants and does not have; the table below says why.",
+        f"count({at_node('draguard_source_up', _WANTED)} == 0)"
+        f" or 0 * count({at_node('draguard_source_up')})",
+        stats.UNSEEN,
+        empty=_NOT_HEARD,
+    ),
+    stats.number(
+        "Incidents",
+        "Open incidents of GPUs of this node. Unknown where no remediator leads.",
+        or_none_open(f"count({once('incident', NODE.done('draguard_incident_phase'))})"),
+        stats.NOTABLE,
+        empty="no remediator leads",
+    ),
+)
 
 
 def _grid() -> Stat:
@@ -219,7 +198,7 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(NODE),
     rows=(
-        Row(title="Now", panels=(*_now(), _grid())),
+        Row(title="Now", panels=(*_NOW, _grid())),
         Row(title="Story", panels=(_timeline(), incidents.table(NODE, height=6))),
         Row(
             title="Who holds what",

@@ -1,5 +1,6 @@
 """Panels on wear and limits: memory errors, remapped rows, clock events, links. Pure."""
 
+from dashboards import stats
 from dashboards.panel import GREEN, ORANGE, RED, Meaning, Panel, Query, Stat, TimeSeries
 from dashboards.promql import Scope, once
 
@@ -57,14 +58,13 @@ _ACTIONS = (
 
 
 def _sign(title: str, says: str, family: str, scope: Scope, words: tuple[Meaning, ...]) -> Stat:
-    return Stat(
-        title=title,
-        says=f"{says} Unknown: the board or its driver does not tell, or nobody can read it now.",
-        queries=(Query(expr=once(_GPU, scope.seen(family)), empty=_OLD_BOARD),),
-        meanings=words,
+    return stats.state(
+        title,
+        f"{says} Unknown: the board or its driver does not tell, or nobody can read it now.",
+        once(_GPU, scope.seen(family)),
+        words,
+        empty=_OLD_BOARD,
         filled=True,
-        width=4,
-        height=4,
     )
 
 

@@ -68,11 +68,18 @@ class _WorkloadSpec(msgspec.Struct, frozen=True):
     template: _Template = _Template()
 
 
+class _WorkloadStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+
+
 class Workload(msgspec.Struct, frozen=True):
     """A Deployment or DaemonSet, cut to what is read."""
 
     metadata: ObjectMeta
     spec: _WorkloadSpec = _WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
+    """Of a DaemonSet: on how many nodes it should run, and where it is ready."""
 
     @property
     def images(self) -> tuple[str, ...]:

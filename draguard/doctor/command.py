@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from draguard.cluster.installation import find
+from draguard.cluster.installation import agents, find
 from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.refusal import NotInstalledError, sentence
@@ -12,7 +12,7 @@ from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
 from draguard.doctor.rights import rights
-from draguard.doctor.running import running
+from draguard.doctor.running import exporter, running
 from draguard.exit_status import DONE, WRONG
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Block, Cell, Lines, Table, Text, Tone
@@ -64,6 +64,7 @@ def examined(client: Client, namespace: str) -> Iterator[Check]:
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
         ("rights", lambda: rights(client, namespace)),
+        ("exporter", lambda: (exporter(agents(client, namespace), namespace),)),
         ("what runs", lambda: _running(client, namespace)),
         ("admission", lambda: admission(client)),
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from importlib import metadata
 
-from draguard.cluster.installation import ACCOUNT, Installation
+from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
 from draguard.cluster.objects import Objects
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.output.amounts import age, count, some
@@ -30,6 +30,22 @@ def running(
     yield from _effect(objects)
     yield _stop(objects, namespace)
     yield from _unreadable(objects)
+
+
+def exporter(found: Workload | None, namespace: str) -> Check:
+    """Judge the DaemonSet of the node agents."""
+    if found is None:
+        remedy = "install it (docs/install.md); without it nothing is seen"
+        return warn("exporter", f"no DaemonSet of {namespace} runs as {AGENT_ACCOUNT}", remedy)
+    wanted, ready = found.status.desired_number_scheduled, found.status.number_ready
+    says = f"DaemonSet {found.metadata.name}: ready on {ready} of {wanted} nodes"
+    if not wanted:
+        remedy = "its node selector matches no node: see docs/install.md for the labels"
+        return warn("exporter", says, remedy)
+    if ready < wanted:
+        remedy = f"kubectl -n {namespace} describe daemonset {found.metadata.name}"
+        return bad("exporter", says, remedy)
+    return ok("exporter", says)
 
 
 def _agents(found: Status, namespace: str) -> Iterator[Check]:

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
@@ -12,14 +11,14 @@ from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.naming import NAMES, Meant, NoDeviceError, meant
-from draguard.maintenance.outcome import Changed, Fences, sheet
+from draguard.maintenance.outcome import FAILED, Changed, Fences, sheet
 from draguard.maintenance.rule import Fence, device_of, is_maintenance, manifest
 from draguard.maintenance.who_goes import Holder, holders
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.safe import shown
 from exporter.slices import SliceDevice, inventory
-from kubeapi.client import Client, Conflict
+from kubeapi.client import ApiError, Client
 from remediator.hands.gates import StatedRule
 from remediator.hands.versions import GROUP
 from remediator.objects.taints import EFFECTS, Effect
@@ -76,7 +75,7 @@ def _fence(client: Client, options: argparse.Namespace) -> int:
         Fence(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
         for one in named.targets
     ]
-    changed = tuple(_stand(client, objects, one, dry=options.dry_run) for one in fences)
+    changed = _all(client, objects, fences, dry=options.dry_run)
     told = Fences(
         word=options.device,
         what=named.what,
@@ -86,7 +85,23 @@ def _fence(client: Client, options: argparse.Namespace) -> int:
         by=by,
     )
     give(told, options.output, lambda: sheet(told, evict=options.evict))
-    return DONE
+    return WRONG if any(one.done.startswith(FAILED) for one in changed) else DONE
+
+
+def _all(
+    client: Client, objects: Objects, fences: Sequence[Fence], *, dry: bool
+) -> tuple[Changed, ...]:
+    """Make every fence stand, or say of each why it does not. Raises what stops the first."""
+    changed: list[Changed] = []
+    for one in fences:
+        try:
+            changed.append(_stand(client, objects, one, dry=dry))
+        except ApiError as error:
+            if not changed and error.status in (None, 401, 403):
+                raise
+            device, why = str(one.target.name), f"{FAILED} fenced: {error.message}"
+            changed.append(Changed(device, one.effect, one.name, why))
+    return tuple(changed)
 
 
 def published(objects: Objects) -> tuple[SliceDevice, ...]:
@@ -104,8 +119,7 @@ def _stand(client: Client, objects: Objects, fence: Fence, *, dry: bool) -> Chan
     if not dry:
         path = f"/apis/{GROUP}/{objects.rule_version}/devicetaintrules"
         if stored is None:
-            with suppress(Conflict):  # somebody else has just made the same fence
-                client.create(path, manifest(fence, objects.rule_version or "", objects.at))
+            client.create(path, manifest(fence, objects.rule_version or "", objects.at))
         else:
             seen = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
             change = {"metadata": seen, "spec": {"taint": {"effect": fence.effect}}}

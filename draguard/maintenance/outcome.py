@@ -7,13 +7,16 @@ import msgspec
 from draguard.maintenance.who_goes import Holder
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
 
+FAILED = "NOT"
+"""How `Changed.done` begins where nothing was done."""
+
 
 class Changed(msgspec.Struct, frozen=True):
     device: str
     effect: str
     rule: str
     done: str
-    """`fenced`, `stood`, `would be fenced`, `unfenced`, `would be unfenced`."""
+    """`fenced`, `stood`, `would be fenced`, `unfenced`, `would be unfenced`, `NOT ...: why`."""
 
 
 class Fences(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
 from draguard.connection.help_text import Example, teaching
@@ -11,7 +13,7 @@ from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.fence import NOT_SERVED, published
 from draguard.maintenance.naming import NAMES, NoDeviceError, meant
-from draguard.maintenance.outcome import Changed, table
+from draguard.maintenance.outcome import FAILED, Changed, table
 from draguard.maintenance.rule import device_of, is_maintenance
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Block, Lines
@@ -53,13 +55,23 @@ def _unfence(client: Client, options: argparse.Namespace) -> int:
     fences = [one for one in objects.rules if is_maintenance(one)]
     mine = fences if options.all else named(options.device, fences, objects)
     changed = tuple(_remove(client, objects, one, dry=options.dry_run) for one in mine)
+    changed = changed if options.dry_run else _looked_at(client, options.namespace, changed)
     if not changed and not options.all:
         complain(
             "unfence", f"no fence for maintenance stands on {options.device!r}{_ours(objects)}"
         )
         return WRONG
     give(changed, options.output, lambda: _sheet(changed))
-    return DONE
+    return WRONG if any(one.done.startswith(FAILED) for one in changed) else DONE
+
+
+def _looked_at(client: Client, namespace: str, changed: tuple[Changed, ...]) -> tuple[Changed, ...]:
+    """Return what became of each, seen with our own eyes: asked for is not yet gone."""
+    left = {one.metadata.name for one in Reader(client, namespace).objects("rules").rules}
+    stands = f"{FAILED} unfenced: it still stands, a finalizer keeps it"
+    return tuple(
+        msgspec.structs.replace(one, done=stands) if one.rule in left else one for one in changed
+    )
 
 
 def _sheet(changed: tuple[Changed, ...]) -> Iterable[Block]:

@@ -11,6 +11,7 @@ from draguard.cluster.installation import Installation
 from draguard.cluster.objects import Objects
 from draguard.maintenance.rule import is_maintenance
 from exporter.device import Device
+from exporter.slices import inventory
 from kubeapi.lease import Lease, LeaseSpec
 from remediator.decide.case import Case
 from remediator.hands.leader import LEASE_NAME
@@ -129,7 +130,7 @@ def status(objects: Objects, installed: Installation) -> Status:
             unknown=len(unknown),
         ),
         unknown=unknown,
-        devices=_devices(objects, deciding),
+        devices=_devices(objects),
         sources_down=tuple(_sources_down(objects, stale)),
         rules=_rules(objects),
         incidents=open_incidents(objects.incidents),
@@ -212,10 +213,8 @@ def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
     return dict(sorted(found.items()))
 
 
-def _devices(objects: Objects, deciding: Deciding) -> Devices:
-    nodes = sorted({one.spec.node_name for one in objects.slices} - {""})
-    inventory = (one for node in nodes for one in deciding.view(node).inventory)
-    published = {one.device for one in inventory if one.kind in KINDS}
+def _devices(objects: Objects) -> Devices:
+    published = {one.device for one in inventory(objects.slices) if one.kind in KINDS}
     claimed = (one for claim in objects.claims for one in claim.results)
     held = {one.name for one in claimed if not one.admin_access}
     fenced = {

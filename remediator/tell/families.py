@@ -68,7 +68,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _story(
         "consumer_info",
         "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
-        "access, or as a `gang` peer. No pod name: an allocated claim that nobody uses. At most "
+        "access, or as a `gang` peer; `evicted`: it was moved. No pod name: an allocated claim "
+        "that nobody uses. At most "
         f"{CONSUMERS} for one incident, and {ALL_CONSUMERS} in all; the object's status has more.",
         "dra_claim_namespace",
         "dra_claim_name",

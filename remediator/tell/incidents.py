@@ -15,6 +15,8 @@ _RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
 _UNKNOWN_CLASS = -len(SEVERITY)
 BY_CLAIM = "claim"
 """Label value for `PodHold.via` "", which Prometheus would read as no label."""
+EVICTED = "evicted"
+"""Of a pod that was moved: who answers a page still asks whose job it was."""
 
 _Part = Callable[[Incident], Iterable[Labels]]
 
@@ -38,7 +40,7 @@ def incident_rows(
             known = figure(one)
             rows[family] |= {story: known} if known is not None else {}
         rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in EFFECTS}
-        hit = sorted(set(map(_consumer, one.status.hit)))
+        hit = sorted({*map(_consumer, one.status.hit), *map(_moved, one.status.evicted)})
         rows["incident_consumer_info"] |= ones((*story, *rest) for rest in hit[:each])
     return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
 
@@ -73,6 +75,10 @@ def _held(one: Incident) -> Iterable[Labels]:
 
 def _consumer(hold: PodHold) -> Labels:
     return labels(hold.namespace, hold.claim, hold.pod, hold.via or BY_CLAIM)
+
+
+def _moved(hold: PodHold) -> Labels:
+    return labels(hold.namespace, hold.claim, hold.pod, EVICTED)
 
 
 def _seconds(moment: datetime | None) -> float | None:

@@ -205,6 +205,7 @@ def test_a_slice_fault_is_one_ticket_that_says_it_is_fenced(told: Told) -> None:
     assert "1 of 7 slices" in said["description"]
     assert "1 NoExecute" in said["done"]
     assert told.moved in said["hit"]
+    assert said["hit"].count("pod ") == 1
     assert first(told.servers, "/draguard-page", UUID=told.sliced) == {}
 
 

@@ -56,7 +56,7 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
     claim = {"dra_claim_namespace": value, "dra_claim_name": value, "pod": value}
     named = {"model_name": value, "gpu": "0", "pci_bus_id": value}
     series = [
-        sample("draguard_gpu_up", {**gpu, "reason": value}, "0x60"),
+        sample("draguard_gpu_up", {**gpu, "reason": value, "instance": value}, "0x60"),
         sample("draguard_gpu_info", {**gpu, **named}, "1x60"),
         sample("draguard_device_allocation_info", {**gpu, **claim}, "1x60"),
     ]

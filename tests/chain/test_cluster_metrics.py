@@ -102,7 +102,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1})
     await_true("why it is pending", lambda: reasons(page) == {"Fenced"})
     assert page.samples("draguard_incident_held") == []
-    assert page.samples("draguard_incident_consumer_info") == []
+    page.await_by("draguard_incident_consumer_info", "via", {"evicted": 1})
 
     scene.report("node-a", with_xids(broken, *broken.xids, recovery_action=fresh(0)), other)
     scene.await_phase("Recovered", timeout=60)

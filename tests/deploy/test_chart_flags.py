@@ -61,7 +61,6 @@ def test_sensor_and_agent_mean_the_same() -> None:
 
 MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
     "interval": (("exporter.interval=5",), {"interval": 5.0}),
-    "large numbers stay whole": (("exporter.maxSeries=2000000",), {"max_series": 2_000_000}),
     "labels": (("exporter.labels=lean",), {"labels": "lean"}),
     "devices": (("exporter.devices=g:0+i:1",), {"devices": "g:0+i:1"}),
     "hostname": (("exporter.hostnameLabel=none",), {"hostname_label": "none"}),
@@ -127,6 +126,17 @@ def test_the_remediators_values_become_its_settings() -> None:
         node_condition_deadline=1e6,
         accelerated_hardware_ready=True,
     )
+
+
+def test_a_large_number_in_a_file_stays_whole(tmp_path: Path) -> None:
+    """Helm reads numbers of a file as floats, and would write 2e+06."""
+    file = tmp_path / "values.yaml"
+    file.write_text(
+        "exporter: {maxSeries: 2000000}\nremediator: {nodeConditions: {enabled: true}}\n"
+    )
+    found = containers(rendered.objects((), f"--values={file}"))
+
+    assert exporter_settings(found["agent"]).max_series == 2_000_000
 
 
 def test_a_flag_that_no_program_has_would_be_noticed() -> None:

@@ -279,6 +279,7 @@ def test_metrics_only_says_nothing_to_the_api_and_fences_nothing() -> None:
     }
     assert verbs == {"get", "list", "watch"}
     assert of_kind(objects, "Role") == []
+    assert of_kind(objects, "ValidatingAdmissionPolicy") == []
 
 
 def test_the_policy_is_passed_on_as_it_was_written() -> None:

@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-)
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 """Runbooks have tests of their own, in tests/alerts."""
-PROGRAMS = frozenset(
-    "amtool curl docker draguard export helm kubectl make nvidia-smi promtool python".split()
-)
+PROGRAMS = ("draguard", "docker", "helm", "kubectl", "make", "nvidia-smi", "python")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _POLICY = re.compile(r"^```yaml\n(# policy\.yaml\n.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -34,10 +30,9 @@ class Command(NamedTuple):
 def commands(document: Path) -> Iterator[Command]:
     for marked, block in _FENCE.findall(document.read_text(encoding="utf-8")):
         lines = block.splitlines()
-        shown = marked == "console" or lines[:1] and lines[0].startswith("$ ")
-        if shown:
+        if marked == "console" or block.startswith("$ "):
             lines = _typed(lines)
-        elif not (marked == "sh" or not marked and _starts_a_program(lines)):
+        elif marked != "sh" and (marked or not _starts_a_program(lines)):
             continue
         yield from (Command(document.name, text) for text in _joined(lines))
 

@@ -16,7 +16,13 @@ from tests.draguard.told import masked, told
 
 ROOT = Path(__file__).parents[2]
 CLI = ROOT / "docs" / "cli.md"
-DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted(
+    [
+        ROOT / "README.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "alerts" / "runbooks").glob("*.md"),
+    ]
+)
 SHOWN = re.compile(r"```console\n\$ draguard (?P<command>[^\n]*)\n(?P<output>.*?)```", re.DOTALL)
 SERVER = re.compile(r"https://[\w.]+:\d+")
 GIVEN = re.compile(r"^(?:\$ )?draguard ([^#\n|&]+)", re.MULTILINE)

@@ -5,11 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from draguard.__main__ import main
-from draguard.maintenance.rule import FENCED_BY, KEY, SINCE, WHY
+from draguard.maintenance.rule import FENCED_BY, KEY, SINCE, WHY, Fence
+from draguard.maintenance.rule import manifest as manifest_of
 from exporter.device import Device
+from remediator.objects.incident import Target
 from remediator.objects.taints import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import resource_slice
+from tests.draguard.fleet import T0
+from tests.draguard.test_cli_terminal import on_terminal
 from tests.draguard.told import told
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
@@ -106,6 +110,48 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
 
     assert fences(cluster) == {held: "NoExecute"}
     await_true("the pod is gone", lambda: not cluster.pods())
+
+
+def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:
+    held = train(cluster, "first")
+    command = ("fence", f"node-a/{held[-1]}", "--why", "swap", "--evict")
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+
+    said = on_terminal(*command, *where, types="no\n", ends=(1,))
+    assert "default/first" in said
+    assert "nothing was done" in said
+    assert fences(cluster) == {}
+
+    on_terminal(*command, *where, types="yes\n")
+    assert fences(cluster) == {held: "NoExecute"}
+
+
+def test_a_fence_that_does_not_stand_is_said_beside_those_that_do(
+    tell: Tell, cluster: Cluster
+) -> None:
+    """Somebody's object has the name that the fence of the second slice would get."""
+    second = published(NODE_B, "node-b")[1].device
+    target = Target(second.driver, second.pool, second.device, "MIG-x")
+    fence = Fence(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", why="x")
+    body: Json = manifest_of(fence, "v1", T0)
+    body["spec"]["taint"]["key"] = "example.com/other"
+    cluster.client.create(RULES, body)
+
+    said = tell("fence", "node-b/0", "--why", "x", ends=1)
+
+    assert said.count("NOT fenced: ") == 1
+    assert len(fences(cluster)) == 2
+
+
+def test_a_fence_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: Cluster) -> None:
+    tell("fence", "node-a/0", "--why", "x")
+    (rule,) = cluster.items(RULES)
+    path = f"{cluster.rules}/{rule['metadata']['name']}"
+    cluster.client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
+    try:
+        assert "NOT unfenced: it still stands" in tell("unfence", "node-a/0", ends=1)
+    finally:
+        cluster.client.merge_patch(path, {"metadata": {"finalizers": None}})
 
 
 def test_a_fence_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:

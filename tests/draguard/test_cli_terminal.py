@@ -31,6 +31,7 @@ def on_terminal(
     columns: int = 100,
     more: Mapping[str, str] | None = None,
     ends: Collection[int] = (0,),
+    types: str = "",
 ) -> str:
     """Run a command on a pseudo terminal of its own; gives all that it wrote there."""
     ours, its = pty.openpty()
@@ -43,6 +44,7 @@ def on_terminal(
         env=environment(**size, **(more or {})),
     ) as process:
         os.close(its)
+        os.write(ours, types.encode())
         said = b""
         with suppress(OSError):  # how a terminal says that its other end was closed
             while piece := os.read(ours, 65536):

@@ -9,10 +9,12 @@ import pytest
 import yaml
 
 from draguard.__main__ import main
+from draguard.cluster.installation import Workload
 from draguard.doctor import api
 from draguard.doctor.admission import Binding, Policy, judged
 from draguard.doctor.check import Check
 from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Asker, Right
+from draguard.doctor.running import exporter
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from simulator.node import SimulatedNode
@@ -215,6 +217,29 @@ def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
     assert found["sensor socket"]["state"] == "bad"
     assert found["sensor: pod-resources"]["state"] == "ok"
     assert found["agent: api-server"]["state"] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "says"),
+    [
+        ({"desiredNumberScheduled": 3, "numberReady": 3}, "ok", "ready on 3 of 3 nodes"),
+        ({"desiredNumberScheduled": 3, "numberReady": 1}, "bad", "ready on 1 of 3 nodes"),
+        ({}, "warn", "ready on 0 of 0 nodes"),
+    ],
+)
+def test_the_exporter_is_ready_where_it_should_run(
+    status: dict[str, int], state: str, says: str
+) -> None:
+    workload = msgspec.convert({"metadata": {"name": "e"}, "status": status}, Workload)
+
+    found = exporter(workload, LEASES)
+
+    assert (found.state, says in found.says) == (state, True)
+    assert bool(found.remedy) == (state != "ok")
+
+
+def test_a_cluster_without_the_exporter_is_told_what_to_install() -> None:
+    assert "no DaemonSet" in exporter(None, LEASES).says
 
 
 def test_flags_of_the_exporter_need_the_node(capsys: pytest.CaptureFixture[str]) -> None:

@@ -103,6 +103,12 @@ def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
     assert letters("nobody leads: nothing is fenced and nothing is released") in said(nobody)
 
 
+def test_objects_that_cannot_be_read_are_told_of() -> None:
+    assert letters("cannot read them: 2 claims") in said(
+        looked_at(objects(gpu(0), unreadable=("2 claims",)))
+    )
+
+
 def test_modes_are_told_from_the_strongest() -> None:
     assert modes_in_words({"a": "off", "b": "off"}) == "off: every class"
     assert modes_in_words({"a": "dry-run", "b": "enforce", "c": "off", "d": "off"}) == (
