@@ -31,7 +31,7 @@ WATCHED = State(
     1,
     "Watched",
     BLUE,
-    "answers, and an incident is open that has not fenced it, or waits out the soak",
+    "answers, and an incident is open that is mild (suspect, pending) or waits out the soak",
 )
 UNCERTAIN = State(
     2,
@@ -47,7 +47,8 @@ SICK = State(
     5,
     "Sick",
     RED,
-    "the driver wants a reset or more, a row could not be remapped, or an incident has closed it",
+    "the driver wants a reset or more, a row could not be remapped, or an incident is open "
+    "that is neither mild nor in its soak, whatever the policy does about it",
 )
 LOST = State(6, "Lost", DARK_RED, "fell off the bus, or hangs every call")
 
@@ -62,7 +63,8 @@ STALE_SECONDS = 180
 """Six samples at the exporter's default of 30 s."""
 
 _GPU = "Hostname, UUID"
-_CLOSED = 'phase!~"Suspected|Verifying"'
+_STANDS = 'phase!="Verifying"'
+_GRAVE = 'class!~"suspect|pending"'
 
 
 def state(scope: Scope) -> str:
@@ -72,13 +74,11 @@ def state(scope: Scope) -> str:
     arms = (
         _as(once(_GPU, _lost(scope)), LOST),
         _as(once(_GPU, _sick(scope)), SICK),
-        _as(
-            f"{known} and on (cluster, UUID) {of_cluster('draguard_incident_phase', _CLOSED)}", SICK
-        ),
+        _as(f"{known} and on (cluster, UUID) ({_grave()})", SICK),
         _as(f"{known} unless on (cluster, Hostname, UUID) {seen}", GONE_SILENT),
         _as(_old(scope), OLD),
         _as(f"{seen} unless on (cluster, Hostname, UUID) {_answers(scope)}", UNCERTAIN),
-        _as(f"{seen} and on (cluster, UUID) {of_cluster('draguard_incident_phase')}", WATCHED),
+        _as(f"{seen} and on (cluster, UUID) {of_cluster('draguard_incident_info')}", WATCHED),
         _as(_answers(scope), HEALTHY),
     )
     return " or ".join(arms)
@@ -98,6 +98,12 @@ _IS_LOST = 'presence="Lost"'
 def _sick(scope: Scope) -> str:
     signs = ("recovery_action", "row_remap_failure", "sram_threshold_exceeded")
     return " or ".join(f"{scope.seen(f'draguard_gpu_{sign}')} > 0" for sign in signs)
+
+
+def _grave() -> str:
+    """Open incidents whose fault stands; one that nothing is done about is no better for it."""
+    stands = of_cluster("draguard_incident_phase", _STANDS)
+    return f"{stands} and on (cluster, incident) {of_cluster('draguard_incident_info', _GRAVE)}"
 
 
 def _answers(scope: Scope) -> str:

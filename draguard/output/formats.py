@@ -8,10 +8,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 
 import msgspec
 import yaml
 
+from draguard.output.plain import plain
 from draguard.output.sheet import Block
 
 FORMATS = ("text", "json", "yaml")
@@ -30,12 +32,14 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 
 def give(found: object, output: str, in_words: Callable[[], Iterable[Block]]) -> None:
     """Print what was found: as blocks for people, or as it is."""
-    if output == "text":
-        from draguard.output.terminal import show  # rich is not in the remediator's image
+    if output != "text":
+        sys.stdout.write(encoded(found, output))
+    elif sys.stdout.isatty() and find_spec("rich"):
+        from draguard.output.terminal import show  # rich is not in the node's image
 
         show(in_words())
     else:
-        sys.stdout.write(encoded(found, output))
+        sys.stdout.write(plain(in_words()))
 
 
 def encoded(found: object, output: str) -> str:

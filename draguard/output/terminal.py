@@ -1,13 +1,11 @@
-"""Sheets on a terminal, or into a file or pipe. The door to rich of all commands that tell.
+"""Sheets on a terminal. The door to rich of all commands that tell.
 
-A terminal gets colours, folds long cells at its width, and a pager where the
-sheet is longer than the screen. A pipe gets plain text without folding, so that
-`grep` finds whole lines. Either way nothing that an object holds is obeyed.
+Colours, long cells folded at its width, and a pager where the sheet is longer
+than the screen. Nothing that an object holds is obeyed.
 """
 
 import io
 import os
-import sys
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console, RenderableType
@@ -36,8 +34,8 @@ _STYLES: dict[Tone, str] = {
     "dim": "dim",
     "strong": "bold",
 }
-_PIPE_WIDTH = 100_000
-"""Columns of what is no terminal: nothing is folded."""
+_UNBOUNDED = 100_000
+"""Columns in which nothing is folded."""
 _NAME_WIDTH = 24
 """Characters up to which a row's first cell is not folded."""
 _LESS = "FRX"
@@ -45,28 +43,21 @@ _LESS = "FRX"
 
 
 def show(blocks: Iterable[Block]) -> None:
-    """Print blocks, an empty line between them."""
-    said = filled(blocks)
-    if sys.stdout.isatty():
-        _on_terminal(Console(highlight=False, emoji=False), said)
-    else:
-        sys.stdout.write(plain(said))
-
-
-def plain(blocks: Iterable[Block], width: int = _PIPE_WIDTH) -> str:
-    """Return blocks as text without colours."""
-    page = io.StringIO()
-    _draw(Console(file=page, width=width, highlight=False, emoji=False, no_color=True), blocks)
-    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
-
-
-def _on_terminal(console: Console, blocks: tuple[Block, ...]) -> None:
-    if len(plain(blocks, console.width).splitlines()) < console.height:
-        _draw(console, blocks)
+    """Print blocks on the terminal that stdout is, an empty line between them."""
+    console, said = Console(highlight=False, emoji=False), filled(blocks)
+    if _height(said, console.width) < console.height:
+        _draw(console, said)
         return
     os.environ.setdefault("LESS", _LESS)
     with console.pager(styles=not console.no_color):
-        _draw(console, blocks)
+        _draw(console, said)
+
+
+def _height(blocks: Iterable[Block], width: int) -> int:
+    """Return how many lines blocks take on a terminal of a width."""
+    page = io.StringIO()
+    _draw(Console(file=page, width=width, highlight=False, emoji=False, no_color=True), blocks)
+    return page.getvalue().count("\n")
 
 
 def _draw(console: Console, blocks: Iterable[Block]) -> None:
@@ -81,7 +72,7 @@ def _draw(console: Console, blocks: Iterable[Block]) -> None:
 
 def _fitting(block: Block, console: Console) -> Block:
     if isinstance(block, Table):
-        unbounded = console.options.update(width=_PIPE_WIDTH)
+        unbounded = console.options.update(width=_UNBOUNDED)
         natural = console.measure(_grid(block.columns, block.rows), options=unbounded).maximum
         return shortened(block) if natural > console.width else block
     return block

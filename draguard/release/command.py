@@ -3,9 +3,6 @@
 A running remediator takes it for a person's word: a rule that is gone is not made
 again for a day, unless a new signal comes. To keep it away for longer lower the
 mode, or answer `draguard.dev/ignore` on the incident.
-
-Prints without rich: the hook that runs before an uninstallation has the
-remediator's image, which is without it.
 """
 
 import argparse
@@ -15,8 +12,8 @@ from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, UNASKED, WRONG
 from draguard.output.amounts import count, some
-from draguard.output.formats import add_output_flag, encoded
-from draguard.output.safe import shown
+from draguard.output.formats import add_output_flag, give
+from draguard.output.sheet import Lines
 from draguard.release.ours import Found, Outcome, Releaser
 from kubeapi.client import ApiError, Client
 from remediator.objects.taints import RawRule
@@ -70,11 +67,7 @@ def _release(client: Client, options: argparse.Namespace) -> int:
             raise
         complain("release", f"{error.message}; nothing more was done")
         return UNASKED
-    if options.output == "text":
-        for line in _lines(outcomes, kept, options):
-            print(shown(line))
-    else:
-        print(encoded(outcomes, options.output), end="")
+    give(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, kept, options))),))
     return WRONG if any(one.error for one in outcomes) else DONE
 
 

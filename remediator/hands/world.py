@@ -69,9 +69,12 @@ class World:
             return self._incidents.all()
 
     def reporting(self) -> tuple[str, ...]:
-        """Return the nodes of which a report is stored."""
+        """Return the nodes of which a report is stored and that are still there.
+
+        Nobody deletes the report of a node that was taken away, and nobody is to mend its agent.
+        """
         with self._lock:
-            return tuple(self._reports)
+            return tuple(node for node in self._reports if node in self._nodes)
 
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""

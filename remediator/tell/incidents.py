@@ -66,11 +66,14 @@ def _word(word: str) -> Iterable[Labels]:
 
 
 def _held(one: Incident) -> Iterable[Labels]:
-    return [
-        labels(condition.reason)
+    """Return what holds it back: for whoever is paged, a fault that a person ignores is held, too."""
+    held = [
+        condition.reason
         for condition in one.status.conditions
         if condition.type == "Held" and condition.status == "True"
     ]
+    ignored = any(said.kind == "ignore" and said.state == "InForce" for said in one.status.answers)
+    return [labels(reason) for reason in dict.fromkeys([*held, *(["Human"] if ignored else [])])]
 
 
 def _consumer(hold: PodHold) -> Labels:

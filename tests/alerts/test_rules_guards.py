@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ GONE: Series = (
 
 def silent(programs: Path, folder: Path, series: Series, names: list[str]) -> str:
     """Return what promtool has against it that these alerts never fire."""
-    document = {
+    document: dict[str, Any] = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "30s",
         "tests": [

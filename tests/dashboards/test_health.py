@@ -30,6 +30,16 @@ def phase(word: str, replica: str = "r") -> str:
     return f'draguard_incident_phase{{instance="{replica}:9401", {STORY}, phase="{word}"}}'
 
 
+def incident(*phases: str, of_class: str = "gpu") -> dict[str, str]:
+    """An incident that is open, as each replica tells it; the first phase is the leader's."""
+    told: dict[str, str] = {}
+    for replica, word in zip("rs", phases, strict=False):
+        told[phase(word, replica)] = ALWAYS
+        page = f'instance="{replica}:9401", {STORY}, class="{of_class}"'
+        told[f"draguard_incident_info{{{page}}}"] = ALWAYS
+    return told
+
+
 def of(*without: str) -> dict[str, str]:
     """What is told of a healthy GPU, without some of it."""
     return {name: values for name, values in WELL.items() if name not in without}
@@ -57,18 +67,30 @@ CASES: Mapping[str, tuple[dict[str, str], health.State]] = {
         health.LOST,
     ),
     "the driver wants a reset": (of() | {ACTION: ALWAYS}, health.SICK),
-    "an incident has fenced it": (of() | {phase("Fenced"): ALWAYS}, health.SICK),
+    "an incident has fenced it": (of() | incident("Fenced"), health.SICK),
     "it is fenced and its exporter is dead": (
-        silent() | {phase("Fenced"): ALWAYS},
+        silent() | incident("Fenced"),
         health.SICK,
     ),
-    "a person has to look": (of() | {phase("NeedsHuman"): ALWAYS}, health.SICK),
+    "a person has to look": (of() | incident("NeedsHuman"), health.SICK),
     "both replicas tell of it, one of them late": (
-        of() | {phase("Fenced"): ALWAYS, phase("Evicting", "s"): ALWAYS},
+        of() | incident("Fenced", "Evicting"),
         health.SICK,
     ),
-    "it soaks": (of() | {phase("Verifying"): ALWAYS}, health.WATCHED),
-    "a fault is only seen": (of() | {phase("Suspected"): ALWAYS}, health.WATCHED),
+    "it soaks": (of() | incident("Verifying"), health.WATCHED),
+    "a fault is seen and the policy does nothing": (of() | incident("Suspected"), health.SICK),
+    "its programs are suspect": (
+        of() | incident("Suspected", of_class="suspect"),
+        health.WATCHED,
+    ),
+    "a reset when convenient is due": (
+        of() | incident("Suspected", of_class="pending"),
+        health.WATCHED,
+    ),
+    "it soaks, and the other replica is late": (
+        of() | incident("Verifying", "Repairing"),
+        health.SICK,
+    ),
     "its exporter was killed": (silent(), health.GONE_SILENT),
     "its page is not renewed": (
         of() | {f"draguard_snapshot_timestamp_seconds{{{PAGE}}}": "0+30x10 300x390"},
@@ -83,7 +105,7 @@ CASES: Mapping[str, tuple[dict[str, str], health.State]] = {
     "the agent is stale where it soaks": (
         of()
         | {
-            phase("Verifying"): ALWAYS,
+            **incident("Verifying"),
             'draguard_agent_stale{instance="r:9401", node="node-a"}': ALWAYS,
         },
         health.OLD,
@@ -121,7 +143,9 @@ def test_gpus_of_two_clusters_are_not_mixed_up(prometheus_built: Path) -> None:
     """The same names in both, as in two simulated ones, and an incident in one of them."""
     one = {name.replace("{", '{cluster="one", '): values for name, values in WELL.items()}
     two = {name.replace("{", '{cluster="two", '): values for name, values in WELL.items()}
-    fault = {phase("Fenced").replace("{", '{cluster="two", '): ALWAYS}
+    fault = {
+        name.replace("{", '{cluster="two", '): values for name, values in incident("Fenced").items()
+    }
     expected = {
         '{cluster="one", Hostname="node-a"}': health.HEALTHY.number,
         '{cluster="two", Hostname="node-a"}': health.SICK.number,
@@ -171,7 +195,7 @@ def test_no_incident_is_0_only_where_a_leader_would_know_of_one(prometheus_built
 
 
 def test_an_incident_that_both_replicas_tell_of_is_one(prometheus_built: Path) -> None:
-    series = LEADS | {phase("Fenced"): ALWAYS, phase("Fenced", "s"): ALWAYS}
+    series = LEADS | incident("Fenced", "Fenced")
 
     assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS["Incidents"], series, {"{}": 1})
 

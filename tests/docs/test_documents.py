@@ -18,8 +18,14 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 REMEDIATION = (DOCS / "remediation.md").read_text(encoding="utf-8")
+RUNBOOKS = sorted((ROOT / "alerts" / "runbooks").glob("*.md"))
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+(?:::\w+)?)")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+HEADING = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
+PATH = re.compile(
+    r"`((?:alerts|benchmarks|dashboards|deploy|docs|draguard|exporter|kubeapi|remediator|serving"
+    r"|simulator|tests)/[\w./*-]+)`"
+)
 POLICY = re.compile(r"```yaml\n(# policy\.yaml\n.*?)```", re.DOTALL)
 SAID = re.compile(r"draguard\.dev/(hold|ignore|confirmed-repaired)=[\"']([^\"']+)[\"']")
 
@@ -65,12 +71,45 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert missing == []
 
 
-def test_the_architecture_names_every_module_of_the_remediator() -> None:
-    architecture = text(DOCS / "architecture.md")
-    modules = [path for path in (ROOT / "remediator").rglob("*.py") if path.stem[0] != "_"]
-    missing = [path.stem for path in modules if f"`{path.stem}`" not in architecture]
+@pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda one: one.name)
+def test_every_link_to_a_heading_finds_it(document: Path) -> None:
+    for page, heading in HEADING.findall(text(document)):
+        target = document.parent / page if page else document
+        assert heading in anchors(target), f"{document.name} links to {page}#{heading}"
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a document's headings, as GitHub makes them."""
+    bare = re.sub(r"^```.*?^```$", "", text(document), flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", bare, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in titles}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_path_in_a_document_is_there(document: Path) -> None:
+    missing = [
+        path for path in PATH.findall(text(document)) if not list(ROOT.glob(path.rstrip("/")))
+    ]
 
     assert missing == []
+
+
+@pytest.mark.parametrize("package", ["remediator", "dashboards", "alerts", "deploy"])
+def test_the_architecture_names_every_module(package: str) -> None:
+    architecture = text(DOCS / "architecture.md")
+    modules = [path for path in (ROOT / package).rglob("*.py") if path.stem[0] != "_"]
+    missing = [path.stem for path in modules if f"`{path.stem}`" not in architecture]
+
+    assert modules
+    assert missing == []
+
+
+def test_the_architecture_names_every_room_of_the_command_line() -> None:
+    architecture = text(DOCS / "architecture.md")
+    rooms = {path.parent.name for path in (ROOT / "draguard").glob("*/__init__.py")}
+
+    assert len(rooms) > 9
+    assert {one for one in rooms if f"`{one}/`" not in architecture} == set()
 
 
 def test_every_command_of_make_that_a_document_names_is_a_target() -> None:

@@ -56,8 +56,7 @@ def test_the_readme_shows_the_fleet_and_one_case() -> None:
 
 @pytest.mark.parametrize(
     ("document", "command", "output"),
-    [one for one in EXCERPTS if one[1] in LOOKED_AT],
-    ids=lambda one: getattr(one, "name", one).split("\n")[0],
+    [pytest.param(*one, id=f"{one[0].name}: {one[1]}") for one in EXCERPTS if one[1] in LOOKED_AT],
 )
 def test_what_a_document_shows_of_a_command_is_its_golden(
     document: Path, command: str, output: str

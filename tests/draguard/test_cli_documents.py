@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from draguard.__main__ import main
+from draguard.__main__ import USAGE, main
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import LOST_STORY, Fleet
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
@@ -27,6 +27,8 @@ SHOWN = re.compile(r"```console\n\$ draguard (?P<command>[^\n]*)\n(?P<output>.*?
 SERVER = re.compile(r"https://[\w.]+:\d+")
 GIVEN = re.compile(r"^(?:\$ )?draguard ([^#\n|&]+)", re.MULTILINE)
 FENCED = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
+INLINE = re.compile(r"`(?:kubectl )?draguard ([a-z][a-z-]*)")
+NUMBER = re.compile(r"\bN\b")
 NOT_OURS = ("exporter", "remediator")
 """Their flags are looked at by their own tests."""
 
@@ -98,4 +100,11 @@ def test_every_command_in_a_document_is_one_that_exists_with_its_flags(
     monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
     for command in commands:
         with pytest.raises(Parsed):
-            main(shlex.split(command))
+            main(shlex.split(NUMBER.sub("79", command)))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)
+def test_every_command_that_a_sentence_names_exists(document: Path) -> None:
+    named = set(INLINE.findall(document.read_text(encoding="utf-8")))
+
+    assert named <= {line.split()[0] for line in USAGE.splitlines() if line.startswith("  ")}

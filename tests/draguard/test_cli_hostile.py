@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from draguard.output.formats import encoded
+from draguard.output.plain import plain
 from draguard.output.safe import LIMIT, shown
 from draguard.output.sheet import Cell, Facts, Lines, Table
-from draguard.output.terminal import plain
 from kubeapi.client import NotFound
 from remediator.objects.incident import (
     Condition,

@@ -134,6 +134,30 @@ def test_a_reader_that_has_gone_is_no_error(fleet: Fleet) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.parametrize(
+    "command", [["release", "--all", "--dry-run"], ["status"], ["doctor", "--help"]], ids=" ".join
+)
+def test_images_without_rich_can_run_what_they_need(command: list[str], fleet: Fleet) -> None:
+    """As the hook that runs before an uninstallation, and the doctor on a node."""
+    script = (
+        "import sys\n"
+        "for name in ('rich', 'apscheduler'): sys.modules[name] = None\n"
+        "from draguard.__main__ import main\n"
+        f"sys.exit(main({[*command, '--kubeconfig', fleet.kubeconfig]!r}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 def test_kubectl_finds_it_as_its_plugin(fleet: Fleet, tmp_path: Path) -> None:
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "scripts"

@@ -16,6 +16,7 @@ from remediator.hands.pace import Pace
 from remediator.hands.survey import FRESH, Survey, cluster_rows
 from remediator.hands.world import World
 from remediator.objects.incident import Incident
+from remediator.objects.nodes import NodeFacts
 from remediator.tell.families import CLUSTER_FAMILIES
 from remediator.tell.rows import Rows
 from tests.remediator.builders import T0, at, gpu, report
@@ -133,6 +134,8 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
     )
     cluster.world.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
 
+    assert cluster.world.reporting() == (), "nobody mends the agent of a node that is gone"
+    cluster.world.node("node-a", NodeFacts(name="node-a", uid="u-1"))
     assert cluster.world.reporting() == ("node-a",)
     assert cluster.stale_agents() == {}
     client.close()

@@ -13,6 +13,7 @@ from exporter.report import ObjectMeta
 from remediator.decide.fleet import Fleet
 from remediator.hands.metrics import Metrics
 from remediator.objects.incident import (
+    AnswerRecord,
     Condition,
     Incident,
     IncidentSpec,
@@ -93,6 +94,15 @@ def test_only_what_is_held_back_now_is_held() -> None:
 
     assert of(incident_rows([story(conditions=(HELD, UNKNOWN))], ()), "held") == {("Budget",)}
     assert of(incident_rows([story(conditions=(over,))], ()), "held") == set()
+
+
+@pytest.mark.parametrize(("state", "held"), [("InForce", {("Human",)}), ("Expired", set())])
+def test_what_a_person_ignores_is_held_for_whoever_is_paged(
+    state: str, held: set[tuple[str]]
+) -> None:
+    said = AnswerRecord("ignore", "forever; by=ana; why=a test board", state, T0)
+
+    assert of(incident_rows([story(answers=(said,))], ()), "held") == held
 
 
 def test_a_closed_incident_is_gone_from_every_family() -> None:

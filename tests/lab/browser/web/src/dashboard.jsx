@@ -7,11 +7,11 @@ import {
 } from "@grafana/scenes";
 import { standardTransformersRegistry } from "@grafana/data";
 
-import { LayerSwitches, PanelLinks } from "./head.jsx";
+import { LayerSwitches, NextLine, PanelLinks, Title } from "./head.jsx";
 import { isCustomOption, isPanelType } from "./panels/index.js";
 
-/** `expand` opens rows that are closed. */
-export function sceneOf(dashboard, { expand }) {
+/** `dashboards` are [{uid, title, tags}] of all that there are; `expand` opens rows that are closed. */
+export function sceneOf(dashboard, dashboards, { expand }) {
   const annotations = dashboard.annotations?.list?.filter((one) => one.target?.expr || one.expr) ?? [];
   const layers = new SceneDataLayerSet({ name: "Annotations", layers: annotations.map(layerOf) });
   return new EmbeddedScene({
@@ -20,12 +20,15 @@ export function sceneOf(dashboard, { expand }) {
     $data: layers,
     $behaviors: [new behaviors.CursorSync({ sync: dashboard.graphTooltip ?? 0 })],
     controls: [
-      new VariableValueSelectors({}), new SceneReactObject({ component: () => <LayerSwitches set={layers} /> }),
+      drawnBy((scene) => <Title dashboard={dashboard} dashboards={dashboards} scene={scene} />),
       new SceneControlsSpacer(), new SceneTimePicker({ isOnCanvas: true }), new SceneRefreshPicker({ isOnCanvas: true }),
+      drawnBy(() => <NextLine />), new VariableValueSelectors({}), drawnBy(() => <LayerSwitches set={layers} />),
     ],
     body: new SceneGridLayout({ isLazy: false, children: itemsOf(dashboard.panels, expand) }),
   });
 }
+
+const drawnBy = (draw) => new SceneReactObject({ component: ({ model }) => draw(model.getRoot()) });
 
 const VARIABLES = {
   datasource: (one, shared) => new DataSourceVariable({ ...shared, pluginId: one.query, regex: one.regex }),

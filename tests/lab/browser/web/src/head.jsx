@@ -2,7 +2,18 @@
 import { ControlsLabel, sceneGraph } from "@grafana/scenes";
 import { LinkButton } from "@grafana/ui";
 
-export function DashboardLinks({ links, dashboards, scene }) {
+export function Title({ dashboard, dashboards, scene }) {
+  return (
+    <header className="page-head">
+      <h1>{dashboard.title}</h1>
+      <DashboardLinks links={dashboard.links ?? []} dashboards={dashboards} scene={scene} />
+    </header>
+  );
+}
+
+export const NextLine = () => <div style={{ flexBasis: "100%" }} />;
+
+function DashboardLinks({ links, dashboards, scene }) {
   scene.state.$variables.state.variables.forEach((one) => one.useState()); // draw again when one is chosen
   const shown = links.flatMap((link) => (link.type === "dashboards" ? tagged(link, dashboards) : [link]));
   return (

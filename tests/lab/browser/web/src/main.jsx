@@ -6,12 +6,18 @@ import { config, locationService } from "@grafana/runtime";
 import { sceneUtils } from "@grafana/scenes";
 import { GlobalStyles, PortalContainer } from "@grafana/ui";
 import { createRoot } from "react-dom/client";
+import { cacheStore } from "react-inlinesvg";
 import { Router } from "react-router-dom";
 
 import { sceneOf } from "./dashboard.jsx";
 import { furnish } from "./grafana.js";
-import { DashboardLinks } from "./head.jsx";
 import { observe } from "./readout.js";
+
+/** Had before they are asked for: who asks while another does gives up after a tenth of a second. */
+const ICONS = [
+  "angle-double-left", "angle-double-right", "angle-down", "angle-right", "arrow-down", "arrow-up", "check", "clock-nine",
+  "external-link-alt", "info-circle", "search-minus", "sync", "times",
+];
 
 async function json(path) {
   const answer = await fetch(path);
@@ -21,16 +27,12 @@ async function json(path) {
   return answer.json();
 }
 
-function Page({ scene, dashboard, dashboards }) {
+function Page({ scene }) {
   return (
     <ThemeContext.Provider value={config.theme2}>
       <GlobalStyles />
       <Router location={locationService.getLocation()} navigator={locationService.getHistory()}>
         <main className="page">
-          <header className="page-head">
-            <h1>{dashboard.title}</h1>
-            <DashboardLinks links={dashboard.links ?? []} dashboards={dashboards} scene={scene} />
-          </header>
           <scene.Component model={scene} />
         </main>
         <PortalContainer />
@@ -49,11 +51,11 @@ async function start() {
   const asked = new URLSearchParams(window.location.search);
   furnish(settings);
   document.title = dashboard.title;
-  const scene = sceneOf(dashboard, { expand: asked.has("expand") });
+  const scene = sceneOf(dashboard, dashboards, { expand: asked.has("expand") });
   sceneUtils.syncStateFromSearchParams(scene, asked);
   observe(scene);
-  const page = <Page scene={scene} dashboard={dashboard} dashboards={dashboards} />;
-  createRoot(document.getElementById("page")).render(page);
+  await Promise.all(ICONS.map((name) => cacheStore.get(`/public/build/img/icons/unicons/${name}.svg`)));
+  createRoot(document.getElementById("page")).render(<Page scene={scene} />);
 }
 
 start();
