@@ -8,8 +8,8 @@ from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, 
 from draguard.cluster.objects import Objects
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.output.amounts import age, count, some
-from draguard.status.fleet import Status
 from draguard.status.sheet import LEADERLESS
+from draguard.status.words import Status
 from exporter.report import SCHEMA_VERSION
 from remediator.hands.gates import CONDITION, SILENT_AFTER
 from remediator.objects.taints import is_ours

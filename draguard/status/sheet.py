@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from draguard.incidents.finding import short
 from draguard.output.amounts import age, count, some
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
-from draguard.status.fleet import Status, modes_in_words
+from draguard.status.fleet import modes_in_words
+from draguard.status.words import Status
 
 MOST = 10
 """Rows of a table; the whole of it is in `-o json`."""

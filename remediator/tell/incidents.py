@@ -66,7 +66,7 @@ def _word(word: str) -> Iterable[Labels]:
 
 
 def _held(one: Incident) -> Iterable[Labels]:
-    """Return what holds it back: for whoever is paged, a fault that a person ignores is held, too."""
+    """Return what holds it back; for whoever is paged, what a person ignores is held, too."""
     held = [
         condition.reason
         for condition in one.status.conditions

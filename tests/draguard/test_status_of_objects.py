@@ -7,8 +7,9 @@ import msgspec
 from draguard.cluster.deciding import Deciding
 from draguard.cluster.installation import Installation, PolicyInForce
 from draguard.cluster.objects import Objects
-from draguard.status.fleet import Status, modes_in_words, status
+from draguard.status.fleet import modes_in_words, status
 from draguard.status.sheet import sheet
+from draguard.status.words import Status
 from exporter.report import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
 from exporter.slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec

@@ -96,13 +96,13 @@ def test_only_what_is_held_back_now_is_held() -> None:
     assert of(incident_rows([story(conditions=(over,))], ()), "held") == set()
 
 
-@pytest.mark.parametrize(("state", "held"), [("InForce", {("Human",)}), ("Expired", set())])
+@pytest.mark.parametrize(("state", "held"), [("InForce", [("Human",)]), ("Expired", [])])
 def test_what_a_person_ignores_is_held_for_whoever_is_paged(
-    state: str, held: set[tuple[str]]
+    state: str, held: list[tuple[str]]
 ) -> None:
     said = AnswerRecord("ignore", "forever; by=ana; why=a test board", state, T0)
 
-    assert of(incident_rows([story(answers=(said,))], ()), "held") == held
+    assert sorted(of(incident_rows([story(answers=(said,))], ()), "held")) == held
 
 
 def test_a_closed_incident_is_gone_from_every_family() -> None:
