@@ -73,7 +73,9 @@ def _held(one: Incident) -> Iterable[Labels]:
         if condition.type == "Held" and condition.status == "True"
     ]
     ignored = any(said.kind == "ignore" and said.state == "InForce" for said in one.status.answers)
-    return [labels(reason) for reason in dict.fromkeys([*held, *(["Human"] if ignored else [])])]
+    if ignored and "Human" not in held:
+        held.append("Human")
+    return [labels(reason) for reason in held]
 
 
 def _consumer(hold: PodHold) -> Labels:

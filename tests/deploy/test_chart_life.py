@@ -44,7 +44,8 @@ def incidents(client: Client) -> list[str]:
         except ApiError:
             return None
 
-    return [one["metadata"]["name"] for one in await_true("incidents are served", listed)]
+    found = await_true("incidents are served", listed) or []
+    return [one["metadata"]["name"] for one in found]
 
 
 def released_before(folder: Path) -> Path:

@@ -32,6 +32,8 @@ def names_of(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def _below(annotation: Any) -> Any:
     inner = msgspec.inspect.type_info(annotation)
+    if isinstance(inner, msgspec.inspect.UnionType):  # something, or None
+        inner = next(o for o in inner.types if not isinstance(o, msgspec.inspect.NoneType))
     if isinstance(inner, msgspec.inspect.VarTupleType):
         inner = inner.item_type
     if isinstance(inner, msgspec.inspect.StructType):

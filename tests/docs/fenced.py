@@ -1,7 +1,7 @@
 """Commands in the fenced blocks of documents, as a reader would paste them. Pure.
 
-A block is of commands when it is marked `sh` or `console`, or not marked and begins with a program
-that the documents use. Of a `console` block the lines behind `$ ` are commands, the rest is output.
+A block is of commands when it is marked `sh` or `console`, or not marked and has a line that begins
+with a program. Of a `console` block the lines behind `$ ` are commands, the rest is output.
 """
 
 import re
@@ -37,13 +37,17 @@ def commands(document: Path) -> Iterator[Command]:
         yield from (Command(document.name, text) for text in _joined(lines))
 
 
+def languages(document: Path) -> set[str]:
+    """Return how the blocks of a document are marked."""
+    return {marked for marked, _ in _FENCE.findall(document.read_text(encoding="utf-8"))}
+
+
 def policies(document: Path) -> list[str]:
     return _POLICY.findall(document.read_text(encoding="utf-8"))
 
 
 def _starts_a_program(lines: list[str]) -> bool:
-    first = Path(lines[0].partition(" ")[0]).name if lines else ""
-    return first in PROGRAMS
+    return any(Path(line.partition(" ")[0]).name in PROGRAMS for line in lines)
 
 
 def _typed(lines: list[str]) -> list[str]:

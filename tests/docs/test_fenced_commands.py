@@ -41,6 +41,12 @@ def test_every_fenced_command_is_in_one_table() -> None:
     assert twice == []
 
 
+def test_commands_hide_behind_no_other_mark() -> None:
+    marks = {mark for document in fenced.DOCUMENTS for mark in fenced.languages(document)}
+
+    assert marks <= {"", "console", "ini", "json", "promql", "python", "sh", "text", "yaml"}
+
+
 def test_no_row_is_without_a_command() -> None:
     assert unused((*WAYS, *NOT_RUN), COMMANDS) == []
 
@@ -107,6 +113,7 @@ class TestReading:
             ("```sh\nfor x in y; do\n  a\ndone\nb\n```\n", ["for x in y; do\n  a\ndone", "b"]),
             ("```console\n$ a b\nsaid\n$ c \\\n  d\nsaid\n```\n", ["a b", "c \\\n  d"]),
             ("```\nhelm a\n```\n", ["helm a"]),
+            ("```\n# first\n.venv/bin/python a\n```\n", [".venv/bin/python a"]),
             ("```\n$ b\nsaid\n```\n", ["b"]),
             ("```\na picture\n```\n```yaml\nhelm: a\n```\n", []),
         ],
