@@ -23,6 +23,8 @@ class Manifest(NamedTuple):
     what: str
     values: tuple[str, ...]
     takes: Callable[[str], bool]
+    named: str = ""
+    """Only objects of this name; "": all."""
 
 
 def _all_but(*templates: str) -> Callable[[str], bool]:
@@ -47,6 +49,17 @@ MANIFESTS: Mapping[str, Manifest] = {
         ("namespace.create=true", "metricsOnly=true"),
         _all_but(),
     ),
+    "remediator-rights.yaml": Manifest(
+        "What the remediator may do, alone: for one that is run by hand.",
+        (),
+        _only("remediator-rbac.yaml"),
+    ),
+    "node-conditions.yaml": Manifest(
+        "The right to set conditions on Nodes, beside the others (docs/handover.md).",
+        ("remediator.nodeConditions.enabled=true",),
+        _only("remediator-rbac.yaml"),
+        "draguard-remediator-node-conditions",
+    ),
     "service-monitors.yaml": Manifest(
         "For Prometheus' operator. Add the label that your Prometheus selects by.",
         ("monitoring.serviceMonitor.enabled=true", "monitoring.rules.enabled=true"),
@@ -67,8 +80,16 @@ def _text(manifest: Manifest) -> str:
     documents = re.split(
         r"^---\n", rendered(CHART, manifest.values, "--no-hooks"), flags=re.MULTILINE
     )
-    taken = [one for one in documents if one.strip() and manifest.takes(_template(one))]
+    taken = [
+        one
+        for one in documents
+        if one.strip() and manifest.takes(_template(one)) and _is_named(one, manifest.named)
+    ]
     return "---\n".join((_HEAD.format(manifest.what), *map(_plain, taken)))
+
+
+def _is_named(document: str, name: str) -> bool:
+    return not name or f"\n  name: {name}\n" in document
 
 
 def _template(document: str) -> str:

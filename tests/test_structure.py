@@ -10,7 +10,10 @@ import pytest
 from importlinter import cli
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks")
+PACKAGES = (
+    *("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks"),
+    *("dashboards", "alerts", "deploy"),
+)
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 40

@@ -4,10 +4,8 @@ Several files are merged as kubectl merges them: the first that names a cluster,
 user, a context or the current context wins.
 """
 
-import contextlib
 import os
-import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -74,24 +72,10 @@ def _context_of(file: Path) -> str:
 def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     from remediator.hands.kubeconfig import endpoint
 
-    with contextlib.ExitStack() as stack:
-        last = [stack.enter_context(_naming(context))] if context else []
-        try:
-            return endpoint(Path(os.pathsep.join(map(str, [*files, *last]))))
-        except EndpointError as error:
-            raise _sentence(files, context, error) from error
-
-
-@contextlib.contextmanager
-def _naming(context: str) -> Generator[Path]:
-    """Give a kubeconfig that says the current context and nothing else.
-
-    The library merges files too, but lets the last of them name the context.
-    """
-    with tempfile.NamedTemporaryFile("w", prefix="draguard-", suffix=".yaml") as file:
-        yaml.safe_dump({"current-context": context}, file)
-        file.flush()
-        yield Path(file.name)
+    try:
+        return endpoint(Path(os.pathsep.join(map(str, files))), context)
+    except EndpointError as error:
+        raise _sentence(files, context, error) from error
 
 
 def _sentence(files: Sequence[Path], context: str, error: EndpointError) -> EndpointError:

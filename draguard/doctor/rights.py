@@ -29,7 +29,7 @@ class Right(msgspec.Struct, frozen=True, order=True):
 
 
 READ = ("list",)
-WATCH = ("get", "list", "watch")
+WATCH = ("list", "watch")
 CALLER: dict[str, tuple[Right, ...]] = {
     "status, plan, incidents": (
         Right("draguard.dev", "nodedevicehealths", READ),
@@ -52,7 +52,7 @@ REMEDIATOR = (
     Right("draguard.dev", "nodedevicehealths", WATCH),
     Right("draguard.dev", "deviceincidents", (*WATCH, "create", "patch", "delete")),
     Right("draguard.dev", "deviceincidents/status", ("patch",)),
-    Right("resource.k8s.io", "devicetaintrules", (*WATCH, "create", "patch", "delete")),
+    Right("resource.k8s.io", "devicetaintrules", ("get", *WATCH, "create", "patch", "delete")),
     Right("resource.k8s.io", "resourceslices", WATCH),
     Right("resource.k8s.io", "resourceclaims", WATCH),
     Right("", "pods", ("list",)),
@@ -60,10 +60,10 @@ REMEDIATOR = (
     Right("", "nodes", WATCH),
     Right("", "namespaces", WATCH, name="*own*"),
     Right("", "events", ("create",)),
-    Right("coordination.k8s.io", "leases", (*WATCH, "create"), namespaced=True),
+    Right("coordination.k8s.io", "leases", ("get", *WATCH, "create"), namespaced=True),
     Right("coordination.k8s.io", "leases", ("patch",), namespaced=True, name=ACCOUNT),
 )
-"""As deploy/rbac/remediator.yaml; a test holds the two together."""
+"""As deploy/manifests/remediator-rights.yaml; a test holds the two together."""
 AGENT = (
     Right("draguard.dev", "nodedevicehealths", ("get", "create")),
     Right("draguard.dev", "nodedevicehealths/status", ("patch",)),
@@ -108,7 +108,7 @@ class Asker:
         except ApiError as error:
             return unknown(about, forbidden(error.message), "ask somebody who administers RBAC")
         if missing:
-            remedy = f"apply the role of {name} again: helm upgrade, or deploy/rbac"
+            remedy = f"apply the role of {name} again: helm upgrade, or deploy/manifests"
             return bad(about, f"{user} may not {some(missing, 5)}", remedy)
         return ok(about, f"{user} may do all of its work")
 

@@ -4,18 +4,21 @@
 
 from pathlib import Path
 
+import yaml
 from kubernetes import client, config
 
 from kubeapi.endpoint import Endpoint, EndpointError
 
 
-def endpoint(path: Path) -> Endpoint:
-    """Read the current context. Raises EndpointError saying what is wrong with the file."""
+def endpoint(path: Path, context: str = "") -> Endpoint:
+    """Read a context, "" for the current one. Raises EndpointError saying what is wrong."""
     found = client.Configuration()
     try:
-        config.load_kube_config(str(path), client_configuration=found)
-    except (config.ConfigException, OSError, TypeError, AttributeError, ValueError) as error:
-        # The loader trips over a file that is no mapping instead of naming what is wrong.
+        config.load_kube_config(str(path), context or None, client_configuration=found)
+    except (
+        *(config.ConfigException, OSError, yaml.YAMLError),
+        *(TypeError, AttributeError, ValueError),  # of a file that is no mapping
+    ) as error:
         raise EndpointError(f"kubeconfig {path}: {error}; check --kubeconfig") from error
     token = str(
         found.api_key.get("BearerToken", found.api_key.get("authorization", ""))

@@ -6,7 +6,7 @@ that a restarted remediator finds every condition that it must take back, also
 when the incident behind it was pruned long ago. The Node's UID goes along: a
 Node that was registered again under the same name refuses the patch.
 
-The right to patch nodes/status is a role of its own (deploy/rbac/
+The right to patch nodes/status is a role of its own (deploy/manifests/
 node-conditions.yaml), because with it a client may write any condition.
 """
 
@@ -31,7 +31,7 @@ REFUSED_FOR = 60.0
 """Seconds before a refused right is tried again."""
 FORBIDDEN = 403
 INVALID = 422
-ROLE = "deploy/rbac/node-conditions.yaml"
+ROLE = "deploy/manifests/node-conditions.yaml"
 
 
 class _Condition(msgspec.Struct, frozen=True, rename="camel"):

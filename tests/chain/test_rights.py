@@ -15,7 +15,7 @@ from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import CLASSES, NODES, RULES, SLICES, Cluster, await_true
 from tests.remediator.builders import gpu
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac"
+RBAC = Path(__file__).parents[2] / "deploy" / "manifests"
 ACCOUNT = "draguard-remediator"
 CLAIMS = "/apis/resource.k8s.io/v1/resourceclaims"
 EVENTS = "/api/v1/namespaces/default/events"
@@ -29,7 +29,7 @@ FORBIDDEN = 403
 @pytest.fixture(scope="module")
 def account(crds: None, control_plane: ControlPlane, client: Client) -> Iterator[Endpoint]:
     """The remediator's identity, with the base role and nothing more."""
-    control_plane.kubectl("apply", "-f", str(RBAC / "remediator.yaml"))
+    control_plane.kubectl("apply", "-f", str(RBAC / "remediator-rights.yaml"))
     token = control_plane.kubectl("create", "token", ACCOUNT, "-n", LEASES).strip()
     admin = control_plane.endpoint()
     one = Endpoint(server=admin.server, token=token, ca_file=admin.ca_file)
@@ -38,7 +38,7 @@ def account(crds: None, control_plane: ControlPlane, client: Client) -> Iterator
         await_true("the role counts", lambda at=path: refusal(asker, "GET", at) != FORBIDDEN)
     asker.close()
     yield one
-    control_plane.kubectl("delete", "-f", str(RBAC / "remediator.yaml"))
+    control_plane.kubectl("delete", "-f", str(RBAC / "remediator-rights.yaml"))
 
 
 @pytest.fixture
@@ -93,10 +93,8 @@ def _params(path: str) -> dict[str, str]:
 
 USED = [
     ("GET", REPORTS),
-    ("GET", f"{REPORTS}/none"),
     ("WATCH", REPORTS),
     ("GET", INCIDENTS),
-    ("GET", f"{INCIDENTS}/none"),
     ("WATCH", INCIDENTS),
     ("POST", INCIDENTS),
     ("PATCH", f"{INCIDENTS}/none"),
@@ -109,17 +107,13 @@ USED = [
     ("PATCH", f"{RULES}/none"),
     ("DELETE", f"{RULES}/none"),
     ("GET", SLICES),
-    ("GET", f"{SLICES}/none"),
     ("WATCH", SLICES),
     ("GET", CLAIMS),
-    ("GET", CLAIMS.replace("/resourceclaims", "/namespaces/default/resourceclaims/none")),
     ("WATCH", CLAIMS),
     ("GET", f"{PODS}?fieldSelector=spec.nodeName=node-a"),
     ("POST", f"{POD}/eviction"),
     ("GET", NODES),
-    ("GET", f"{NODES}/none"),
     ("WATCH", NODES),
-    ("GET", NAMESPACE),
     ("GET", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
     ("WATCH", f"/api/v1/namespaces?fieldSelector={OF_OURS}"),
     ("POST", EVENTS),

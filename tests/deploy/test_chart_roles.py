@@ -1,18 +1,15 @@
 """Who is given which rights. That the programs use each of them is seen in test_applied."""
 
 from itertools import product
-from pathlib import Path
 
 import pytest
-import yaml
 
-from draguard.doctor.rights import AGENT, CALLER, Right
+from draguard.doctor.rights import AGENT, CALLER, REMEDIATOR, Right
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac"
 NAMESPACE = "draguard-system"
 Grant = tuple[str, str, str, str]
 """API group, resource, name ("" for any), verb."""
@@ -49,15 +46,9 @@ def wanted(rights: tuple[Right, ...]) -> set[Grant]:
     }
 
 
-def stored(name: str) -> set[Grant]:
-    text = (RBAC / name).read_text(encoding="utf-8")
-    kinds = {"ClusterRole", "Role"}
-    return grants([one for one in yaml.safe_load_all(text) if one["kind"] in kinds])
-
-
-def test_the_remediator_may_do_nothing_that_its_role_without_a_chart_forbids() -> None:
-    """Each verb of that one is tried in tests/chain/test_rights.py."""
-    assert grants(roles("draguard-remediator")) <= stored("remediator.yaml")
+def test_doctor_looks_for_the_rights_that_a_remediator_is_given() -> None:
+    """That each of them is used, and no other, is seen in test_applied."""
+    assert grants(roles("draguard-remediator")) == wanted(REMEDIATOR)
 
 
 def test_node_conditions_are_a_role_of_their_own() -> None:
@@ -66,7 +57,6 @@ def test_node_conditions_are_a_role_of_their_own() -> None:
 
     assert roles(name) == []
     assert given == {("", "nodes", "", "get"), ("", "nodes/status", "", "patch")}
-    assert given <= stored("remediator.yaml") | stored("node-conditions.yaml")
 
 
 def test_doctor_looks_for_the_rights_that_an_agent_is_given() -> None:

@@ -3,10 +3,13 @@
 import ast
 import re
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
+import yaml
 
+from draguard.__main__ import USAGE
 from draguard.policy.command import main as policy_command
 from remediator.hands.metric_reference import updated
 from remediator.objects import answers
@@ -18,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 REMEDIATION = (DOCS / "remediation.md").read_text(encoding="utf-8")
+CHART = ROOT / "deploy" / "helm" / "draguard"
 RUNBOOKS = sorted((ROOT / "alerts" / "runbooks").glob("*.md"))
 TEST = re.compile(r"(tests/[\w/]+\.py)::(\w+(?:::\w+)?)")
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -71,6 +75,12 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
     assert missing == []
 
 
+def test_the_readme_leads_to_every_document() -> None:
+    linked = {(ROOT / link).resolve() for link in LINK.findall(text(ROOT / "README.md"))}
+
+    assert [one.name for one in DOCS.glob("*.md") if one not in linked] == []
+
+
 @pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda one: one.name)
 def test_every_link_to_a_heading_finds_it(document: Path) -> None:
     for page, heading in HEADING.findall(text(document)):
@@ -122,6 +132,39 @@ def test_every_command_of_make_that_a_document_names_is_a_target() -> None:
     }
 
     assert {one for one in named if one[1] not in targets} == set()
+
+
+def test_every_command_that_a_sentence_names_exists() -> None:
+    named = {
+        (document.name, command)
+        for document in (*DOCUMENTS, *RUNBOOKS)
+        for command in re.findall(r"`(?:kubectl )?draguard ([a-z][a-z-]*)", text(document))
+    }
+
+    assert {one for one in named if not re.search(rf"^  {one[1]}\b", USAGE, re.MULTILINE)} == set()
+
+
+def test_every_chart_value_that_a_sentence_names_exists() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    one_of_them = re.compile(rf"`((?:{'|'.join(values)})\.\w+(?:\.\w+)*)[`:]")
+    named = {
+        (document.name, value)
+        for document in (*DOCUMENTS, *RUNBOOKS)
+        for value in one_of_them.findall(text(document))
+        if not (value.endswith(".yaml") or (ROOT / f"{value.replace('.', '/')}.py").is_file())
+    }
+
+    assert len(named) > 30
+    assert {one for one in named if not has(values, one[1].split("."))} == set()
+
+
+def has(values: object, path: list[str]) -> bool:
+    """Say whether there is a value at a path, whatever it is."""
+    for key in path:
+        if not isinstance(values, dict) or key not in values:
+            return False
+        values = cast("dict[str, object]", values)[key]
+    return True
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda one: one.name)

@@ -14,21 +14,22 @@ import { isCustomOption, isPanelType } from "./panels/index.js";
 export function sceneOf(dashboard, dashboards, { expand }) {
   const annotations = dashboard.annotations?.list?.filter((one) => one.target?.expr || one.expr) ?? [];
   const layers = new SceneDataLayerSet({ name: "Annotations", layers: annotations.map(layerOf) });
-  return new EmbeddedScene({
+  const scene = new EmbeddedScene({
     $timeRange: new SceneTimeRange({ ...dashboard.time, timeZone: dashboard.timezone === "browser" ? undefined : dashboard.timezone }),
     $variables: new SceneVariableSet({ variables: (dashboard.templating?.list ?? []).map(variableOf) }),
     $data: layers,
     $behaviors: [new behaviors.CursorSync({ sync: dashboard.graphTooltip ?? 0 })],
     controls: [
-      drawnBy((scene) => <Title dashboard={dashboard} dashboards={dashboards} scene={scene} />),
+      drawnBy(() => <Title dashboard={dashboard} dashboards={dashboards} scene={scene} />),
       new SceneControlsSpacer(), new SceneTimePicker({ isOnCanvas: true }), new SceneRefreshPicker({ isOnCanvas: true }),
       drawnBy(() => <NextLine />), new VariableValueSelectors({}), drawnBy(() => <LayerSwitches set={layers} />),
     ],
     body: new SceneGridLayout({ isLazy: false, children: itemsOf(dashboard.panels, expand) }),
   });
+  return scene;
 }
 
-const drawnBy = (draw) => new SceneReactObject({ component: ({ model }) => draw(model.getRoot()) });
+const drawnBy = (component) => new SceneReactObject({ component });
 
 const VARIABLES = {
   datasource: (one, shared) => new DataSourceVariable({ ...shared, pluginId: one.query, regex: one.regex }),
