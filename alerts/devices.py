@@ -35,6 +35,11 @@ _OVER = f"unless {on(DEVICE)} {RECOVERY} == 0"
 """The driver has spoken since and wants nothing done."""
 _UNWATCHED = f"unless {on(DEVICE)} {_INCIDENT}"
 """With an incident the alerts on incidents speak, which know what was done."""
+_CLOSED = (
+    f"unless {on(DEVICE)} (\n      last_over_time({_INCIDENT}[1h])\n"
+    "      and on (cluster) draguard_remediator_build_info\n    )"
+)
+"""A remediator that runs has seen it recover: drivers before R565 never say so themselves."""
 
 GROUP = Group(
     name="draguard-devices",
@@ -87,8 +92,8 @@ GROUP = Group(
             of=OF_DEVICE,
             when="An XID of class gpu, lost or node within the hour that the driver has not called "
             "over since, or a recovery action that asks for a reset or a reboot; and no remediator "
-            "keeps an incident of it.",
-            expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n  )\n"
+            "keeps an incident of it, nor has closed one within the hour.",
+            expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n    {_CLOSED}\n  )\n"
             f"  or {RECOVERY} > 0 != 3 != 5\n)\n{_UNWATCHED}",
             wait="2m",
             wait_why="A remediator opens its incident, and the driver says whether it is over, "

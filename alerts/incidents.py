@@ -13,7 +13,8 @@ _BY = f"max by ({', '.join(DEVICE)})"
 _FENCED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
 _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Closed"} == 1'
 """Healthy again; without a fence NeedsHuman is entered after verified health alone."""
-_MEANT = 'draguard_incident_held{reason=~"Human|Maintenance"} == 1'
+_MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
+"""People know of it; or the node was taken away, where no work can land."""
 
 _KEEP = "5m"
 _KEEP_WHY = "A remediator that restarts shows nothing until its watches are filled."
@@ -60,8 +61,8 @@ GROUP = Group(
             severity="critical",
             of=OF_HELD_INCIDENT,
             when="An incident of class gpu, lost or node is open, the GPU is not healthy again, "
-            "and no NoSchedule or NoExecute rule of ours is stored. Not where a person or a "
-            "maintenance window holds it.",
+            "and no NoSchedule or NoExecute rule of ours is stored. Not where a person holds, "
+            "ignores or maintains it, nor where its node is gone.",
             expr=_unfenced("gpu|lost|node"),
             wait="2m",
             wait_why="A fence is stored within seconds, and its page scraped within a minute.",

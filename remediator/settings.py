@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resync: float = 60.0
     """Seconds between reconciles of all nodes; changes are reconciled at once."""
     node_condition: bool = False
-    """Say on the Node when a node-level repair is due; needs a role of its own (docs/handover.md)."""
+    """Say on the Node when a node-level repair is due; needs a role of its own."""
     node_condition_deadline: float = 3600.0
     """Seconds for which pods on the node are waited for, from when the repair was needed."""
     accelerated_hardware_ready: bool = False

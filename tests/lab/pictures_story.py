@@ -30,11 +30,13 @@ class Shape(NamedTuple):
     steps: int
     application_error: int
     lost: int
+    drained: int = -1
+    """Nothing holds the lost GPU any more; -1: it is not waited for."""
     silent: int = -1
     """The exporter of node-c ends; -1: it does not."""
 
 
-SIX_HOURS = Shape(steps=181, application_error=62, lost=146)
+SIX_HOURS = Shape(steps=181, application_error=62, lost=146, drained=158)
 """For pictures: healthy for most of it, then one GPU of 24 is lost."""
 ONE_HOUR = Shape(steps=30, application_error=6, lost=16, silent=24)
 """For tests: healthy until step 15, one GPU lost until step 23, node-c silent until the end."""
@@ -80,6 +82,8 @@ def _happen(cluster: PlayedCluster, shape: Shape, step: int, victim: int) -> Non
         cluster.await_page(
             "the lost GPU is fenced", r'^draguard_incident_rules{.*effect="NoExecute".*} [1-9]'
         )
+    if step == shape.drained:
+        cluster.await_page("it is empty", r'^draguard_incident_phase{.*phase="Drained".*} 1')
     if step == shape.silent:
         cluster.silence("node-c")
         cluster.await_page("its agent is stale", r'^draguard_agent_stale{node="node-c"} 1')

@@ -105,6 +105,26 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
     assert sorted(of(incident_rows([story(answers=(said,))], ()), "held")) == held
 
 
+@pytest.mark.parametrize(
+    ("foreign", "held"),
+    [
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:NoSchedule", [("Maintenance",)]),
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:NoExecute", [("Maintenance",)]),
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:None", []),
+        ("rule mine: example.com/maintenance:NoSchedule", []),
+        ("taint draguard.dev/maintenance=x:NoSchedule on gpu-0", []),
+    ],
+)
+def test_what_a_person_has_fenced_by_hand_is_held_for_whoever_is_paged(
+    foreign: str, held: list[tuple[str]]
+) -> None:
+    assert sorted(of(incident_rows([story(foreign=(foreign,))], ()), "held")) == held
+
+
+def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
+    assert of(incident_rows([story(node_gone_since=T0)], ()), "held") == {("NodeGone",)}
+
+
 def test_a_closed_incident_is_gone_from_every_family() -> None:
     rows = incident_rows([story(closed_at=T0)], ())
 
