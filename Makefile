@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs generate format clean
+.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -53,6 +53,9 @@ generate: docs ## Write everything that is generated anew: documents, dashboards
 	$(BIN)/python -m dashboards
 	$(BIN)/python -m alerts
 	$(BIN)/python -m deploy
+
+pictures: $(STAMP) ## Draw the pictures of the documents anew, in some ten minutes
+	$(BIN)/python -m tests.lab.pictures
 
 format: $(STAMP) ## Put the code into its standard form
 	$(BIN)/ruff format .

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dashboards import links
-from dashboards.panel import BLUE, ORANGE, PLAIN, RED, Column, Meaning, Query, Table
+from dashboards.panel import BLUE, ORANGE, PLAIN, RED, YELLOW, Column, Meaning, Query, Table
 from dashboards.promql import Scope, once
 
 NO_INCIDENT = "no incident is open"
@@ -11,7 +11,7 @@ NO_INCIDENT = "no incident is open"
 PHASES: Mapping[str, tuple[int, str]] = {
     "Suspected": (1, PLAIN),
     "Fenced": (2, ORANGE),
-    "Evicting": (3, ORANGE),
+    "Evicting": (3, YELLOW),
     "Drained": (4, ORANGE),
     "Repairing": (5, BLUE),
     "Verifying": (6, BLUE),

@@ -11,7 +11,8 @@ import msgspec
 
 from dashboards.catalogue import Board, LinkError
 
-GREEN, ORANGE, RED, DARK_RED, BLUE = "green", "orange", "red", "dark-red", "blue"
+GREEN, YELLOW, ORANGE, RED = "green", "yellow", "orange", "red"
+DARK_RED, BLUE = "dark-red", "blue"
 UNKNOWN, STALE, SILENT = "purple", "semi-dark-purple", "dark-purple"
 """Not knowing has a colour of its own, so that it is taken neither for good nor for nothing."""
 PLAIN = "text"

@@ -1,5 +1,7 @@
 """Panels on wear and limits: memory errors, remapped rows, clock events, links. Pure."""
 
+import msgspec
+
 from dashboards import stats
 from dashboards.panel import GREEN, ORANGE, RED, Meaning, Panel, Query, Stat, TimeSeries
 from dashboards.promql import Scope, once
@@ -105,7 +107,7 @@ def _rate(title: str, says: str, expr: str, legend: str, unit: str = "short") ->
 
 def clock_events(scope: Scope) -> TimeSeries:
     held = f"rate({scope.seen('draguard_gpu_clocks_event_seconds_total')}[$__rate_interval])"
-    return _rate(
+    drawn = _rate(
         "Clocks held down",
         "Share of time in which something held the clocks down: a power cap, heat, the power "
         "brake of the board. A limit that does its work, and no fault of the GPU; hw_* for long is "
@@ -114,6 +116,7 @@ def clock_events(scope: Scope) -> TimeSeries:
         "{{UUID}} {{reason}}",
         "percentunit",
     )
+    return msgspec.structs.replace(drawn, maximum=1)
 
 
 def links_of(scope: Scope) -> tuple[Panel, ...]:

@@ -51,7 +51,7 @@ _COMMANDS = {
     "confirm-repaired": ("draguard.answers.confirm", "cli"),
     "fence": ("draguard.maintenance.fence", "cli"),
     "unfence": ("draguard.maintenance.unfence", "cli"),
-    "release": ("draguard.release.command", "remediator"),
+    "release": ("draguard.release.command", "cli"),
     "policy": ("draguard.policy.command", "cli"),
     "demo": ("draguard.demo.command", "cli,simulator"),
     "exporter": ("exporter.__main__", "exporter"),

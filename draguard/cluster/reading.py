@@ -43,7 +43,7 @@ class Reader:
         self._unreadable: dict[str, int] = {}
 
     def objects(self, *wanted: str) -> Objects:
-        """Return the collections of these names (fields of `Objects`, and `stop`)."""
+        """Return the collections of these names (fields of `Objects`, and `_READ`)."""
         found: dict[str, Any] = {}
         unseen: list[str] = []
         for name in wanted:
@@ -61,6 +61,13 @@ class Reader:
 
     def reports(self) -> Mapping[str, object]:
         return {"reports": self._ours(REPORTS, NodeDeviceHealth)}
+
+    def any_reports(self) -> Mapping[str, object]:
+        """Return none where only metrics are installed: slices name devices as well."""
+        try:
+            return self.reports()
+        except NotInstalledError:
+            return {}
 
     def incidents(self) -> Mapping[str, object]:
         return {"incidents": self._ours(INCIDENTS, Incident)}
@@ -122,6 +129,7 @@ class Reader:
 
 _READ = {
     "reports": Reader.reports,
+    "any_reports": Reader.any_reports,
     "incidents": Reader.incidents,
     "slices": Reader.slices,
     "claims": Reader.claims,

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _fence(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects("reports", "slices", "claims", "rules")
+    objects = Reader(client, options.namespace).objects("any_reports", "slices", "claims", "rules")
     if objects.rule_version is None:
         complain("fence", NOT_SERVED)
         return WRONG

@@ -13,7 +13,7 @@ from remediator.objects.incident import Target
 
 NAMES = "a GPU's or slice's UUID, NODE/INDEX such as gpu-7/3, or DRIVER/POOL/DEVICE"
 
-
+_LONGEST_INDEX = 9
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
@@ -91,7 +91,7 @@ def _by_number(
     """Read NODE/INDEX; the index is the minor number of /dev/nvidiaN, as in the name `gpu-N`."""
     node, _, index = word.partition("/")
     index = index.removeprefix("gpu-")
-    if not index.isdecimal():
+    if not index.isdecimal() or len(index) > _LONGEST_INDEX:
         return None
     reported = minors.get((node, int(index)))
     if reported is not None:

@@ -12,9 +12,9 @@ import msgspec
 
 from exporter.device import Device
 from remediator.objects.incident import Target
-from remediator.objects.taints import DOMAIN, GPU, UUID, Effect, RawRule
+from remediator.objects.taints import DOMAIN, GPU, MAINTENANCE, UUID, Effect, RawRule
 
-KEY = f"{DOMAIN}/maintenance"
+KEY = MAINTENANCE
 FENCED_BY = f"{DOMAIN}/fenced-by"
 """Label: who, as far as a label can say it; annotation: who exactly."""
 WHY = f"{DOMAIN}/why"

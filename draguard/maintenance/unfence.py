@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _unfence(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects("reports", "slices", "rules")
+    objects = Reader(client, options.namespace).objects("any_reports", "slices", "rules")
     if objects.rule_version is None:
         complain("unfence", NOT_SERVED)
         return WRONG

@@ -25,6 +25,8 @@ INCIDENT = f"{DOMAIN}/incident"
 UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
 NODE = f"{DOMAIN}/node"
+MAINTENANCE = f"{DOMAIN}/maintenance"
+"""Taint key of a person's fence (`draguard fence`): never of a rule of ours."""
 
 Effect = Literal["None", "NoSchedule", "NoExecute"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)

@@ -56,7 +56,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _story(
         "held",
         "1 while something is held back, by what holds it: Budget, Correlation, EmergencyStop, "
-        "Maintenance, Human.",
+        "Maintenance (a window, or a person's own fence), Human, NodeGone (it was taken away).",
         "reason",
     ),
     _story(

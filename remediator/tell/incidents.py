@@ -7,7 +7,7 @@ from heapq import nsmallest
 
 from remediator.judge.fault import SEVERITY
 from remediator.objects.incident import Incident, IncidentStatus, PodHold
-from remediator.objects.taints import EFFECTS, Rule
+from remediator.objects.taints import EFFECTS, MAINTENANCE, Rule
 from remediator.tell.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
 from remediator.tell.rows import Labels, Rows, labels, ones
 
@@ -17,6 +17,9 @@ BY_CLAIM = "claim"
 """Label value for `PodHold.via` "", which Prometheus would read as no label."""
 EVICTED = "evicted"
 """Of a pod that was moved: who answers a page still asks whose job it was."""
+
+_BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
+"""How `IncidentStatus.foreign` ends of a fence that keeps work away."""
 
 _Part = Callable[[Incident], Iterable[Labels]]
 
@@ -66,16 +69,23 @@ def _word(word: str) -> Iterable[Labels]:
 
 
 def _held(one: Incident) -> Iterable[Labels]:
-    """Return what holds it back; for whoever is paged, what a person ignores is held, too."""
-    held = [
+    """Return what holds it back.
+
+    For whoever is paged also: a person ignores it, or has fenced it by hand; or its
+    node was taken away, for a week before the story ends.
+    """
+    held = {
         condition.reason
         for condition in one.status.conditions
         if condition.type == "Held" and condition.status == "True"
-    ]
-    ignored = any(said.kind == "ignore" and said.state == "InForce" for said in one.status.answers)
-    if ignored and "Human" not in held:
-        held.append("Human")
-    return [labels(reason) for reason in held]
+    }
+    if any(said.kind == "ignore" and said.state == "InForce" for said in one.status.answers):
+        held.add("Human")
+    if any(said.startswith("rule ") and said.endswith(_BY_HAND) for said in one.status.foreign):
+        held.add("Maintenance")
+    if one.status.node_gone_since:
+        held.add("NodeGone")
+    return [labels(reason) for reason in sorted(held)]
 
 
 def _consumer(hold: PodHold) -> Labels:

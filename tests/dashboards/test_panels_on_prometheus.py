@@ -13,6 +13,7 @@ from simulator.cluster.controlplane import ControlPlane
 from simulator.node import SimulatedNode
 from tests.chain.conftest import install
 from tests.chain.scene import Scene
+from tests.dashboards import dashboard_12239
 from tests.dashboards.observatory import (
     CLUSTER,
     GPUS,
@@ -52,6 +53,11 @@ def scene(
     cluster.clean()
 
 
+def of_dcgm_exporter() -> Iterator[Asked]:
+    for expr in (*dashboard_12239.PUBLISHED, *dashboard_12239.REPOSITORY):
+        yield Asked(dashboard="12239", panel="", expr=expr, empty="the exporter is dead")
+
+
 @pytest.fixture(scope="module")
 def observed(
     scene: Scene, prometheus_built: Path, tmp_path_factory: pytest.TempPathFactory
@@ -74,7 +80,8 @@ def observed(
                 labels={"cluster": CLUSTER},
                 rules=[RULES],
             ) as prometheus:
-                told = dict(play(one, prometheus, (*queries(), *annotation_queries())))
+                asked = (*queries(), *annotation_queries(), *of_dcgm_exporter())
+                told = dict(play(one, prometheus, asked))
                 yield told, prometheus.rules()
         finally:
             one.exporter.kill()
@@ -134,6 +141,12 @@ def test_every_rule_is_evaluated_on_what_the_programs_say(
     assert rules
     wrong = [rule for rule in rules if rule["health"] != "ok" or rule.get("lastError")]
     assert wrong == []
+
+
+def test_the_dashboard_of_dcgm_exporter_is_answered(told: Answers) -> None:
+    old = {asked: answer for asked, answer in told["healthy"].items() if asked.dashboard == "12239"}
+    assert len(old) == 16
+    assert [named(asked) for asked, answer in old.items() if not answer.series] == []
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

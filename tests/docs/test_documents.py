@@ -19,7 +19,7 @@ from remediator.settings import Settings, parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), *(ROOT / "deploy").rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "deploy").rglob("*.md")])
 REMEDIATION = (DOCS / "remediation.md").read_text(encoding="utf-8")
 CHART = ROOT / "deploy" / "helm" / "draguard"
 RUNBOOKS = sorted((ROOT / "alerts" / "runbooks").glob("*.md"))
@@ -78,7 +78,7 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 def test_the_readme_leads_to_every_document() -> None:
     linked = {(ROOT / link).resolve() for link in LINK.findall(text(ROOT / "README.md"))}
 
-    assert [one.name for one in DOCS.glob("*.md") if one not in linked] == []
+    assert [one.name for one in DOCS.rglob("*.md") if one not in linked] == []
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, *RUNBOOKS], ids=lambda one: one.name)

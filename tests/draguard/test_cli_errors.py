@@ -112,6 +112,19 @@ def test_without_the_crds_it_says_what_to_install(
     assert "kubectl apply -f deploy/crds" in said
 
 
+def test_where_only_metrics_are_installed_a_gpu_is_fenced_and_unfenced_all_the_same(
+    proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
+    where = ("--kubeconfig", through)
+
+    fence = told(capsys, "fence", "node-a/0", "--why", "x", "--dry-run", *where)
+    unfence = told(capsys, "unfence", "--all", "--dry-run", *where)
+
+    assert "would be fenced" in fence
+    assert "no fence for maintenance stands" in unfence
+
+
 def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
     proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -102,7 +102,8 @@ def test_a_number_does_not_mean_one_that_begins_with_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["", "/", "//", "node-a", "node-a/", "GPU-x", "a/b/c/d", "node-z/0"]
+    "word",
+    ["", "/", "//", "node-a", "node-a/", "GPU-x", "a/b/c/d", "node-z/0", f"node-a/{5000 * '9'}"],
 )
 def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
     with pytest.raises(NoDeviceError, match="NODE/INDEX"):

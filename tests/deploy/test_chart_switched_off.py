@@ -1,0 +1,30 @@
+"""An upgrade that takes the remediator away, on a real API server, by the real Helm."""
+
+import pytest
+
+from deploy.program import RELEASE
+from deploy.sources import CHART
+from kubeapi.client import Client
+from tests.deploy.releasing import Helm
+from tests.deploy.test_chart_life import fence
+from tests.lab.cluster import RULES
+
+
+@pytest.mark.parametrize("setting", ["metricsOnly=true", "remediator.enabled=false"])
+def test_a_remediator_is_not_switched_off_while_its_fences_stand(
+    admin: Client, helm: Helm, setting: str
+) -> None:
+    helm("install", RELEASE, str(CHART), "--set", "admission.enabled=false")
+    ours, theirs = fence("gpu-0", ours=True), fence("gpu-1", ours=False)
+    theirs["metadata"]["name"] = "somebody-elses-too"
+    try:
+        admin.create(RULES, ours)
+        admin.create(RULES, theirs)
+        with pytest.raises(AssertionError, match="draguard release --all"):
+            helm("upgrade", RELEASE, str(CHART), "--set", setting)
+
+        admin.delete(f"{RULES}/{ours['metadata']['name']}", {})
+        helm("upgrade", RELEASE, str(CHART), "--set", setting)
+    finally:
+        helm("uninstall", RELEASE, "--no-hooks")
+        admin.delete(f"{RULES}/{theirs['metadata']['name']}", {})
