@@ -65,6 +65,7 @@ _HELD_BY = tuple(
         "EmergencyStop": RED,
         "Maintenance": BLUE,
         "Human": BLUE,
+        "NodeGone": BLUE,
     }.items()
 )
 
