@@ -117,7 +117,7 @@ GROUP = Group(
             "remediator keeps an incident of it.",
             expr=f"(\n  {of(DEVICE, 'draguard_gpu_row_remap_failure')} == 1\n"
             f"  or {of(DEVICE, 'draguard_gpu_sram_threshold_exceeded')} == 1\n"
-            f"  or {_recent(_MEMORY, 3600)}\n)\n{_UNWATCHED}",
+            f"  or (\n    {_recent(_MEMORY, 3600)}\n    {_CLOSED}\n  )\n)\n{_UNWATCHED}",
             wait="2m",
             wait_why="A remediator opens its incident within a minute.",
             keep="10m",
@@ -169,10 +169,10 @@ GROUP = Group(
             name="DraguardFabricFault",
             severity="warning",
             of=OF_DEVICE,
-            when="An NVLink XID within the hour that the driver has not called over since, a "
-            "recovery action for the fabric, an unhealthy fabric, or an open incident of class "
-            "fabric.",
-            expr=f"(\n  {_recent(_FABRIC, 3600)}\n  {_OVER}\n)\n"
+            when="An NVLink XID within the hour that neither the driver nor a closed incident has "
+            "called over since, a recovery action for the fabric, an unhealthy fabric, or an open "
+            "incident of class fabric.",
+            expr=f"(\n  {_recent(_FABRIC, 3600)}\n  {_OVER}\n  {_CLOSED}\n)\n"
             f"or {RECOVERY} == 3\nor {RECOVERY} == 5\n"
             f"or {of(DEVICE, 'draguard_fabric_health')} == 2\nor {_incident('fabric')}",
             wait="2m",

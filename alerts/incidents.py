@@ -16,6 +16,9 @@ _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Clos
 _MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
 """People know of it; or the node was taken away, where no work can land."""
 
+_HERE = f'unless {on(DEVICE)} draguard_incident_held{{reason="NodeGone"}} == 1'
+"""A story is kept for a week after its node was taken away; there is nothing to repair."""
+
 _KEEP = "5m"
 _KEEP_WHY = "A remediator that restarts shows nothing until its watches are filled."
 
@@ -94,8 +97,9 @@ GROUP = Group(
             name="DraguardDeviceFenced",
             severity="warning",
             of=OF_INCIDENT,
-            when="A rule of ours (NoSchedule or NoExecute) is stored for an open incident.",
-            expr=f"{_FENCED}",
+            when="A rule of ours (NoSchedule or NoExecute) is stored for an open incident, and the "
+            "node is still there.",
+            expr=f"{_FENCED}\n{_HERE}",
             wait="1m",
             wait_why="Two scrapes; what is fenced is safe, so nothing is urgent.",
             keep=_KEEP,
@@ -126,7 +130,7 @@ GROUP = Group(
             of=OF_INCIDENT,
             when="An incident is Evicting for an hour, Fenced, Drained or Repairing for a day, or "
             "Verifying for two hours.",
-            expr=_stuck(),
+            expr=f"(\n{_stuck()}\n)\n{_HERE}",
             wait="5m",
             wait_why="The limits are in the question.",
             keep=_KEEP,
