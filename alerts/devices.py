@@ -13,6 +13,8 @@ _MEMORY = codes.of_faults("memory")
 _PENDING = codes.of_faults("pending")
 _APPLICATION = codes.of_applications()
 _INCIDENT = "draguard_incident_info"
+_LOST = of(DEVICE, 'draguard_gpu_up{reason!="Hung"} == 0')
+"""A GPU that hangs is listed, so it accounts for none that is missing."""
 _MISSING = f"count by ({', '.join(NODE)}) ({MISSING})"
 
 _RESTART = "A restart of the exporter or the driver takes the series away for minutes: no news."
@@ -74,7 +76,7 @@ GROUP = Group(
             of=OF_NODE,
             when="PCI or the DRA driver promise more GPUs than NVML lists, and none that was seen "
             "before accounts for it.",
-            expr=f"{_MISSING}\n> (\n  count by ({', '.join(NODE)}) ({GPU_UP} == 0)\n"
+            expr=f"{_MISSING}\n> (\n  count by ({', '.join(NODE)}) ({_LOST})\n"
             f"  or 0 * {_MISSING}\n)",
             wait="10m",
             wait_why="After a boot the driver needs minutes to bring all GPUs up.",
