@@ -91,6 +91,14 @@ CONTRADICTIONS = [
         "the sensor is privileged and has all of them",
     ),
     (("exporter.web.scheme=HTTPS",), "name the Secret with the certificate"),
+    (
+        (
+            *("networkPolicy.enabled=true", "networkPolicy.egress.enabled=true"),
+            *("exporter.dcgm.mode=hostEngine", "exporter.dcgm.address=engine:5555"),
+            "exporter.dcgm.libraryHostPath=/usr/lib",
+        ),
+        "let the engine",
+    ),
 ]
 
 
