@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# A worker per core, each with servers of its own; a file's tests stay together, and the order stays.
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
@@ -14,7 +16,7 @@ demo: $(STAMP) ## Watch Draguard fence a failed GPU on a real control plane (KEE
 	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
 
 test: $(STAMP) check ## Set up and run everything: lint, types, contracts, all tests on real servers
-	$(BIN)/pytest $(TESTS)
+	$(BIN)/pytest $(PARALLEL) $(TESTS)
 
 test-1.36: $(STAMP) ## The eviction stories on the programs of Kubernetes 1.36 (builds them once)
 	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_fence_and_move.py

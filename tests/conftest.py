@@ -3,6 +3,7 @@
 When one cannot be had the tests that need it fail; none is skipped.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
+from xdist.workermanage import WorkerController
 
 from deploy import program as helm
 from kubeapi.client import Client
@@ -27,6 +29,7 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 """How long an example takes is the machine's affair; figures are for benchmarks."""
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
+WORKER_COMPONENTS = "real_components"
 BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
 BUILDS: dict[str, Recipe] = {
     "control_plane_built": CONTROL_PLANE,
@@ -94,20 +97,33 @@ def built(config: pytest.Config, name: str) -> Path:
     return result
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (output := getattr(session.config, "workeroutput", None)) is not None:
+        output[WORKER_COMPONENTS] = session.config.stash[REAL_COMPONENTS]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Take over what a worker of a parallel run used; one that crashed has left nothing."""
+    used: list[str] = getattr(node, "workeroutput", {}).get(WORKER_COMPONENTS, [])
+    node.config.stash[REAL_COMPONENTS].extend(used)
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash[REAL_COMPONENTS]:
+    for line in sorted(set(config.stash[REAL_COMPONENTS])):
         terminalreporter.write_line(f"real components used: {line}")
 
 
 def printer(config: pytest.Config) -> Say:
     """Return a function that prints a line past pytest's capture, for what takes minutes."""
     capture = config.pluginmanager.getplugin("capturemanager")
-    reporter = config.pluginmanager.getplugin("terminalreporter")
 
     def line(text: str) -> None:
-        if isinstance(capture, CaptureManager) and isinstance(reporter, TerminalReporter):
+        if isinstance(capture, CaptureManager):
             with capture.global_and_fixture_disabled():
-                reporter.write_line(text)
+                # The standard error of a worker is the terminal's; its standard output is not.
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
 
     return line
 
