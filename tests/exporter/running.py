@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from benchmarks.processes import descendants
 from simulator.node import SimulatedNode
 
 ROOT = Path(__file__).parents[2]
@@ -147,13 +148,7 @@ class Exporter:
 
     def descendants(self) -> dict[int, str]:
         """Return the processes that this one started, and theirs: {pid: command line}."""
-        found: dict[int, str] = {}
-        waiting = [self.pid]
-        while waiting:
-            for child in _children(waiting.pop()):
-                found[child] = _command_line(child)
-                waiting.append(child)
-        return found
+        return descendants(self.pid)
 
     def nvml_child(self) -> int:
         """Return the process id of the NVML child."""
@@ -185,18 +180,3 @@ def is_running(pid: int) -> bool:
 def send(pid: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            found += map(int, task.read_text(encoding="ascii").split())
-    return found
-
-
-def _command_line(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-        return raw.replace(b"\0", b" ").decode(errors="replace")
-    return ""
