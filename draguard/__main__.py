@@ -10,30 +10,31 @@ USAGE = """\
 usage: draguard COMMAND [FLAGS]
 
 look
-  status                      the fleet at a glance
-  incidents [NAME]            what is wrong now; with a name, one case file
-  explain xid N               what an XID means, and what would be done about it
-  plan                        what the remediator would do now, GPU by GPU, and why
-  doctor                      does this cluster, or this node, have what is needed
+  status                     the fleet at a glance
+  incidents [NAME]           what is wrong now; with a name, one case file
+  explain xid N              what an XID means, and what would be done about it
+  plan                       what the remediator would do now, and why
+  doctor                     has this cluster, or this node, what is needed
 
 answer
-  hold INCIDENT               no new harm to this GPU for a while
-  ignore INCIDENT             the fault is not acted on; our rules come down
-  confirm-repaired INCIDENT   you vouch for the repair of a GPU that waits for a person
-  fence DEVICE                keep new work off a GPU or a slice, for maintenance
-  unfence DEVICE              take that away
-  release                     take Draguard's own rules down by hand
+  hold INCIDENT              no new harm to this GPU for a while
+  ignore INCIDENT            the fault is not acted on; our rules come down
+  confirm-repaired INCIDENT  you vouch for a repair that waits for a person
+  fence DEVICE               keep new work off a GPU or a slice, for maintenance
+  unfence DEVICE             take that away
+  release                    take Draguard's own rules down by hand
 
 prepare
-  policy check|explain        is a policy file sound, and what would a signal do under it
-  demo                        watch it all on simulated GPUs and a real control plane
+  policy check|explain       is a policy sound, and what would a signal do
+  demo                       watch it all on simulated GPUs
 
 run
-  exporter sensor|agent|run   watch this node's GPUs: metrics and health report
-  remediator                  fence failed GPUs and slices, move their pods, prove the repair
+  exporter sensor|agent|run  watch this node's GPUs: metrics and health report
+  remediator                 fence failed GPUs and slices, move their pods
 
-`draguard COMMAND --help` has flags and examples. As `kubectl draguard COMMAND` it is the same.
-Ends with 0: done; 1: something is wrong or left undone; 2: nothing could be asked.
+`draguard COMMAND --help` has flags and examples; `--version` says which it is.
+`kubectl draguard COMMAND` is the same.
+Ends with 0: done; 1: something is wrong or left undone; 2: nothing was asked.
 """
 
 
@@ -66,18 +67,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
-        return 0
-    if not given or given[0] not in _COMMANDS:
-        wrong = f"draguard: there is no command {given[0]!r}\n" if given else ""
-        print(f"{wrong}{USAGE}", end="", file=sys.stderr)
+    elif given[:1] == ["--version"]:
+        print(f"draguard {_version()}")
+    elif given and given[0] in _COMMANDS:
+        return _run(given[0], given[1:])
+    else:
+        print(_no_command(given[0]) if given else USAGE.rstrip(), file=sys.stderr)
         return 2
+    return 0
+
+
+def _run(command: str, arguments: Sequence[str]) -> int:
     try:
-        status = _imported(given[0])(given[1:])
+        status = _imported(command)(arguments)
         sys.stdout.flush()  # here a reader that has gone is noticed
     except ModuleNotFoundError as error:
-        extras = _COMMANDS[given[0]][1]
+        extras = _COMMANDS[command][1]
         print(
-            f"draguard {given[0]}: the Python module {error.name} is missing here; install "
+            f"draguard {command}: the Python module {error.name} is missing here; install "
             f"draguard[{extras}]",
             file=sys.stderr,
         )
@@ -89,6 +96,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _BY_SIGNAL + signal.SIGINT
     return status
+
+
+def _version() -> str:
+    from importlib import metadata  # megabytes that a node's agent does not need
+
+    return metadata.version("draguard")
+
+
+def _no_command(word: str) -> str:
+    from draguard.output.nearest import did_you_mean
+    from draguard.output.safe import shown
+
+    meant = did_you_mean(word, _COMMANDS)
+    return f"draguard: there is no command {shown(word)!r}{meant}\n`draguard --help` lists them all"
 
 
 def _imported(command: str) -> Main:

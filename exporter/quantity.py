@@ -6,6 +6,7 @@ binary suffix, a decimal suffix or an exponent. Pure.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 _LARGEST = 2**63 - 1
@@ -23,6 +24,7 @@ _SCALES = {
 }
 
 
+@lru_cache
 def whole(text: str | float | None) -> int | None:
     """Return the value rounded up, as Kubernetes does; None when it is no amount."""
     found = _NUMBER.fullmatch(str(text)) if text is not None else None

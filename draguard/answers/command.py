@@ -2,10 +2,17 @@
 
 import argparse
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
-from draguard.answers.value import Said, WrongAnswerError, until_of, value_of
+from draguard.answers.value import (
+    Said,
+    WrongAnswerError,
+    until_in_words,
+    until_of,
+    value_of,
+)
 from draguard.cluster.reading import Reader
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
@@ -17,7 +24,7 @@ from draguard.output.sheet import Facts
 from kubeapi import clock
 from kubeapi.client import Client, Conflict
 from remediator.hands.writes import INCIDENTS
-from remediator.objects.answers import Kind, annotation
+from remediator.objects.answers import FOREVER, Kind, annotation
 from remediator.objects.incident import Incident
 
 
@@ -42,11 +49,25 @@ def run(question: Question, arguments: Sequence[str]) -> int:
         parser.error("say until when: --for 4h, --until 2026-07-30T18:00:00Z, or --forever")
     if not (options.why or options.remove):
         parser.error("say why: --why TEXT")
-    return asked(question.command, options, lambda client: _answer(question, client, options))
+    until = "" if options.remove else _until(parser, options, question.standard)
+    return asked(
+        question.command, options, lambda client: _answer(question, client, options, until)
+    )
+
+
+def _until(parser: argparse.ArgumentParser, options: argparse.Namespace, standard: str) -> str:
+    """Return until when it counts; ends the program where that is no time to come."""
+    text = FOREVER if options.forever else options.until or options.length or standard
+    try:
+        return until_of(text, clock.now())
+    except WrongAnswerError as error:
+        parser.error(f"{'--until' if options.until else '--for'}: {error}")
 
 
 def _parser(question: Question) -> argparse.ArgumentParser:
     parser = teaching(question.command, question.description, question.examples)
+    until = "[--for TIME]" if question.standard else "--for TIME"
+    parser.usage = f"{parser.prog} INCIDENT {until} --why TEXT [FLAGS]"
     parser.add_argument(
         "incident",
         metavar="INCIDENT",
@@ -54,23 +75,27 @@ def _parser(question: Question) -> argparse.ArgumentParser:
     )
     parser.add_argument("--why", default="", metavar="TEXT", help="is asked for, and is shown")
     parser.add_argument("--by", default="", metavar="WHO", help="instead of your user name there")
-    until = parser.add_mutually_exclusive_group()
+    times = parser.add_mutually_exclusive_group()
     standard = f" [{question.standard}]" if question.standard else ""
-    until.add_argument("--for", dest="length", metavar="TIME", help=f"30m, 4h, 2d{standard}")
-    until.add_argument("--until", metavar="WHEN", help="RFC 3339, such as 2026-07-30T18:00:00Z")
-    until.add_argument("--forever", action="store_true")
-    until.add_argument("--remove", action="store_true", help="take the answer back")
+    times.add_argument(
+        "--for", dest="length", metavar="TIME", help=f"from now: 30m, 4h, 2d{standard}"
+    )
+    times.add_argument(
+        "--until", metavar="WHEN", help="a moment, such as 2026-07-30T18:00:00Z; either takes both"
+    )
+    times.add_argument("--forever", action="store_true", help="without an end")
+    times.add_argument("--remove", action="store_true", help="take the answer back")
     parser.add_argument("--overwrite", action="store_true", help="replace one that is there")
     add_output_flag(parser)
     add_cluster_flags(parser)
     return parser
 
 
-def _answer(question: Question, client: Client, options: argparse.Namespace) -> int:
+def _answer(question: Question, client: Client, options: argparse.Namespace, until: str) -> int:
     objects = Reader(client, options.namespace).objects("incidents")
     try:
         incident = meant(options.incident, objects.incidents)
-        said = _said(question, client, options, incident)
+        said = _said(question, client, options, incident, until)
         _fits(said, incident, options)
     except (NoIncidentError, WrongAnswerError) as error:
         complain(question.command, str(error))
@@ -80,25 +105,25 @@ def _answer(question: Question, client: Client, options: argparse.Namespace) -> 
     except Conflict:
         complain(question.command, f"{incident.name} was written to just now; try again")
         return WRONG
-    give(said, options.output, lambda: (_facts(question, said),))
+    give(said, options.output, lambda: (_facts(question, said, clock.now()),))
     return DONE
 
 
 def _said(
-    question: Question, client: Client, options: argparse.Namespace, incident: Incident
+    question: Question,
+    client: Client,
+    options: argparse.Namespace,
+    incident: Incident,
+    until: str,
 ) -> Said:
-    now = clock.now()
     before = incident.metadata.annotations.get(annotation(question.kind), "")
     nothing = Said(
         kind=question.kind, incident=incident.name, until="", by="", why="", value="", before=before
     )
     if options.remove:
         return nothing
-    until = until_of(
-        options.length, options.until, now, forever=options.forever, standard=question.standard
-    )
     by = options.by or caller(client) or "unknown"
-    value = value_of(question.kind, until, by, options.why, now)
+    value = value_of(question.kind, until, by, options.why)
     return msgspec.structs.replace(nothing, until=until, by=by, why=options.why, value=value)
 
 
@@ -124,14 +149,14 @@ def _write(client: Client, incident: Incident, said: Said) -> None:
     client.merge_patch(f"{INCIDENTS}/{incident.name}", {"metadata": metadata})
 
 
-def _facts(question: Question, said: Said) -> Facts:
+def _facts(question: Question, said: Said, now: datetime) -> Facts:
     if not said.value:
         return Facts((("incident", said.incident), ("taken back", said.before)))
     return Facts(
         (
             ("incident", said.incident),
             ("answer", said.kind),
-            ("until", said.until),
+            ("until", until_in_words(said.until, now)),
             ("by", said.by),
             ("why", said.why),
             ("instead of", said.before if said.before != said.value else ""),

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from draguard.output.amounts import moment
 from remediator.objects import answers
-from remediator.objects.answers import FOREVER, Kind, Unreadable
+from remediator.objects.answers import FOREVER, Answer, Kind, Unreadable
 from remediator.policy.duration import duration
 
 LONGEST = timedelta(days=3660)
@@ -29,22 +30,43 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """What stood there; "" for nothing."""
 
 
-def until_of(
-    length: str | None, moment: str | None, now: datetime, *, forever: bool, standard: str
-) -> str:
-    """Return until when an answer counts, as the annotation says it. Raises WrongAnswerError."""
-    if forever:
+def until_of(text: str, now: datetime) -> str:
+    """Return until when an answer counts, as the annotation says it.
+
+    Takes a length of time from now, a moment, or `forever`. Raises WrongAnswerError.
+    """
+    if text == FOREVER:
         return FOREVER
-    if moment is not None:
-        return moment
-    try:
-        end = now + duration(length or standard, LONGEST)
-    except ValueError as error:
-        raise WrongAnswerError(f"--for {error}") from error
+    end = _end(text, now)
+    if end <= now:
+        raise WrongAnswerError(f"{text} is over already; give a time to come")
     return f"{end:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def value_of(kind: Kind, until: str, by: str, why: str, now: datetime) -> str:
+def _end(text: str, now: datetime) -> datetime:
+    at = _moment(text)
+    if at is not None:
+        return at
+    try:
+        return now + duration(text, LONGEST)
+    except ValueError as error:
+        raise WrongAnswerError(
+            f"{error}; or give a moment, such as 2026-07-30T18:00:00Z"
+        ) from error
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a moment as the remediator will read it, None where it would not."""
+    read = answers.read("hold", f"{text}; by=x; why=x")
+    return read.until if isinstance(read, Answer) else None
+
+
+def until_in_words(until: str, now: datetime) -> str:
+    """Return the end of an answer with how far it is."""
+    return moment(_moment(until), now) or until
+
+
+def value_of(kind: Kind, until: str, by: str, why: str) -> str:
     """Return an annotation that the remediator reads as it was meant. Raises WrongAnswerError."""
     if ";" in by:
         raise WrongAnswerError(f"--by {by!r} must not hold a semicolon")
@@ -52,6 +74,4 @@ def value_of(kind: Kind, until: str, by: str, why: str, now: datetime) -> str:
     read = answers.read(kind, value)
     if isinstance(read, Unreadable):
         raise WrongAnswerError(read.error.partition("changes nothing: ")[2] or read.error)
-    if read.until is not None and read.until <= now:
-        raise WrongAnswerError(f"--until {until} has passed already")
     return value

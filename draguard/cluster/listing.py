@@ -1,6 +1,6 @@
 """Collections of the API server, page by page, into small structs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -12,8 +12,14 @@ PAGE = 500
 """Objects in one answer: a cluster with 80,000 claims does not answer them all at once."""
 
 
-class _Meta(msgspec.Struct, frozen=True):
+Heard = Callable[[str, int, int], None]
+"""Told of which collection, how many objects are here, and how many there are; first of 0 of 0."""
+
+
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     more: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int | None = 0
+    """Not told with a selector."""
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -21,17 +27,29 @@ class _Page(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 
+def unheard(_collection: str, _here: int, _of: int) -> None:
+    """Tell nobody of a page."""
+
+
 def raw_items(
-    client: Client, path: str, params: Mapping[str, str] | None = None, *, accept: str = JSON
+    client: Client,
+    path: str,
+    params: Mapping[str, str] | None = None,
+    *,
+    accept: str = JSON,
+    heard: Heard = unheard,
 ) -> Iterator[msgspec.Raw]:
     """Give every object of a collection. Raises ApiError."""
-    more = ""
+    collection, more, here = path.rpartition("/")[2], "", 0
+    heard(collection, 0, 0)
     while True:
         query = {"limit": str(PAGE), **(params or {}), **({"continue": more} if more else {})}
         try:
             page = msgspec.json.decode(client.get(path, query, accept=accept), type=_Page)
         except UNREADABLE as error:
             raise ApiError(f"GET {path}: the answer is no list ({error})") from error
+        here += len(page.items or ())
+        heard(collection, here, here + (page.metadata.remaining_item_count or 0))
         yield from page.items or ()
         more = page.metadata.more
         if not more:
@@ -45,11 +63,12 @@ def listed(
     params: Mapping[str, str] | None = None,
     *,
     accept: str = JSON,
+    heard: Heard = unheard,
 ) -> tuple[list[T], int]:
     """Return the objects of a collection that can be read, and how many cannot."""
     found: list[T] = []
     unreadable = 0
-    for raw in raw_items(client, path, params, accept=accept):
+    for raw in raw_items(client, path, params, accept=accept, heard=heard):
         try:
             found.append(msgspec.json.decode(raw, type=kind))
         except UNREADABLE:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from draguard.cluster.listing import listed
+from draguard.cluster.listing import Heard, listed, unheard
 from draguard.cluster.objects import Objects
 from draguard.connection.refusal import NotInstalledError, forbidden
 from exporter.report import NodeDeviceHealth
@@ -37,9 +37,10 @@ NOT_INSTALLED = (
 class Reader:
     """Reads one cluster. Every method raises ApiError, or NotInstalledError without the CRDs."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, heard: Heard = unheard) -> None:
         self.client = client
         self.namespace = namespace
+        self._heard = heard
         self._unreadable: dict[str, int] = {}
 
     def objects(self, *wanted: str) -> Objects:
@@ -121,7 +122,7 @@ class Reader:
         return self._listed(path, kind) if version else ()
 
     def _listed(self, path: str, kind: type[T], *, accept: str = JSON) -> tuple[T, ...]:
-        found, unreadable = listed(self.client, path, kind, accept=accept)
+        found, unreadable = listed(self.client, path, kind, accept=accept, heard=self._heard)
         if unreadable:
             self._unreadable[path.rpartition("/")[2]] = unreadable
         return tuple(found)

@@ -2,7 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import NamedTuple
+from textwrap import fill
+from typing import NamedTuple, TypedDict
+
+WIDTH = 79
+"""Columns: help fits on the narrowest terminal that people use."""
 
 
 class Example(NamedTuple):
@@ -10,15 +14,32 @@ class Example(NamedTuple):
     says: str
 
 
+class Taught(TypedDict):
+    """Settings of an `ArgumentParser`."""
+
+    description: str
+    epilog: str
+    formatter_class: type[argparse.RawDescriptionHelpFormatter]
+
+
 def teaching(
     name: str, description: str, examples: Sequence[Example], *, more: str = ""
 ) -> argparse.ArgumentParser:
     """Return a parser for `draguard NAME` whose help ends with examples."""
-    width = max(len(one.command) for one in examples)
-    lines = [f"  {one.command:<{width}}  # {one.says}" for one in examples]
     return argparse.ArgumentParser(
-        prog=f"draguard {name}",
-        description=description,
-        epilog="\n".join(["examples:", *lines, *(["", more] if more else [])]),
+        prog=f"draguard {name}", **taught(description, examples, more=more)
+    )
+
+
+def taught(description: str, examples: Sequence[Example], *, more: str = "") -> Taught:
+    """Return what makes a parser's help begin with its purpose and end with examples."""
+    lines = [f"  # {one.says}\n  {one.command}" for one in examples]
+    return Taught(
+        description=_filled(description),
+        epilog="\n".join(["examples:", *lines, *(["", _filled(more)] if more else [])]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+
+
+def _filled(text: str) -> str:
+    return fill(" ".join(text.split()), WIDTH, break_on_hyphens=False)

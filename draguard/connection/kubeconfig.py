@@ -4,12 +4,17 @@ Several files are merged as kubectl merges them: the first that names a cluster,
 user, a context or the current context wins.
 """
 
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import yaml
 
+from draguard.output.amounts import some
+from draguard.output.nearest import did_you_mean
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 
 _STANDARD = Path(".kube") / "config"
@@ -50,39 +55,86 @@ def _of_this_pod() -> Endpoint:
         ) from error
 
 
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Config(msgspec.Struct, frozen=True):
+    """A kubeconfig, cut to what is read here."""
+
+    current: str | None = msgspec.field(name="current-context", default=None)
+    contexts: tuple[_Named, ...] | None = ()
+
+
 def _current(files: Sequence[Path]) -> str:
     """Return the context that the first file to name one names, "" when none does."""
-    named = [_context_of(one) for one in files]
+    named = [_read(one).current for one in files]
     return next((one for one in named if one), "")
 
 
-def _context_of(file: Path) -> str:
+def _read(file: Path) -> _Config:
     try:
-        said: object = yaml.safe_load(file.read_bytes())
+        return msgspec.convert(yaml.safe_load(file.read_bytes()) or {}, _Config)
     except FileNotFoundError as error:
         raise EndpointError(
             f"kubeconfig {file} is not there; give another one by --kubeconfig"
         ) from error
+    except msgspec.ValidationError as error:
+        raise EndpointError(
+            f"{file} is no kubeconfig ({error}); give another one by --kubeconfig"
+        ) from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise EndpointError(f"kubeconfig {file} cannot be read: {error}") from error
-    named = said.get("current-context") if isinstance(said, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] - whatever the file holds
-    return named if isinstance(named, str) else ""
 
 
 def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     from remediator.hands.kubeconfig import endpoint
 
+    where = os.pathsep.join(map(str, files))
+    with _overheard() as said:
+        try:
+            found = endpoint(Path(where), context)
+        except EndpointError as error:
+            raise _sentence(files, context, error) from error
+    if said and not (found.token or found.client_cert_file):
+        raise EndpointError(
+            f"the program by which kubeconfig {where} logs in has failed: {'; '.join(said)}; "
+            "install it, or log in again"
+        )
+    return found
+
+
+@contextmanager
+def _overheard() -> Generator[list[str]]:
+    """Gather what the kubeconfig's library logs: a login that failed is no error to it."""
+    said: list[str] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = lambda record: said.append(record.getMessage())
+    root = logging.getLogger()
+    root.addHandler(handler)
     try:
-        return endpoint(Path(os.pathsep.join(map(str, files))), context)
-    except EndpointError as error:
-        raise _sentence(files, context, error) from error
+        yield said
+    finally:
+        root.removeHandler(handler)
 
 
 def _sentence(files: Sequence[Path], context: str, error: EndpointError) -> EndpointError:
     where = os.pathsep.join(map(str, files))
-    if context and repr(context).strip("'\"") in str(error) and "contexts" in str(error):
+    known = [one.name for file in files if file.exists() for one in _read(file).contexts or ()]
+    wanted = context or _current(files)
+    if not wanted:
         return EndpointError(
-            f"kubeconfig {where} has no context {context!r}; "
+            f"kubeconfig {where} names no current context: `kubectl config use-context NAME`, or "
+            f"give --context (it has {some(known) or 'none'})"
+        )
+    if wanted not in known:
+        return EndpointError(
+            f"kubeconfig {where} has no context {wanted!r}{did_you_mean(wanted, known)}; "
             "`kubectl config get-contexts` lists those that it has"
+        )
+    if isinstance(error.__cause__, AttributeError | TypeError):
+        return EndpointError(
+            f"kubeconfig {where}: how the user of context {wanted!r} logs in is not understood; "
+            "an auth-provider is one that Kubernetes dropped in 1.26: use its exec plugin"
         )
     return error

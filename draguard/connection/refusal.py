@@ -1,8 +1,10 @@
 """What the API server refused, as one sentence with what to do about it. Pure."""
 
 import re
+from collections.abc import Mapping
 
 from kubeapi.client import ApiError
+from remediator.hands.emergency import FORBIDDEN
 
 _RIGHT = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]*)" '
@@ -15,25 +17,49 @@ class NotInstalledError(Exception):
     """Draguard's objects are not served; the message says what to install."""
 
 
+ANONYMOUS = "system:anonymous"
+"""What an API server calls who brings no credentials."""
+_ASKING = re.compile(r"^[A-Z]+ /\S*: (asking \S+: )?")
+"""What `ApiError` says before the reason, for logs."""
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_PLAIN = "Client sent an HTTP request to an HTTPS server"
+_ELSEWHERE = "{why}; {server} leads elsewhere, as no API server does: is its address right?"
+_BUSY = "{why}; the server is busy or unwell: try again"
+_MEANINGS: Mapping[int, str] = {
+    401: "{server} does not know who asks (401): the credentials of the kubeconfig are wrong or "
+    "have run out; log in again",
+    410: "{why}; reading took longer than the server keeps a list: try again",
+    **dict.fromkeys((301, 302, 303, 307, 308), _ELSEWHERE),
+    **dict.fromkeys((429, 500, 502, 503, 504), _BUSY),
+}
+"""By status."""
+_OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
+
+
 def sentence(error: Exception, server: str) -> str:
     """Say what is wrong and what to do."""
     if not isinstance(error, ApiError):
         return str(error)
-    match error.status:
-        case None:
-            return (
-                f"no answer from {server}: {error.message}; is that the cluster that you mean "
-                "(`kubectl config current-context`), and does it run?"
-            )
-        case 401:
-            return (
-                f"{server} does not know who asks (401): the credentials of the kubeconfig are "
-                "wrong or have run out; log in again"
-            )
-        case 403:
-            return forbidden(error.message)
-        case _:
-            return error.message
+    if error.status is None:
+        return _silent(error.message, server)
+    if error.status == FORBIDDEN:
+        return forbidden(error.message)
+    if _PLAIN in error.message:
+        return f"{server} speaks https: correct its address in the kubeconfig"
+    return _MEANINGS.get(error.status, "{why}").format(why=error.message, server=server)
+
+
+def _silent(message: str, server: str) -> str:
+    why = _ASKING.sub("", message)
+    if _UNTRUSTED in message:
+        return (
+            f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
+            f"(certificate-authority); insecure-skip-tls-verify is not obeyed ({why})"
+        )
+    return (
+        f"no answer from {server}: {why}; is that the cluster that you mean "
+        "(`kubectl config current-context`), and does it run? Proxies are not used"
+    )
 
 
 def forbidden(message: str) -> str:
@@ -41,9 +67,22 @@ def forbidden(message: str) -> str:
     found = _RIGHT.search(message)
     if found is None:
         return message
+    if found["user"] == ANONYMOUS:
+        return (
+            f"the server takes you for nobody ({ANONYMOUS}): the user of this context has no "
+            "credentials in the kubeconfig; log in, or choose another by --context"
+        )
     what = found["path"] or ".".join(filter(None, (found["resource"], found["group"])))
     where = f" in namespace {found['namespace']}" if found["namespace"] else ""
     return (
         f"{found['user']} may not {found['verb']} {what}{where}; "
-        f"ask for a role that allows the verb {found['verb']} on {what}"
+        f"ask for a role that allows the verb {found['verb']} on {what}{_role(found)}"
     )
+
+
+def _role(found: re.Match[str]) -> str:
+    """Name the chart's ClusterRole that has such a right."""
+    if found["group"] not in _OUR_GROUPS:
+        return ""
+    name = "draguard-view" if found["verb"] in {"get", "list"} else "draguard-operator"
+    return f", such as the chart's {name}"

@@ -1,8 +1,10 @@
 """One command's talk with one cluster: its flags, its client, and every failure as a sentence."""
 
 import argparse
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from draguard.connection.kubeconfig import endpoint_of
@@ -44,12 +46,29 @@ def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]
         server = endpoint.server
         client = Client(endpoint, timeout=_TIMEOUT, agent="draguard-cli")
         try:
-            return do(client)
+            with _nothing_collected():
+                return do(client)
         finally:
             client.close()
     except (EndpointError, ApiError, NotInstalledError) as error:
         complain(command, sentence(error, server))
         return UNASKED
+
+
+@contextmanager
+def _nothing_collected() -> Generator[None]:
+    """Stop Python's collector of cycles for the length of a command.
+
+    All that is read of a cluster is kept until the end. To walk through it again and again is a
+    third of the CPU at 80,000 GPUs.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def complain(command: str, why: str) -> None:

@@ -15,6 +15,7 @@ from remediator.objects.incident import IncidentSpec, IncidentStatus
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _APPLY = "kubectl apply -f deploy/crds (Helm never upgrades CRDs by itself)"
+_GATE_FLAGS = "look at --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager"
 GATES: Mapping[str, str] = {
     "DynamicResourceAllocation": "devices are claimed at all",
     "DRADeviceTaints": "taints of devices count",
@@ -87,7 +88,7 @@ def gates(client: Client) -> Iterator[Check]:
         yield unknown(
             "feature gates",
             f"they are seen in the API server's metrics: {forbidden(error.message)}",
-            "look at --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager",
+            _GATE_FLAGS,
         )
         return
     yield from gate_checks({name: value == "1" for name, value in _GATE.findall(page)})
@@ -98,7 +99,7 @@ def gate_checks(found: Mapping[str, bool]) -> Iterator[Check]:
     for name, means in GATES.items():
         about = f"gate {name}"
         if name not in found:
-            yield unknown(about, f"this API server does not tell ({means})")
+            yield unknown(about, f"this API server does not tell ({means})", _GATE_FLAGS)
         elif found[name]:
             yield ok(about, f"on in the API server: {means}")
         else:
@@ -121,7 +122,7 @@ def objects(client: Client) -> Iterator[Check]:
             yield bad(about, "it is not there", _APPLY)
             continue
         except UNREADABLE as error:
-            yield unknown(about, f"it cannot be read ({error})")
+            yield unknown(about, f"it cannot be read ({error})", _APPLY)
             continue
         yield _fits(about, found, parts)
 

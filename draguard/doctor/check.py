@@ -29,5 +29,5 @@ def bad(about: str, says: str, remedy: str) -> Check:
     return Check(about, "bad", says, remedy)
 
 
-def unknown(about: str, says: str, remedy: str = "") -> Check:
+def unknown(about: str, says: str, remedy: str) -> Check:
     return Check(about, "unknown", says, remedy)

@@ -3,6 +3,8 @@
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import msgspec
+
 from draguard.cluster.installation import agents, find
 from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.help_text import Example, teaching
@@ -15,9 +17,11 @@ from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
 from draguard.exit_status import DONE, WRONG
 from draguard.output.formats import add_output_flag, give
+from draguard.output.progress import Progress
 from draguard.output.sheet import Block, Cell, Lines, Table, Text, Tone
 from draguard.status.fleet import status
-from kubeapi.client import ApiError, Client
+from kubeapi.client import UNREADABLE, ApiError, Client
+from remediator.hands.emergency import FORBIDDEN
 
 EXAMPLES = (
     Example("draguard doctor", "the cluster that kubectl would ask"),
@@ -53,11 +57,21 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _look(client: Client, options: argparse.Namespace) -> int:
-    client.get("/version")  # a cluster that does not answer is no finding about it
-    return _tell(tuple(examined(client, options.namespace)), options)
+    _answers(client)
+    with Progress() as progress:
+        found = tuple(examined(client, options.namespace, progress))
+    return _tell(found, options)
 
 
-def examined(client: Client, namespace: str) -> Iterator[Check]:
+def _answers(client: Client) -> None:
+    """Raise ApiError where no API server answers: that is no finding about a cluster."""
+    try:
+        msgspec.json.decode(client.get("/version"), type=dict[str, object])
+    except UNREADABLE as error:
+        raise ApiError(f"GET /version: this is no API server ({error})") from error
+
+
+def examined(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
     """Look at everything; what cannot be seen costs its own line only."""
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
@@ -65,18 +79,28 @@ def examined(client: Client, namespace: str) -> Iterator[Check]:
         ("CRDs", lambda: api.objects(client)),
         ("rights", lambda: rights(client, namespace)),
         ("exporter", lambda: (exporter(agents(client, namespace), namespace),)),
-        ("what runs", lambda: _running(client, namespace)),
+        ("what runs", lambda: _running(client, namespace, progress)),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:
+        progress.says(f"looking at {about}")
         try:
             yield from look()
         except (ApiError, NotInstalledError) as error:
-            yield unknown(about, sentence(error, client.endpoint.server))
+            yield unknown(about, sentence(error, client.endpoint.server), _remedy(error))
 
 
-def _running(client: Client, namespace: str) -> Iterator[Check]:
-    objects = Reader(client, namespace).objects(*WATCHED)
+def _remedy(error: Exception) -> str:
+    """Say what makes visible what could not be looked at."""
+    if isinstance(error, NotInstalledError):
+        return "install it (docs/install.md); the lines above say what is missing"
+    if isinstance(error, ApiError) and error.status == FORBIDDEN:
+        return "ask for the rights that docs/cli.md lists under Rights"
+    return "ask again; docs/troubleshooting.md"
+
+
+def _running(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
+    objects = Reader(client, namespace, progress.read).objects(*WATCHED)
     installed = find(client, namespace)
     yield from running(objects, installed, status(objects, installed), namespace)
 

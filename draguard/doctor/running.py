@@ -63,7 +63,9 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
         )
     if nodes.stale:
         silent = count(len(nodes.stale), "agent is silent", "agents are silent")
-        yield bad("agents", f"{silent}: {some(nodes.stale)}; nothing is known of their GPUs", logs)
+        whose = "its" if len(nodes.stale) == 1 else "their"
+        says = f"{silent}: {some(nodes.stale)}; nothing is known of {whose} GPUs"
+        yield bad("agents", says, logs)
     if not nodes.unwatched and not nodes.stale:
         if nodes.reporting:
             yield ok("agents", count(nodes.reporting, "reports", "report"))
@@ -158,7 +160,11 @@ def _effect(objects: Objects) -> Iterator[Check]:
     elif due and not silent:
         yield ok(about, "the eviction controller has answered every NoExecute")
     else:
-        yield unknown(about, "no NoExecute of ours stands long enough to tell")
+        yield unknown(
+            about,
+            "no NoExecute of ours stands long enough to tell",
+            "nothing now: it shows a minute after the first one",
+        )
 
 
 def _stop(objects: Objects, namespace: str) -> Check:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.output.amounts import age
-from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, Tone
+from draguard.output.amounts import age, moment
+from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
 from remediator.decide import person
-from remediator.objects.incident import Incident, PodHold
+from remediator.objects import answers
+from remediator.objects.answers import KINDS, Answer
+from remediator.objects.incident import AnswerRecord, Incident, PodHold
 
 _VIA = {
     "": "a claim",
@@ -21,9 +23,9 @@ def case_file(one: Incident, now: datetime) -> Iterator[Block]:
     yield Facts(tuple(_facts(one, now)), title=one.name)
     yield from _standing(one)
     yield from _who(one)
-    yield from _said(one)
+    yield from _said(one, now)
     yield Lines(one.spec.evidence, title="Evidence")
-    yield _timeline(one)
+    yield _timeline(one, now)
     yield Lines(tuple(_next(one)), title="What you can do")
 
 
@@ -37,9 +39,9 @@ def _facts(one: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
     yield "scope", spec.scope.summary
     yield "mode", status.mode
     yield "needs", "" if status.needs == "nothing" else status.needs
-    yield "opened", _moment(one.metadata.creation_timestamp, now)
-    yield "closed", _moment(status.closed_at, now)
-    yield "healthy", _moment(status.healthy_since, now)
+    yield "opened", moment(one.metadata.creation_timestamp, now)
+    yield "closed", moment(status.closed_at, now)
+    yield "healthy", moment(status.healthy_since, now)
     yield "episode", f"{status.recurrence} of this GPU" if status.recurrence > 1 else ""
     sticky = "its recovery is to be confirmed by a person" if status.sticky else ""
     yield "sticky", sticky if one.open else ""
@@ -49,10 +51,6 @@ def _facts(one: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
 def _tone(one: Incident) -> Tone:
     tones: dict[str, Tone] = {"NeedsHuman": "bad", "Recovered": "good"}
     return tones.get(one.status.phase, "strong")
-
-
-def _moment(at: datetime | None, now: datetime) -> str:
-    return f"{at:%Y-%m-%dT%H:%M:%SZ}, {age(at, now)} ago" if at else ""
 
 
 def _standing(one: Incident) -> Iterator[Block]:
@@ -91,19 +89,19 @@ def _who(one: Incident) -> Iterator[Block]:
 def _hold(hold: PodHold) -> tuple[Text, ...]:
     pod = f"{hold.namespace}/{hold.pod}" if hold.pod else "nobody (the claim is kept)"
     claim = f"{hold.namespace}/{hold.claim}"
-    return pod, claim, hold.device, _VIA.get(hold.via, hold.via), hold.tolerates
+    return pod, claim, leaf(hold.device), _VIA.get(hold.via, hold.via), hold.tolerates
 
 
-def _said(one: Incident) -> Iterator[Block]:
+def _said(one: Incident, now: datetime) -> Iterator[Block]:
     status = one.status
-    yield Lines(tuple(map(person.in_words, status.answers)), title="Answers of people")
+    yield Lines(tuple(_answer(one, now) for one in status.answers), title="Answers of people")
     yield Table(
         ("DEVICE", "DELETED", "NOT MADE AGAIN UNTIL"),
         tuple(
             (
                 rule.device,
-                f"{rule.deleted_at:%Y-%m-%dT%H:%M:%SZ}",
-                f"{rule.respected_until:%Y-%m-%dT%H:%M:%SZ}, or a new signal",
+                moment(rule.deleted_at, now),
+                f"{moment(rule.respected_until, now)}, or a new signal",
             )
             for rule in status.deleted_rules
         ),
@@ -113,11 +111,20 @@ def _said(one: Incident) -> Iterator[Block]:
     yield Lines(status.informed, title="Neighbours over NVLink that may feel it")
 
 
-def _timeline(one: Incident) -> Table:
+def _answer(record: AnswerRecord, now: datetime) -> str:
+    """Say what a person answered, and how far its end is."""
+    read = answers.read(record.kind, record.said) if record.kind in KINDS else None
+    until = read.until if isinstance(read, Answer) else None
+    distance = moment(until, now).partition(", ")[2]
+    return person.in_words(record) + (f" ({distance})" if distance else "")
+
+
+def _timeline(one: Incident, now: datetime) -> Table:
     rows = tuple(
-        (f"{line.time:%Y-%m-%dT%H:%M:%SZ}", line.phase, line.text) for line in one.status.timeline
+        (f"{line.time:%Y-%m-%dT%H:%M:%SZ}", age(line.time, now), line.phase, line.text)
+        for line in one.status.timeline
     )
-    return Table(("TIME", "PHASE", "WHAT"), rows, title="Timeline")
+    return Table(("TIME", "AGO", "PHASE", "WHAT"), rows, title="Timeline")
 
 
 def _next(one: Incident) -> Iterator[Text]:

@@ -12,6 +12,7 @@ from draguard.incidents.case_file import case_file
 from draguard.incidents.finding import NoIncidentError, meant
 from draguard.incidents.table import lines, table
 from draguard.output.formats import add_output_flag, give
+from draguard.output.progress import Progress
 from draguard.output.sheet import Lines
 from kubeapi.client import Client
 
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _told(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects("incidents")
+    with Progress() as progress:
+        objects = Reader(client, options.namespace, progress.read).objects("incidents")
     if options.name is None:
         _list(objects, options)
         return DONE
@@ -62,4 +64,4 @@ def _told(client: Client, options: argparse.Namespace) -> int:
 def _list(objects: Objects, options: argparse.Namespace) -> None:
     found = lines(objects.incidents, closed=options.all, node=options.node)
     left_out = tuple(f"left out, cannot be read: {one}" for one in objects.unreadable)
-    give(found, options.output, lambda: (table(found, objects.at), Lines(left_out)))
+    give(found, options.output, lambda: (table(found, objects.at, options.node), Lines(left_out)))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from draguard.output.amounts import some
+from draguard.output.nearest import did_you_mean
 from remediator.objects.incident import Incident, of_gpu
 
 _NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<episode>\d+)")
@@ -35,9 +36,10 @@ def meant(word: str, incidents: Iterable[Incident]) -> Incident:
     episodes = of_gpu(every, next((o.spec.uuid for o in every if _is_gpu(o, word)), ""))
     if episodes:
         return next((one for one in reversed(episodes) if one.open), episodes[-1])
+    known = {name for one in every for name in (short(one.name), one.spec.uuid)}
     raise NoIncidentError(
-        f"there is no incident {word!r}; name one, or the UUID of its GPU: "
-        "`draguard incidents --all` lists them"
+        f"there is no incident {word!r}{did_you_mean(word, known)}; name one, or the UUID of its "
+        "GPU: `draguard incidents --all` lists them"
     )
 
 

@@ -56,7 +56,7 @@ def _line(one: Incident) -> Line:
     )
 
 
-def table(found: Iterable[Line], now: datetime) -> Table:
+def table(found: Iterable[Line], now: datetime, node: str = "") -> Table:
     rows = tuple(
         (
             Cell(one.name, short=short(one.name)),
@@ -71,4 +71,5 @@ def table(found: Iterable[Line], now: datetime) -> Table:
         for one in found
     )
     columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "SAYS")
-    return Table(columns, rows, nothing="no incident is open")
+    where = f" on {node}" if node else ""
+    return Table(columns, rows, nothing=f"no incident is open{where}")

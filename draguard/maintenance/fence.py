@@ -12,10 +12,18 @@ from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.naming import NAMES, Meant, NoDeviceError, meant
 from draguard.maintenance.outcome import FAILED, Changed, Fences, sheet
-from draguard.maintenance.rule import Fence, device_of, is_maintenance, manifest
+from draguard.maintenance.rule import (
+    FENCED_BY,
+    WHY,
+    Fence,
+    device_of,
+    is_maintenance,
+    manifest,
+)
 from draguard.maintenance.who_goes import Holder, holders
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
+from draguard.output.progress import Progress
 from draguard.output.safe import shown
 from exporter.slices import SliceDevice, inventory
 from kubeapi.client import ApiError, Client
@@ -56,7 +64,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _fence(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects("any_reports", "slices", "claims", "rules")
+    with Progress() as progress:
+        reader = Reader(client, options.namespace, progress.read)
+        objects = reader.objects("any_reports", "slices", "claims", "rules")
     if objects.rule_version is None:
         complain("fence", NOT_SERVED)
         return WRONG
@@ -113,7 +123,10 @@ def _stand(client: Client, objects: Objects, fence: Fence, *, dry: bool) -> Chan
     stored = standing(objects.rules, fence)
     if stored is not None and _reaches(stored, fence):
         return Changed(
-            str(fence.target.name), stored.spec.taint.effect, stored.metadata.name, "stood"
+            str(fence.target.name),
+            stored.spec.taint.effect,
+            stored.metadata.name,
+            stood(stored),
         )
     done = "would be fenced" if dry else "fenced"
     if not dry:
@@ -125,6 +138,12 @@ def _stand(client: Client, objects: Objects, fence: Fence, *, dry: bool) -> Chan
             change = {"metadata": seen, "spec": {"taint": {"effect": fence.effect}}}
             client.merge_patch(f"{path}/{stored.metadata.name}", change)
     return Changed(str(fence.target.name), fence.effect, fence.name, done)
+
+
+def stood(stored: StatedRule) -> str:
+    """Say whose fence stands already: what was asked for now is not what is written there."""
+    notes = stored.metadata.annotations
+    return f"stood, by {notes.get(FENCED_BY) or 'somebody'}: {notes.get(WHY) or 'no reason given'}"
 
 
 def standing(rules: Sequence[StatedRule], fence: Fence) -> StatedRule | None:

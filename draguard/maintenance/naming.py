@@ -1,10 +1,12 @@
 """Which devices a person means: by UUID, by node and number, or as DRA names them. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 import msgspec
 
+from draguard.output.amounts import count
+from draguard.output.nearest import did_you_mean
 from exporter.device import Device
 from exporter.report import GpuHealth, NodeDeviceHealth
 from exporter.slices import SliceDevice
@@ -47,11 +49,20 @@ def meant(
         or _by_name(word, inventory)
     )
     if found is None:
-        raise NoDeviceError(f"no published device goes by {word!r}; name it by {NAMES}")
+        near = did_you_mean(word, _names(inventory, minors))
+        raise NoDeviceError(f"no published device goes by {word!r}{near}; name it by {NAMES}")
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
         return Meant(gpu=uuid, what="one slice", targets=(_target(found, uuid),))
     return _whole(found, gpus.get(found), inventory)
+
+
+def _names(
+    inventory: tuple[SliceDevice, ...], minors: Iterable[tuple[str, int | None]]
+) -> Iterator[str]:
+    """Give every name that would have been understood, but DRIVER/POOL/DEVICE."""
+    yield from (f"{node}/{minor}" for node, minor in minors if minor is not None)
+    yield from (uuid for one in inventory for uuid in (one.parent_uuid, one.uuid) if uuid)
 
 
 def _whole(uuid: str, gpu: GpuHealth | None, inventory: tuple[SliceDevice, ...]) -> Meant:
@@ -61,7 +72,7 @@ def _whole(uuid: str, gpu: GpuHealth | None, inventory: tuple[SliceDevice, ...])
     near = tuple(one for one in inventory if one.node in node)
     parts = parts_of(_like(uuid, bus), near)
     slices = sum(one.kind == "mig" for one in parts)
-    what = f"the whole GPU, {slices} slices" if slices else "the whole GPU"
+    what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
     return Meant(gpu=uuid, what=what, targets=tuple(sorted(_target(one, uuid) for one in parts)))
 
 

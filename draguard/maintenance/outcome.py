@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from draguard.maintenance.who_goes import Holder
-from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
+from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, leaf
 
 FAILED = "NOT"
 """How `Changed.done` begins where nothing was done."""
@@ -16,7 +16,7 @@ class Changed(msgspec.Struct, frozen=True):
     effect: str
     rule: str
     done: str
-    """`fenced`, `stood`, `would be fenced`, `unfenced`, `would be unfenced`, `NOT ...: why`."""
+    """`fenced`, `stood, by ...`, `unfenced`, the same with `would be`, or `NOT ...: why`."""
 
 
 class Fences(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Fences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
-    yield Facts((("GPU", told.gpu), ("fenced", told.what), ("by", told.by)))
+    yield Facts((("GPU", told.gpu), ("means", told.what), ("by", told.by)))
     yield table(told.changed)
     yield Table(
         ("POD", "CLAIM", "DEVICE", "BECOMES OF IT"),
@@ -41,7 +41,7 @@ def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
 
 
 def table(changed: tuple[Changed, ...]) -> Table:
-    rows = tuple((one.device, one.effect, one.rule, one.done) for one in changed)
+    rows = tuple((leaf(one.device), one.effect, one.rule, one.done) for one in changed)
     return Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
 
 
@@ -52,4 +52,4 @@ def _holder(one: Holder, *, evict: bool) -> tuple[Text, ...]:
         end = Cell(f"stays: {one.stays}", "warn")
     else:
         end = Cell("is deleted", "bad")
-    return f"{one.namespace}/{one.pod}", f"{one.namespace}/{one.claim}", one.device, end
+    return f"{one.namespace}/{one.pod}", f"{one.namespace}/{one.claim}", leaf(one.device), end

@@ -15,7 +15,9 @@ from draguard.maintenance.fence import NOT_SERVED, published
 from draguard.maintenance.naming import NAMES, NoDeviceError, meant
 from draguard.maintenance.outcome import FAILED, Changed, table
 from draguard.maintenance.rule import device_of, is_maintenance
+from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
+from draguard.output.progress import Progress
 from draguard.output.sheet import Block, Lines
 from exporter.device import Device
 from kubeapi.client import Client, NotFound
@@ -48,7 +50,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _unfence(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects("any_reports", "slices", "rules")
+    with Progress() as progress:
+        reader = Reader(client, options.namespace, progress.read)
+        objects = reader.objects("any_reports", "slices", "rules")
     if objects.rule_version is None:
         complain("unfence", NOT_SERVED)
         return WRONG
@@ -80,7 +84,8 @@ def _sheet(changed: tuple[Changed, ...]) -> Iterable[Block]:
 
 def _ours(objects: Objects) -> str:
     ours = sum(map(is_ours, objects.rules))
-    return f"; {ours} rules are the remediator's: see `draguard incidents`" if ours else ""
+    whose = count(ours, "rule is", "rules are")
+    return f"; {whose} the remediator's: see `draguard incidents`" if ours else ""
 
 
 def named(word: str, fences: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import ceil
 
+_MINUTE = 60
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
 
@@ -18,6 +20,20 @@ def short(time: timedelta) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}"
     return "0s"
+
+
+def moment(at: datetime | None, now: datetime) -> str:
+    """Return a time and how far it is, such as `2026-01-05T12:00:00Z, 3h ago`; "" for never."""
+    if at is None:
+        return ""
+    distance = f"in {short(_ahead(at - now))}" if at > now else f"{short(now - at)} ago"
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}, {distance}"
+
+
+def _ahead(time: timedelta) -> timedelta:
+    """Round up to the minute: who has just asked for four hours is not told `in 3h`."""
+    seconds = time.total_seconds()
+    return timedelta(seconds=seconds if seconds < _MINUTE else ceil(seconds / _MINUTE) * _MINUTE)
 
 
 def some(names: Iterable[str], most: int = 3) -> str:

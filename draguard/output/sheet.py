@@ -20,6 +20,11 @@ class Cell(msgspec.Struct, frozen=True):
 Text = Cell | str
 
 
+def leaf(*paths: str) -> Cell:
+    """Return names such as DRIVER/POOL/DEVICE, of which the last part stands in narrow tables."""
+    return Cell(", ".join(paths), short=", ".join(one.rpartition("/")[2] for one in paths))
+
+
 class Facts(msgspec.Struct, frozen=True):
     """Names and values beneath each other; a pair without a value is left out."""
 

@@ -9,12 +9,12 @@ from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, UNASKED, WRONG
 from draguard.output.formats import add_output_flag, give
+from draguard.output.nearest import did_you_mean
 from draguard.plan.pages import Plans, decided_here, known_nodes, of_remediator
 from draguard.plan.sheet import sheet
+from draguard.policy.from_file import policy_of
 from kubeapi.client import ApiError, Client
-from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
 
 EXAMPLES = (
     Example("draguard plan", "of all nodes with something to say"),
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         return _ask(options)
     try:
         policy = _policy(options.policy)
-    except (OSError, PolicyError) as error:
-        for one in error.problems if isinstance(error, PolicyError) else (str(error),):
+    except PolicyError as error:
+        for one in error.problems:
             complain("plan", f"{options.policy}: {one}")
         return WRONG
     return asked("plan", options, lambda client: _decide(client, options, policy))
@@ -53,13 +53,14 @@ def main(arguments: Sequence[str]) -> int:
 def _policy(file: Path | None) -> PolicyInForce | None:
     if file is None:
         return None
-    with file.open("rb") as opened:
-        return PolicyInForce(policy=read(opened.read(LARGEST + 1)), source=str(file))
+    return PolicyInForce(policy=policy_of(file), source=str(file))
 
 
 def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:
-    if options.node and options.node not in known_nodes(client, options.namespace):
-        complain("plan", f"no report, incident or rule speaks of a node {options.node!r}")
+    known = known_nodes(client, options.namespace) if options.node else frozenset[str]()
+    if options.node and options.node not in known:
+        meant = did_you_mean(options.node, known)
+        complain("plan", f"no report, incident or rule speaks of a node {options.node!r}{meant}")
         return WRONG
     return _tell(decided_here(client, options.namespace, options.node, policy), options)
 

@@ -8,6 +8,7 @@ from draguard.cluster.deciding import Deciding
 from draguard.cluster.installation import PolicyInForce, find
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import WATCHED, Reader
+from draguard.output.progress import Progress
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
 from remediator.hands.debug_plan import MOST, Page, told
@@ -50,12 +51,14 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
     """Decide from the cluster as it is. Raises ApiError, NotInstalledError."""
     installed = find(client, namespace)
     chosen = policy or installed.policy
-    objects = Reader(client, namespace).objects(*WATCHED)
-    deciding = Deciding(objects, installed.settings.stale_after)
-    nodes = [node] if node else deciding.talking()
-    pods = _Pods(client)
-    decisions = deciding.decisions(nodes[:MOST], _effective(objects, chosen.policy), pods)
-    plans = tuple(told(one, everything=bool(node)) for one in decisions)
+    with Progress() as progress:
+        objects = Reader(client, namespace, progress.read).objects(*WATCHED)
+        progress.says("deciding")
+        deciding = Deciding(objects, installed.settings.stale_after)
+        nodes = [node] if node else deciding.talking()
+        pods = _Pods(client)
+        decisions = deciding.decisions(nodes[:MOST], _effective(objects, chosen.policy), pods)
+        plans = tuple(told(one, everything=bool(node)) for one in decisions)
     return Plans(
         source=HERE,
         policy=chosen.source,
@@ -65,9 +68,11 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
     )
 
 
-def known_nodes(client: Client, namespace: str) -> Iterable[str]:
+def known_nodes(client: Client, namespace: str) -> frozenset[str]:
     """Return the nodes that a report, an incident or a rule speaks of."""
-    objects = Reader(client, namespace).objects("reports", "incidents", "rules")
+    with Progress() as progress:
+        reader = Reader(client, namespace, progress.read)
+        objects = reader.objects("reports", "incidents", "rules")
     return Deciding(objects, 1.0).world.nodes()
 
 

@@ -1,11 +1,14 @@
 """Plans for a person: each node's sentence, its steps, its GPUs. Pure."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
-from draguard.output.sheet import Block, Cell, Facts, Lines, Table
+from draguard.output.amounts import count, moment
+from draguard.output.sheet import Block, Cell, Facts, Lines, Table, leaf
 from draguard.plan.pages import Plans
 from remediator.hands.debug_plan import NodePlan
 
+_BEGINNING = len("GPU-2fa81118")
 _DONE = "nothing is wrong and nothing stands"
 
 
@@ -16,26 +19,27 @@ def sheet(plans: Plans) -> Iterator[Block]:
     yield Facts((("policy", policy),))
     yield Lines(tuple(Cell(one, "warn") for one in plans.remarks))
     for node in plans.page.nodes:
-        yield from _node(node)
+        yield from _node(node, plans.page.at)
     if not plans.page.nodes:
         yield Lines((Cell(_DONE, "good"),))
     if plans.page.left_out:
-        yield Lines((f"{plans.page.left_out} more nodes are left out; ask for one by --node",))
+        left_out = count(plans.page.left_out, "more node is", "more nodes are")
+        yield Lines((f"{left_out} left out; ask for one by --node",))
 
 
-def _node(node: NodePlan) -> Iterator[Block]:
+def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
     steps = [f"would do: {step}" for step in node.steps] or ["nothing to do now"]
-    steps += [f"looked at again at {node.wake_at:%Y-%m-%dT%H:%M:%SZ}"] if node.wake_at else []
+    steps += [f"looked at again at {moment(node.wake_at, now)}"] if node.wake_at else []
     yield Lines((node.sentence, *steps), title=f"Node {node.node}")
     yield Table(
         ("GPU", "VERDICT", "PHASE", "SHOULD STAND", "STANDS", "HELD", "WHY"),
         tuple(
             (
-                one.uuid,
+                Cell(one.uuid, short=one.uuid[:_BEGINNING]),
                 one.verdict,
                 one.phase,
-                ", ".join(one.wanted),
-                ", ".join(one.stored),
+                leaf(*one.wanted),
+                leaf(*one.stored),
                 Cell(one.held, "warn"),
                 one.why,
             )

@@ -5,54 +5,74 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from draguard.connection.help_text import Example, teaching
+import msgspec
+
+from draguard.connection.help_text import Example, taught, teaching
 from draguard.exit_status import DONE, WRONG
-from draguard.output.formats import add_output_flag, give
+from draguard.output.formats import add_output_flag, encoded, give
 from draguard.output.safe import shown
 from draguard.policy.explanation import explain
+from draguard.policy.from_file import policy_of
 from draguard.policy.sheet import sheet
 from draguard.policy.signal import SLICES, Signal
 from draguard.policy.trial import Spot
 from kubeapi import clock
-from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
 from remediator.policy.remarks import remarks
 from remediator.policy.table import Policy
 
-EXAMPLES = (
+CHECKED = (
     Example("draguard policy check policy.yaml", "every line that is wrong, and what is odd"),
-    Example("draguard policy explain --xid 79 --lost", "what the shipped policy does about it"),
-    Example(
-        "draguard policy explain --xid 94 --policy policy.yaml", "what yours does about another"
-    ),
 )
+EXPLAINED = (
+    Example("draguard policy explain --xid 79 --lost", "what the shipped policy does about it"),
+    Example("draguard policy explain --xid 94 --policy p.yaml", "what yours does about another"),
+    Example("draguard policy explain --xid 94 --mig --gi 3", "the slice is known"),
+    Example("draguard policy explain --xid 95 --recovery-action 1", "the driver wants a reset"),
+)
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of a policy file."""
+
+    file: str
+    sound: bool
+    problems: tuple[str, ...] = ()
+    """Why it is not sound, each with its line and what to write."""
+    remarks: tuple[str, ...] = ()
+    """What is odd about a sound one."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0, or 1 when the policy cannot be read."""
     options = _options(arguments)
     try:
-        policy = _read(options.policy) if options.policy else Policy()
-    except (OSError, PolicyError) as error:
-        problems = error.problems if isinstance(error, PolicyError) else (str(error),)
-        for problem in problems:
-            print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
+        policy = policy_of(options.policy) if options.policy else Policy()
+    except PolicyError as error:
+        _wrong(options, error)
         return WRONG
     if options.command == "check":
-        return _check(options.policy, policy)
+        return _check(options, policy)
     return _explain(options, policy)
 
 
-def _read(path: Path) -> Policy:
-    with path.open("rb") as file:
-        return read(file.read(LARGEST + 1))
+def _wrong(options: argparse.Namespace, error: PolicyError) -> None:
+    if options.command == "check" and options.output != "text":
+        found = Checked(file=str(options.policy), sound=False, problems=error.problems)
+        sys.stdout.write(encoded(found, options.output))
+        return
+    for problem in error.problems:
+        print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
 
 
-def _check(path: Path, policy: Policy) -> int:
-    for remark in remarks(policy, clock.now()):
-        print(shown(f"{path}: warning: {remark}"))
-    print(shown(f"{path}: sound"))
+def _check(options: argparse.Namespace, policy: Policy) -> int:
+    file, odd = str(options.policy), tuple(remarks(policy, clock.now()))
+    if options.output != "text":
+        sys.stdout.write(encoded(Checked(file=file, sound=True, remarks=odd), options.output))
+        return DONE
+    for remark in odd:
+        print(shown(f"{file}: warning: {remark}"))
+    print(shown(f"{file}: sound"))
     return DONE
 
 
@@ -76,13 +96,31 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = teaching("policy", "Look at a policy before it is in force.", EXAMPLES)
-    commands = parser.add_subparsers(dest="command", required=True)
-    check = commands.add_parser("check", help="is a policy file sound")
-    check.add_argument("policy", type=Path, metavar="FILE")
-    _signal_flags(
-        commands.add_parser("explain", help="what a signal would do, and which row says so")
+    parser = teaching(
+        "policy", "Look at a policy before it is in force.", (*CHECKED, *EXPLAINED[:2])
     )
+    commands = parser.add_subparsers(dest="command", required=True)
+    check = commands.add_parser(
+        "check",
+        help="is a policy file sound",
+        **taught(
+            "Say of each wrong line what to write instead, and what is odd about a sound policy.\n"
+            "Ends with 1 when it cannot be read. Asks no cluster.",
+            CHECKED,
+        ),
+    )
+    check.add_argument("policy", type=Path, metavar="FILE")
+    add_output_flag(check)
+    explained = commands.add_parser(
+        "explain",
+        help="what a signal would do, and which row says so",
+        **taught(
+            "Play a signal on one made-up GPU, by the remediator's own code, and tell what would\n"
+            "be done at which second, until it is repaired and released. Asks no cluster.",
+            EXPLAINED,
+        ),
+    )
+    _signal_flags(explained)
     return parser
 
 
@@ -95,7 +133,9 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a witness named")
     seen.add_argument("--recovery-action", type=int, metavar="N", help="read after the XID")
     standard = Signal().driver
-    seen.add_argument("--driver", default=standard, metavar="R", help=f"its version [{standard}]")
+    seen.add_argument(
+        "--driver", default=standard, metavar="R", help=f"version of the driver [{standard}]"
+    )
     for name, text in (
         ("reset", "the line says RST"),
         ("drain-reset", "the line says D-RST"),
@@ -107,6 +147,8 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     ):
         seen.add_argument(f"--{name}", action="store_true", help=text)
     place = parser.add_argument_group("where it is")
-    place.add_argument("--node", default="", metavar="NAME")
+    place.add_argument("--node", default="", metavar="NAME", help="of this name [node-a]")
     place.add_argument("--pool", default="", metavar="NAME", help="NVIDIA's is named as its node")
-    place.add_argument("--device-class", default="", metavar="NAME", help="it is claimed through")
+    place.add_argument(
+        "--device-class", default="", metavar="NAME", help="it is claimed through this"
+    )

@@ -11,6 +11,7 @@ from exporter.device import GPU_DRIVER
 from remediator.decide import plan
 from remediator.decide.case import Case
 from remediator.judge.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
+from remediator.objects.incident import IncidentStatus
 from remediator.objects.taints import Rule
 from remediator.policy.duration import spelled
 from remediator.policy.table import MODES, Place, Policy, Row
@@ -179,12 +180,19 @@ def _lines(happenings: tuple[Happening, ...]) -> Iterator[Line]:
     said = ""
     for index, one in enumerate(happenings):
         if isinstance(one.step, plan.WriteStatus):
-            text = f"{one.step.status.phase}: {one.step.status.message}"
+            text = _phase(one.step.status)
             if text != said:
                 yield Line(one.after, text)
             said = text
         elif not _goes_on(happenings, index):
             yield from _step(one, _together(happenings, index))
+
+
+def _phase(status: IncidentStatus) -> str:
+    """Say a phase and why; a clause of a message may begin with the phase itself."""
+    again = f"{status.phase.lower()}: "
+    clauses = (one.removeprefix(again) for one in status.message.split("; "))
+    return f"{status.phase}: {'; '.join(clauses)}"
 
 
 def _goes_on(happenings: tuple[Happening, ...], index: int) -> bool:
@@ -223,7 +231,7 @@ def _together(happenings: tuple[Happening, ...], index: int) -> tuple[Rule, ...]
 
 
 def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
-    devices = ", ".join(rule.device.device for rule in rules)
+    devices = ", ".join(sorted(rule.device.device for rule in rules))
     match one.step:
         case plan.ChangeRule(stored, rule) if stored.effect == rule.effect:
             yield Line(one.after, f"the rule on {devices} now says {rule.fault}={rule.cause}")

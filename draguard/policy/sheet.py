@@ -35,9 +35,14 @@ def _head(told: Explanation) -> Iterator[tuple[str, Text]]:
         yield "fault", f"class {one.fault_class}, {one.cause}: {one.evidence}"
         sure = "certain" if one.certain else f"in doubt: {one.doubt}"
         over = "; over by its own evidence" if one.over else ""
-        yield "", f"{sure}{over}; what repairs it: {one.needs}"
+        yield "", f"{sure}{over}; repair: {repair(one.needs)}"
     if not told.faults:
         yield "so", "nothing is done: this signal alone is no fault"
+
+
+def repair(needs: str) -> str:
+    """Say what would repair a fault; `nothing` is to be done, and not: nothing helps."""
+    return "none needed" if needs == "nothing" else needs
 
 
 def _rows(faults: tuple[FaultTold, ...]) -> Table:

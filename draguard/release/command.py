@@ -9,10 +9,13 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from draguard.connection.help_text import Example, teaching
+from draguard.connection.refusal import sentence
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, UNASKED, WRONG
+from draguard.incidents.finding import short
 from draguard.output.amounts import count, some
 from draguard.output.formats import add_output_flag, give
+from draguard.output.nearest import did_you_mean
 from draguard.output.sheet import Lines
 from draguard.release.ours import Found, Outcome, Releaser
 from kubeapi.client import ApiError, Client
@@ -27,6 +30,10 @@ _STANDS = (
     "it still stands: a finalizer keeps it, or a remediator that enforces has made it again; "
     "lower its mode first"
 )
+
+
+class AmbiguousError(Exception):
+    """A short name that several incidents go by; the message names them."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +51,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "mode, or use `draguard ignore`, to keep rules away for longer. DeviceIncidents stay, as\n"
         "records. Fences for maintenance are people's own: `draguard unfence` takes them away.",
     )
-    parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help="its rules only")
+    parser.add_argument(
+        "incidents", nargs="*", metavar="INCIDENT", help="its rules only; or a GPU's UUID"
+    )
     parser.add_argument(
         "--all", action="store_true", help="every rule of ours, and our conditions of Nodes"
     )
@@ -60,15 +69,35 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _release(client: Client, options: argparse.Namespace) -> int:
     releaser = Releaser(client)
     try:
+        strange = () if options.all else tuple(_strange(releaser, options.incidents))
         outcomes = _outcomes(releaser, options)
         kept = releaser.maintenance() if options.all else []
+    except AmbiguousError as error:
+        complain("release", str(error))
+        return WRONG
     except ApiError as error:
         if error.status in (None, 401, 403):
             raise
-        complain("release", f"{error.message}; nothing more was done")
+        why = sentence(error, client.endpoint.server)
+        complain("release", f"{why}; nothing more was done")
         return UNASKED
     give(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, kept, options))),))
-    return WRONG if any(one.error for one in outcomes) else DONE
+    for one in strange:
+        complain("release", one)
+    return WRONG if strange or any(one.error for one in outcomes) else DONE
+
+
+def _strange(releaser: Releaser, words: Sequence[str]) -> Iterator[str]:
+    """Say which words name no rule. Raises AmbiguousError for one that names several incidents."""
+    every = [found for found, _ in releaser.rules(None)]
+    for word in words:
+        named = {one.incident for one in every if short(one.incident) == word.lower()}
+        if len(named) > 1:
+            whole = some(sorted(named))
+            raise AmbiguousError(f"{word!r} is short for {whole}; give the whole name")
+        if not any(one.goes_by(word) for one in every):
+            known = (name for one in every for name in (short(one.incident), one.gpu))
+            yield f"no rule of ours is of {word!r}{did_you_mean(word, known)}"
 
 
 def _outcomes(releaser: Releaser, options: argparse.Namespace) -> list[Outcome]:
@@ -106,9 +135,6 @@ def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace
         whose = f" (incident {one.found.incident})" if one.found.incident else ""
         end = f"NOT removed: {one.error}" if one.error else done
         yield f"{one.found.kind} {one.found.name}: {one.found.what}{whose}: {end}"
-    named = {one.found.incident for one in outcomes}
-    for incident in (one for one in options.incidents if one not in named):
-        yield f"incident {incident}: no rule of ours carries its name"
     if options.all and not outcomes:
         yield "nothing of Draguard's stands in this cluster"
     if kept:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from draguard.cluster.listing import listed
+from draguard.incidents.finding import short
 from draguard.maintenance.rule import is_maintenance
 from exporter.report import ObjectMeta
 from kubeapi.client import ApiError, Client, NotFound
@@ -20,7 +21,7 @@ from remediator.hands.cluster import NODES
 from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.versions import GROUP, RULE_VERSIONS
 from remediator.objects.nodes import CONDITION_TYPES, MARK, REPAIR_NEEDED
-from remediator.objects.taints import DOMAIN, INCIDENT, MANAGED_BY, MANAGER, RawRule
+from remediator.objects.taints import DOMAIN, GPU, INCIDENT, MANAGED_BY, MANAGER, RawRule
 
 T = TypeVar("T")
 
@@ -32,6 +33,13 @@ class Found(msgspec.Struct, frozen=True):
     name: str
     what: str
     incident: str = ""
+    gpu: str = ""
+    """UUID of the GPU of a rule."""
+
+    def goes_by(self, word: str) -> bool:
+        """Whether a person's word names it: its incident, whole or short, or its GPU."""
+        names = (self.incident, short(self.incident), self.gpu)
+        return word.lower() in {one.lower() for one in names if one}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -61,14 +69,17 @@ class Releaser:
         self._client = client
         self._conditions = NodeConditions(client)
 
-    def rules(self, incidents: Collection[str] | None) -> Iterator[tuple[Found, RawRule]]:
-        """Give our rules, of some incidents or of all (None). Raises ApiError."""
+    def rules(self, words: Collection[str] | None) -> Iterator[tuple[Found, RawRule]]:
+        """Give our rules, of the incidents or GPUs of these names or of all (None).
+
+        Raises ApiError.
+        """
         for raw in self._rules({"labelSelector": f"{MANAGED_BY}={MANAGER}"}):
-            incident = raw.metadata.labels.get(INCIDENT, "")
             if raw.spec.taint.key.partition("/")[0] != DOMAIN or is_maintenance(raw):
                 continue
-            if incidents is None or incident in incidents:
-                yield Found("DeviceTaintRule", raw.metadata.name, _what(raw), incident), raw
+            found = _found(raw)
+            if words is None or any(found.goes_by(one) for one in words):
+                yield found, raw
 
     def maintenance(self) -> list[str]:
         """Return the names of people's fences for maintenance, which no release takes away."""
@@ -109,6 +120,12 @@ class Releaser:
         if unreadable:
             raise ApiError(f"GET {path}: {unreadable} of them cannot be read by this version")
         return found
+
+
+def _found(raw: RawRule) -> Found:
+    labels = raw.metadata.labels
+    incident, gpu = labels.get(INCIDENT, ""), labels.get(GPU, "")
+    return Found("DeviceTaintRule", raw.metadata.name, _what(raw), incident, gpu)
 
 
 def _what(raw: RawRule) -> str:

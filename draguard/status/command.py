@@ -8,7 +8,9 @@ from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked
 from draguard.exit_status import DONE
+from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
+from draguard.output.progress import Progress
 from draguard.status.fleet import status
 from draguard.status.sheet import sheet
 from kubeapi.client import Client
@@ -37,7 +39,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _told(client: Client, options: argparse.Namespace) -> int:
-    objects = Reader(client, options.namespace).objects(*WATCHED)
-    found = status(objects, find(client, options.namespace))
+    with Progress() as progress:
+        objects = Reader(client, options.namespace, progress.read).objects(*WATCHED)
+        progress.says(f"judging the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
+        found = status(objects, find(client, options.namespace))
     give(found, options.output, lambda: sheet(found, objects.at))
     return DONE

@@ -86,10 +86,10 @@ def _rules(found: Status) -> Text:
             "see `draguard doctor`",
             "warn",
         )
-    ours = ", ".join(f"{count} {effect}" for effect, count in rules.ours.items())
+    ours = ", ".join(f"{number} {effect}" for effect, number in rules.ours.items() if number)
     more = [f"{rules.maintenance} for maintenance"] if rules.maintenance else []
     more += [f"{rules.others} of others"] if rules.others else []
-    return "; ".join([ours, *more])
+    return "; ".join([ours or "none of ours", *more])
 
 
 def _counted(found: Status) -> Text:
@@ -139,9 +139,9 @@ def _incidents(found: Status, now: datetime) -> Table:
 def _left_out(found: Status) -> Iterator[Text]:
     incidents, unknown = len(found.incidents) - MOST, len(found.unknown) - MOST
     if incidents > 0:
-        yield f"{incidents} more incidents: draguard incidents"
+        yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
     if unknown > 0:
-        yield f"{unknown} more unknown GPUs: draguard status -o json"
+        yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o json"
     yield from (Cell(f"not seen: {one}", "warn") for one in found.unseen)
     if found.unreadable:
         yield Cell(

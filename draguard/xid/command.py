@@ -11,14 +11,13 @@ from draguard.connection.refusal import sentence
 from draguard.connection.session import add_cluster_flags, complain
 from draguard.exit_status import DONE, WRONG
 from draguard.output.formats import add_output_flag, give
+from draguard.policy.from_file import policy_of
 from draguard.xid.knowledge import known
 from draguard.xid.sheet import sheet
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import EndpointError
-from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
 
 EXAMPLES = (
     Example("draguard explain xid 79", "the GPU fell off the bus"),
@@ -27,6 +26,8 @@ EXAMPLES = (
     Example("draguard explain xid 95 --policy FILE", "under a policy that is not in force yet"),
     Example("draguard explain xid 48 --shipped", "without asking any cluster"),
 )
+_DIGITS = 5
+"""Far beyond any XID that there is."""
 _QUICK = 5.0
 """Seconds for an answer: what a code means can be told without one."""
 
@@ -40,9 +41,9 @@ def main(arguments: Sequence[str]) -> int:
         "be asked, it says so and takes the shipped policy.",
         EXAMPLES,
     )
-    parser.add_argument("what", choices=("xid",))
+    parser.add_argument("what", metavar="xid", help="the word `xid`")
     parser.add_argument(
-        "code", type=int, metavar="N", help="as in the kernel log: NVRM: Xid ...: N"
+        "code", nargs="?", metavar="N", help="as in the kernel log: NVRM: Xid ...: N"
     )
     parser.add_argument("--mig", action="store_true", help="the GPU is cut into slices")
     chosen = parser.add_mutually_exclusive_group()
@@ -51,21 +52,30 @@ def main(arguments: Sequence[str]) -> int:
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
+    code = _code(parser, options)
     try:
         policy = _policy(options)
-    except (OSError, PolicyError) as error:
-        for one in error.problems if isinstance(error, PolicyError) else (str(error),):
+    except PolicyError as error:
+        for one in error.problems:
             complain("explain", f"{options.policy}: {one}")
         return WRONG
-    found = known(options.code, policy.policy, policy.source, clock.now(), mig=options.mig)
+    found = known(code, policy.policy, policy.source, clock.now(), mig=options.mig)
     give(found, options.output, lambda: sheet(found))
     return DONE
 
 
+def _code(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """Return the code that was asked for; ends the program where it is none."""
+    given: str = (options.code if options.what == "xid" else options.what) or ""
+    number = given if given.isdecimal() and len(given) <= _DIGITS else ""
+    if options.what != "xid" or not number:
+        parser.error(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
+    return int(number)
+
+
 def _policy(options: argparse.Namespace) -> PolicyInForce:
     if options.policy is not None:
-        with options.policy.open("rb") as file:
-            return PolicyInForce(policy=read(file.read(LARGEST + 1)), source=str(options.policy))
+        return PolicyInForce(policy=policy_of(options.policy), source=str(options.policy))
     return PolicyInForce(source="shipped") if options.shipped else _in_force(options)
 
 

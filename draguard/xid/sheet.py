@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
-from draguard.policy.sheet import courses
+from draguard.policy.sheet import courses, repair
 from draguard.xid.knowledge import Knowledge
 
 _OTHERWISE = "--lost, --recovery-action 1, --gi 3"
@@ -17,7 +17,7 @@ def sheet(one: Knowledge) -> Iterator[Block]:
             ("NVIDIA: later", one.investigatory_action),
             ("kind", one.xid_class),
             ("class of fault", one.fault or "none by itself"),
-            ("what repairs it", one.needs),
+            ("repair", repair(one.needs)),
             ("it is read as", one.read_as),
             ("because", one.note),
         ),

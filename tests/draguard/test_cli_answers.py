@@ -79,9 +79,6 @@ def test_an_answer_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tel
     ("arguments", "why"),
     [
         (["gpu-none-1", "--for", "1h", "--why", "x"], "there is no incident"),
-        ([LOST_STORY, "--for", "soon", "--why", "x"], "is no duration"),
-        ([LOST_STORY, "--until", "tomorrow", "--why", "x"], "is no time"),
-        ([LOST_STORY, "--until", "2020-01-01T00:00:00Z", "--why", "x"], "has passed already"),
         ([LOST_STORY, "--for", "1h", "--why", "a\x1b[31mb"], "not printable"),
         ([LOST_STORY, "--for", "1h", "--why", "x" * 600], "longer than"),
         ([LOST_STORY, "--for", "1h", "--why", "x", "--by", "a; b"], "semicolon"),
@@ -99,6 +96,30 @@ def test_an_answer_that_would_not_be_read_is_not_written(
     assert said(fleet, LOST_STORY, "hold") == ""
 
 
+@pytest.mark.parametrize("command", ["hold", "ignore", "confirm-repaired"])
+@pytest.mark.parametrize("flag", ["--for", "--until"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a moment"),
+        ("4hours", "'4hours' is no duration"),
+        ("2026-02-30T00:00:00Z", "is no duration; write"),
+        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is over already"),
+        ("0s", "0s is over already"),
+        ("9999d", "9999d is longer than 3660 days"),
+    ],
+)
+def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
+    command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, LOST_STORY, flag, text, "--why", "x", "--kubeconfig", "/nowhere"])
+
+    assert ended.value.code == 2
+    assert f"draguard {command}: error: {flag}: " in (said := capsys.readouterr().err)
+    assert why in said
+
+
 @pytest.mark.parametrize("missing", [["--why", "x"], ["--for", "1h"]])
 def test_until_when_and_why_have_to_be_said(
     missing: list[str], capsys: pytest.CaptureFixture[str]
@@ -110,13 +131,34 @@ def test_until_when_and_why_have_to_be_said(
     assert "say " in capsys.readouterr().err
 
 
-def test_a_length_of_time_becomes_a_moment() -> None:
-    until = until_of("90m", None, NOW, forever=False, standard="")
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("30m", "2026-01-05T12:30:00Z"),
+        ("4h", "2026-01-05T16:00:00Z"),
+        ("2d", "2026-01-07T12:00:00Z"),
+        ("2026-07-30T18:00:00Z", "2026-07-30T18:00:00Z"),
+        ("2026-07-30T18:00:00+02:00", "2026-07-30T16:00:00Z"),
+        ("2026-07-30T18:00:00.5Z", "2026-07-30T18:00:00Z"),
+        ("forever", "forever"),
+    ],
+)
+def test_a_length_of_time_and_a_moment_are_stored_as_a_moment(text: str, until: str) -> None:
+    assert until_of(text, NOW) == until
+    assert value_of("hold", until, "ana", "x") == f"{until}; by=ana; why=x"
 
-    assert until == "2026-01-05T13:30:00Z"
-    assert value_of("hold", until, "ana", "x", NOW) == "2026-01-05T13:30:00Z; by=ana; why=x"
+
+def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tell) -> None:
+    lasts = tell("hold", LOST_STORY, "--until", "4h", "--why", "x")
+    tell("hold", LOST_STORY, "--remove")
+    ends = tell("hold", LOST_STORY, "--for", "2099-01-01T00:00:00+02:00", "--why", "x")
+
+    assert "Z, in 4h\n" in lasts
+    assert said(fleet, LOST_STORY, "hold").startswith("2098-12-31T22:00:00Z; by=admin")
+    assert "2098-12-31T22:00:00Z, in " in ends
+    tell("hold", LOST_STORY, "--remove")
 
 
 def test_who_is_empty_is_refused() -> None:
     with pytest.raises(WrongAnswerError, match="by= is empty"):
-        value_of("hold", "forever", "", "x", NOW)
+        value_of("hold", "forever", "", "x")

@@ -1,5 +1,7 @@
 """What a command says when it cannot ask: one sentence, with what to do about it, and 2."""
 
+import argparse
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from draguard.__main__ import main
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.refusal import forbidden, sentence
+from draguard.connection.session import asked
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
 from tests.chain.proxy import Proxy
@@ -224,7 +227,28 @@ class TestSentences:
         assert forbidden("an admission webhook says no") == "an admission webhook says no"
 
     def test_any_other_answer_is_the_servers(self) -> None:
-        assert sentence(ApiError("GET /x: 500 oh", status=500), "s") == "GET /x: 500 oh"
+        assert sentence(ApiError("GET /x: 418 oh", status=418), "s") == "GET /x: 418 oh"
+
+    @pytest.mark.parametrize("status", [410, 429, 500, 503, 504])
+    def test_what_may_pass_is_to_be_tried_again(self, status: int) -> None:
+        said = sentence(ApiError("GET /x: no", status=status), "s")
+
+        assert said.startswith("GET /x: no; ")
+        assert said.endswith(": try again")
+
+    def test_a_role_of_the_chart_is_named_where_it_helps(self) -> None:
+        def role(verb: str, resource: str, group: str) -> str:
+            what = f'resource "{resource}" in API group "{group}" at the cluster scope'
+            return forbidden(f'forbidden: User "ann" cannot {verb} {what}').partition(", ")[2]
+
+        assert (
+            role("list", "deviceincidents", "draguard.dev") == "such as the chart's draguard-view"
+        )
+        assert (
+            role("create", "devicetaintrules", "resource.k8s.io")
+            == "such as the chart's draguard-operator"
+        )
+        assert role("patch", "nodes", "") == ""
 
 
 READER = [
@@ -271,3 +295,15 @@ def test_who_may_read_the_most_is_told_what_is_not_seen(
     assert "policy     not known, taken to be the shipped policy" in status
     assert "not seen: remediator may not list nodes; " in plan
     assert "the pods of node-b cannot be listed" in plan
+
+
+def test_pythons_collector_rests_while_a_command_reads_and_works_again_after_it(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, "config", config("http://127.0.0.1:1", "t"))
+    options = argparse.Namespace(kubeconfig=path, context="")
+    resting: list[bool] = []
+
+    asked("status", options, lambda _: resting.append(not gc.isenabled()) or 0)
+
+    assert (resting, gc.isenabled()) == ([True], True)

@@ -156,7 +156,7 @@ def test_a_fence_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: 
 
 def test_a_fence_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
     assert "fenced" in tell("fence", "node-a/0", "--why", "x")
-    assert "stood" in tell("fence", "node-a/0", "--why", "y")
+    assert "stood, by admin: x" in tell("fence", "node-a/0", "--why", "y")
 
     tell("fence", "node-a/0", "--why", "x", "--evict")
     assert fences(cluster) == {"node-a/gpu-0": "NoExecute"}

@@ -1,6 +1,7 @@
 """`draguard COMMAND`: what is there, and what is said when it is not."""
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,32 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"exporter", "remediator", "demo"} <= set(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("arguments", [[], ["fence-everything"]])
-def test_no_command_and_an_unknown_one_end_with_two(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(arguments) == 2
+def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
     assert "usage: draguard COMMAND" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("statu", " (did you mean status?)"),
+        ("confirm", " (did you mean confirm-repaired?)"),
+        ("x", ""),
+    ],
+)
+def test_a_command_that_is_not_there_is_said_with_what_may_be_meant(
+    word: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word]) == 2
+    said = capsys.readouterr().err
+    assert (
+        said == f"draguard: there is no command '{word}'{meant}\n`draguard --help` lists them all\n"
+    )
+
+
+def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"draguard {version('draguard')}\n"
 
 
 @pytest.mark.parametrize(

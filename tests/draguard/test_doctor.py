@@ -182,6 +182,8 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "warn     DeviceTaintRules: not served" in doctor
     assert "warn     gate DRADeviceTaintRules: off" in doctor
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
+    lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
+    assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
     assert "not served in this cluster, so nothing is fenced" in told(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
     assert "nothing of Draguard's stands" in told(capsys, "release", "--all", *where)

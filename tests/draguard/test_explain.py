@@ -1,6 +1,7 @@
 """`draguard explain xid` without any cluster: the catalogue, sub-codes, the shipped policy."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,49 @@ def test_a_policy_file_that_cannot_be_read_is_a_sentence(
     assert "harsh" in capsys.readouterr().err
     assert main(["plan", "--policy", str(policy)]) == 1
     assert "harsh" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("94",), "xid 94"),
+        (("xid",), "xid 79"),
+        (("xid", "94x"), "xid 79"),
+        (("xid", "-5"), "xid 79"),
+        (("xid", "9" * 30), "xid 79"),
+        (("sxid", "94"), "xid 79"),
+    ],
+)
+def test_what_is_no_xid_is_told_how_to_ask(
+    words: tuple[str, ...], instead: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", *words, "--shipped"])
+
+    assert ended.value.code == 2
+    assert f"write `draguard explain {instead}`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--mig"], ["--mig", "--gi", "3"], ["--lost"], ["--reset"]])
+def test_no_sentence_says_a_word_twice(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for code in (48, 64, 74, 79, 94, 95, 119, 144):
+        words = told(capsys, "policy", "explain", "--xid", str(code), *more)
+        assert not re.search(r"\b(\w+)\b:? +\1(?![\w-])", words, re.IGNORECASE), words
+        assert not re.search(r"Verifying: .*verifying:", words), words
+
+
+def test_a_fault_that_needs_no_repair_does_not_sound_as_if_nothing_helped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "repair           none needed" in told(capsys, "explain", "xid", "94", "--shipped")
+
+
+@pytest.mark.parametrize(
+    "command", [("policy", "check"), ("plan", "--policy"), ("explain", "xid", "79", "--policy")]
+)
+def test_a_policy_file_that_is_not_there_is_said_plainly(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "/nowhere/policy.yaml"]) == 1
+    said = capsys.readouterr().err
+    assert said.endswith("/nowhere/policy.yaml: it cannot be read: No such file or directory\n")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from draguard.__main__ import main
 from draguard.policy.explanation import Course, Explanation, explain
@@ -60,6 +61,34 @@ def test_a_wrong_file_ends_with_one_and_every_line_that_is_wrong(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith(f"{path}: line 2: classes.gpu.mode: 'harsh' is no mode; one of off")
     assert second.startswith(f"{path}: line 3: classes.cpu: no such key; did you mean gpu?")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+@pytest.mark.parametrize(
+    ("text", "ends", "problems", "remarks"),
+    [
+        ("classes: {gpu: {mode: enforce, soak: 30s}}", 0, 0, 2),
+        ("classes: {gpu: {mode: harsh}}", 1, 1, 0),
+    ],
+)
+def test_a_program_that_checks_policies_gets_all_of_it(  # noqa: PLR0917 - a table's columns
+    output: str,
+    text: str,
+    ends: int,
+    problems: int,
+    remarks: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = file(tmp_path, text)
+
+    assert main(["policy", "check", path, "-o", output]) == ends
+
+    said = capsys.readouterr()
+    found = yaml.safe_load(said.out)
+    assert (found["file"], found["sound"]) == (path, ends == 0)
+    assert (len(found["problems"]), len(found["remarks"])) == (problems, remarks)
+    assert said.err == ""
 
 
 def test_a_file_that_is_not_there_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,10 +96,48 @@ def test_an_incident_takes_its_own_rules_and_no_other(
     one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
     fenced(cluster, one, other)
 
-    assert release(cluster, "gpu-0-1", "gpu-9-1") == 0
+    assert release(cluster, "gpu-0-1", "gpu-9-1") == 1
 
     assert names(cluster) == {other.name}
-    assert "incident gpu-9-1: no rule of ours carries its name" in capsys.readouterr().out
+    assert "no rule of ours is of 'gpu-9-1'" in capsys.readouterr().err
+
+
+GPUS = ("gpu-b0000000-0000-0000-0000-000000000000", "gpu-b0000000-0000-0000-0000-000000000001")
+
+
+@pytest.mark.parametrize("word", ["gpu-b0000000-1", f"{GPUS[0]}-1", "GPU-0"])
+def test_a_rule_goes_by_its_incident_whole_or_short_and_by_its_gpu(
+    word: str, cluster: Cluster
+) -> None:
+    other = rule(1, "gpu-c0000000-0000-0000-0000-000000000000-1")
+    fenced(cluster, rule(0, f"{GPUS[0]}-1"), other)
+
+    assert release(cluster, word) == 0
+
+    assert names(cluster) == {other.name}
+
+
+def test_a_short_name_of_two_incidents_takes_nothing(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = [rule(index, f"{gpu}-1") for index, gpu in enumerate(GPUS)]
+    fenced(cluster, *rules)
+
+    assert release(cluster, "gpu-b0000000-1") == 1
+
+    assert names(cluster) == {one.name for one in rules}
+    said = f"'gpu-b0000000-1' is short for {GPUS[0]}-1, {GPUS[1]}-1; give the whole name"
+    assert said in capsys.readouterr().err
+
+
+def test_a_name_that_is_nearly_one_is_asked_about(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fenced(cluster, rule(0, f"{GPUS[0]}-1"))
+
+    assert release(cluster, "gpu-b000000-1") == 1
+
+    assert "(did you mean gpu-b0000000-1?)" in capsys.readouterr().err
 
 
 def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,13 +3,15 @@
 from datetime import datetime, timedelta
 
 import msgspec
+import pytest
 
 from draguard.cluster.deciding import Deciding
 from draguard.cluster.installation import Installation, PolicyInForce
 from draguard.cluster.objects import Objects
+from draguard.output.plain import plain
 from draguard.status.fleet import modes_in_words, status
-from draguard.status.sheet import sheet
-from draguard.status.words import Status
+from draguard.status.sheet import MOST, sheet
+from draguard.status.words import Rules, Status, UnknownGpu
 from exporter.report import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
 from exporter.slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
@@ -121,3 +123,33 @@ def test_a_cluster_without_gpus_is_not_green() -> None:
     empty = looked_at(objects(reports=(), slices=()))
 
     assert letters("0 healthy, 0 sick, 0 unknown', tone='warn'") in said(empty)
+
+
+def rules(**effects: int) -> Rules:
+    return Rules(served="v1", ours=effects, maintenance=0, others=0)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (rules(none=0, NoSchedule=2, NoExecute=0), "2 NoSchedule"),
+        (rules(NoSchedule=2, NoExecute=1), "2 NoSchedule, 1 NoExecute"),
+        (rules(NoSchedule=0), "none of ours"),
+        (msgspec.structs.replace(rules(), maintenance=1), "none of ours; 1 for maintenance"),
+        (msgspec.structs.replace(rules(), others=3), "none of ours; 3 of others"),
+    ],
+)
+def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) -> None:
+    found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=told)
+
+    assert f"\nrules      {words}\n" in plain(sheet(found, T0))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"), [(1, "1 more unknown GPU: "), (2, "2 more unknown GPUs: ")]
+)
+def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) -> None:
+    unknown = (UnknownGpu("node-a", "GPU-x", "it is silent"),) * (MOST + more)
+    found = msgspec.structs.replace(looked_at(objects(gpu(0))), unknown=unknown)
+
+    assert f"{words}draguard status -o json" in plain(sheet(found, T0))

@@ -1,0 +1,41 @@
+"""What a long command is doing: one line on the terminal that stderr is, gone at its end."""
+
+import sys
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+PATIENCE = 1.0
+"""Seconds after which something is said at all: most commands are done by then."""
+_CLEARED = "\r\x1b[K"
+
+
+class Progress:
+    """Open it with `with`; in a pipe or a file it says nothing."""
+
+    def __init__(self) -> None:
+        self._from = monotonic() + PATIENCE
+        self._shown = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            print(_CLEARED, end="", file=sys.stderr, flush=True)
+
+    def says(self, text: str) -> None:
+        """Say what is done now, in place of what was said before."""
+        if monotonic() < self._from or not sys.stderr.isatty():
+            return
+        self._shown = True
+        print(f"{_CLEARED}{text} ...", end="", file=sys.stderr, flush=True)
+
+    def read(self, collection: str, here: int, there: int) -> None:
+        """Say how much of a collection has been read; `there` 0 before anything is known."""
+        self.says(f"reading {collection}" + (f": {here:,} of {there:,}" if there else ""))
