@@ -13,7 +13,7 @@ Sample = tuple[str, int | float]
 MetricType = Literal["gauge", "counter", "untyped"]
 """`untyped` is OpenMetrics' `unknown`."""
 
-Needs = Literal["", "root", "host pids", "kernel log", "DCGM", "API server"]
+Needs = Literal["", "SYS_ADMIN", "host pids", "kernel log", "DCGM", "API server"]
 """What a family needs beyond NVML: a capability, a namespace or another source."""
 
 

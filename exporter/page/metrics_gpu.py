@@ -204,7 +204,7 @@ METRICS: tuple[Metric, ...] = (
         help="1: more SRAM errors than allowed: run field diagnostics.",
         labels=GPU,
         source="nvmlDeviceGetSramEccErrorStatus (DCGM 346)",
-        needs="root",
+        needs="SYS_ADMIN",
         samples=of_gpus(lambda row: row.gpu.sram_threshold),
     ),
     Metric(

@@ -7,9 +7,7 @@ from typing import Literal
 
 import msgspec
 
-Need = Literal[
-    "gpu-devices", "root", "kernel-log", "sys-admin", "host-pids", "pod-resources", "api-server"
-]
+Need = Literal["gpu-devices", "kernel-log", "sys-admin", "host-pids", "pod-resources", "api-server"]
 
 
 class Capability(msgspec.Struct, frozen=True):
@@ -31,12 +29,6 @@ CAPABILITIES: tuple[Capability, ...] = (
         "NVIDIA_VISIBLE_DEVICES=all",
     ),
     Capability(
-        "root",
-        "sensor",
-        "SRAM ECC counts and their threshold, retired pages, the kubelet's socket",
-        "run the sensor as user 0; it has no token and no port",
-    ),
-    Capability(
         "kernel-log",
         "sensor",
         "XIDs that NVML never reports (62, 79, 119, 120), SXids, the driver's own words",
@@ -45,8 +37,13 @@ CAPABILITIES: tuple[Capability, ...] = (
     Capability(
         "sys-admin",
         "sensor",
+        # nvml.h asks for root or an administrator of nvmlDeviceGetSramEccErrorStatus; NVIDIA's open
+        # kernel module (580) takes for one who has this capability, whatever the user: NV_IS_SUSER
+        # in kernel-open/common/inc/nv-linux.h.
+        "whether the SRAM error threshold is exceeded (NVML tells it to administrators), and "
         "DCGM_FI_PROF_* by DCGM on GPUs older than Hopper",
-        "give the sensor CAP_SYS_ADMIN, or leave those rows out of the counters file",
+        "give the sensor CAP_SYS_ADMIN, which user 0 alone is not; or do without: SRAM errors are "
+        "counted all the same",
     ),
     Capability(
         "host-pids",
@@ -58,7 +55,8 @@ CAPABILITIES: tuple[Capability, ...] = (
         "pod-resources",
         "sensor",
         "pod, namespace, container and claim of each device",
-        "mount the kubelet's pod-resources folder, or name the socket with --pod-resources-socket",
+        "mount the kubelet's pod-resources folder, or name the socket with --pod-resources-socket; "
+        "it is root's, so run the sensor as user 0",
     ),
     Capability(
         "api-server",

@@ -23,10 +23,6 @@ def _gpu_devices(settings: Settings) -> str:
     return "/dev/nvidiactl cannot be opened"
 
 
-def _root(_: Settings) -> str:
-    return "" if os.geteuid() == 0 else f"runs as user {os.geteuid()}"
-
-
 def _kernel_log(settings: Settings) -> str:
     if _opens(settings.kernel_log) or _has(_SYSLOG):
         return ""
@@ -61,7 +57,6 @@ def _api_server(settings: Settings) -> str:
 
 _LOOKS: dict[Need, Callable[[Settings], str]] = {
     "gpu-devices": _gpu_devices,
-    "root": _root,
     "kernel-log": _kernel_log,
     "sys-admin": _sys_admin,
     "host-pids": _host_pids,

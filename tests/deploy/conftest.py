@@ -11,6 +11,7 @@ from simulator.cluster.controlplane import ControlPlane
 from tests.conftest import built
 from tests.deploy import rendered
 from tests.deploy.releasing import Helm
+from tests.lab import operators
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,15 @@ def plane(control_plane_built: None) -> Iterator[ControlPlane]:
     with ControlPlane(apiserver_flags=("--allow-privileged=true",)) as one:
         one.kubectl("create", "namespace", NAMESPACE)
         yield one
+
+
+@pytest.fixture(scope="session")
+def operators_known(plane: ControlPlane, real_components: list[str]) -> ControlPlane:
+    """That control plane with the kinds of the operators that the chart writes for."""
+    operators.install(plane)
+    plane.kubectl("create", "namespace", "monitoring")
+    real_components.append(operators.versions())
+    return plane
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import yaml
@@ -64,6 +64,13 @@ class ReleaseJobs(threading.Thread):
     def stop(self) -> None:
         self._stopped.set()
         self.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _play(self, pod: Json) -> None:
         account = pod["spec"]["serviceAccountName"]

@@ -8,7 +8,16 @@ import yaml
 from deploy.program import rendered
 from deploy.sources import CHART
 
-__all__ = ["CHART", "is_hook", "objects", "text"]
+__all__ = [
+    "CHART",
+    "container",
+    "is_hook",
+    "objects",
+    "of_kind",
+    "only",
+    "pod",
+    "text",
+]
 Json = dict[str, Any]
 
 
@@ -29,3 +38,28 @@ def _documents(said: str) -> Iterator[Json]:
 def is_hook(one: Json) -> bool:
     """Whether helm makes it at some moment of a release's life, and not with the release."""
     return "helm.sh/hook" in one["metadata"].get("annotations", {})
+
+
+def of_kind(objects: list[Json], kind: str, name: str = "") -> list[Json]:
+    return [one for one in objects if one["kind"] == kind and name in one["metadata"]["name"]]
+
+
+def only(objects: list[Json], kind: str, name: str = "") -> Json:
+    (found,) = of_kind(objects, kind, name)
+    return found
+
+
+def pod(objects: list[Json], kind: str) -> Json:
+    found: Json = only(objects, kind)["spec"]["template"]["spec"]
+    return found
+
+
+def container(objects: list[Json], name: str) -> Json:
+    (found,) = [
+        one
+        for kind in ("DaemonSet", "Deployment", "Job")
+        for made in of_kind(objects, kind)
+        for one in made["spec"]["template"]["spec"]["containers"]
+        if one["name"] == name
+    ]
+    return found

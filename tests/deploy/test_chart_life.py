@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
@@ -13,6 +12,7 @@ from kubeapi.client import ApiError, Client
 from remediator.objects import taints
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS
+from tests.deploy import tokens
 from tests.deploy.releasing import Helm, ReleaseJobs, items
 from tests.deploy.settings import EVERYTHING
 from tests.lab.cluster import RULES, await_true
@@ -20,15 +20,14 @@ from tests.lab.cluster import RULES, await_true
 Json = dict[str, Any]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+MONITORS = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/servicemonitors"
+SCRAPED = ("draguard-exporter", "draguard-remediator")
 RECORD = 1 << 20
 """Bytes that a Secret may have; Helm keeps a release in one."""
-OF_OPERATORS = {
-    "servicemonitors.monitoring.coreos.com": ("ServiceMonitor", "v1"),
-    "prometheusrules.monitoring.coreos.com": ("PrometheusRule", "v1"),
-    "grafanadashboards.grafana.integreatly.org": ("GrafanaDashboard", "v1beta1"),
-}
 ANSWER = "what a person sees of it"
 """A description in the CRD of the release before, which this one words otherwise."""
+NEW = "handledThrough"
+"""A field that the CRD of the release before does not have."""
 
 
 def read(client: Client, path: str) -> Json:
@@ -56,46 +55,16 @@ def released_before(folder: Path) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             text = path.read_text(encoding="utf-8")
             if path.name == "deviceincidents.yaml":
-                before = text
-                text = text.replace(
-                    "description: what Draguard may do}", f"description: {ANSWER}}}"
-                )
-                assert text != before
+                text = older(text)
             copy.write_text(text, encoding="utf-8")
     return folder
 
 
-def kinds_of_operators(plane: ControlPlane) -> None:
-    """Make known what their operators would, without a schema."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    made = [
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {
-                "name": name,
-                "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-            },
-            "spec": {
-                "group": name.partition(".")[2],
-                "scope": "Namespaced",
-                "names": {"kind": kind, "plural": name.partition(".")[0]},
-                "versions": [
-                    {
-                        "name": version,
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": schema},
-                    }
-                ],
-            },
-        }
-        for name, (kind, version) in OF_OPERATORS.items()
-    ]
-    text = yaml.safe_dump_all(made)
-    plane.kubectl("apply", "-f", "-", stdin=text)
-    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "-", stdin=text)
-    plane.kubectl("create", "namespace", "monitoring")
+def older(crd: str) -> str:
+    lines = crd.replace("what Draguard may do}", f"{ANSWER}}}").splitlines(keepends=True)
+    kept = [one for one in lines if not one.lstrip().startswith(f"{NEW}:")]
+    assert len(kept) == len(lines) - 1
+    return "".join(kept)
 
 
 def fence(name: str, *, ours: bool) -> Json:
@@ -132,18 +101,31 @@ def stored(client: Client) -> bool:
     return True
 
 
+def tell(admin: Client, **status: str) -> Json:
+    """Write an incident's status as the remediator does; returns what is stored of it."""
+    token = tokens.of_account(admin, NAMESPACE, "draguard-remediator")
+    remediator = Client(msgspec.structs.replace(admin.endpoint, token=token))
+    try:
+        said = remediator.merge_patch(f"{INCIDENTS}/gpu-0-1/status", {"status": status})
+    finally:
+        remediator.close()
+    kept: Json = msgspec.json.decode(said)["status"]
+    return kept
+
+
 def test_a_release_is_installed_upgraded_and_leaves_no_fence(
-    plane: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
+    operators_known: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
 ) -> None:
     def description() -> str:
         columns = read(admin, CRD)["spec"]["versions"][0]["additionalPrinterColumns"]
         return next(one["description"] for one in columns if one["name"] == "Mode")
 
-    kinds_of_operators(plane)
     before = released_before(tmp_path / "before")
     helm("install", RELEASE, str(before), "--set", "admission.enabled=false")
     assert description() == ANSWER
     await_true("an incident is stored", lambda: stored(admin))
+    at = {NEW: "2026-11-21T12:00:00Z"}
+    assert tell(admin, phase="Fenced", **at) == {"phase": "Fenced"}
     for name in ("gpu-0", "gpu-1"):
         admin.create(RULES, fence(name, ours=True))
     admin.create(RULES, fence("gpu-2", ours=False))
@@ -152,14 +134,15 @@ def test_a_release_is_installed_upgraded_and_leaves_no_fence(
     helm("upgrade", RELEASE, str(CHART), "--reset-values", *settings)
     assert description() != ANSWER, "the CRD is that of the release before"
     assert incidents(admin) == ["gpu-0-1"]
+    await_true("the new field is kept", lambda: NEW in tell(admin, **at))
+    assert tell(admin, **at) == {"phase": "Fenced", **at}, "told before and after"
+    assert scraped(admin) == {name: [(name, "metrics")] for name in SCRAPED}
     sizes = {one["metadata"]["name"]: len(str(one)) for one in items(admin, SECRETS)}
     assert len(sizes) == 2
     assert max(sizes.values()) < RECORD // 2
 
-    jobs = ReleaseJobs(plane, admin, tmp_path)
-    jobs.start()
-    helm("uninstall", RELEASE)
-    jobs.stop()
+    with ReleaseJobs(operators_known, admin, tmp_path) as jobs:
+        helm("uninstall", RELEASE)
 
     assert [one["metadata"]["name"] for one in items(admin, RULES)] == ["somebody-elses"]
     before_it, after_it = jobs.said
@@ -167,6 +150,26 @@ def test_a_release_is_installed_upgraded_and_leaves_no_fence(
     assert "nothing of Draguard's stands in this cluster" in after_it
     assert incidents(admin) == ["gpu-0-1"]
     assert left(admin) == []
+
+
+def scraped(client: Client) -> dict[str, list[tuple[str, str]]]:
+    """Return by ServiceMonitor what an operator would find: Services, and their ports."""
+    return {
+        one["metadata"]["name"]: [
+            (service["metadata"]["name"], port["name"])
+            for service in selected(client, one)
+            for port in service["spec"]["ports"]
+            if port["name"] in {end["port"] for end in one["spec"]["endpoints"]}
+        ]
+        for one in items(client, MONITORS)
+    }
+
+
+def selected(client: Client, monitor: Json) -> list[Json]:
+    labels = monitor["spec"]["selector"]["matchLabels"].items()
+    asked = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels)}
+    found = client.get(f"/api/v1/namespaces/{NAMESPACE}/services", asked)
+    return msgspec.json.decode(found, type=Json)["items"]
 
 
 def left(client: Client) -> list[str]:

@@ -78,6 +78,31 @@ def test_a_service_monitor_selects_the_service_that_has_its_port() -> None:
         assert [port["name"] for port in service["spec"]["ports"]] == ["metrics"]
 
 
+def ports_of(pod: Json) -> list[str]:
+    return [port["name"] for one in pod["containers"] for port in one.get("ports", ())]
+
+
+@pytest.mark.parametrize("setting", ["ServiceMonitors", "PodMonitors"])
+def test_what_a_monitor_finds_is_in_its_own_namespace_and_has_the_port(setting: str) -> None:
+    """Without a namespaceSelector an operator looks beside the monitor alone."""
+    objects = rendered.objects(SETTINGS[setting])
+    pods = [one["spec"]["template"] for one in objects if "template" in one.get("spec", {})]
+    services = [one for one in objects if one["kind"] == "Service"]
+
+    for one in [*of_kind(setting, "ServiceMonitor"), *of_kind(setting, "PodMonitor")]:
+        assert "namespaceSelector" not in one["spec"]
+        wanted = one["spec"]["selector"]["matchLabels"].items()
+        (pod,) = [found for found in pods if wanted <= found["metadata"]["labels"].items()]
+        assert ports_of(pod["spec"]) == ["metrics"]
+        (service,) = [
+            found
+            for found in services
+            if found["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+        ]
+        assert {port["targetPort"] for port in service["spec"]["ports"]} == {"metrics"}
+        assert service["metadata"]["namespace"] == one["metadata"]["namespace"]
+
+
 def test_monitors_carry_the_labels_that_a_prometheus_selects_by() -> None:
     for one in of_kind("ServiceMonitors", "ServiceMonitor"):
         assert one["metadata"]["labels"]["release"] == "kube-prometheus-stack"

@@ -6,38 +6,13 @@ from typing import Any
 import pytest
 
 from tests.deploy import rendered
-from tests.deploy.rendered import Json
+from tests.deploy.rendered import Json, container, of_kind, only, pod
 from tests.deploy.settings import EVERYTHING, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 NOT_THE_NODES = ("agent", "remediator", "release")
 """Containers that need nothing of the node."""
-
-
-def of_kind(objects: list[Json], kind: str, name: str = "") -> list[Json]:
-    return [one for one in objects if one["kind"] == kind and name in one["metadata"]["name"]]
-
-
-def only(objects: list[Json], kind: str, name: str = "") -> Json:
-    (found,) = of_kind(objects, kind, name)
-    return found
-
-
-def pod(objects: list[Json], kind: str) -> Json:
-    found: Json = only(objects, kind)["spec"]["template"]["spec"]
-    return found
-
-
-def container(objects: list[Json], name: str) -> Json:
-    (found,) = [
-        one
-        for kind in ("DaemonSet", "Deployment", "Job")
-        for made in of_kind(objects, kind)
-        for one in made["spec"]["template"]["spec"]["containers"]
-        if one["name"] == name
-    ]
-    return found
 
 
 def mounts(of: Json) -> dict[str, Json]:
@@ -131,36 +106,6 @@ def test_the_agent_sees_no_folder_of_the_node() -> None:
             hosts = {volume["name"] for volume in of["volumes"] if "hostPath" in volume}
             (agent,) = [found for found in of["containers"] if found["name"] == "agent"]
             assert not hosts & {mount["name"] for mount in agent["volumeMounts"]}
-
-
-GPU_NODES: list[tuple[dict[str, str], bool]] = [
-    ({"nvidia.com/gpu.present": "true"}, True),
-    ({"feature.node.kubernetes.io/pci-10de.present": "true"}, True),
-    ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, True),
-    ({"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, True),
-    ({"nvidia.com/gpu.present": "false"}, False),
-    ({"feature.node.kubernetes.io/pci-8086.present": "true"}, False),
-    ({}, False),
-]
-"""Labels of a node: the GPU Operator's, those that NVIDIA's DRA driver looks for, NFD's own."""
-
-
-@pytest.mark.parametrize(("labels", "wanted"), GPU_NODES)
-def test_nodes_with_gpus_are_found_by_whatever_labels_them(
-    labels: dict[str, str], *, wanted: bool
-) -> None:
-    affinity = pod(rendered.objects(), "DaemonSet")["affinity"]["nodeAffinity"]
-    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-
-    def fits(expression: Json) -> bool:
-        assert expression["operator"] == "In"
-        return labels.get(expression["key"]) in expression["values"]
-
-    assert any(all(map(fits, term["matchExpressions"])) for term in terms) is wanted
-
-
-def test_a_sick_node_keeps_its_exporter() -> None:
-    assert pod(rendered.objects(), "DaemonSet")["tolerations"] == [{"operator": "Exists"}]
 
 
 def test_the_runtime_gives_gpus_to_the_sensor_and_not_to_the_agent() -> None:
@@ -327,17 +272,6 @@ def selectors(objects: list[Json]) -> Iterator[tuple[str, Json]]:
                 yield name, spec["podSelector"]["matchLabels"]
             case _:
                 pass
-
-
-def test_replicas_keep_apart_and_one_of_them_stays() -> None:
-    objects = rendered.objects()
-    (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][
-        "preferredDuringSchedulingIgnoredDuringExecution"
-    ]
-
-    assert only(objects, "Deployment")["spec"]["replicas"] == 2
-    assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
-    assert only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
 def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:

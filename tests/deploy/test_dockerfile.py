@@ -5,6 +5,7 @@ There is no container engine here: no image was built by this test.
 
 import json
 import os
+import re
 import subprocess
 import tomllib
 from pathlib import Path
@@ -80,6 +81,24 @@ def test_the_chart_asks_for_the_images_that_the_file_makes() -> None:
     }
 
     assert images == {f"draguard-{target}" for target in TARGETS}
+
+
+def test_nothing_is_fetched_without_a_version() -> None:
+    base = re.search(r"^ARG PYTHON=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE)
+    tools = [one for one in STAGES["build"].all("RUN") if "pip install" in one]
+    wheels = [
+        one
+        for stage in STAGES.values()
+        for one in stage.all("RUN")
+        if one.startswith("uv pip install")
+    ]
+
+    assert base
+    assert re.fullmatch(r"python:3\.\d+(\.\d+)?-slim-[a-z]+(@sha256:[0-9a-f]{64})?", base[1])
+    assert [re.findall(r"'(\w+)==[\d.]+'", one) for one in tools] == [["uv"]]
+    assert len(wheels) == len(TARGETS)
+    for one in wheels:
+        assert "-c constraints.txt -b constraints.txt" in one
 
 
 def test_building_and_running_share_one_interpreter() -> None:

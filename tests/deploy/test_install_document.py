@@ -20,7 +20,8 @@ PAGES = ROOT / "docs"
 
 
 def fenced(kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+    return [text for of, text in blocks if of == kind]
 
 
 def commands(program: str) -> Iterator[list[str]]:

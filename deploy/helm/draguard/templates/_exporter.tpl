@@ -9,7 +9,7 @@ so that the two can never mean different things.
 - --release-file=/host/run/draguard/release
 - --interval={{ .interval }}
 - --labels={{ .labels }}
-- --devices={{ .devices }}
+- {{ printf "--devices=%s" .devices | quote }}
 - --hostname-label={{ .hostnameLabel }}
 - --max-series={{ int .maxSeries }}
 - --{{ .processes | ternary "" "no-" }}processes
@@ -26,10 +26,10 @@ so that the two can never mean different things.
 - --pod-uid
 {{- end }}
 {{- with .nvidiaResourceNames }}
-- --nvidia-resource-names={{ join "," . }}
+- {{ printf "--nvidia-resource-names=%s" (join "," .) | quote }}
 {{- end }}
 {{- if eq .dcgm.mode "hostEngine" }}
-- --dcgm={{ .dcgm.address }}
+- {{ printf "--dcgm=%s" .dcgm.address | quote }}
 {{- else }}
 - --dcgm={{ .dcgm.mode }}
 {{- end }}
@@ -37,12 +37,12 @@ so that the two can never mean different things.
 - --dcgm-library-dir=/host/dcgm
 {{- end }}
 {{- if eq .gpu.access "driver-root" }}
-- --nvml-library-dir=/host/driver/{{ trimPrefix "/" .gpu.libraryDir }}
+- {{ printf "--nvml-library-dir=/host/driver/%s" (trimPrefix "/" .gpu.libraryDir) | quote }}
 {{- end }}
 {{- if .web.configSecret }}
-- --web-config=/etc/draguard/web/{{ .web.key }}
+- {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
 {{- end }}
-- --lease-namespace={{ $.Release.Namespace }}
+- {{ printf "--lease-namespace=%s" $.Release.Namespace | quote }}
 {{- if not (include "draguard.reports" $) }}
 - --no-report
 {{- end }}
@@ -74,7 +74,7 @@ capabilities:
   add:
     - SYSLOG
     {{- range .Values.exporter.extraCapabilities }}
-    - {{ . }}
+    - {{ . | quote }}
     {{- end }}
 seccompProfile:
   type: RuntimeDefault

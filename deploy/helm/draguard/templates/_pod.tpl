@@ -23,11 +23,15 @@ A projected token names pod and node, which the admission policies rely on.
   readOnly: true
 {{- end }}
 
-{{- /* For every container that needs nothing of the node. */}}
+{{- /*
+For every container that needs nothing of the node. The user is one that no other image has: with
+hostPID the agent sees the node's processes, and Linux lets it look into those of its own user
+(environment, files, tokens). 65532, which many images share, would be many.
+*/}}
 {{- define "draguard.restricted" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
+runAsUser: 65522
+runAsGroup: 65522
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities:
@@ -38,7 +42,7 @@ seccompProfile:
 
 {{- /* How each container begins; takes what draguard.image takes. */}}
 {{- define "draguard.container" -}}
-image: {{ include "draguard.image" . }}
+image: {{ include "draguard.image" . | quote }}
 imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
 {{- end }}
 
@@ -46,7 +50,7 @@ imagePullPolicy: {{ (index . 0).Values.image.pullPolicy }}
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 {{- end }}

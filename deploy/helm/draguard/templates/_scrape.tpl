@@ -7,8 +7,8 @@ dropped, or a GPU that nobody holds would seem to be held by the exporter.
 port: metrics
 path: /metrics
 honorLabels: true
-interval: {{ .monitoring.interval }}
-scrapeTimeout: {{ .monitoring.scrapeTimeout }}
+interval: {{ .monitoring.interval | quote }}
+scrapeTimeout: {{ .monitoring.scrapeTimeout | quote }}
 {{- if eq .component "exporter" }}
 {{- with .web }}
 {{- if eq .scheme "HTTPS" }}

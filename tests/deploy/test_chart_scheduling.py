@@ -1,0 +1,101 @@
+"""Where the pods run, what may end them, and how they are replaced."""
+
+import pytest
+
+from tests.deploy import rendered
+from tests.deploy.rendered import Json, container, only, pod
+from tests.deploy.settings import SETTINGS
+
+pytestmark = pytest.mark.usefixtures("helm_built")
+GPU_NODES: list[tuple[dict[str, str], bool]] = [
+    ({"nvidia.com/gpu.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-10de.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, True),
+    ({"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, True),
+    ({"nvidia.com/gpu.present": "false"}, False),
+    ({"feature.node.kubernetes.io/pci-8086.present": "true"}, False),
+    ({}, False),
+]
+"""Labels of a node: the GPU Operator's, those that NVIDIA's DRA driver looks for, NFD's own."""
+
+
+@pytest.mark.parametrize(("labels", "wanted"), GPU_NODES)
+def test_nodes_with_gpus_are_found_by_whatever_labels_them(
+    labels: dict[str, str], *, wanted: bool
+) -> None:
+    affinity = pod(rendered.objects(), "DaemonSet")["affinity"]["nodeAffinity"]
+    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    def fits(expression: Json) -> bool:
+        assert expression["operator"] == "In"
+        return labels.get(expression["key"]) in expression["values"]
+
+    assert any(all(map(fits, term["matchExpressions"])) for term in terms) is wanted
+
+
+def test_a_sick_node_keeps_its_exporter() -> None:
+    of = pod(rendered.objects(), "DaemonSet")
+
+    assert of["tolerations"] == [{"operator": "Exists"}]
+    assert of["priorityClassName"] == "system-node-critical"
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_no_pod_of_ours_holds_a_device_that_a_fence_could_take(setting: str) -> None:
+    for one in rendered.objects(SETTINGS[setting]):
+        of = one.get("spec", {}).get("template", {}).get("spec", {})
+        assert "resourceClaims" not in of
+        for found in of.get("containers", ()):
+            asked = found["resources"]["requests"].keys() | found["resources"]["limits"].keys()
+            assert asked <= {"cpu", "memory"}
+            assert "claims" not in found["resources"]
+
+
+def test_a_roll_out_takes_a_few_nodes_at_once_and_ends_soon() -> None:
+    objects = rendered.objects()
+    strategy = only(objects, "DaemonSet")["spec"]["updateStrategy"]
+
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+    for kind in ("DaemonSet", "Deployment"):
+        assert pod(objects, kind)["terminationGracePeriodSeconds"] == 10
+
+
+@pytest.mark.parametrize("name", ["agent", "remediator"])
+def test_what_serves_is_probed_where_it_serves_and_killed_late(name: str) -> None:
+    one = container(rendered.objects(), name)
+    ready, alive = one["readinessProbe"], one["livenessProbe"]
+
+    assert [port["name"] for port in one["ports"]] == ["metrics"]
+    assert [probe["httpGet"]["port"] for probe in (ready, alive)] == ["metrics", "metrics"]
+    assert (ready["httpGet"]["path"], alive["httpGet"]["path"]) == ("/readyz", "/healthz")
+    assert alive["failureThreshold"] * alive["periodSeconds"] >= 120
+
+
+def test_the_hook_runs_where_the_remediator_may() -> None:
+    """Its token, too, belongs on no node whose root is a stranger."""
+    affinity = "remediator.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    objects = rendered.objects(
+        (
+            "remediator.nodeSelector.pool=trusted",
+            "remediator.tolerations[0].key=pool",
+            "remediator.tolerations[0].operator=Exists",
+            f"{affinity}.nodeSelectorTerms[0].matchExpressions[0].key=trusted",
+            f"{affinity}.nodeSelectorTerms[0].matchExpressions[0].operator=Exists",
+        )
+    )
+    remediator, hook = pod(objects, "Deployment"), pod(objects, "Job")
+
+    for field in ("nodeSelector", "tolerations"):
+        assert hook[field] == remediator[field]
+    assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
+
+
+def test_replicas_keep_apart_and_one_of_them_stays() -> None:
+    objects = rendered.objects()
+    (term,) = pod(objects, "Deployment")["affinity"]["podAntiAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+
+    assert only(objects, "Deployment")["spec"]["replicas"] == 2
+    assert term["podAffinityTerm"]["topologyKey"] == "kubernetes.io/hostname"
+    assert only(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1

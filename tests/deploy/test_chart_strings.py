@@ -1,0 +1,208 @@
+"""What a person gives as a string stays that string, whatever else YAML could take it for.
+
+Each odd value is judged against a harmless one: with it put in the harmless one's place, the API
+server's answers are the same, types and all. The text goes to the server as Helm renders it: this
+project's own reader of YAML takes `1e3` for a word, and Kubernetes' takes it for a number.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from deploy.program import NAMESPACE, RELEASE, HelmError, run
+from deploy.sources import CHART
+from simulator.cluster.controlplane import ControlPlane
+from tests.deploy import rendered
+
+Json = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("helm_built")
+HARMLESS = "harmless"
+NAMES = ["123", "007", "1e3", "0x1f", "0b11", "null", "yes", "off", "y", "true", "2026-11-21"]
+"""Names of Kubernetes objects that YAML 1.1 or 1.2 takes for something else."""
+DOTTED = ["1.10", "1.0e3", "12.30"]
+"""And such as no namespace may have."""
+FREE = [
+    *NAMES,
+    *("~", "=", "<<", "Null", "TRUE", ".inf", "-1", "12:30:45", "1_000", "+1"),
+    *("a: b", "a #b", "#a", "- a", "? a", "*a", "&a", "!a", "%a", "@a", "`a", "|", ">", "a:"),
+    *("'", '"', "\\", "{a", "[a", "a, b", "{{ .Values }}", "${A}", "ü - 日本", " a ", "---"),
+]
+"""What may stand where any text may."""
+
+
+def names(one: str, namespace: str) -> Json:
+    """Return values that give a name wherever there is one to give."""
+    labels = {one: one}
+    seen_by = [{"kind": "ServiceAccount", "name": one, "namespace": namespace}]
+    return {
+        "image": {
+            "tag": one,
+            "pullSecrets": [one],
+            "exporter": {"repository": one},
+            "controller": {"repository": f"{one}/{one}"},
+        },
+        "exporter": {
+            "gpu": {"runtimeClassName": one},
+            "priorityClassName": one,
+            "nodeSelector": labels,
+            "tolerations": [{"key": one, "operator": "Equal", "value": one}],
+            "web": {"configSecret": one, "key": one},
+            "nvidiaResourceNames": [one, f"example.com/{one}"],
+            "extraPodLabels": labels,
+            "podAnnotations": labels,
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": one, "operator": "In", "values": [one]}]}
+            ],
+        },
+        "remediator": {
+            "policy": {"existingConfigMap": one},
+            "priorityClassName": one,
+            "nodeSelector": labels,
+            "podAnnotations": labels,
+        },
+        "people": {"viewers": seen_by, "operators": seen_by},
+        "monitoring": {
+            "labels": labels,
+            "serviceMonitor": {"enabled": True},
+            "rules": {"enabled": True},
+        },
+        "dashboards": {
+            "enabled": True,
+            "namespace": namespace,
+            "label": one,
+            "labelValue": one,
+            "folderAnnotation": one,
+            "folder": one,
+            "grafanaOperator": {"enabled": True, "instanceLabels": labels},
+        },
+    }
+
+
+def texts(one: str) -> Json:
+    """Return values that give a text wherever any may be given."""
+    step = {"targetLabel": "cluster", "replacement": one}
+    return {
+        "exporter": {
+            "podAnnotations": {"note": one},
+            "seLinuxOptions": {"level": one},
+            "counters": one,
+            "extraArgs": [f"--such={one}"],
+            "gpu": {"access": "driver-root", "libraryDir": f"usr/{one}", "driverRoot": f"/{one}"},
+            "kubeletPath": f"/{one}",
+            "dcgm": {"mode": "embedded", "libraryHostPath": f"/{one}"},
+        },
+        "remediator": {
+            "policy": {"text": one},
+            "podAnnotations": {"note": one},
+            "extraArgs": [f"--such={one}"],
+        },
+        "people": {"viewers": [{"kind": "User", "name": f"a{one}"}]},
+        "monitoring": {"podMonitor": {"enabled": True}, "relabelings": [step]},
+        "dashboards": {"enabled": True, "folder": f"a{one}"},
+    }
+
+
+class Server:
+    """What the API server makes of a rendered release."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self._plane = plane
+        self._file = folder / "values.json"
+        self.harmless = cache(self._harmless)
+
+    def takes(self, values: Json, namespace: str = NAMESPACE) -> list[Json]:
+        self._file.write_bytes(msgspec.json.encode(values))
+        text = run(
+            *("template", RELEASE, str(CHART), "--namespace", namespace, "--no-hooks"),
+            f"--values={self._file}",
+        )
+        asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
+        said = self._plane.kubectl(*asked, "--validate=strict", "-o=json", "-f=-", stdin=text)
+        found: list[Json] = msgspec.json.decode(said)["items"]
+        return [without_its_own(one) for one in found]
+
+    def _harmless(self, make: Callable[..., Json], *more: str) -> list[Json]:
+        return self.takes(make(HARMLESS, *more), *more)
+
+
+UNQUOTED = [
+    ("image: {tag: 1.10}", "/image/tag"),
+    ("image: {pullSecrets: [007]}", "/image/pullSecrets/0"),
+    ("exporter: {nodeSelector: {gpu: yes}}", "/exporter/nodeSelector/gpu"),
+    ("exporter: {gpu: {runtimeClassName: 1e3}}", "/exporter/gpu/runtimeClassName"),
+    ("exporter: {podAnnotations: {seen: 2026}}", "/exporter/podAnnotations/seen"),
+    ("exporter: {extraCapabilities: [NO]}", "/exporter/extraCapabilities/0"),
+    (
+        "exporter: {nodeSelectorTerms: [{matchFields: [{key: a, operator: In, values: [on]}]}]}",
+        "/exporter/nodeSelectorTerms/0/matchFields/0/values/0",
+    ),
+    ("exporter: {seLinuxOptions: {level: 0}}", "/exporter/seLinuxOptions/level"),
+    ("remediator: {policy: {existingConfigMap: 007}}", "/remediator/policy/existingConfigMap"),
+    ("remediator: {tolerations: [{key: a, value: true}]}", "/remediator/tolerations/0/value"),
+    ("monitoring: {labels: {release: on}}", "/monitoring/labels/release"),
+    ("dashboards: {labelValue: 1}", "/dashboards/labelValue"),
+    ("dashboards: {namespace: 123}", "/dashboards/namespace"),
+    ("people: {viewers: [{kind: User, name: null}]}", "/people/viewers/0/name"),
+]
+"""Values that a person forgot to quote: Helm reads no string."""
+
+
+@pytest.mark.parametrize(("text", "named"), UNQUOTED)
+def test_what_is_no_string_any_more_is_refused_by_name(
+    tmp_path: Path, text: str, named: str
+) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    with pytest.raises(HelmError, match=f"'{named}': got [a-z]+, want string"):
+        rendered.text((), f"--values={file}")
+
+
+@pytest.fixture(scope="module")
+def server(operators_known: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Server:
+    for one in (HARMLESS, *NAMES):
+        operators_known.kubectl("create", "namespace", one)
+    return Server(operators_known, tmp_path_factory.mktemp("values"))
+
+
+def without_its_own(one: Json) -> Json:
+    """Return an object without what the server gives to each anew."""
+    own = ("uid", "creationTimestamp", "resourceVersion", "managedFields", "generation")
+    kept = {name: told for name, told in one["metadata"].items() if name not in own}
+    return {**one, "metadata": kept}
+
+
+def put(tree: Any, one: str) -> Any:
+    """Return the tree with a text in the place of the harmless one, in keys too."""
+    match tree:
+        case dict():
+            return {put(key, one): put(below, one) for key, below in tree.items()}  # pyright: ignore[reportUnknownVariableType] - JSON
+        case list():
+            return [put(below, one) for below in tree]  # pyright: ignore[reportUnknownVariableType] - JSON
+        case str():
+            return tree.replace(HARMLESS, one)
+        case other:
+            return other
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_stays_the_name_that_was_given(server: Server, name: str) -> None:
+    expected = put(server.harmless(names, HARMLESS), name)
+
+    assert server.takes(names(name, name), name) == expected
+
+
+@pytest.mark.parametrize("name", DOTTED)
+def test_a_name_that_looks_like_a_fraction_does_too(server: Server, name: str) -> None:
+    expected = put(server.harmless(names, NAMESPACE), name)
+
+    assert server.takes(names(name, NAMESPACE)) == expected
+
+
+@pytest.mark.parametrize("text", FREE)
+def test_a_text_stays_the_text_that_was_given(server: Server, text: str) -> None:
+    assert server.takes(texts(text)) == put(server.harmless(texts), text)

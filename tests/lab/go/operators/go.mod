@@ -1,0 +1,8 @@
+module draguard.dev/tests/lab/operators
+
+go 1.26.0
+
+require (
+	github.com/grafana/grafana-operator/v5 v5.18.0
+	github.com/prometheus-operator/prometheus-operator v0.85.0
+)

@@ -1,0 +1,84 @@
+"""The kinds of Prometheus' operator and of the grafana-operator, on a real API server.
+
+Their CRDs lie in their Go modules, so nothing is built: Go fetches a module once, keeps it in its
+own cache, and refuses one that is not what `go/operators/go.sum` says.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from simulator.cluster.build import cache_folder, to_stderr
+from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.toolchain import BuildError, Say, find_go
+
+PROMETHEUS = "github.com/prometheus-operator/prometheus-operator"
+GRAFANA = "github.com/grafana/grafana-operator/v5"
+CRDS: Mapping[str, tuple[str, str]] = {
+    **{
+        kind: (PROMETHEUS, f"example/prometheus-operator-crd/monitoring.coreos.com_{kind}.yaml")
+        for kind in ("servicemonitors", "podmonitors", "prometheusrules")
+    },
+    "grafanadashboards": (
+        GRAFANA,
+        "config/crd/bases/grafana.integreatly.org_grafanadashboards.yaml",
+    ),
+}
+"""By plural name: the module, and the file in it."""
+SOURCES = Path(__file__).parent / "go" / "operators"
+_GO = (1, 26)
+_SECONDS = 300.0
+
+
+class _Fetched(msgspec.Struct, rename="pascal"):
+    """What `go mod download -json` says of one module."""
+
+    dir: str = ""
+    error: str = ""
+
+
+def module(path: str, say: Say = to_stderr, sources: Path = SOURCES) -> Path:
+    """Return the folder of a module at its pinned version. Raises BuildError."""
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        [find_go(cache, _GO, say), "mod", "download", "-json", path],
+        cwd=sources,
+        env={**os.environ, "GOFLAGS": "-mod=readonly"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    said = msgspec.json.decode(done.stdout or "{}", type=_Fetched)
+    if done.returncode or said.error or not said.dir:
+        raise BuildError(
+            f"fetching {path} failed; it needs a Go module proxy. Go said:\n"
+            f"{said.error}{done.stderr}"
+        )
+    return Path(said.dir)
+
+
+def crd(kind: str) -> Path:
+    """Return the file that makes a kind known, given by its plural name. Raises BuildError."""
+    path, file = CRDS[kind]
+    return module(path) / file
+
+
+def install(plane: ControlPlane, kinds: Sequence[str] = tuple(CRDS)) -> None:
+    """Make kinds known to an API server, as if their operators were there. Raises BuildError."""
+    named = [word for kind in kinds for word in ("-f", str(crd(kind)))]
+    # Server-side: some are too long for the annotation that `kubectl apply` writes otherwise.
+    plane.kubectl("apply", "--server-side", "--force-conflicts", *named)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *named)
+
+
+def versions() -> str:
+    """Say in one line whose kinds these are."""
+    pins = (SOURCES / "go.mod").read_text(encoding="utf-8")
+    found = re.findall(r"^\t[^/]+/[^/]+/([^/ ]+)\S* (\S+)$", pins, re.MULTILINE)
+    return "CRDs of " + ", ".join(f"{name} {version}" for name, version in found)
