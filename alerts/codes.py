@@ -7,7 +7,7 @@ program's own. A code that neither knows is no fault.
 from collections.abc import Iterable
 
 from exporter.xid import catalogue
-from remediator.judge import xid_rules
+from remediator.judge import recovery_action, xid_rules
 from remediator.judge.fault import FaultClass
 
 
@@ -20,6 +20,12 @@ def of_faults(*classes: FaultClass) -> str:
 def of_applications() -> str:
     """Return a matcher for the codes that a program brings on itself."""
     return _matcher(code for code, xid in catalogue().items() if xid.xid_class == "application")
+
+
+def of_recovery_actions() -> dict[int, str]:
+    """Return what the driver's recovery actions ask for."""
+    asked = {value: level.name for value, level in recovery_action.LEVELS.items()}
+    return {0: "none", **asked}
 
 
 def _matcher(codes: Iterable[int]) -> str:

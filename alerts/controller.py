@@ -43,8 +43,8 @@ GROUP = Group(
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="No remediator runs.",
-            description="No remediator can be scraped, of {{ $value }}: sick GPUs are neither "
-            "fenced nor released, and what is fenced stays so.",
+            description="No remediator can be scraped, known are {{ $value }}: sick GPUs are "
+            "neither fenced nor released, and what is fenced stays so.",
             next="`kubectl -n draguard-system get pods` and the log of the remediator. After an "
             "uninstall this ends within the hour by itself.",
         ),

@@ -2,7 +2,7 @@
 
 from alerts import codes, templates
 from alerts.identity import DEVICE, NODE, named, of, on
-from alerts.recordings import GPU_UP, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
+from alerts.recordings import LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_DEVICE, OF_NODE
 
@@ -13,10 +13,11 @@ _MEMORY = codes.of_faults("memory")
 _PENDING = codes.of_faults("pending")
 _APPLICATION = codes.of_applications()
 _INCIDENT = "draguard_incident_info"
-_LOST = of(DEVICE, 'draguard_gpu_up{reason!="Hung"} == 0')
+_LISTED_NO_MORE = of(DEVICE, 'draguard_gpu_up{reason!="Hung"} == 0')
 """A GPU that hangs is listed, so it accounts for none that is missing."""
 _MISSING = f"count by ({', '.join(NODE)}) ({MISSING})"
 
+_DAY = 86400
 _RESTART = "A restart of the exporter or the driver takes the series away for minutes: no news."
 
 
@@ -51,24 +52,23 @@ GROUP = Group(
             name="DraguardGpuGone",
             severity="critical",
             of=OF_DEVICE,
-            when="A GPU that was there has left the bus, or NVML hangs on it.",
-            expr=f"{GPU_UP} == 0",
+            when="A GPU that was there has left the bus, or NVML hangs on it; for a day also when "
+            "no exporter tells of the node's GPUs any more and the node is still there.",
+            expr=f"time() - ({LOST} > 0) < {_DAY}",
             wait="1m",
             wait_why="Two samples: one answer that fails may be a reset that somebody does.",
             keep="10m",
             keep_why=_RESTART,
             summary="A GPU no longer answers.",
             description="The GPU is lost or hangs"
-            + templates.said(
-                "gone",
-                templates.of_device("draguard_gpu_up{HERE} == 0"),
-                "{{ with $gone.Labels.reason }}, reason {{ . }}{{ end }}",
-            )
+            + templates.GONE
             + ": "
             + templates.xids(_GPU)
-            + ".",
-            next="Look at `dmesg` on node {{ $labels.node }}; reset the GPU or reboot the node. "
-            "Replace the GPU when it is lost again.",
+            + "."
+            + templates.UNSEEN,
+            next="Not fenced yet? `draguard fence`, or cordon node {{ $labels.node }}. Look at "
+            "`dmesg` there; reset the GPU, or drain and reboot the node. Replace the GPU when it "
+            "is lost again.",
         ),
         Alert(
             name="DraguardGpuMissing",
@@ -76,7 +76,7 @@ GROUP = Group(
             of=OF_NODE,
             when="PCI or the DRA driver promise more GPUs than NVML lists, and none that was seen "
             "before accounts for it.",
-            expr=f"{_MISSING}\n> (\n  count by ({', '.join(NODE)}) ({_LOST})\n"
+            expr=f"{_MISSING}\n> (\n  count by ({', '.join(NODE)}) ({_LISTED_NO_MORE})\n"
             f"  or 0 * {_MISSING}\n)",
             wait="10m",
             wait_why="After a boot the driver needs minutes to bring all GPUs up.",

@@ -1,9 +1,12 @@
 """Recorded series: things by one name, and amounts counted once however many share them."""
 
 from alerts.identity import CLAIM, DEVICE, NODE, SLICE, by, of, on
+from alerts.presence import NODE_THERE
 from alerts.rule import Recording
 
 GPU_UP = "node_uuid:draguard_gpu_up:min"
+LOST = "node_uuid:draguard_gpu_lost_timestamp_seconds:max"
+SHOWN = "node:draguard_gpu_shown_timestamp_seconds:max"
 RECOVERY = "node_uuid:draguard_gpu_recovery_action:max"
 XID_SEEN = "node_uuid_code:draguard_xid_last_seen_timestamp_seconds:max"
 GPUS = "cluster:draguard_gpus:count"
@@ -20,6 +23,7 @@ USED = "claim_slice:draguard_memory_used_bytes:sum"
 DECLARED = "claim_slice:draguard_memory_declared_bytes:sum"
 
 _MEMORY_FOR = "1h"
+_RESTART_SECONDS = 600
 
 
 def _known(name: str, info: str) -> str:
@@ -40,11 +44,33 @@ def _memory(kind: str) -> str:
     return by((*SLICE, *CLAIM[1:]), of(share, f"draguard_claim_memory_{kind}_bytes"), "sum")
 
 
+def _lost() -> str:
+    """Keep the last word on a GPU until there is another: nobody has seen it to be well since.
+
+    The 0 is what ends it; without one the hour before would be remembered again when the page goes.
+    """
+    before = f"last_over_time({LOST}[{_MEMORY_FOR}])"
+    page = f"(\n    {GPU_UP}\n    or {of(NODE, 'draguard_gpus_seen')}\n  )"
+    return (
+        f"timestamp({GPU_UP} == 0)\n"
+        f"or 0 * (\n  {before} > 0 and {on(NODE)} {page}\n)\n"
+        f"or {before} > time() - {_RESTART_SECONDS}\n"
+        f"or {before} and {on(NODE)} {NODE_THERE}"
+    )
+
+
 OF_SENSORS = (
     Recording(
         name=EXPORTERS,
         says="Exporter pages by scrape job; remembered while the job has targets.",
         expr=_known(EXPORTERS, "draguard_exporter_build_info"),
+    ),
+    Recording(
+        name=SHOWN,
+        says="When an exporter last showed a GPU of the node; remembered while the node is there. "
+        "None where the exporters' targets have no label `node`.",
+        expr=f'max by ({", ".join(NODE)}) (timestamp(draguard_gpu_info{{node!=""}}))\n'
+        f"or last_over_time({SHOWN}[{_MEMORY_FOR}]) and {on(NODE)} {NODE_THERE}",
     ),
     Recording(
         name=EXPECTED,
@@ -79,6 +105,12 @@ OF_DEVICES = (
         name=GPU_UP,
         says="1: the GPU answers. 0: it is lost or hangs. None: not known.",
         expr=of(DEVICE, "draguard_gpu_up", "min"),
+    ),
+    Recording(
+        name=LOST,
+        says="When a GPU was last seen to be lost or to hang; remembered for ten minutes, and "
+        "while the node is there and no exporter tells of its GPUs any more. 0: one did.",
+        expr=_lost(),
     ),
     Recording(
         name=RECOVERY,

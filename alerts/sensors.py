@@ -2,14 +2,18 @@
 
 from alerts import templates
 from alerts.identity import NODE, of, on
-from alerts.recordings import EXPECTED, EXPORTERS, OF_SENSORS
+from alerts.recordings import EXPECTED, EXPORTERS, OF_SENSORS, SHOWN
 from alerts.rule import Alert, Group
-from alerts.subjects import OF_PAGE, OF_SOURCE
+from alerts.subjects import OF_FLEET, OF_PAGE, OF_SOURCE
 
 _SILENT_SECONDS = 300
 _SILENT = of(NODE, f"time() - draguard_snapshot_timestamp_seconds > {_SILENT_SECONDS}")
 _NO_GPUS = f"{EXPECTED} == 0"
 """Known to have none. Not knowing is no reason to be quiet."""
+_TARGETS = f"(up and on (cluster, job) {EXPORTERS})"
+"""Whether or not they can be scraped."""
+_DAY = 86400
+_WEEK = 7 * _DAY
 _ASIDE = "Off|NotServed"
 """Reasons of a source that is not meant to be there: switched off, or not in this cluster."""
 
@@ -32,6 +36,45 @@ GROUP = Group(
             "{{ $labels.node }}: nothing is known of its GPUs here.",
             next="Look at the exporter's pod on node {{ $labels.node }}: `kubectl -n "
             "draguard-system get pods --field-selector spec.nodeName={{ $labels.node }}`.",
+        ),
+        Alert(
+            name="DraguardExporterGone",
+            severity="warning",
+            of=OF_PAGE,
+            when="A node showed GPUs within the week, Prometheus has no exporter as target there "
+            "any more, and the node is there. Not when no exporter of the cluster is left.",
+            expr=f"time() - {SHOWN} < {_WEEK}\nunless {on(NODE)} {_TARGETS}\n"
+            f"and on (cluster) {_TARGETS}",
+            wait="15m",
+            wait_why="A DaemonSet that is installed anew pulls images; a node that is removed is "
+            "listed for minutes.",
+            keep="10m",
+            keep_why="Who tells that the node is there may restart.",
+            summary="A node with GPUs has no exporter any more.",
+            description="Node {{ $labels.node }} is there and its exporter is not, for "
+            "{{ $value | humanizeDuration }}: nothing is known of its GPUs. It had: "
+            + templates.LAST_SHOWN
+            + ".",
+            next="Look whether node {{ $labels.node }} still sees its GPUs (`lspci -d 10de:`): the "
+            "labels by which exporters are placed go with the last one.",
+        ),
+        Alert(
+            name="DraguardNoExporter",
+            severity="warning",
+            of=OF_FLEET,
+            when="Nodes of a cluster showed GPUs within the day and are there, and Prometheus has "
+            "no exporter as target in that cluster any more.",
+            expr=f"count by (cluster) (time() - {SHOWN} < {_DAY})\n"
+            f"unless on (cluster) {_TARGETS}\nunless on (cluster) draguard_exporter_build_info",
+            wait="15m",
+            wait_why="A DaemonSet that is installed anew pulls images.",
+            keep="10m",
+            keep_why="Who tells that the nodes are there may restart.",
+            summary="A cluster with GPUs has no exporter any more.",
+            description="Nodes that had GPUs and are there: {{ $value }}. None of them has an "
+            "exporter: nothing is known of any GPU.",
+            next="`kubectl -n draguard-system get daemonsets,pods`, and the labels of the nodes. "
+            "After an uninstall this ends within a day by itself.",
         ),
         Alert(
             name="DraguardSourceDown",

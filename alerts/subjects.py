@@ -47,6 +47,12 @@ OF_CLUSTER = Subject(
     variables={"cluster": "cluster"},
     annotations={"hit": templates.CLUSTER_HIT},
 )
+OF_FLEET = Subject(
+    name="cluster",
+    labels=OF_CLUSTER.labels,
+    board=catalogue.FLEET,
+    variables=OF_CLUSTER.variables,
+)
 OF_CLAIM = Subject(
     name="claim",
     labels=CLAIM,

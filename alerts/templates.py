@@ -4,6 +4,8 @@ Alerts must keep their labels while pods come and go and phases change; what cha
 Label values reach a query through `%q`, so that a quote or a brace in one stays a value.
 """
 
+from alerts.codes import of_recovery_actions
+
 SHOWN = 10
 """Names in one text; how many there are is said beside them."""
 
@@ -44,8 +46,17 @@ def said(name: str, pipeline: str, text: str) -> str:
     )
 
 
+def _or_before(shown: str, condition: str = "") -> str:
+    """Return a query for what is shown of a device, else what was shown of it within the day.
+
+    A GPU whose exporter is gone is still the one in that slot, with what was known of it.
+    """
+    before = f"last_over_time({shown}[1d])"
+    return f"{shown}{condition} or {before}{condition} unless on (cluster, UUID) {shown}"
+
+
 GPU = (
-    f"{{{{ with {of_device('draguard_gpu_info{HERE}')} }}}}{{{{ with index . 0 }}}}"
+    f"{{{{ with {of_device(_or_before('draguard_gpu_info{HERE}'))} }}}}{{{{ with index . 0 }}}}"
     '{{ .Labels.model_name }}, index {{ or .Labels.gpu "' + _NOT_KNOWN + '" }}, '
     "PCI {{ .Labels.pci_bus_id }}{{ end }}"
     f"{{{{ else }}}}{_NOT_KNOWN}: no exporter shows it{{{{ end }}}}, "
@@ -63,13 +74,16 @@ _PODS = (
 """Those of the incident, also when they are gone by now; without one those that the exporter sees,
 which on a GPU with slices are more than the fault means."""
 
+_WATCHED = of_device("draguard_gpu_info{HERE} or draguard_incident_info{HERE}")
+
 HIT = _listed(
     of_device(_PODS),
     "pod_name",
     "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
     "{{ if $one.Labels.pod_name }} of {{ end }}{{ end }}"
     "{{ with $one.Labels.pod_name }}pod {{ . }}{{ end }}",
-    "nobody that Draguard knows of",
+    "{{ with " + _WATCHED + " }}nobody that Draguard knows of"
+    "{{ else }}" + _NOT_KNOWN + ": no exporter shows the GPU{{ end }}",
 )
 
 _PHASE = of_device("max by (incident, phase) (draguard_incident_phase{HERE} == 1)")
@@ -108,9 +122,17 @@ CAUSE = (
 NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
 
 
+GONE = said(
+    "gone",
+    of_device(_or_before("draguard_gpu_up{HERE}", " == 0")),
+    "{{ with $gone.Labels.reason }}, reason {{ . }}{{ end }}",
+)
+
+
 def xids(matcher: str) -> str:
     """Return which of these XIDs the GPU has had, and when each was last seen."""
-    seen = f"max by (code, gi) (draguard_xid_last_seen_timestamp_seconds{{HERE,{matcher}}})"
+    shown = f"draguard_xid_last_seen_timestamp_seconds{{HERE,{matcher}}}"
+    seen = f"max by (code, gi) ({_or_before(shown)})"
     item = (
         f"XID {_label('code')}"
         "{{ with $one.Labels.gi }} on MIG instance {{ . }}{{ end }}"
@@ -119,9 +141,20 @@ def xids(matcher: str) -> str:
     return _listed(of_device(seen), "code", item, "no XID is known")
 
 
+UNSEEN = (
+    "{{ if gt $value 300.0 }} Last seen so {{ $value | humanizeDuration }} ago: no exporter tells "
+    "of node {{ $labels.node }} now.{{ end }}"
+)
+"""Where the value is the age of what was last seen."""
+
+_ACTIONS = " else ".join(
+    f"if eq .Value {value:.1f} }}}}{name}{{{{" for value, name in of_recovery_actions().items()
+)
 RECOVERY = (
-    "{{ with " + of_device("max(draguard_gpu_recovery_action{HERE})") + " }}"
-    "{{ with index . 0 }}recovery action {{ .Value }}{{ end }}"
+    "{{ with " + of_device("max(draguard_gpu_recovery_action{HERE})") + " }}{{ with index . 0 }}"
+    "recovery action {{ .Value }} ({{ "
+    + _ACTIONS
+    + " else }}newer than this version{{ end }}){{ end }}"
     "{{ else }}no recovery action known{{ end }}"
 )
 
@@ -163,6 +196,18 @@ CLAIM_PODS = (
         "no pod that is known",
     )
 )
+
+LAST_SHOWN = _listed(
+    _asked(
+        "max by (model_name, UUID) (last_over_time(draguard_gpu_info{cluster=%q,node=%q}[1d]))",
+        "cluster",
+        "node",
+    ),
+    "UUID",
+    f"{_label('model_name')} {_label('UUID')}",
+    "not known after a day",
+)
+"""GPUs of a node whose page is gone."""
 
 MISSING = _listed(
     _asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),

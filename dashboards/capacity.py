@@ -18,6 +18,7 @@ _KIND = "driver, type, product, profile"
 _STATES = ("free", "allocated", "fenced", "tainted")
 _COLOURS = {"free": GREEN, "allocated": BLUE, "fenced": ORANGE, "tainted": PLAIN}
 _NONE = "no driver publishes a device, or no remediator is heard of"
+_NOT_COUNTED = "no remediator counts devices"
 _SAYS = (
     "Devices as drivers publish them, by what the scheduler may do with them. free: nobody has it. "
     "allocated: a claim has it. fenced: a rule of ours keeps new work away. tainted: somebody "
@@ -50,20 +51,24 @@ def _by_state() -> BarGauge:
         decimals=0,
         colours=_COLOURS,
         width=8,
+        height=6,
     )
 
 
 def _over_time() -> TimeSeries:
     return TimeSeries(
         title="Devices by state, over time",
-        says=_SAYS,
+        says=f"{_SAYS} What is 0 is not drawn.",
         queries=(Query(expr=f"sum by (state) ({_devices()})", legend="{{state}}", empty=_NONE),),
         unit="short",
         decimals=0,
         stacked=True,
+        sparse=True,
         stepped=True,
         colours=_COLOURS,
+        none=_NOT_COUNTED,
         width=16,
+        height=6,
     )
 
 
@@ -77,8 +82,9 @@ def _by_kind() -> Table:
         title="Devices by kind",
         says=_SAYS,
         queries=tuple(of(state) for state in _STATES),
+        none=_NOT_COUNTED,
         width=24,
-        height=6,
+        height=5,
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="driver", title="Driver"),

@@ -100,10 +100,9 @@ def alert_path(board: Board, labels: Mapping[str, str]) -> str:
     needed = [
         f"var-{name}={_escaped(label)}" for name, label in labels.items() if name in board.needs
     ]
-    others = [
-        _where_there(name, label) for name, label in labels.items() if name not in board.needs
-    ]
-    return f"/d/{board.uid}?{'&'.join(needed)}{''.join(others)}".removesuffix("?")
+    others = {name: label for name, label in labels.items() if name not in board.needs}
+    begun = f"?{'&'.join(needed)}" if needed else ""
+    return f"/d/{board.uid}{begun}{_where_there(others, begun=bool(needed))}"
 
 
 def _check(board: Board, given: Mapping[str, str]) -> None:
@@ -117,5 +116,13 @@ def _escaped(label: str) -> str:
     return f"{{{{ $labels.{label} | urlquery }}}}"
 
 
-def _where_there(name: str, label: str) -> str:
-    return f"{{{{ with $labels.{label} }}}}&var-{name}={{{{ . | urlquery }}}}{{{{ end }}}}"
+def _where_there(given: Mapping[str, str], *, begun: bool) -> str:
+    """Return a parameter for each label that an alert has; `begun`: one stands before them."""
+    made, before = "", ""
+    for name, label in given.items():
+        mark = "&" if begun else f"{{{{ if or{before} }}}}&{{{{ else }}}}?{{{{ end }}}}"
+        first = mark if begun or before else "?"
+        value = f"{first}var-{name}={{{{ . | urlquery }}}}"
+        made += f"{{{{ with $labels.{label} }}}}{value}{{{{ end }}}}"
+        before += f" $labels.{label}"
+    return made

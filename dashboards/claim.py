@@ -20,9 +20,12 @@ from dashboards.panel import (
 from dashboards.promql import (
     DEVICE_KEY,
     FLEET,
+    HELD,
+    RECENTLY,
     busy,
     filled,
     holders,
+    numbered,
     of_cluster,
     of_holders,
     of_holders_gpus,
@@ -31,8 +34,9 @@ from dashboards.promql import (
 
 _CHOSEN = 'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"'
 _CLAIM = "dra_claim_namespace, dra_claim_name"
-_HELD = holders(FLEET, _CHOSEN)
-_ONE = "{{dra_claim_namespace}}/{{dra_claim_name}} {{UUID}} {{GPU_I_ID}}"
+_HELD = numbered(holders(FLEET, _CHOSEN), HELD)
+_DEVICE = "GPU {{GPU}} {{GPU_I_PROFILE}} {{GPU_I_ID}}"
+_ONE = f"{{{{dra_claim_name}}}} {_DEVICE}"
 _NONE_HELD = "no claim of these holds a device"
 _IF_HEARD = "none, if exporters are heard of"
 _NOT_TOLD = f"{_NONE_HELD}, or nobody can tell its memory"
@@ -40,15 +44,16 @@ _NOT_TOLD = f"{_NONE_HELD}, or nobody can tell its memory"
 
 def _sum(family: str) -> str:
     """Return bytes per claim and device; several shares of one device add up."""
-    each = once(f"UUID, GPU_I_ID, {_CLAIM}, dra_share_id", of_cluster(family, _CHOSEN))
-    return f"sum by ({DEVICE_KEY}, {_CLAIM}) ({each})"
+    key = f"UUID, GPU_I_PROFILE, GPU_I_ID, {_CLAIM}"
+    each = once(f"{key}, dra_share_id", of_cluster(family, _CHOSEN))
+    return f"sum by (cluster, {key}) ({each})"
 
 
 _DECLARED = _sum("draguard_claim_memory_declared_bytes")
 _USED = _sum("draguard_claim_memory_used_bytes")
-_BUSY = of_holders(once("UUID, GPU_I_ID", f"({busy(FLEET)})"), _HELD)
+_BUSY = of_holders(once("UUID, GPU_I_ID", f"({busy(HELD)})"), _HELD)
 _HEALTH = of_holders_gpus(
-    f"max by (cluster, Hostname, UUID) ({health.state(FLEET)})", _HELD, "Hostname"
+    f"max by (cluster, Hostname, UUID) ({health.state(HELD)})", _HELD, "Hostname"
 )
 _PENDING = once(
     f"{_CLAIM}, reason", of_cluster("draguard_claim_pending_since_timestamp_seconds", _CHOSEN)
@@ -126,22 +131,25 @@ def _devices() -> Table:
             Column(source="dra_claim_namespace", title="Namespace"),
             Column(source="dra_claim_name", title="Claim", links=(links.TO_CLAIM,)),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,)),
-            Column(source="GPU_I_ID", title="Slice"),
-            Column(source="state", title="State", meanings=health.MEANINGS),
-            Column(source="given", title="Given", unit="bytes"),
-            Column(source="used", title="Used", unit="bytes"),
+            *links.GPU,
+            Column(source="GPU_I_PROFILE", title="Profile", none="-"),
+            Column(source="GPU_I_ID", title="Slice", width=90),
+            Column(source="state", title="State", meanings=health.MEANINGS, width=90),
+            Column(source="given", title="Given", unit="bytes", width=100),
+            Column(source="used", title="Used", unit="bytes", width=100),
             Column(
                 source="share",
                 title="Used of given",
                 unit="percentunit",
                 decimals=0,
                 steps=(Step(0, PLAIN), Step(1.001, RED)),
+                width=120,
             ),
-            Column(source="busy", title="Computing", unit="percentunit", decimals=0),
+            Column(source="busy", title="Computing", unit="percentunit", decimals=0, width=110),
         ),
         sort="State",
         width=24,
+        height=7,
     )
 
 
@@ -166,12 +174,12 @@ def _pending() -> Table:
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
             Column(source="dra_claim_name", title="Claim"),
-            Column(source="reason", title="Why", meanings=_WHY),
+            Column(source="reason", title="Why", meanings=_WHY, width=180),
             Column(source="age", title="For", unit="s"),
         ),
         sort="For",
         width=24,
-        height=6,
+        height=4,
     )
 
 
@@ -182,9 +190,15 @@ _WHY = (
 )
 
 
-def _graph(title: str, says: str, unit: str, *queries: Query) -> TimeSeries:
+def _graph(
+    title: str, says: str, unit: str, *queries: Query, none: str = "nothing held, or not told"
+) -> TimeSeries:
     return TimeSeries(
-        title=title, says=says, unit=unit, queries=queries, none="nothing held, or not told"
+        title=title,
+        says=says,
+        unit=unit,
+        queries=queries,
+        none=none,
     )
 
 
@@ -194,8 +208,8 @@ def _over_time() -> tuple[Panel, ...]:
             "Memory, given and used",
             "What each claim was given of each device, and what its pods use.",
             "bytes",
-            Query(expr=_USED, legend=f"{_ONE} used", empty=_NOT_TOLD),
-            Query(expr=_DECLARED, legend=f"{_ONE} given", empty=_NOT_TOLD),
+            Query(expr=numbered(_USED, HELD), legend=f"{_ONE} used", empty=_NOT_TOLD),
+            Query(expr=numbered(_DECLARED, HELD), legend=f"{_ONE} given", empty=_NOT_TOLD),
         ),
         _graph(
             "Computing, of the device",
@@ -209,7 +223,7 @@ def _over_time() -> tuple[Panel, ...]:
             "bytes",
             Query(
                 expr=_of_pods("draguard_pod_memory_used_bytes"),
-                legend="{{namespace}}/{{pod}} {{UUID}} {{GPU_I_ID}}",
+                legend=f"{{{{pod}}}} {_DEVICE}",
                 empty=f"{_NONE_HELD}, or the exporter does not see processes",
             ),
         ),
@@ -219,9 +233,10 @@ def _over_time() -> tuple[Panel, ...]:
             "percentunit",
             Query(
                 expr=_of_pods("draguard_pod_sm_utilization_ratio"),
-                legend="{{namespace}}/{{pod}} {{UUID}}",
+                legend="{{pod}} GPU {{GPU}}",
                 empty=f"{_NONE_HELD}, they hold slices, or the exporter does not see processes",
             ),
+            none="nothing held, slices (of which it is not told), or processes not seen",
         ),
     )
 
@@ -230,8 +245,8 @@ def _of_pods(family: str) -> str:
     """Return a pod's part of each device that one of the chosen claims gives it."""
     key = f"{DEVICE_KEY}, namespace, pod"
     rows = of_cluster("draguard_device_allocation_info", f'{_CHOSEN}, admin!="true"')
-    value = f"max by ({key}) ({of_cluster(family)})"
-    return f"{value} and on ({key}) {rows}"
+    value = f"max by ({key}, GPU_I_PROFILE) ({HELD.seen(family)})"
+    return numbered(f"{value} and on ({key}) {rows}", HELD)
 
 
 def _states() -> States:
@@ -239,7 +254,7 @@ def _states() -> States:
         title="Health of the devices",
         says="The state of the GPU behind each held device. A gap: the claim held nothing, or "
         f"nobody could tell who held what. {health.LEGEND}",
-        queries=(Query(expr=_HEALTH, legend=_ONE, empty=_NONE_HELD),),
+        queries=(Query(expr=_HEALTH, legend=f"{_ONE} on {{{{Hostname}}}}", empty=_NONE_HELD),),
         meanings=health.MEANINGS,
         links=(links.TO_DEVICE,),
         none="nothing held, or not told",
@@ -251,15 +266,15 @@ def _states() -> States:
 DASHBOARD = Dashboard(
     board=BOARD,
     variables=variables.of(BOARD),
-    annotations=annotations.of(FLEET, holders(FLEET, _CHOSEN, within=health.REMEMBERED)),
+    annotations=annotations.of(HELD, holders(FLEET, _CHOSEN, within=RECENTLY)),
     rows=(
         Row(title="Now", panels=_NOW),
         Row(title="What they hold", panels=(_devices(), _states())),
-        Row(title="What they use", panels=_over_time()),
         Row(
-            title="Who waits, and who is hit",
-            panels=(_pending(), incidents.hit_table(FLEET, matchers=_CHOSEN)),
+            title="Who is hit, and who waits",
+            panels=(incidents.hit_table(FLEET, matchers=_CHOSEN), _pending()),
         ),
-        Row(title="Pods", panels=(held.holders_table(FLEET, matchers=_CHOSEN, width=24),)),
+        Row(title="What they use", panels=_over_time()),
+        Row(title="Pods", panels=(held.holders_table(HELD, matchers=_CHOSEN),)),
     ),
 )

@@ -1,5 +1,6 @@
 """How a table gets its columns: which, in which order, under which title. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,9 +9,10 @@ from dashboards.panel import Column, Table
 Json = dict[str, Any]
 
 WIDTHS: Mapping[str, int] = {
-    "cluster": 100, "node": 120, "Hostname": 120, "UUID": 310, "incident": 200, "GPU_I_ID": 90,
-    "gi": 90, "code": 60, "class": 100, "source": 130, "phase": 110, "mode": 110, "cause": 120,
-    "scope": 110, "namespace": 120, "dra_claim_namespace": 120,
+    "cluster": 75, "node": 110, "Hostname": 110, "UUID": 345, "gpu": 55, "GPU": 55,
+    "incident": 355, "GPU_I_ID": 70, "GPU_I_PROFILE": 100, "gi": 90, "code": 60, "class": 90,
+    "source": 130, "phase": 95, "mode": 100, "cause": 90, "scope": 95, "namespace": 120,
+    "dra_claim_namespace": 120,
 }  # fmt: skip
 """Pixels of columns whose values are about as long everywhere; the others share what is left."""
 
@@ -48,6 +50,16 @@ def field(table: Table, column: Column) -> str:
         return column.source
     many = len(table.queries) > 1
     return f"Value #{ref(named[column.source])}" if many else "Value"
+
+
+def sorted_by(label: str) -> list[Json]:
+    """Sort rows by a label; a number among words sorts as the number that it is."""
+    return [{"id": "sortBy", "options": {"fields": {}, "sort": [{"field": label, "desc": False}]}}]
+
+
+def of_row(legend: str) -> str:
+    """Return a legend, which names labels of a series, as the name of a row."""
+    return re.sub(r"\{\{(\w+)\}\}", r"${__data.fields.\1}", legend)
 
 
 def override(title: str, properties: Mapping[str, object]) -> Json:

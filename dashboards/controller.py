@@ -83,13 +83,13 @@ def now() -> tuple[Panel, ...]:
     )
 
 
-def verdicts() -> TimeSeries:
+def verdicts(*, width: int = 8) -> TimeSeries:
     """Return what the leader believes of all GPUs."""
     leads = f"on (cluster, instance) ({_own('leader')} == 1)"
     return TimeSeries(
         title="GPUs by the remediator's verdict",
         says="What the leading replica believes of each GPU. Unknown never adds a fence and never "
-        "takes one away. A gap: nobody led.",
+        "takes one away. What is 0 is not drawn. A gap: nobody led.",
         queries=(
             Query(
                 expr=f"sum by (verdict) ({_own('gpus')} and {leads})",
@@ -100,8 +100,11 @@ def verdicts() -> TimeSeries:
         unit="short",
         decimals=0,
         stacked=True,
+        sparse=True,
         colours={"healthy": GREEN, "sick": RED, "unknown": UNKNOWN},
-        width=8,
+        none="no remediator leads",
+        width=width,
+        height=7,
     )
 
 
@@ -132,8 +135,10 @@ def _rate(title: str, says: str, family: str, by: str) -> TimeSeries:
     )
 
 
-def _graph(title: str, says: str, unit: str, *queries: Query) -> TimeSeries:
-    return TimeSeries(title=title, says=says, unit=unit, queries=queries, width=8)
+def _graph(title: str, says: str, unit: str, *queries: Query, none: str = "Unknown") -> TimeSeries:
+    return TimeSeries(
+        title=title, says=says, unit=unit, queries=queries, none=none, width=8, height=7
+    )
 
 
 def _duration() -> TimeSeries:
@@ -141,16 +146,18 @@ def _duration() -> TimeSeries:
     return _graph(
         "Time of a decision",
         "Of decisions that went well, their writes included: the median, and what 99 of 100 stay "
-        "below.",
+        "below. A gap: there was nothing to decide.",
         "s",
+        # Of nothing a quantile is no number, which is below 0 as little as above.
         *(
             Query(
-                expr=f"histogram_quantile({share}, sum by (le) ({buckets}))",
+                expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
                 empty=f"{NOT_HEARD}, or it decided nothing of late",
             )
             for share, legend in ((0.5, "median"), (0.99, "99 %"))
         ),
+        none="nothing was decided in this time, or no remediator is heard of",
     )
 
 

@@ -1,19 +1,33 @@
 """One GPU with its slices: state, story, load, wear, who holds it. Pure."""
 
-from dashboards import annotations, health, held, incidents, load, stats, variables, wear, xids
+from dashboards import (
+    annotations,
+    health,
+    held,
+    incidents,
+    links,
+    load,
+    stats,
+    variables,
+    wear,
+    xids,
+)
 from dashboards.catalogue import DEVICE as BOARD
 from dashboards.panel import (
     BLUE,
     ORANGE,
+    PLAIN,
     RED,
+    Column,
     Dashboard,
     Meaning,
     Panel,
     Query,
     Row,
     States,
+    Table,
 )
-from dashboards.promql import DEVICE, of_cluster, once
+from dashboards.promql import DEVICE, NUMBER, numbered, of_cluster, once
 
 _NOT_KNOWN = "no such GPU is known"
 _UUID = "UUID"
@@ -40,6 +54,39 @@ def _now() -> tuple[Panel, ...]:
     )
 
 
+_WHICH = "Hostname, UUID, model_name, pci_bus_id, minor, serial, driver_version, mig, presence"
+
+
+def _identity() -> Table:
+    rows = once(_WHICH, DEVICE.seen("draguard_gpu_info"))
+    return Table(
+        title="Which GPU it is",
+        says="Where it is and how else it is called: the number of nvidia-smi (of a lost GPU, the "
+        "last one that it had), the address on the PCI bus, the minor number of /dev/nvidiaN, "
+        "after which the DRA driver names the device, and the serial number, for who replaces it.",
+        queries=(
+            Query(expr=numbered(rows, DEVICE), value="one", empty="no exporter shows this GPU now"),
+        ),
+        none="no exporter shows this GPU now",
+        columns=(
+            Column(source="cluster", title="Cluster", none="-"),
+            Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
+            Column(source=NUMBER, title="GPU", none="?"),
+            Column(source="UUID", title="UUID"),
+            Column(source="model_name", title="Model", none="-"),
+            Column(source="pci_bus_id", title="Bus id", none="-", width=150),
+            Column(source="minor", title="Minor", none="-", width=70),
+            Column(source="serial", title="Serial", none="-", width=130),
+            Column(source="driver_version", title="Driver", none="-", width=100),
+            Column(source="mig", title="Slices", none="-", width=80, meanings=_MIG),
+            Column(source="presence", title="Presence", none="-", width=90),
+        ),
+        width=24,
+        height=4,
+    )
+
+
+_MIG = (Meaning("true", "on", PLAIN), Meaning("false", "off", PLAIN))
 _EFFECTS = {"None": (1, BLUE), "NoSchedule": (2, ORANGE), "NoExecute": (3, RED)}
 
 
@@ -59,11 +106,11 @@ def _stored(effect: str = "") -> str:
 
 
 _STORY: tuple[Panel, ...] = (
-    incidents.table(DEVICE, height=5),
+    incidents.table(DEVICE, height=4),
     States(
         title="State over time",
-        says="The worst that was known of this GPU. A gap is more than an hour of silence, and "
-        f"no good news. {health.LEGEND}",
+        says="The worst that was known of this GPU. A gap is a long silence, and no good news. "
+        f"{health.LEGEND}",
         queries=(
             Query(
                 expr=f"max by (UUID) ({health.state(DEVICE)})",
@@ -77,19 +124,19 @@ _STORY: tuple[Panel, ...] = (
     ),
     States(
         title="Incidents over time",
-        says="The phase of each incident of this GPU. A gap: none was open, or no remediator "
-        "was heard of.",
+        says="The phase of the incident of this GPU. A gap: none was open, or no remediator was "
+        "heard of.",
         queries=(
             Query(
-                expr=incidents.phase_number(DEVICE),
-                legend="{{incident}}",
+                expr=f"max by (cluster) ({incidents.phase_number(DEVICE)})",
+                legend="phase",
                 empty=incidents.NO_INCIDENT,
             ),
         ),
         meanings=incidents.PHASE_MEANINGS,
         none="none open, if a leader is there",
         width=12,
-        height=5,
+        height=4,
     ),
     States(
         title="Fence over time",
@@ -103,7 +150,7 @@ _STORY: tuple[Panel, ...] = (
         ),
         none="none, if a leader is there",
         width=12,
-        height=5,
+        height=4,
     ),
 )
 
@@ -113,11 +160,11 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(DEVICE),
     rows=(
-        Row(title="Now", panels=_now()),
+        Row(title="Now", panels=(*_now(), _identity())),
         Row(title="Story", panels=_STORY),
         Row(
             title="Who holds it, and who is hit",
-            panels=(held.holders_table(DEVICE), incidents.hit_table(DEVICE)),
+            panels=(held.holders_table(DEVICE, height=5), incidents.hit_table(DEVICE)),
         ),
         Row(title="Errors", panels=(xids.table(DEVICE), xids.by_class(DEVICE))),
         Row(title="Load", panels=load.panels(DEVICE)),
@@ -127,7 +174,7 @@ DASHBOARD = Dashboard(
                 *wear.memory(DEVICE),
                 wear.clock_events(DEVICE),
                 *wear.links_of(DEVICE),
-                held.slices_table(DEVICE, width=8),
+                held.slices_table(DEVICE),
             ),
         ),
     ),

@@ -13,8 +13,6 @@ from dashboards import (
 )
 from dashboards.catalogue import FLEET as BOARD
 from dashboards.panel import (
-    BLUE,
-    GREEN,
     PLAIN,
     UNKNOWN,
     Column,
@@ -29,21 +27,36 @@ from dashboards.panel import (
 )
 from dashboards.promql import (
     FLEET,
+    NUMBER,
     at_nodes,
+    known_long_ago,
+    known_recently,
     of_cluster,
     once,
     or_none_open,
 )
 
-_STATE = health.state(FLEET)
-_OWN = "Counts every GPU, whole or cut into slices, once."
 _NO_GPU = "there is no GPU, or no exporter was heard of for an hour"
 _NO_LEADER = "no remediator leads"
 _NOT_HEARD = "no exporter is heard of"
 
 
-def _gpus(title: str, says: str, those: str, steps: tuple[Step, ...]) -> Stat:
-    return stats.number(title, f"{_OWN} {says}", f"sum({those})", steps, empty=_NO_GPU)
+def _gpus() -> Stat:
+    return Stat(
+        title="GPUs by state",
+        says="How many GPUs are in each state, the rarest first; a state that no GPU is in is not "
+        f"shown. Every GPU, whole or cut into slices, counts once. {health.LEGEND}",
+        queries=(Query(expr=health.counted(FLEET), legend="{{state}}", empty=_NO_GPU),),
+        unit="short",
+        decimals=0,
+        steps=(Step(0, PLAIN),),
+        filled=True,
+        named=True,
+        colours={one.word: one.colour for one in health.STATES},
+        none=f"Unknown: {_NO_GPU}",
+        width=12,
+        height=stats.SIZE,
+    )
 
 
 def _incidents(title: str, says: str, matchers: str, steps: tuple[Step, ...]) -> Stat:
@@ -51,29 +64,8 @@ def _incidents(title: str, says: str, matchers: str, steps: tuple[Step, ...]) ->
     return stats.number(title, says, or_none_open(f"count({each})"), steps, empty=_NO_LEADER)
 
 
-_COUNTS: tuple[Panel, ...] = (
-    _gpus(
-        "Healthy GPUs",
-        f"{health.HEALTHY.word}: {health.HEALTHY.says}. Not among them: GPUs that are watched, "
-        "unknown, stale or silent.",
-        f"({_STATE}) == bool {health.HEALTHY.number}",
-        (Step(0, PLAIN), Step(1, GREEN)),
-    ),
-    _gpus(
-        "Sick or lost GPUs", health.LEGEND, f"({_STATE}) >= bool {health.SICK.number}", stats.BAD
-    ),
-    _gpus(
-        "Unknown GPUs",
-        f"Unknown, stale or silent: nobody can say how they are. {health.LEGEND}",
-        f"abs(({_STATE}) - {health.OLD.number}) <= bool 1",
-        stats.UNSEEN,
-    ),
-    _gpus(
-        "Watched GPUs",
-        f"{health.WATCHED.word}: {health.WATCHED.says}.",
-        f"({_STATE}) == bool {health.WATCHED.number}",
-        (Step(0, GREEN), Step(1, BLUE)),
-    ),
+_VERDICT: tuple[Panel, ...] = (
+    _gpus(),
     _incidents(
         "Incidents",
         "Episodes of failed GPUs that are not over. Unknown where no remediator leads: then "
@@ -88,20 +80,36 @@ _COUNTS: tuple[Panel, ...] = (
         'phase="NeedsHuman"',
         stats.BAD,
     ),
+    controller.leader(),
 )
 
 
 def _exporters_down() -> Stat:
     exporters = of_cluster("draguard_exporter_build_info")
-    was_ours = f"present_over_time({exporters}[{health.REMEMBERED}])"
+    was_ours = f"({known_recently(exporters)} or {known_long_ago(exporters)})"
     down = f"{of_cluster('up')} == 0 and on (cluster, instance) {was_ours}"
     return stats.number(
         "Exporters down",
         "Node exporters that Prometheus still looks for and does not reach, of those that it "
-        "reached within the last hour. Their GPUs are silent, and not healthy.",
+        "reached within the last hour or day. Their GPUs are silent, and not healthy.",
         f"count({down}) or 0 * count({exporters})",
         stats.UNSEEN,
         empty="no exporter was heard of for an hour",
+    )
+
+
+def _waiting() -> Stat:
+    claims = once(
+        "dra_claim_namespace, dra_claim_name",
+        of_cluster("draguard_claim_pending_since_timestamp_seconds"),
+    )
+    return stats.number(
+        "Claims that wait",
+        "ResourceClaims without a device that a pod waits for; which and why is on the claim "
+        "dashboard. Unknown where no remediator counts them.",
+        f"count({claims}) or 0 * max({of_cluster('draguard_claims')})",
+        stats.NOTABLE,
+        empty="no remediator is heard of",
     )
 
 
@@ -129,8 +137,6 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         stats.UNSEEN,
         empty=_NOT_HEARD,
     ),
-    controller.leader(),
-    idle.count(),
     stats.number(
         "GPUs missing",
         "GPUs that are on the bus or published and that NVML does not list. The exporters know "
@@ -139,6 +145,8 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         stats.BAD,
         empty=f"NVML is down everywhere, or {_NOT_HEARD}",
     ),
+    _waiting(),
+    idle.count(),
 )
 
 
@@ -148,43 +156,30 @@ def _not_well() -> Table:
         says=f"Every GPU whose state is not Healthy, the worst first. {health.LEGEND}",
         queries=(
             Query(
-                expr=f"({_STATE}) > {health.HEALTHY.number}",
+                expr=health.not_well(FLEET),
                 value="state",
                 empty="every GPU is healthy",
             ),
         ),
-        none="none, if any GPU is healthy above",
+        none="none, if GPUs are healthy above",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,)),
+            Column(source=NUMBER, title="GPU", none="?", links=(links.TO_DEVICE,)),
+            Column(source="UUID", title="UUID", links=(links.TO_DEVICE,)),
             Column(source="state", title="State", meanings=health.MEANINGS),
         ),
         sort="State",
+        height=7,
     )
 
 
 def _nodes() -> Table:
-    by_node = "cluster, Hostname"
-    looked = at_nodes("draguard_snapshot_timestamp_seconds")
     return Table(
         title="Nodes",
         says="One line per node: the worst state among its GPUs, how many there are, their power, "
         f"and how old the last look at them is. {health.LEGEND}",
-        queries=(
-            Query(expr=health.worst_of_nodes(FLEET), value="worst", empty=_NO_GPU),
-            Query(expr=f"count by ({by_node}) ({_STATE})", value="gpus", empty=_NO_GPU),
-            Query(
-                expr=f"sum by ({by_node}) ({of_cluster('DCGM_FI_DEV_POWER_USAGE')})",
-                value="power",
-                empty="no GPU tells its power",
-            ),
-            Query(
-                expr=f"time() - min by ({by_node}) ({looked})",
-                value="age",
-                empty="no exporter is heard of",
-            ),
-        ),
+        queries=_of_nodes(),
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
@@ -199,7 +194,21 @@ def _nodes() -> Table:
                 steps=(Step(-3600, PLAIN), Step(health.STALE_SECONDS, UNKNOWN)),
             ),
         ),
+        none=_NOT_HEARD,
         sort="Worst GPU",
+        height=7,
+    )
+
+
+def _of_nodes() -> tuple[Query, ...]:
+    by_node = "cluster, Hostname"
+    power = of_cluster("DCGM_FI_DEV_POWER_USAGE")
+    looked = at_nodes("draguard_snapshot_timestamp_seconds")
+    return (
+        Query(expr=health.worst_of_nodes(FLEET), value="worst", empty=_NO_GPU),
+        Query(expr=f"count by ({by_node}) ({health.known(FLEET)})", value="gpus", empty=_NO_GPU),
+        Query(expr=f"sum by ({by_node}) ({power})", value="power", empty="no GPU tells its power"),
+        Query(expr=f"time() - min by ({by_node}) ({looked})", value="age", empty=_NOT_HEARD),
     )
 
 
@@ -221,18 +230,19 @@ def _sources_table() -> Table:
             Column(source="Hostname", title="Node", none="no GPU shown", links=(links.TO_NODE,)),
             Column(source="source", title="Source"),
             Column(source="reason", title="Reason", none="-"),
-            Column(source="instance", title="Page"),
+            Column(source="instance", title="Page", width=150),
         ),
+        width=10,
         height=6,
     )
 
 
 def _phases() -> TimeSeries:
-    phases = once("incident, phase", of_cluster("draguard_incident_phase"))
+    phases = incidents.latest("phase", of_cluster("draguard_incident_phase"))
     return TimeSeries(
         title="Open incidents by phase",
-        says="Incidents that were open, by the phase they were in. A gap: none was open, or no "
-        "remediator was heard of.",
+        says="Incidents that were open, each once, by the phase they were in. A gap: none was "
+        "open, or no remediator was heard of.",
         queries=(
             Query(
                 expr=f"count by (phase) ({phases})",
@@ -244,7 +254,8 @@ def _phases() -> TimeSeries:
         decimals=0,
         stacked=True,
         stepped=True,
-        width=16,
+        width=12,
+        height=7,
         none="none open, if a leader is there",
         colours={word: colour for word, (_, colour) in incidents.PHASES.items()},
     )
@@ -255,11 +266,14 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(FLEET),
     rows=(
-        Row(title="GPUs and incidents", panels=_COUNTS),
-        Row(title="What nobody can see, and what nobody uses", panels=_BLIND_SPOTS),
-        Row(title="Look here first", panels=(incidents.table(FLEET), _not_well(), _nodes())),
+        Row(title="Is anything wrong?", panels=_VERDICT),
+        Row(
+            title="Where, who is hit, and what is done",
+            panels=(incidents.table(FLEET), incidents.hit_table(FLEET), _not_well(), _nodes()),
+        ),
+        Row(title="What nobody can see, and what is not used", panels=_BLIND_SPOTS),
         Row(title="Capacity", panels=capacity.panels()),
-        Row(title="Over time", panels=(controller.verdicts(), _phases())),
+        Row(title="Over time", panels=(controller.verdicts(width=12), _phases())),
         Row(title="Waste and blind spots, by name", panels=(idle.table(), _sources_table())),
     ),
 )

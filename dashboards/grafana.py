@@ -91,11 +91,15 @@ def _targets(panel: Panel) -> list[PromTarget]:
             expr=one.expr,
             legendFormat=one.legend,
             instant=panel.instant,
-            format="table" if isinstance(panel, Table) else "time_series",
+            format="table" if _is_of_rows(panel) else "time_series",
             refId=columns.ref(number),
         )
         for number, one in enumerate(panel.queries)
     ]
+
+
+def _is_of_rows(panel: Panel) -> bool:
+    return isinstance(panel, Table) or (isinstance(panel, Stat) and bool(panel.by))
 
 
 def _shared(panel: Panel, grid: core.GridPos) -> dict[str, object]:
@@ -159,28 +163,61 @@ def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
         textMode="value_and_name" if panel.named else "auto",
         format=panel.unit,
         noValue=panel.none,
-        extraJson={"fieldConfig": {"defaults": _read(panel)}},
+        transformations=columns.sorted_by(panel.by) if panel.by else [],
+        overrides=[columns.fixed_colour(*one) for one in panel.colours.items()] + _of_rows(panel),
+        extraJson={
+            "fieldConfig": {"defaults": _read(panel) | _named_by(panel)},
+            "options": {"reduceOptions": {"values": bool(panel.by)}},
+        },
     )
+
+
+def _named_by(panel: Stat) -> Json:
+    if not panel.by:
+        return {}
+    (query,) = panel.queries
+    name = columns.of_row(query.legend)
+    links = [data_link(one, one.of_row(one.labels.values())) for one in panel.links]
+    return {"displayName": name, "links": links, "mappings": meanings((), panel.none)}
+
+
+def _of_rows(panel: Stat) -> list[Json]:
+    """Words are for the values: a number in a row's name is not one of them."""
+    words = meanings(panel.meanings, panel.none)
+    return [columns.override("Value", {"mappings": words})] if panel.by else []
 
 
 def _time_series(panel: TimeSeries, grid: core.GridPos) -> core.Panel:
     return core.TimeSeries(
         **_shared(panel, grid),
         drawStyle="bars" if panel.bars else "line",
-        fillOpacity=60 if panel.bars else 30 if panel.stacked else 0,
+        fillOpacity=60 if panel.bars or panel.stacked else 0,
+        # Stacked, a series that is 0 would draw its line on top of the others.
+        lineWidth=0 if panel.stacked else 1,
         lineInterpolation="stepAfter" if panel.stepped else "linear",
         showPoints="never",
         stacking={"mode": "normal" if panel.stacked or panel.bars else "none", "group": "A"},
         tooltipMode="multi",
         tooltipSort="desc",
         axisSoftMax=1 if panel.unit == "short" else None,
-        overrides=[columns.fixed_colour(*one) for one in panel.colours.items()],
+        overrides=[
+            *(_without_zeros(panel) if panel.sparse else ()),
+            *(columns.fixed_colour(*one) for one in panel.colours.items()),
+        ],
         extraJson={
             "interval": "2m" if panel.bars else None,
             "fieldConfig": {"defaults": _read(panel, colour="palette-classic")},
             "options": {"legend": {"showLegend": True}},
         },
     )
+
+
+def _without_zeros(panel: TimeSeries) -> list[Json]:
+    zeros = {"id": "byValue", "options": {"reducer": "allIsZero", "op": "gte", "value": 0}}
+    hidden = {"id": "custom.hideFrom", "value": _NOWHERE}
+    shown = dict.fromkeys(_NOWHERE, False)
+    kept = columns.override(panel.always, {"custom.hideFrom": shown}) if panel.always else None
+    return [{"matcher": zeros, "properties": [hidden]}, *([kept] if kept else [])]
 
 
 def _states(panel: States, grid: core.GridPos) -> core.Panel:
@@ -227,7 +264,9 @@ def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
 
 def _table(panel: Table, grid: core.GridPos) -> core.Panel:
     shown = {one.source for one in panel.columns}
-    sort = [core.TableSortByField(displayName=panel.sort, desc=True)] if panel.sort else []
+    sort = (
+        [core.TableSortByField(displayName=panel.sort, desc=not panel.rising)] if panel.sort else []
+    )
     return core.Table(
         **_shared(panel, grid),
         transformations=columns.transformations(panel),
@@ -242,6 +281,7 @@ def _table(panel: Table, grid: core.GridPos) -> core.Panel:
 
 _PLAIN_CELL = {"type": "auto"}
 _COLOURED_CELL = {"type": "color-text"}
+_NOWHERE = {"viz": True, "legend": True, "tooltip": True}
 
 
 def _column(one: columns.Column, shown: Collection[str]) -> Json:
@@ -252,8 +292,12 @@ def _column(one: columns.Column, shown: Collection[str]) -> Json:
         "mappings": meanings(one.meanings, one.none),
         "thresholds": steps(one.steps),
         "custom.cellOptions": _COLOURED_CELL if coloured else _PLAIN_CELL,
+        "custom.align": "left" if one.meanings else None,
         "links": [data_link(link, link.of_row(shown)) for link in one.links] or None,
         "custom.width": one.width or columns.WIDTHS.get(one.source),
+        # Called so until Grafana 11, and otherwise since.
+        "custom.hidden": one.hidden or None,
+        "custom.hideFrom": _NOWHERE if one.hidden else None,
         "decimals": one.decimals,
     }
     return columns.override(one.title, given)
@@ -276,15 +320,17 @@ def _variable(one: Variable) -> core.Template | Json:
         name=one.name,
         label=one.title,
         query={"query": one.query, "refId": "StandardVariableQuery"},
-        includeAll=bool(one.every),
+        includeAll=bool(one.every) or one.found,
         allValue=one.every or None,
-        multi=one.many,
+        multi=one.many or one.found,
+        hide=core.HIDE_VARIABLE if one.found else core.SHOW,
         refresh=REFRESH_ON_TIME_CHANGE,
         sort=core.SORT_ALPHA_ASC,
     ).to_json_data()
     every = {"text": ["All"], "value": ["$__all"], "selected": True}
     return made | {
-        "current": every if one.every else {},
+        "current": every if one.every or one.found else {},
+        "skipUrlSync": one.found,
         "definition": one.query,
         "description": one.says,
     }

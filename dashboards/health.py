@@ -16,7 +16,17 @@ from dashboards.panel import (
     UNKNOWN,
     Meaning,
 )
-from dashboards.promql import Scope, age, label_node, of_cluster, once
+from dashboards.promql import (
+    NUMBER,
+    Scope,
+    age,
+    known_long_ago,
+    known_recently,
+    label_node,
+    number,
+    of_cluster,
+    once,
+)
 
 
 class State(NamedTuple):
@@ -42,7 +52,13 @@ UNCERTAIN = State(
 OLD = State(
     3, "Stale", STALE, "the last look is older than three minutes, or the agent's Lease has run out"
 )
-GONE_SILENT = State(4, "Silent", SILENT, "shown within the last hour and by no exporter now")
+GONE_SILENT = State(
+    4,
+    "Silent",
+    SILENT,
+    "shown within the last hour and by no exporter now; for a day, while Prometheus still looks "
+    "for its exporter",
+)
 SICK = State(
     5,
     "Sick",
@@ -57,31 +73,52 @@ MEANINGS: tuple[Meaning, ...] = tuple(Meaning(one.number, one.word, one.colour) 
 LEGEND = " ".join(f"**{one.word}**: {one.says}." for one in reversed(STATES))
 """For descriptions."""
 
-REMEMBERED = "1h"
-"""For how long a GPU that no exporter shows any more is missed by name."""
 STALE_SECONDS = 180
 """Six samples at the exporter's default of 30 s."""
 
 _GPU = "Hostname, UUID"
-_STANDS = 'phase!="Verifying"'
+_NAMED = 'UUID!=""'
+_STANDS = f'phase!="Verifying", {_NAMED}'
 _GRAVE = 'class!~"suspect|pending"'
 
 
 def state(scope: Scope) -> str:
     """Return the state of each GPU by cluster, Hostname and UUID; of `or`, the first arm wins."""
-    seen = once(_GPU, scope.seen("draguard_gpu_info"))
-    known = once(_GPU, f"present_over_time({scope.seen('draguard_gpu_info')}[{REMEMBERED}])")
+    seen = scope.seen("draguard_gpu_info")
+    answers = f"{scope.seen('draguard_gpu_up')} == 1"
+    incidents = scope.done("draguard_incident_info")
     arms = (
         _as(once(_GPU, _lost(scope)), LOST),
         _as(once(_GPU, _sick(scope)), SICK),
-        _as(f"{known} and on (cluster, UUID) ({_grave()})", SICK),
-        _as(f"{known} unless on (cluster, Hostname, UUID) {seen}", GONE_SILENT),
+        _as(once(_GPU, label_node(_grave(scope))), SICK),
+        _as(_silent(scope), GONE_SILENT),
         _as(_old(scope), OLD),
-        _as(f"{seen} unless on (cluster, Hostname, UUID) {_answers(scope)}", UNCERTAIN),
-        _as(f"{seen} and on (cluster, UUID) {of_cluster('draguard_incident_info')}", WATCHED),
-        _as(_answers(scope), HEALTHY),
+        _as(once(_GPU, f"{answers} and on (cluster, UUID) {incidents}"), WATCHED),
+        _as(once(_GPU, answers), HEALTHY),
+        _as(once(_GPU, seen), UNCERTAIN),
     )
     return " or ".join(arms)
+
+
+def known(scope: Scope) -> str:
+    """Return every GPU that is shown or missed by name, whatever its state.
+
+    One whose exporter's target is gone with its node is forgotten after an hour: it was taken away.
+    """
+    return once(_GPU, " or ".join(_remembered(scope)))
+
+
+def _remembered(scope: Scope) -> tuple[str, str]:
+    shown = scope.seen("draguard_gpu_info")
+    dead = f"{of_cluster('up')} == 0"
+    missed = f"(({known_long_ago(shown)}) and on (cluster, instance) ({dead}))"
+    return known_recently(shown), missed
+
+
+def _silent(scope: Scope) -> str:
+    now = scope.seen("draguard_gpu_info")
+    gone = (f"({one} unless on (cluster, Hostname, UUID) {now})" for one in _remembered(scope))
+    return once(_GPU, " or ".join(gone))
 
 
 def _as(expr: str, what: State) -> str:
@@ -100,14 +137,13 @@ def _sick(scope: Scope) -> str:
     return " or ".join(f"{scope.seen(f'draguard_gpu_{sign}')} > 0" for sign in signs)
 
 
-def _grave() -> str:
-    """Open incidents whose fault stands; one that nothing is done about is no better for it."""
-    stands = of_cluster("draguard_incident_phase", _STANDS)
-    return f"{stands} and on (cluster, incident) {of_cluster('draguard_incident_info', _GRAVE)}"
+def _grave(scope: Scope) -> str:
+    """Open incidents whose fault stands; one that nothing is done about is no better for it.
 
-
-def _answers(scope: Scope) -> str:
-    return once(_GPU, f"{scope.seen('draguard_gpu_up')} == 1")
+    They name their GPU themselves, which may have been silent for days.
+    """
+    stands = scope.done("draguard_incident_phase", _STANDS)
+    return f"{stands} and on (cluster, incident) {scope.done('draguard_incident_info', _GRAVE)}"
 
 
 def _old(scope: Scope) -> str:
@@ -120,15 +156,23 @@ def _old(scope: Scope) -> str:
     return once(_GPU, f"{of_page} or ({shown} and on (cluster, Hostname) {node})")
 
 
+def counted(scope: Scope) -> str:
+    """Return how many GPUs are in each state that one is in, the rarest first, as `state`."""
+    counts = f'count_values("state", {state(scope)})'
+    for one in STATES:
+        counts = f'label_replace({counts}, "state", "{one.word}", "state", "{one.number}")'
+    return f"sort({counts})"
+
+
+def not_well(scope: Scope) -> str:
+    """Return the state of each GPU that is not healthy, with its number where it ever had one."""
+    heard_of = f"{known(scope)} or {scope.done('draguard_incident_info', _NAMED)}"
+    anyhow = f"group by (cluster, UUID) ({heard_of})"
+    names = f"({number(scope)} or on (cluster, UUID) {anyhow})"
+    worse = f"({state(scope)}) > {HEALTHY.number}"
+    return f"({worse}) * on (cluster, UUID) group_left ({NUMBER}) {names}"
+
+
 def worst_of_nodes(scope: Scope) -> str:
     """Return the worst state among the GPUs of each node."""
     return f"max by (cluster, Hostname) ({state(scope)})"
-
-
-def with_index(scope: Scope) -> str:
-    """Return `state` with NVML's index as `gpu`, the last one that was seen; some never had one."""
-    one = state(scope)
-    shown = scope.seen("draguard_gpu_info", 'gpu!=""')
-    index = once("UUID, gpu", f"last_over_time({shown}[{REMEMBERED}])")
-    latest = f"topk by (cluster, UUID) (1, {index})"
-    return f"(({one}) * on (cluster, UUID) group_left (gpu) {latest}) or on (cluster, UUID) ({one})"

@@ -2,7 +2,7 @@
 
 from dashboards import links
 from dashboards.panel import PLAIN, Column, Meaning, Query, Table
-from dashboards.promql import Scope, once
+from dashboards.promql import Scope, numbered, once
 
 _ROW = (
     "Hostname, UUID, GPU_I_PROFILE, GPU_I_ID, dra_claim_namespace, dra_claim_name, namespace, pod, "
@@ -13,19 +13,20 @@ _ROW = (
 _LOOKS_ON = (Meaning("true", "yes", PLAIN), Meaning("false", "no", PLAIN))
 
 
-def holders_table(scope: Scope, *, matchers: str = "", width: int = 24) -> Table:
+def holders_table(scope: Scope, *, matchers: str = "", height: int = 8) -> Table:
     """Return who holds which device: pods by claim, and pods of the old device plugin."""
     rows = once(_ROW, scope.seen("draguard_device_allocation_info", matchers))
+    queries = (Query(expr=numbered(rows, scope), value="one", empty="nobody holds a device here"),)
     return Table(
         title="Who holds it",
         says="One line per pod and device, of claims and of nvidia.com/gpu alike. Several lines "
         "for one device: it is shared. Looks on: a claim with admin access, such as monitoring, "
         "which holds nothing.",
-        queries=(Query(expr=rows, value="one", empty="nobody holds a device here"),),
+        queries=queries,
         none="nobody, if the kubelet is heard of",
         columns=(
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,)),
+            *links.GPU,
             Column(source="GPU_I_PROFILE", title="Profile", none="whole GPU"),
             Column(source="GPU_I_ID", title="Slice", none="-"),
             Column(source="namespace", title="Namespace", none="-"),
@@ -33,16 +34,20 @@ def holders_table(scope: Scope, *, matchers: str = "", width: int = 24) -> Table
             Column(
                 source="dra_claim_name", title="Claim", none="no claim", links=(links.TO_CLAIM,)
             ),
-            Column(source="dra_claim_namespace", title="Claim's namespace", none="-"),
+            Column(source="dra_claim_namespace", title="Claim's namespace", hidden=True),
             Column(source="admin", title="Looks on", meanings=_LOOKS_ON, width=90),
         ),
-        width=width,
+        sort="GPU",
+        rising=True,
+        width=24,
+        height=height,
     )
 
 
-def slices_table(scope: Scope, *, width: int = 12) -> Table:
+def slices_table(scope: Scope, *, width: int = 8, height: int = 7) -> Table:
     """Return the live slices with what they use."""
     key = "Hostname, UUID, GPU_I_PROFILE, GPU_I_ID"
+    live = once(key, scope.seen("draguard_mig_slice_info"))
     used = once(key, scope.seen("DCGM_FI_DEV_FB_USED", 'GPU_I_ID!=""'))
     active = once(key, scope.seen("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 'GPU_I_ID!=""'))
     none = "no GPU here has slices"
@@ -50,18 +55,19 @@ def slices_table(scope: Scope, *, width: int = 12) -> Table:
         title="Slices",
         says="Live MIG slices: profile, instance, memory in use, and how busy their engines are.",
         queries=(
-            Query(expr=once(key, scope.seen("draguard_mig_slice_info")), value="one", empty=none),
+            Query(expr=numbered(live, scope), value="one", empty=none),
             Query(expr=f"{used} * 1048576", value="memory", empty=none),
             Query(expr=active, value="busy", empty=f"{none}, or they tell no use"),
         ),
         none="no slices, if the GPU answers",
         columns=(
-            Column(source="Hostname", title="Node"),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,)),
+            Column(source="Hostname", title="Node", hidden=True),
+            *links.GPU,
             Column(source="GPU_I_PROFILE", title="Profile"),
             Column(source="GPU_I_ID", title="Slice"),
             Column(source="memory", title="Memory in use", unit="bytes"),
             Column(source="busy", title="Computing", unit="percentunit", decimals=1),
         ),
         width=width,
+        height=height,
     )

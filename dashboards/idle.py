@@ -2,7 +2,15 @@
 
 from dashboards import links, stats
 from dashboards.panel import Column, Query, Stat, Table
-from dashboards.promql import DEVICE_KEY, FLEET, busy, holders, of_cluster, of_holders, once
+from dashboards.promql import (
+    DEVICE_KEY,
+    FLEET,
+    busy,
+    holders,
+    of_cluster,
+    of_holders,
+    once,
+)
 
 WINDOW = "1h"
 BELOW = 0.01
@@ -10,8 +18,8 @@ BELOW = 0.01
 
 def _idle() -> str:
     """Claims on devices that did nothing for the window, and that they held at its start."""
-    share = once("Hostname, UUID, GPU_I_ID", f"({busy(FLEET, WINDOW)})")
-    idle = of_holders(f"{share} < {BELOW}", holders(), "Hostname")
+    share = once("Hostname, UUID, gpu, GPU_I_ID", f"({busy(FLEET, WINDOW)})")
+    idle = of_holders(f"{share} < {BELOW}", holders(), "Hostname, gpu")
     same = f"{DEVICE_KEY}, dra_claim_namespace, dra_claim_name"
     return f"({idle}) and on ({same}) {holders(ago=WINDOW)}"
 
@@ -34,16 +42,18 @@ def table() -> Table:
         f"{BELOW:.0%} of the time. A shared device is listed once for each claim. Devices "
         "that tell no use are not judged.",
         queries=(Query(expr=_idle(), value="busy", empty="every held device is used"),),
-        none="none",
+        none="none, if devices tell their use",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
             Column(source="dra_claim_name", title="Claim", links=(links.TO_CLAIM,)),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,), width=220),
+            Column(source="gpu", title="GPU", links=(links.TO_DEVICE,)),
+            Column(source="UUID", title="UUID", hidden=True),
             Column(source="GPU_I_ID", title="Slice", none="whole GPU"),
             Column(source="busy", title="Computing", unit="percentunit", decimals=2, width=100),
         ),
         sort="Computing",
+        width=14,
         height=6,
     )

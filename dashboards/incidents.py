@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dashboards import links
 from dashboards.panel import BLUE, ORANGE, PLAIN, RED, YELLOW, Column, Meaning, Query, Table
-from dashboards.promql import Scope, once
+from dashboards.promql import Scope, numbered, once
 
 NO_INCIDENT = "no incident is open"
 
@@ -12,8 +12,8 @@ PHASES: Mapping[str, tuple[int, str]] = {
     "Suspected": (1, PLAIN),
     "Fenced": (2, ORANGE),
     "Evicting": (3, YELLOW),
-    "Drained": (4, ORANGE),
-    "Repairing": (5, BLUE),
+    "Drained": (4, "dark-orange"),
+    "Repairing": (5, "dark-blue"),
     "Verifying": (6, BLUE),
     "NeedsHuman": (7, RED),
 }
@@ -58,7 +58,8 @@ def _story(scope: Scope) -> str:
     """Return seconds since the opening, with class, cause and scope as labels."""
     opened = once(_KEY, f"time() - {scope.done('draguard_incident_opened_timestamp_seconds')}")
     info = once("incident, class, cause, scope", scope.done("draguard_incident_info"))
-    return f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
+    story = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
+    return numbered(story, scope)
 
 
 def _queries(scope: Scope) -> tuple[Query, ...]:
@@ -97,7 +98,7 @@ _HIT = "dra_claim_namespace, dra_claim_name, pod_name"
 _COLUMNS = (
     Column(source="cluster", title="Cluster", none="-"),
     Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
-    Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,), width=220),
+    *links.GPU_OF_INCIDENT,
     Column(source="class", title="Class"),
     Column(source="cause", title="Cause"),
     Column(source="scope", title="Scope"),
@@ -105,14 +106,15 @@ _COLUMNS = (
     Column(source="mode", title="Mode"),
     Column(source="hit", title="Hit", unit="short", none="nobody", decimals=0, width=70),
     Column(source="gone", title="Moved", unit="short", none="-", decimals=0, width=70),
-    Column(source="reason", title="Held by", none="-", width=110),
-    Column(source="needs", title="Next", none="-", meanings=_NEED_WORDS, width=170),
+    Column(source="reason", title="Held by", none="-", width=105),
+    Column(source="needs", title="Next", none="-", meanings=_NEED_WORDS, width=165),
     Column(source="age", title="Open for", unit="s", width=90),
     Column(source="incident", title="Incident", links=(links.TO_INCIDENT,)),
 )
+"""As wide as a dashboard together, with the names of incidents whole."""
 
 
-def table(scope: Scope, *, width: int = 24, height: int = 6) -> Table:
+def table(scope: Scope, *, height: int = 5) -> Table:
     """Return open incidents: what, where, who is hit, what is done, what is next."""
     return Table(
         title="Open incidents",
@@ -122,7 +124,7 @@ def table(scope: Scope, *, width: int = 24, height: int = 6) -> Table:
         "whole story. Empty when nothing is open, and when no remediator is heard of: look at the "
         "leader.",
         queries=_queries(scope),
-        width=width,
+        width=24,
         height=height,
         none="none open, if a leader is there",
         columns=_COLUMNS,
@@ -130,7 +132,7 @@ def table(scope: Scope, *, width: int = 24, height: int = 6) -> Table:
     )
 
 
-def hit_table(scope: Scope, *, matchers: str = "", width: int = 24, height: int = 6) -> Table:
+def hit_table(scope: Scope, *, matchers: str = "") -> Table:
     """Return who holds the devices of open incidents; `matchers` name claims."""
     chosen = ", ".join(part for part in ('via!="admin"', matchers) if part)
     hit = scope.done("draguard_incident_consumer_info", chosen)
@@ -141,22 +143,22 @@ def hit_table(scope: Scope, *, matchers: str = "", width: int = 24, height: int 
         "and not moved. Who only looks on (admin access) is left out.",
         queries=(
             Query(
-                expr=once(f"{_KEY}, {_HIT}, via", hit),
+                expr=numbered(once(f"{_KEY}, {_HIT}, via", hit), scope),
                 value="one",
                 empty="nobody holds the devices of an open incident",
             ),
         ),
-        width=width,
-        height=height,
+        width=24,
+        height=4,
         none="nobody, if a leader is there",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
             Column(source="pod_name", title="Pod", none="-"),
             Column(source="dra_claim_name", title="Claim", none="-", links=(links.TO_CLAIM,)),
-            Column(source="via", title="Via"),
+            Column(source="via", title="Via", width=100),
             Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
-            Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,)),
+            *links.GPU_OF_INCIDENT,
             Column(source="incident", title="Incident", links=(links.TO_INCIDENT,)),
         ),
     )

@@ -1,7 +1,8 @@
 """The ways from one dashboard to the next, named once. Pure."""
 
 from dashboards.catalogue import CLAIM, DEVICE, NODE, REMEDIATION
-from dashboards.panel import Link
+from dashboards.panel import Column, Link
+from dashboards.promql import NUMBER
 
 _AT = {"cluster": "cluster"}
 
@@ -18,4 +19,12 @@ DEVICE_OF_INCIDENT = Link(
 )
 TO_INCIDENT = Link(
     title="Remediation", board=REMEDIATION, labels=_AT | {"node": "node", "incident": "incident"}
+)
+
+_UUID = Column(source="UUID", title="UUID", hidden=True)
+GPU = (Column(source=NUMBER, title="GPU", none="?", links=(TO_DEVICE,)), _UUID)
+"""A GPU by its number (`promql.numbered`), with the UUID that links need."""
+GPU_OF_INCIDENT = (
+    Column(source=NUMBER, title="GPU", none="?", links=(DEVICE_OF_INCIDENT,)),
+    _UUID,
 )

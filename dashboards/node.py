@@ -15,7 +15,6 @@ from dashboards import (
 from dashboards.catalogue import NODE as BOARD
 from dashboards.panel import (
     GREEN,
-    PLAIN,
     RED,
     UNKNOWN,
     Column,
@@ -29,7 +28,7 @@ from dashboards.panel import (
     Step,
     Table,
 )
-from dashboards.promql import NODE, at_node, filled, once, or_none_open
+from dashboards.promql import NODE, at_node, numbered, once, or_none_open
 
 _NO_GPU = "no GPU of this node is known"
 _NOT_HEARD = "no exporter of this node is heard of"
@@ -92,26 +91,29 @@ def _grid() -> Stat:
         f"{health.LEGEND}",
         queries=(
             Query(
-                expr=filled(health.with_index(NODE), "gpu", "?"),
-                legend="GPU {{gpu}}",
+                expr=numbered(health.state(NODE), NODE),
+                legend="GPU {{GPU}}",
                 empty=_NO_GPU,
             ),
         ),
         meanings=health.MEANINGS,
         filled=True,
         named=True,
+        by="GPU",
         links=(links.TO_DEVICE,),
+        none=_NO_GPU,
         width=24,
-        height=5,
+        height=4,
     )
 
 
 def _timeline() -> States:
     return States(
         title="GPUs over time",
-        says="The state of each GPU. A gap is more than an hour of silence, and no good news. "
-        f"{health.LEGEND}",
-        queries=(Query(expr=health.state(NODE), legend="{{UUID}}", empty=_NO_GPU),),
+        says=f"The state of each GPU. A gap is a long silence, and no good news. {health.LEGEND}",
+        queries=(
+            Query(expr=numbered(health.state(NODE), NODE), legend="GPU {{GPU}}", empty=_NO_GPU),
+        ),
         meanings=health.MEANINGS,
         links=(links.TO_DEVICE,),
         width=24,
@@ -141,11 +143,13 @@ def _sources() -> Table:
                 source="up",
                 title="Sees",
                 meanings=(Meaning(1, "yes", GREEN), Meaning(0, "nothing", UNKNOWN)),
+                width=90,
             ),
             Column(source="reason", title="Reason", none="-"),
             Column(source="age", title="Last success", unit="s", none="never"),
         ),
         width=12,
+        height=9,
     )
 
 
@@ -169,27 +173,7 @@ def _missing() -> Table:
             Column(source="call", title="In the call", none="-"),
         ),
         width=12,
-    )
-
-
-def _slice_counts() -> Stat:
-    slices = NODE.seen("draguard_mig_slice_info")
-    return Stat(
-        title="Slices by profile",
-        says="Live MIG slices of this node by profile.",
-        queries=(
-            Query(
-                expr=f"count by (GPU_I_PROFILE) ({slices})",
-                legend="{{GPU_I_PROFILE}}",
-                empty="no GPU of this node has slices",
-            ),
-        ),
-        unit="short",
-        decimals=0,
-        steps=(Step(0, PLAIN),),
-        named=True,
-        none="none told",
-        width=8,
+        height=9,
     )
 
 
@@ -199,7 +183,7 @@ DASHBOARD = Dashboard(
     annotations=annotations.of(NODE),
     rows=(
         Row(title="Now", panels=(*_NOW, _grid())),
-        Row(title="Story", panels=(_timeline(), incidents.table(NODE, height=6))),
+        Row(title="Story", panels=(incidents.table(NODE), _timeline())),
         Row(
             title="Who holds what",
             panels=(held.holders_table(NODE), incidents.hit_table(NODE)),
@@ -212,7 +196,7 @@ DASHBOARD = Dashboard(
                 *wear.links_of(NODE),
                 wear.clock_events(NODE),
                 *wear.memory(NODE),
-                _slice_counts(),
+                held.slices_table(NODE),
             ),
         ),
         Row(title="What the exporter sees", panels=(_sources(), _missing())),

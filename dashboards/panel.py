@@ -108,6 +108,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...] = ()
     width: int = 0
     """Pixels; 0: as usual for its source."""
+    hidden: bool = False
+    """Whether it is there for links alone, such as a UUID beside a number."""
     decimals: int | None = None
 
 
@@ -141,6 +143,10 @@ class Stat(Panel, frozen=True, kw_only=True):
     """Whether the colour fills it, for values that are states."""
     named: bool = False
     """Whether each value bears its series' name."""
+    by: str = ""
+    """The label of the rows that they are sorted and named by; "": as they come, by legend."""
+    colours: Mapping[str, str] = {}
+    """By legend, where a colour means something."""
 
 
 class TimeSeries(Panel, frozen=True, kw_only=True):
@@ -149,6 +155,10 @@ class TimeSeries(Panel, frozen=True, kw_only=True):
     stacked: bool = False
     bars: bool = False
     stepped: bool = False
+    sparse: bool = False
+    """Whether a series that is 0 all the time is left out, with its legend."""
+    always: str = ""
+    """The legend of one that is not, of a sparse panel."""
     colours: Mapping[str, str] = {}
     """By legend, where a colour means something."""
 
@@ -176,6 +186,8 @@ class Table(Panel, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
     sort: str = ""
     """The title of the column that it is sorted by, from the greatest; "" as it comes."""
+    rising: bool = False
+    """Whether from the least."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +223,8 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """Whether several may be chosen."""
     every: str = ""
     """The pattern that stands for all; "" where one has to be chosen."""
+    found: bool = False
+    """Whether it is not chosen but found: unseen, and always all that its query gives."""
 
 
 class Dashboard(msgspec.Struct, frozen=True, kw_only=True):

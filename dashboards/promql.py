@@ -28,6 +28,8 @@ class Scope(msgspec.Struct, frozen=True):
 FLEET = Scope(CLUSTER, CLUSTER)
 NODE = Scope(f'{CLUSTER}, Hostname="$node"', f'{CLUSTER}, node="$node"')
 DEVICE = Scope(f'{CLUSTER}, UUID="$uuid"', f'{CLUSTER}, UUID="$uuid"')
+HELD = Scope(f'{CLUSTER}, UUID=~"$held"', f'{CLUSTER}, UUID=~"$held"')
+"""The GPUs of the chosen claims."""
 INCIDENTS = Scope(
     f'{CLUSTER}, Hostname=~"$node"', f'{CLUSTER}, node=~"$node", incident=~"$incident"'
 )
@@ -97,6 +99,45 @@ def age(family: str) -> str:
     return f"time() - {of_cluster(family)}"
 
 
+RECENTLY = "1h"
+"""For how long a GPU that no exporter shows any more is missed by name, whatever became of it."""
+LONG_AGO = ("2h", "6h", "1d")
+"""When else it is looked for. A sample at each costs a fleet less than all samples of a day do."""
+
+
+def known_recently(selector: str) -> str:
+    """Select what was told at any time of the last hour; its value is 1."""
+    return f"present_over_time({selector}[{RECENTLY}])"
+
+
+def known_long_ago(selector: str) -> str:
+    """Select what was told at one of the moments before that."""
+    return " or ".join(f"{selector} offset {ago}" for ago in LONG_AGO)
+
+
+NUMBER = "GPU"
+"""A label that is made here, so that Prometheus sorts lines by number and not by UUID."""
+
+
+def number(scope: Scope) -> str:
+    """Return 1 for each GPU that has or had an index of NVML, the latest one as label `NUMBER`.
+
+    A GPU that is lost has none any more, and people still know it by the one that it had.
+    """
+    shown = scope.seen("draguard_gpu_info", 'gpu!=""')
+    indices = f"2 * {shown} or {known_recently(shown)} or {known_long_ago(shown)}"
+    latest = f"topk by (cluster, UUID) (1, {once('UUID, gpu', indices)})"
+    return (
+        f'label_replace(group by (cluster, UUID, gpu) ({latest}), "{NUMBER}", "$1", "gpu", "(.+)")'
+    )
+
+
+def numbered(expr: str, scope: Scope) -> str:
+    """Give rows of GPUs their number as label `NUMBER`, `?` where there never was one."""
+    found = f"({expr}) * on (cluster, UUID) group_left ({NUMBER}) {number(scope)}"
+    return filled(f"{found} or on (cluster, UUID) ({expr})", NUMBER, "?")
+
+
 DEVICE_KEY = "cluster, UUID, GPU_I_ID"
 """What tells a device apart: a GPU, or one slice of it."""
 
@@ -111,7 +152,7 @@ def holders(scope: Scope = FLEET, matchers: str = "", *, ago: str = "", within: 
     rows = scope.seen("draguard_device_allocation_info", chosen)
     rows = f"{rows} offset {ago}" if ago else rows
     rows = f"present_over_time({rows}[{within}])" if within else rows
-    return once("UUID, GPU_I_ID, dra_claim_namespace, dra_claim_name", rows)
+    return once("UUID, GPU_I_PROFILE, GPU_I_ID, dra_claim_namespace, dra_claim_name", rows)
 
 
 def of_holders(value: str, held: str, keep: str = "") -> str:
@@ -143,14 +184,9 @@ def busy(scope: Scope, window: str = "", by: str = _PLACE) -> str:
     return f"{read('DCGM_FI_PROF_GR_ENGINE_ACTIVE')} or {coarse} / 100"
 
 
-def memory_share(scope: Scope, by: str = _PLACE) -> str:
+def memory_share(scope: Scope, by: str) -> str:
     """Return the share of a device's memory in use, 0 to 1."""
     used = once(by, scope.seen("DCGM_FI_DEV_FB_USED"))
     free = once(by, scope.seen("DCGM_FI_DEV_FB_FREE"))
     kept = once(by, scope.seen("DCGM_FI_DEV_FB_RESERVED"))
     return f"{used} / ({used} + {free} + ({kept} or 0 * {used}))"
-
-
-def gpu_values(family: str, scope: Scope) -> str:
-    """Return what a GPU has as a whole, one row each."""
-    return once("Hostname, UUID, gpu", scope.seen(family))

@@ -2,6 +2,7 @@
 
 from dashboards import annotations, controller, incidents, links, variables
 from dashboards.catalogue import REMEDIATION as BOARD
+from dashboards.happenings import happenings
 from dashboards.panel import (
     BLUE,
     ORANGE,
@@ -17,16 +18,15 @@ from dashboards.panel import (
     Table,
     TimeSeries,
 )
-from dashboards.promql import INCIDENTS, LEADING, of_cluster, once
+from dashboards.promql import INCIDENTS, LEADING, numbered, of_cluster, once
 
 _KEY = "incident, node, UUID"
 _COLOURS = {"None": BLUE, "NoSchedule": ORANGE, "NoExecute": RED}
 _NO_LEADER = "no remediator leads"
-_NONE = "none, if a leader is there"
 _WHO = (
     Column(source="cluster", title="Cluster", none="-"),
     Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
-    Column(source="UUID", title="GPU", links=(links.DEVICE_OF_INCIDENT,)),
+    *links.GPU_OF_INCIDENT,
     Column(source="incident", title="Incident"),
 )
 
@@ -34,26 +34,29 @@ _WHO = (
 def _held() -> Table:
     reasons = once(f"{_KEY}, reason", INCIDENTS.done("draguard_incident_held"))
     since = once("incident", INCIDENTS.done("draguard_incident_phase_since_timestamp_seconds"))
+    waited = f"time() - ({reasons} * on (cluster, incident) group_left () {since})"
     return Table(
         title="Held back, and by what",
         says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
         "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
         "Maintenance: of the cluster or the node. Human: somebody answered. What stands stays, "
-        "healing goes on, and it goes on by itself when the reason is gone.",
+        "healing goes on, and it goes on by itself when the reason is gone. For: since it is in "
+        "its phase.",
         queries=(
             Query(
-                expr=f"time() - ({reasons} * on (cluster, incident) group_left () {since})",
+                expr=numbered(waited, INCIDENTS),
                 value="age",
                 empty="nothing is held back",
             ),
         ),
-        none=_NONE,
+        none="nothing is held back, if a leader is there",
         columns=(
             *_WHO,
-            Column(source="reason", title="Held by", meanings=_HELD_BY),
-            Column(source="age", title="In its phase for", unit="s"),
+            Column(source="reason", title="Held by", meanings=_HELD_BY, width=110),
+            Column(source="age", title="For", unit="s"),
         ),
-        sort="In its phase for",
+        sort="For",
+        height=5,
     )
 
 
@@ -86,18 +89,19 @@ def _would_be() -> Table:
         "`kubectl get di NAME -o yaml` names the devices in status.wouldFence.",
         queries=(
             Query(
-                expr=f"({modes} * {of_one} {counted}) or 0 * {modes}",
+                expr=numbered(f"({modes} * {of_one} {counted}) or 0 * {modes}", INCIDENTS),
                 value="hit",
                 empty="no open incident is merely watched",
             ),
         ),
-        none=_NONE,
+        none="every open incident is enforced, if a leader is there",
         columns=(
             *_WHO,
             Column(source="mode", title="Mode"),
-            Column(source="hit", title="Would be hit", unit="short", decimals=0),
+            Column(source="hit", title="Hit", unit="short", decimals=0),
         ),
-        sort="Would be hit",
+        sort="Hit",
+        height=5,
     )
 
 
@@ -114,6 +118,7 @@ def _policy() -> Table:
             Column(source="mode", title="Mode", meanings=_MODES),
         ),
         width=8,
+        height=7,
     )
 
 
@@ -130,8 +135,8 @@ def _rules() -> TimeSeries:
     return TimeSeries(
         title="Rules stored, by effect",
         says="DeviceTaintRules of ours that are in the cluster. None does nothing, NoSchedule "
-        "keeps new pods away, NoExecute moves pods. A gap: no incident was open, or no remediator "
-        "was heard of.",
+        "keeps new pods away, NoExecute moves pods. What is 0 is not drawn. A gap: no incident was "
+        "open, or no remediator was heard of.",
         queries=(
             Query(
                 expr=f"sum by (effect) ({stored})",
@@ -146,26 +151,33 @@ def _rules() -> TimeSeries:
         colours=_COLOURS,
         none="none open, if a leader is there",
         width=8,
+        height=7,
     )
 
 
 def _evictions() -> TimeSeries:
-    asked = of_cluster("draguard_remediator_evictions_total")
-    return TimeSeries(
-        title="Evictions asked for",
-        says="Pods of nvidia.com/gpu that were moved by the Eviction API, by answer; refused: a "
+    return _taken(
+        "Evictions asked for",
+        "Pods of nvidia.com/gpu that were moved by the Eviction API, by answer; refused: a "
         "PodDisruptionBudget said not now, and is asked again. Pods that hold a device by a claim "
         "are moved by Kubernetes itself and are not counted here.",
-        queries=(
-            Query(
-                expr=f"sum by (result) (increase({asked}[$__rate_interval]))",
-                legend="{{result}}",
-                empty=f"{controller.NOT_HEARD}, or none was asked for since its start",
-            ),
-        ),
-        unit="short",
-        width=8,
+        "draguard_remediator_evictions_total",
+        "result",
     )
+
+
+def _taken(title: str, says: str, counter: str, by: str) -> TimeSeries:
+    """Return bars of what was counted; a counter may begin with the first of its kind."""
+    told, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
+    ago = "offset $__rate_interval"
+    first = f"({told} unless {told} {ago}) and on (cluster, instance) {page} {ago}"
+    steps = Query(
+        expr=f"sum by ({by}) (({first}) or increase({told}[$__rate_interval]))",
+        legend=f"{{{{{by}}}}}",
+        empty=f"{_NO_LEADER}, or there was none since its start",
+        whole="of a counter that was not there before, all is new",
+    )
+    return happenings(title, says, steps, Query(expr=LEADING, empty=_NO_LEADER), none=_NO_LEADER)
 
 
 def _gone() -> Table:
@@ -176,23 +188,27 @@ def _gone() -> Table:
         says="Per open incident: rules stored by effect, pods that held a device under NoExecute "
         "and hold it no longer, and which episode of this GPU it is in the repeat window.",
         queries=(
-            Query(expr=_stored("NoSchedule"), value="closed", empty=incidents.NO_INCIDENT),
+            Query(
+                expr=numbered(_stored("NoSchedule"), INCIDENTS),
+                value="closed",
+                empty=incidents.NO_INCIDENT,
+            ),
             Query(expr=_stored("NoExecute"), value="emptied", empty=incidents.NO_INCIDENT),
             Query(expr=_stored("None"), value="marked", empty=incidents.NO_INCIDENT),
             Query(expr=evicted, value="evicted", empty=incidents.NO_INCIDENT),
             Query(expr=again, value="episode", empty=incidents.NO_INCIDENT),
         ),
-        none=_NONE,
+        none="nothing had to be done, if a leader is there",
         columns=(
             *_WHO,
-            Column(source="marked", title="None", unit="short"),
-            Column(source="closed", title="NoSchedule", unit="short"),
-            Column(source="emptied", title="NoExecute", unit="short"),
-            Column(source="evicted", title="Pods gone", unit="short"),
-            Column(source="episode", title="Episode", unit="short", none="-"),
+            Column(source="marked", title="None", unit="short", width=110),
+            Column(source="closed", title="NoSchedule", unit="short", width=110),
+            Column(source="emptied", title="NoExecute", unit="short", width=110),
+            Column(source="evicted", title="Pods gone", unit="short", width=110),
+            Column(source="episode", title="Episode", unit="short", none="-", width=110),
         ),
         width=24,
-        height=6,
+        height=5,
     )
 
 
@@ -207,40 +223,32 @@ def _phases() -> States:
         "decided. A gap in all lines: no remediator was heard of.",
         queries=(
             Query(
-                expr=incidents.phase_number(INCIDENTS),
-                legend="{{node}} {{incident}}",
+                expr=numbered(incidents.phase_number(INCIDENTS), INCIDENTS),
+                legend="{{node}} GPU {{GPU}}",
                 empty=incidents.NO_INCIDENT,
             ),
         ),
         meanings=incidents.PHASE_MEANINGS,
         links=(links.DEVICE_OF_INCIDENT,),
-        none=_NONE,
+        none="none was open, if a leader was there",
         width=24,
-        height=8,
+        height=6,
     )
 
 
 def _steps() -> TimeSeries:
-    taken = of_cluster("draguard_remediator_steps_total")
-    return TimeSeries(
-        title="Steps taken",
-        says="What the leader wrote, by kind: incidents opened and brought up to date, rules made, "
+    return _taken(
+        "Steps taken",
+        "What the leader wrote, by kind: incidents opened and brought up to date, rules made, "
         "raised and deleted, pods evicted, events.",
-        queries=(
-            Query(
-                expr=f"sum by (step) (increase({taken}[$__rate_interval]))",
-                legend="{{step}}",
-                empty=f"{_NO_LEADER}, or nothing had to be done since its start",
-            ),
-        ),
-        unit="short",
-        width=8,
+        "draguard_remediator_steps_total",
+        "step",
     )
 
 
 def _held_gpus() -> TimeSeries:
     leads = f"on (cluster) ({LEADING})"
-    reasons = once("incident, reason", of_cluster("draguard_incident_held"))
+    reasons = incidents.latest("reason", of_cluster("draguard_incident_held"))
     return TimeSeries(
         title="Held back, over time",
         says="Open incidents for which something was held back, by what held it. A gap: nothing "
@@ -258,6 +266,7 @@ def _held_gpus() -> TimeSeries:
         stacked=True,
         none="nothing is held, if a leader is there",
         width=8,
+        height=7,
     )
 
 

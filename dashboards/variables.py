@@ -55,13 +55,25 @@ _INCIDENT = Variable(
     many=True,
     every=ANY,
 )
+_HELD = Variable(
+    name="held",
+    title="GPUs held",
+    says="The GPUs of these claims, so that no question is asked of all others",
+    query='label_values(draguard_device_allocation_info{cluster=~"$cluster", '
+    'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"}, UUID)',
+    found=True,
+)
 _ALL = (_DATASOURCE, _CLUSTER, _NODE, _UUID, _NAMESPACE, _CLAIM, _INCIDENT)
 _OF_ONE = {one.name: one for one in _ALL}
 
 
 def of(board: Board) -> tuple[Variable, ...]:
-    """Return a dashboard's variables, in its order; all nodes where it needs none."""
+    """Return a dashboard's variables, in its order; all nodes where it needs none.
+
+    What follows from a claim comes after it. A link cannot set that, and the catalogue has it not.
+    """
     chosen = dict(_OF_ONE)
     if "node" not in board.needs:
         chosen["node"] = _ANY_NODE
-    return tuple(chosen[name] for name in board.variables)
+    follows = (_HELD,) if "claim" in board.variables else ()
+    return (*(chosen[name] for name in board.variables), *follows)

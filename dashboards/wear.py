@@ -1,13 +1,14 @@
 """Panels on wear and limits: memory errors, remapped rows, clock events, links. Pure."""
 
-import msgspec
-
 from dashboards import stats
-from dashboards.panel import GREEN, ORANGE, RED, Meaning, Panel, Query, Stat, TimeSeries
-from dashboards.promql import Scope, once
+from dashboards.happenings import QUIET, QUIET_SAYS, happenings
+from dashboards.panel import GREEN, ORANGE, PLAIN, RED, Meaning, Panel, Query, Stat, TimeSeries
+from dashboards.promql import Scope, numbered, once
 
 _OLD_BOARD = "the board or its driver does not tell it, or the GPU has slices"
+_NO_LINKS = "the GPUs have no NVLinks"
 _GPU = "Hostname, UUID"
+_NUMBER = "GPU {{GPU}}"
 _NO = Meaning(0, "no", GREEN)
 
 
@@ -66,92 +67,100 @@ def _sign(title: str, says: str, family: str, scope: Scope, words: tuple[Meaning
         once(_GPU, scope.seen(family)),
         words,
         empty=_OLD_BOARD,
-        filled=True,
     )
 
 
 def memory(scope: Scope) -> tuple[Panel, ...]:
     return (
-        _rate(
+        _counted(
+            scope,
             "Memory errors",
-            "ECC errors since the driver was loaded. Corrected ones cost nothing by themselves; an "
-            "uncorrected one costs the program that it hits.",
-            f"sum by (cluster, {_GPU}, severity) "
-            f"({_increase('draguard_gpu_ecc_volatile_errors_total', scope)})",
-            "{{UUID}} {{severity}}",
+            "ECC errors by GPU since the driver was loaded. Corrected ones cost nothing by "
+            "themselves; an uncorrected one costs the program that it hits.",
+            ("draguard_gpu_ecc_volatile_errors_total", "severity"),
+            _OLD_BOARD,
         ),
-        _rate(
+        _counted(
+            scope,
             "Rows remapped",
             "Memory rows that were replaced, by what made it necessary. Many in a short time are a "
             "sign that a bank gives out. A GPU with slices does not tell.",
-            f"sum by (cluster, {_GPU}, cause) "
-            f"({_increase('draguard_gpu_remapped_rows_total', scope)})",
-            "{{UUID}} {{cause}}",
+            ("draguard_gpu_remapped_rows_total", "cause"),
+            _OLD_BOARD,
         ),
     )
 
 
-def _increase(family: str, scope: Scope) -> str:
-    return f"increase({scope.seen(family)}[$__rate_interval])"
-
-
-def _rate(title: str, says: str, expr: str, legend: str, unit: str = "short") -> TimeSeries:
-    return TimeSeries(
-        title=title,
-        says=says,
-        queries=(Query(expr=expr, legend=legend, empty=_OLD_BOARD),),
-        unit=unit,
-        width=8,
+def _counted(
+    scope: Scope, title: str, says: str, counter: tuple[str, str], empty: str
+) -> TimeSeries:
+    """Return bars of a counter's steps by GPU and one more label: `counter` is both."""
+    family, by = counter
+    told = scope.seen(family)
+    steps = f"sum by (cluster, {_GPU}, {by}) (increase({told}[$__rate_interval]))"
+    return happenings(
+        title,
+        says,
+        Query(
+            expr=_of_numbers(steps, by, scope), legend=f"{_NUMBER} {{{{{by}}}}}", empty=_OLD_BOARD
+        ),
+        Query(expr=once("UUID", f"rate({told}[$__rate_interval])"), empty=empty),
     )
+
+
+def _of_numbers(expr: str, by: str, scope: Scope) -> str:
+    """Call GPUs by their number, in the order of which Prometheus then gives them."""
+    return f"sum by (cluster, GPU, {by}) ({numbered(expr, scope)})"
 
 
 def clock_events(scope: Scope) -> TimeSeries:
-    held = f"rate({scope.seen('draguard_gpu_clocks_event_seconds_total')}[$__rate_interval])"
-    drawn = _rate(
-        "Clocks held down",
-        "Share of time in which something held the clocks down: a power cap, heat, the power "
-        "brake of the board. A limit that does its work, and no fault of the GPU; hw_* for long is "
-        "a matter of cooling or power supply.",
-        f"sum by (cluster, {_GPU}, reason) ({held})",
-        "{{UUID}} {{reason}}",
-        "percentunit",
+    told = scope.seen("draguard_gpu_clocks_event_seconds_total")
+    held = f"sum by (cluster, {_GPU}, reason) (rate({told}[$__rate_interval]))"
+    return TimeSeries(
+        title="Clocks held down",
+        says="Share of time in which something held the clocks of a GPU down: a power cap, heat, "
+        "the power brake of the board. A limit that does its work, and no fault of the GPU; hw_* "
+        f"for long is a matter of cooling or power supply. {QUIET_SAYS}",
+        queries=(
+            Query(
+                expr=_of_numbers(held, "reason", scope),
+                legend=f"{_NUMBER} {{{{reason}}}}",
+                empty=_OLD_BOARD,
+            ),
+            Query(
+                expr=f"0 * count({once('UUID', f'rate({told}[$__rate_interval])')})",
+                legend=QUIET,
+                empty=_OLD_BOARD,
+            ),
+        ),
+        unit="percentunit",
+        maximum=1,
+        sparse=True,
+        always=QUIET,
+        colours={QUIET: PLAIN},
+        width=8,
+        height=7,
     )
-    return msgspec.structs.replace(drawn, maximum=1)
 
 
 def links_of(scope: Scope) -> tuple[Panel, ...]:
     """Return how the NVLinks are."""
-    errors = f"increase({scope.seen('draguard_nvlink_errors_total')}[$__rate_interval])"
     up = once(f"{_GPU}, link", scope.seen("draguard_nvlink_up"))
+    down = numbered(f"sum by (cluster, {_GPU}) ({up} == bool 0)", scope)
     return (
-        TimeSeries(
-            title="NVLinks down",
-            says="Links of each GPU that are down. A GPU without NVLinks has no line; a lost GPU "
-            "has none either.",
-            queries=(
-                Query(
-                    expr=f"sum by (cluster, {_GPU}) ({up} == bool 0)",
-                    legend="{{UUID}}",
-                    empty="the GPUs have no NVLinks",
-                ),
-            ),
-            unit="short",
-            decimals=0,
-            stepped=True,
-            width=8,
+        happenings(
+            "NVLinks down",
+            "Links of each GPU that are down. A lost GPU tells nothing of its links.",
+            Query(expr=f"sum by (cluster, GPU) ({down})", legend=_NUMBER, empty=_NO_LINKS),
+            Query(expr=up, empty=_NO_LINKS),
+            none=_NO_LINKS,
         ),
-        TimeSeries(
-            title="NVLink errors",
-            says="Errors on the links of each GPU by kind. Recoveries and replays that go on mean "
-            "a bad cable, board or neighbour.",
-            queries=(
-                Query(
-                    expr=f"sum by (cluster, {_GPU}, kind) ({errors})",
-                    legend="{{UUID}} {{kind}}",
-                    empty="the GPUs have no NVLinks, or do not tell errors by link",
-                ),
-            ),
-            unit="short",
-            width=8,
+        _counted(
+            scope,
+            "NVLink errors",
+            "Errors on the links of each GPU by kind. Recoveries and replays that go on mean a bad "
+            "cable, board or neighbour.",
+            ("draguard_nvlink_errors_total", "kind"),
+            f"{_NO_LINKS}, or do not tell errors by link",
         ),
     )

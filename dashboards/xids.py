@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import get_args
 
 from dashboards import links
+from dashboards.happenings import happenings
 from dashboards.panel import (
     DARK_RED,
     ORANGE,
@@ -16,7 +17,7 @@ from dashboards.panel import (
     Table,
     TimeSeries,
 )
-from dashboards.promql import Scope, once
+from dashboards.promql import Scope, numbered, once
 from exporter.xid import XidClass, catalogue
 
 CLASSES: tuple[XidClass, ...] = get_args(XidClass)
@@ -32,9 +33,9 @@ _COLOURS: Mapping[str, str] = {
     "lost": DARK_RED,
     "unknown": UNKNOWN,
 }
-_HEARD = "heard of"
 _LATE = 300
 """Seconds after which an XID that comes into sight is no new one: its page was away."""
+_HEIGHT = 6
 NO_XID = "no XID was seen in this boot"
 _XID = "Hostname, UUID, code, gi"
 
@@ -56,33 +57,23 @@ def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
     family = scope.seen("draguard_xid_last_seen_timestamp_seconds")
     last, before = once(_XID, family), once(_XID, f"{family} offset $__interval")
     new = f"({last} unless ({last} == {before})) >= time() - {_LATE} - $__interval_ms / 1000"
-    return TimeSeries(
-        title="XIDs seen, by class",
-        says="How many GPUs and slices showed an XID of each class in the time of one bar. "
+    return happenings(
+        "XIDs seen, by class",
+        "How many GPUs and slices showed an XID of each class in the time of one bar. "
         "application: a program's own fault; contained: held in one slice or process; gpu, node, "
         "lost: the hardware; fabric, bus: a link; information: for the record; unknown: not in "
-        "the catalogue; heard of: somebody would tell. A bar stands where Prometheus heard of it, "
-        "up to a minute late; the mark stands where it was. A repeat within one bar is not seen "
-        "here: the table counts.",
-        queries=(
-            Query(
-                expr=f"count by (class) ({with_class(f'({new})')})",
-                legend="{{class}}",
-                empty="no XID was seen in the time of a bar",
-            ),
-            # Gives the bars their width, and says that somebody would have heard of one.
-            Query(
-                expr=f"0 * count({scope.seen('draguard_gpu_info')})",
-                legend=_HEARD,
-                empty="no GPU is shown by any exporter",
-            ),
+        "the catalogue. A bar stands where Prometheus heard of it, up to a minute late; the mark "
+        "stands where it was. A repeat within one bar is not seen here: the table counts.",
+        Query(
+            expr=f"count by (class) ({with_class(f'({new})')})",
+            legend="{{class}}",
+            empty="no XID was seen in the time of a bar",
         ),
-        unit="short",
-        decimals=0,
-        bars=True,
-        colours={**_COLOURS, _HEARD: PLAIN},
-        none="none seen",
+        Query(expr=scope.seen("draguard_gpu_info"), empty="no GPU is shown by any exporter"),
+        colours=_COLOURS,
+        none="no GPU is heard of",
         width=width,
+        height=_HEIGHT,
     )
 
 
@@ -97,7 +88,7 @@ def table(scope: Scope, *, width: int = 14) -> Table:
         "lines and counts once. `draguard explain xid N` says what a code means and what follows.",
         queries=(
             Query(
-                expr=f"{with_class(f'({_by_witness(last, scope)})')} * 1000",
+                expr=f"{with_class(f'({numbered(_by_witness(last, scope), scope)})')} * 1000",
                 value="last",
                 empty=NO_XID,
             ),
@@ -111,16 +102,17 @@ def table(scope: Scope, *, width: int = 14) -> Table:
         none="none in this boot, if its exporter is heard of",
         columns=(
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
-            Column(source="UUID", title="GPU", links=(links.TO_DEVICE,), width=220),
+            *links.GPU,
             Column(source="gi", title="Slice", none="whole GPU"),
             Column(source="code", title="XID", width=60),
             Column(source="class", title="Class", none="unknown", meanings=_CLASS_WORDS),
             Column(source="count", title="Count", unit="short", decimals=0, width=70),
-            Column(source="last", title="Last seen", unit="dateTimeAsIso", width=160),
+            Column(source="last", title="Last seen", unit="dateTimeAsIso", width=170),
             Column(source="source", title="Told by", none="-"),
         ),
         sort="Last seen",
         width=width,
+        height=_HEIGHT,
     )
 
 

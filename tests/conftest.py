@@ -22,8 +22,8 @@ from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import BuildError, Say
 from tests.lab import alertmanager as lab_alertmanager
 from tests.lab import prometheus as lab_prometheus
-from tests.lab import promtool as lab_promtool
 from tests.lab.cluster import Cluster, install_classes
+from tests.lab.served_program import version
 
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
@@ -34,7 +34,7 @@ BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
 BUILDS: dict[str, Recipe] = {
     "control_plane_built": CONTROL_PLANE,
     "prometheus_built": lab_prometheus.RECIPE,
-    "promtool_2_42_built": lab_promtool.RECIPE_2_42,
+    "prometheus_2_42_built": lab_prometheus.RECIPE_2_42,
     "alertmanager_built": lab_alertmanager.RECIPE,
     "amtool_0_25_built": lab_alertmanager.RECIPE_0_25,
     "helm_built": helm.RECIPE,
@@ -144,15 +144,15 @@ def control_plane_built(pytestconfig: pytest.Config) -> None:
 def prometheus_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
     """The folder with prometheus and promtool; fails when they cannot be built here."""
     folder = built(pytestconfig, "prometheus_built")
-    real_components.append(lab_prometheus.version(folder))
+    real_components.append(version(folder / "prometheus"))
     return folder
 
 
 @pytest.fixture(scope="session")
-def promtool_2_42_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
-    """The folder with promtool 2.42; fails when it cannot be built here."""
-    folder = built(pytestconfig, "promtool_2_42_built")
-    real_components.append(lab_promtool.version(folder))
+def prometheus_2_42_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
+    """The folder with prometheus and promtool 2.42; fails when they cannot be built here."""
+    folder = built(pytestconfig, "prometheus_2_42_built")
+    real_components.append(version(folder / "prometheus"))
     return folder
 
 
@@ -160,7 +160,7 @@ def promtool_2_42_built(pytestconfig: pytest.Config, real_components: list[str])
 def alertmanager_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
     """The folder with alertmanager and amtool; fails when they cannot be built here."""
     folder = built(pytestconfig, "alertmanager_built")
-    real_components.append(lab_alertmanager.version(folder))
+    real_components.append(version(folder / "alertmanager"))
     return folder
 
 
@@ -168,7 +168,7 @@ def alertmanager_built(pytestconfig: pytest.Config, real_components: list[str]) 
 def amtool_0_25_built(pytestconfig: pytest.Config, real_components: list[str]) -> Path:
     """The folder with the oldest amtool; fails when it cannot be built here."""
     folder = built(pytestconfig, "amtool_0_25_built")
-    real_components.append(lab_alertmanager.version(folder, "amtool"))
+    real_components.append(version(folder / "amtool"))
     return folder
 
 

@@ -27,6 +27,7 @@ CLAIM = {"dra_claim_namespace": "ml", "dra_claim_name": "train"}
 GONE = "DraguardGpuGone"
 FENCED = "DraguardDeviceFenced"
 DOWN = "DraguardExporterDown"
+VANISHED = "DraguardExporterGone"
 NODE_DOWN = "KubeNodeNotReady"
 Labels = dict[str, str]
 
@@ -89,6 +90,26 @@ CASES = {
             *of(OTHER_NODE, "DraguardGpuMissing"),
             *of({}, "DraguardNoLeader"),
         ),
+    ),
+    "an exporter that went took its agent along, and hides no GPU that was seen to be gone": Case(
+        Alert(VANISHED, NODE),
+        of(NODE, "DraguardAgentStale"),
+        (
+            *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE),
+            *of(OTHER_NODE, "DraguardAgentStale"),
+            *of(OTHER_GPU, "DraguardDeviceNotFenced", FENCED),
+            *of({}, "DraguardNoLeader"),
+        ),
+    ),
+    "that the exporter went with its GPU is the echo of the GPU's own page": Case(
+        Alert(GONE, GPU),
+        of(NODE, VANISHED),
+        (*of(OTHER_NODE, VANISHED), *of(NODE, "DraguardGpuMissing")),
+    ),
+    "a cluster without exporters is one ticket": Case(
+        Alert("DraguardNoExporter", {}),
+        (*of(NODE, VANISHED), *of(OTHER_NODE, "DraguardAgentStale")),
+        (*of(GPU, "DraguardDeviceNotFenced"), *of({}, "DraguardNoLeader")),
     ),
     "a sensor that is silent sees nothing": Case(
         Alert("DraguardSensorSilent", NODE),

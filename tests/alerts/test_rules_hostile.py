@@ -22,7 +22,7 @@ VALUES = {
     "4 KiB": "x" * 4096,
 }
 each_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-releases = pytest.mark.parametrize("release", ["prometheus_built", "promtool_2_42_built"])
+releases = pytest.mark.parametrize("release", ["prometheus_built", "prometheus_2_42_built"])
 
 
 def sample(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
@@ -48,10 +48,10 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
     release: str,
     value: str,
     prometheus_built: Path,
-    promtool_2_42_built: Path,
+    prometheus_2_42_built: Path,
     tmp_path: Path,
 ) -> None:
-    programs = {"prometheus_built": prometheus_built}.get(release, promtool_2_42_built)
+    programs = {"prometheus_built": prometheus_built}.get(release, prometheus_2_42_built)
     gpu = {"cluster": value, "Hostname": value, "UUID": value}
     claim = {"dra_claim_namespace": value, "dra_claim_name": value, "pod": value}
     named = {"model_name": value, "gpu": "0", "pci_bus_id": value}
@@ -69,8 +69,9 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
             "gpu": f"{value}, index 0, PCI {value}, {value} on node {value}",
             "hit": f"claim {value}/{value} of pod {value}",
             "done": "Nothing: no remediator keeps an incident of this GPU.",
-            "next": f"Look at `dmesg` on node {value}; reset the GPU or reboot the node. Replace "
-            "the GPU when it is lost again.",
+            "next": f"Not fenced yet? `draguard fence`, or cordon node {value}. Look at `dmesg` "
+            "there; reset the GPU, or drain and reboot the node. Replace the GPU when it is lost "
+            "again.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardGpuGone.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-device"
             f"?var-uuid={address}&var-cluster={address}&var-node={address}",
@@ -86,10 +87,10 @@ def test_words_of_an_incident_stay_what_they_are(
     release: str,
     value: str,
     prometheus_built: Path,
-    promtool_2_42_built: Path,
+    prometheus_2_42_built: Path,
     tmp_path: Path,
 ) -> None:
-    programs = {"prometheus_built": prometheus_built}.get(release, promtool_2_42_built)
+    programs = {"prometheus_built": prometheus_built}.get(release, prometheus_2_42_built)
     device = {"cluster": "east", "node": "node-1", "UUID": "GPU-1"}
     story = {**device, "incident": value}
     fault = {"class": "gpu", "cause": value, "scope": value}
@@ -112,7 +113,7 @@ def test_words_of_an_incident_stay_what_they_are(
             "policy; then drain and repair it.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotFenced.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-remediation"
-            "?&var-cluster=east&var-node=node-1",
+            "?var-cluster=east&var-node=node-1",
         },
     }
 

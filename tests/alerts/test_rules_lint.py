@@ -35,7 +35,12 @@ def _recorded() -> Mapping[str, Known]:
     return {one.name: Known(frozenset(named_labels(promql.parse(one.expr)))) for one in recorded()}
 
 
-KNOWN = {**FAMILIES_KNOWN, **_recorded()}
+OF_OTHERS = {
+    "kube_node_info": Known(frozenset({"node"})),
+    "node_uname_info": Known(frozenset({"nodename"})),
+}
+"""What kube-state-metrics and node-exporter tell, where they are: which nodes there are."""
+KNOWN = {**FAMILIES_KNOWN, **_recorded(), **OF_OTHERS}
 
 
 def by_name(rule: Alert | Recording) -> str:
@@ -124,8 +129,8 @@ class TestTexts:
     @each_alert
     def test_the_dashboard_is_one_of_ours_with_variables_that_it_has(self, alert: Alert) -> None:
         url = annotations(alert, Settings())["dashboard_url"]
-        uid = url.removeprefix(f"{Settings().grafana}/d/").partition("?")[0]
-        board = next(one for one in BOARDS if one.uid == uid)
+        uid = re.match(r"[\w-]+", url.removeprefix(f"{Settings().grafana}/d/"))
+        board = next(one for one in BOARDS if uid and one.uid == uid[0])
 
         assert set(re.findall(r"var-(\w+)=", url)) <= set(board.variables)
         assert (ROOT / "dashboards" / "json" / board.file).is_file()

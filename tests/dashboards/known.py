@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from dashboards.promql import NUMBER
 from exporter.page import counters, metrics
 from exporter.page.metrics_claims import HOLDER
 from exporter.self_metrics import SelfMetrics
@@ -57,4 +58,4 @@ FAMILIES_KNOWN: Mapping[str, Known] = {
     **_of_remediator(),
 }
 """Of a default install: a panel on a field that the counters file leaves out would be blank."""
-LABELS = SCRAPED.union(*(one.labels for one in FAMILIES_KNOWN.values()))
+LABELS = SCRAPED.union({NUMBER}, *(one.labels for one in FAMILIES_KNOWN.values()))

@@ -7,6 +7,7 @@ answered.
 import re
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -108,12 +109,13 @@ VARIABLES: Mapping[str, str] = {
     "node": NODE,
     "namespace": ".+",
     "claim": ".+",
+    "held": ".+",
     "incident": ".*",
     "instance": ".+",
     "Hostname": ".+",
     "gpu": ".+",
     "__rate_interval": "10s",
-    "__interval": "5s",
+    "__interval": "120s",
     "__interval_ms": "120000",
     "__range": "5m",
     "ago": "5s",
@@ -255,14 +257,48 @@ SCENARIOS: Mapping[str, Scenario] = {
 """In the order in which they happen, each on top of the one before."""
 
 
+RICHEST = "slice fault"
+"""A GPU is lost and its pod was moved, a slice of another is at fault, the rest is well."""
+
+
 def play(
-    one: Observatory, prometheus: Prometheus, questions: Iterable[Asked]
+    one: Observatory, prometheus: Prometheus, questions: Iterable[Asked], oldest: Prometheus
 ) -> Iterator[tuple[str, Mapping[Asked, Answer]]]:
-    """Play all scenarios; yield each with what every question brought in it."""
+    """Play all scenarios; yield each with what every question brought in it.
+
+    Last comes what the oldest release that is supported made of the richest of them.
+    """
     asked = tuple(questions)
     lost, sliced = one.node.gpu(one.victim()).uuid, one.node.gpu(max(MIG)).uuid
+    of_oldest: Mapping[Asked, Answer] = {}
     for name, happens in SCENARIOS.items():
         happens(one, prometheus)
-        looked_at = sliced if name == "slice fault" else lost
+        looked_at = sliced if name == RICHEST else lost
         variables = {**VARIABLES, "uuid": looked_at, "ago": one.ago}
-        yield name, answers(prometheus, asked, variables)
+        told = answers(prometheus, asked, variables)
+        if name == RICHEST:
+            of_oldest = caught_up(oldest, told, variables)
+        yield name, told
+    yield OLDEST, of_oldest
+
+
+OLDEST = "on Prometheus 2.42"
+
+
+def caught_up(
+    oldest: Prometheus, told: Mapping[Asked, Answer], variables: Mapping[str, str]
+) -> Mapping[Asked, Answer]:
+    """Return what another server answers; waits while it has scraped less than the first.
+
+    Where it never answers as much, its answers are returned all the same, for a test to name them.
+    """
+    found: Mapping[Asked, Answer] = {}
+
+    def as_much() -> bool:
+        nonlocal found
+        found = answers(oldest, told, variables)
+        return all(found[one].series for one, answer in told.items() if answer.series)
+
+    with suppress(AssertionError):
+        await_true("the other server answers as much", as_much)
+    return found

@@ -34,7 +34,7 @@ def substituted(expr: str, dashboard: Dashboard) -> str:
     for name, value in _GRAFANA.items():
         expr = expr.replace(name, value)
     for one in sorted(dashboard.variables, key=lambda one: -len(one.name)):
-        expr = expr.replace(f"${one.name}", one.every or "x")
+        expr = expr.replace(f"${one.name}", ".+" if one.found else one.every or "x")
     assert not _LEFT.findall(expr), f"{dashboard.board.uid} has no such variable: {expr}"
     return expr
 

@@ -1,12 +1,24 @@
 """Links: what cannot be followed cannot be written."""
 
+import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from dashboards.catalogue import CLAIM, DEVICE, FLEET, NODE, LinkError, alert_path, path
+from dashboards.catalogue import (
+    CLAIM,
+    DEVICE,
+    FLEET,
+    NODE,
+    REMEDIATION,
+    LinkError,
+    alert_path,
+    path,
+)
 from dashboards.panel import Link
 
 
@@ -22,6 +34,47 @@ def test_an_alerts_path_escapes_values_and_leaves_out_a_label_that_is_not_there(
         "/d/draguard-device?var-uuid={{ $labels.UUID | urlquery }}"
         "{{ with $labels.cluster }}&var-cluster={{ . | urlquery }}{{ end }}"
     )
+
+
+def test_an_alerts_path_is_whole_whichever_labels_an_alert_has(prometheus_built: Path) -> None:
+    """Asked of the real templates of Prometheus: the first parameter follows `?`, others `&`."""
+    made = alert_path(REMEDIATION, {"cluster": "cluster", "node": "node", "incident": "incident"})
+
+    for labels, expected in (
+        ({}, ""),
+        ({"cluster": "a"}, "?var-cluster=a"),
+        ({"node": "b"}, "?var-node=b"),
+        ({"incident": "c d"}, "?var-incident=c+d"),
+        ({"cluster": "a", "incident": "c"}, "?var-cluster=a&var-incident=c"),
+        ({"cluster": "a", "node": "b"}, "?var-cluster=a&var-node=b"),
+    ):
+        url = f"/d/draguard-remediation{expected}"
+        assert_annotated(prometheus_built, made, labels, url)
+
+
+def assert_annotated(
+    programs: Path, template: str, labels: Mapping[str, str], expected: str
+) -> None:
+    """Let the real promtool fill in an annotation of an alert with those labels."""
+    rule = {"alert": "One", "expr": "up", "annotations": {"dashboard_url": template}}
+    told = ", ".join(f'{name}="{value}"' for name, value in labels.items())
+    alert = {"exp_labels": labels, "exp_annotations": {"dashboard_url": expected}}
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": f"up{{{told}}}", "values": "1x5"}],
+        "alert_rule_test": [{"eval_time": "2m", "alertname": "One", "exp_alerts": [alert]}],
+    }
+    with TemporaryDirectory() as folder:
+        rules, asked = Path(folder) / "rules.json", Path(folder) / "asked.json"
+        rules.write_text(json.dumps({"groups": [{"name": "one", "rules": [rule]}]}))
+        asked.write_text(json.dumps({"rule_files": [str(rules)], "tests": [test]}))
+        done = subprocess.run(
+            [programs / "promtool", "test", "rules", asked],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("make", [path, alert_path])

@@ -1,9 +1,13 @@
 """From declarations to JSON: places, columns, words, and the pass that puts grafanalib right."""
 
-import pytest
+from typing import Any
 
-from dashboards import columns, grafana, layout
+import pytest
+from msgspec import structs
+
+from dashboards import columns, fleet, grafana, layout, links
 from dashboards.finalize import finalized
+from dashboards.happenings import QUIET, happenings
 from dashboards.panel import UNKNOWN, Column, Meaning, Panel, Query, Row, Stat, Step, Table
 
 
@@ -50,6 +54,63 @@ def test_a_table_of_several_queries_joins_them_and_knows_each_by_its_letter() ->
 
     assert join["id"] == "merge"
     assert keep["options"]["include"]["names"] == ["node", "Value #B"]
+
+
+def test_a_column_that_is_there_for_links_alone_is_hidden_in_old_and_new_tables() -> None:
+    uuid = Column(source="UUID", title="UUID", hidden=True)
+    number = Column(source="GPU", title="GPU", links=(links.TO_DEVICE,))
+    board = drawn(structs.replace(table("one"), columns=(number, uuid)))
+    settings = {one["matcher"]["options"]: one for one in board["fieldConfig"]["overrides"]}
+    of_uuid = {one["id"]: one["value"] for one in settings["UUID"]["properties"]}
+    of_number = {one["id"]: one["value"] for one in settings["GPU"]["properties"]}
+
+    assert of_uuid["custom.hidden"] is True
+    assert of_uuid["custom.hideFrom"]["viz"] is True
+    assert "custom.hidden" not in of_number
+    assert "var-uuid=${__data.fields.UUID:percentencode}" in of_number["links"][0]["url"]
+
+
+def drawn(panel: Panel) -> dict[str, Any]:
+    """Return a panel as it is stored."""
+    made = grafana.to_json(
+        structs.replace(fleet.DASHBOARD, rows=(Row(title="r", panels=(panel,)),))
+    )
+    return finalized(made)["panels"][1]
+
+
+def test_values_that_are_sorted_by_a_label_are_named_after_it() -> None:
+    """Prometheus sorts an instant answer by nothing, and a number in a name is no value."""
+    well = Meaning(0, "Healthy", "green")
+    made = drawn(
+        Stat(
+            title="t", says="", queries=(Query(expr="up", legend="GPU {{GPU}}"),), by="GPU",
+            meanings=(well,), links=(links.TO_DEVICE,),
+        )
+    )  # fmt: skip
+    defaults = made["fieldConfig"]["defaults"]
+    (of_values,) = made["fieldConfig"]["overrides"]
+
+    assert made["transformations"][0]["options"]["sort"] == [{"desc": False, "field": "GPU"}]
+    assert (made["targets"][0]["format"], made["options"]["reduceOptions"]["values"]) == (
+        "table",
+        True,
+    )
+    assert defaults["displayName"] == "GPU ${__data.fields.GPU}"
+    assert "var-uuid=${__data.fields.UUID:percentencode}" in defaults["links"][0]["url"]
+    assert [one["type"] for one in defaults["mappings"]] == ["special"]
+    assert of_values["matcher"]["options"] == "Value"
+    assert [one["type"] for one in of_values["properties"][0]["value"]] == ["value", "special"]
+
+
+def test_of_what_seldom_happens_only_what_did_is_shown_and_that_somebody_would_tell() -> None:
+    made = drawn(happenings("t", "", Query(expr="errors"), Query(expr="up")))
+    zeros, kept = made["fieldConfig"]["overrides"][:2]
+
+    assert zeros["matcher"]["options"]["reducer"] == "allIsZero"
+    assert zeros["properties"][0]["value"]["viz"] is True
+    assert kept["matcher"] == {"id": "byName", "options": QUIET}
+    assert kept["properties"][0]["value"]["viz"] is False
+    assert [one["expr"] for one in made["targets"]] == ["errors", "0 * count(up)"]
 
 
 def test_below_the_first_step_nothing_is_known() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from dashboards import fleet, health
-from dashboards.promql import FLEET
+from dashboards.boards import panels
+from dashboards.promql import FLEET, numbered
 from tests.dashboards.asked import ALWAYS, assert_answers
 
 PAGE = 'instance="a:9400"'
@@ -45,6 +46,11 @@ def of(*without: str) -> dict[str, str]:
     return {name: values for name, values in WELL.items() if name not in without}
 
 
+def another_gpu() -> dict[str, str]:
+    """What is told of a second healthy GPU of the node."""
+    return {name.replace("GPU-1", "GPU-2"): values for name, values in WELL.items()}
+
+
 def silent() -> dict[str, str]:
     """What is told when the exporter is killed after five minutes."""
     ends = {NOW: "0+30x10 stale", ALWAYS: UNTIL_FIVE_MINUTES, "0x400": "0x10 stale"}
@@ -54,7 +60,9 @@ def silent() -> dict[str, str]:
     }
 
 
-LOST_INFO = INFO.replace("Present", "Lost")
+LOST_INFO = INFO.replace("Present", "Lost").replace('gpu="0"', 'gpu=""')
+"""A lost GPU has no number any more."""
+RENUMBERED_INFO = INFO.replace('gpu="0"', 'gpu="6"')
 UNKNOWN_INFO = INFO.replace("Present", "Unknown")
 GONE = f'draguard_gpu_up{{{GPU}, reason="GpuIsLost"}}'
 ACTION = f"draguard_gpu_recovery_action{{{GPU}}}"
@@ -130,9 +138,88 @@ def test_an_exporter_killed_an_hour_ago_leaves_nothing_that_could_look_well(
     assert_answers(prometheus_built, fleet.DASHBOARD, expr, silent(), {}, at="70m")
 
 
+LOOKED_FOR = f"up{{{PAGE}}}"
+"""Where Prometheus still has the exporter as a target."""
+LATER = "3h"
+
+
+def killed_after_75_minutes(more: dict[str, str] | None = None) -> dict[str, str]:
+    ends = {NOW: "0+30x150 stale", ALWAYS: "1x150 stale", "0x400": "0x150 stale"}
+    return {name: ends[told] for name, told in WELL.items()} | (more or {})
+
+
+@pytest.mark.parametrize(
+    ("more", "state"),
+    [
+        ({LOOKED_FOR: "1x150 0x250"}, health.GONE_SILENT),
+        ({LOOKED_FOR: "1x150 0x250"} | incident("Fenced"), health.SICK),
+        (incident("Fenced"), health.SICK),
+    ],
+    ids=["its target is still there", "and it is fenced", "its node is gone, and it is fenced"],
+)
+def test_a_gpu_that_is_still_expected_is_missed_by_name_for_longer_than_an_hour(
+    more: dict[str, str], state: health.State, prometheus_built: Path
+) -> None:
+    series = killed_after_75_minutes(more)
+    expected = {'{Hostname="node-a", UUID="GPU-1"}': state.number}
+
+    expr = health.state(FLEET)
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected, at=LATER)
+
+
+def test_a_gpu_that_was_taken_away_with_its_node_is_forgotten(prometheus_built: Path) -> None:
+    series = killed_after_75_minutes({LOOKED_FOR: "1x150 stale"})
+
+    assert_answers(prometheus_built, fleet.DASHBOARD, health.state(FLEET), series, {}, at=LATER)
+
+
+def test_an_exporter_that_died_hours_ago_is_still_down(prometheus_built: Path) -> None:
+    built = f"draguard_exporter_build_info{{{PAGE}}}"
+    series = {LOOKED_FOR: "1x150 0x250", built: "1x150 stale"}
+
+    expr = COUNTS["Exporters down"]
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, {"{}": 1}, at=LATER)
+
+
+@pytest.mark.parametrize(
+    ("info", "number"),
+    [
+        ({INFO: "1x150 stale", LOST_INFO: "_x150 1x250"}, "0"),
+        ({INFO: "1x340 stale", RENUMBERED_INFO: "_x340 1x60"}, "6"),
+        ({RENUMBERED_INFO: "1x340 stale", INFO: "_x340 1x60"}, "0"),
+        ({LOST_INFO: ALWAYS}, "?"),
+    ],
+    ids=["lost hours ago", "its number grew", "its number fell", "it never had a number"],
+)
+def test_a_gpu_is_called_by_the_latest_number_that_it_had(
+    info: dict[str, str], number: str, prometheus_built: Path
+) -> None:
+    """Whoever has to act knows it by that number."""
+    series = of(INFO, UP) | info | {GONE: "0x400"}
+    expected = {f'{{Hostname="node-a", UUID="GPU-1", GPU="{number}"}}': health.LOST.number}
+
+    expr = numbered(health.state(FLEET), FLEET)
+    assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected, at=LATER)
+
+
+def test_the_list_of_what_is_not_well_leaves_out_none_for_want_of_a_number(
+    prometheus_built: Path,
+) -> None:
+    listed = COUNTS["GPUs that are not healthy"]
+    nameless = of(INFO, UP) | {LOST_INFO: ALWAYS, GONE: "0x400"}
+    lost, sick = (f'{{Hostname="node-a", UUID="GPU-1"{gpu}}}' for gpu in ("", ', GPU="0"'))
+
+    for series, expected in (
+        (nameless, {lost: health.LOST.number}),
+        (incident("Fenced"), {lost: health.SICK.number}),
+        (of() | {ACTION: ALWAYS}, {sick: health.SICK.number}),
+        (of(), {}),
+    ):
+        assert_answers(prometheus_built, fleet.DASHBOARD, listed, series, expected)
+
+
 def test_a_node_is_as_its_worst_gpu_is(prometheus_built: Path) -> None:
-    other = {name.replace("GPU-1", "GPU-2"): values for name, values in WELL.items()}
-    series = of() | other | {UP.replace("GPU-1", "GPU-2"): "0x400"}
+    series = of() | another_gpu() | {UP.replace("GPU-1", "GPU-2"): "0x400"}
 
     expr = health.worst_of_nodes(FLEET)
     expected = {'{Hostname="node-a"}': health.LOST.number}
@@ -155,30 +242,31 @@ def test_gpus_of_two_clusters_are_not_mixed_up(prometheus_built: Path) -> None:
     assert_answers(prometheus_built, fleet.DASHBOARD, expr, one | two | fault, expected)
 
 
-COUNTS = {
-    panel.title: panel.queries[0].expr for row in fleet.DASHBOARD.rows[:2] for panel in row.panels
-}
+COUNTS = {panel.title: panel.queries[0].expr for panel in panels(fleet.DASHBOARD)}
+BY_STATE = COUNTS["GPUs by state"]
 
 
 @pytest.mark.parametrize(
     ("series", "counted"),
     [
-        (of(), {"Healthy GPUs": 1, "Unknown GPUs": 0, "Sick or lost GPUs": 0}),
-        (silent(), {"Healthy GPUs": 0, "Unknown GPUs": 1, "Sick or lost GPUs": 0}),
-        (of(UP), {"Healthy GPUs": 0, "Unknown GPUs": 1, "Sick or lost GPUs": 0}),
-        (of() | {ACTION: ALWAYS}, {"Healthy GPUs": 0, "Unknown GPUs": 0, "Sick or lost GPUs": 1}),
+        (of(), {"Healthy": 1}),
+        (silent(), {"Silent": 1}),
+        (of(UP), {"Unknown": 1}),
+        (of() | {ACTION: ALWAYS}, {"Sick": 1}),
+        (of() | another_gpu(), {"Healthy": 2}),
+        (of() | another_gpu() | {ACTION: ALWAYS}, {"Healthy": 1, "Sick": 1}),
     ],
-    ids=["well", "exporter killed", "unknown", "sick"],
+    ids=["well", "exporter killed", "unknown", "sick", "two well", "one of two sick"],
 )
 def test_the_fleet_counts_each_gpu_once_and_an_unknown_one_as_unknown(
     series: dict[str, str], counted: dict[str, int], prometheus_built: Path
 ) -> None:
-    for title, count in counted.items():
-        assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS[title], series, {"{}": count})
+    expected = {f'{{state="{state}"}}': count for state, count in counted.items()}
+    assert_answers(prometheus_built, fleet.DASHBOARD, BY_STATE, series, expected)
 
 
 def test_without_any_exporter_nothing_is_counted_as_0(prometheus_built: Path) -> None:
-    for title in ("Healthy GPUs", "Unknown GPUs", "Sick or lost GPUs", "Exporters down"):
+    for title in ("GPUs by state", "Exporters down"):
         assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS[title], {}, {})
 
 

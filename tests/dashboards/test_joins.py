@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dashboards import claim, fleet, incidents
+from dashboards import claim, device, fleet, incidents, remediation
 from dashboards.boards import panels
 from dashboards.panel import Dashboard
 from dashboards.promql import FLEET, holders, of_holders, of_holders_gpus
@@ -109,7 +109,7 @@ def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
     }
     asked = queries_of(fleet.DASHBOARD, "Allocated, not used")["busy"]
 
-    expected = {held("old", ', Hostname="node-a"'): 0}
+    expected = {held("old", ', Hostname="node-a", gpu="0"'): 0}
     assert_answers(prometheus_built, fleet.DASHBOARD, asked, series, expected, at="90m")
 
 
@@ -127,7 +127,7 @@ def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
     }
     table = incidents.table(FLEET)
 
-    expected = {f'{{{story}, class="lost", cause="xid-79", scope="GPU"}}': 540}
+    expected = {f'{{{story}, GPU="?", class="lost", cause="xid-79", scope="GPU"}}': 540}
     age = {query.value: query.expr for query in table.queries}["age"]
     assert_answers(prometheus_built, fleet.DASHBOARD, age, series, expected)
 
@@ -139,5 +139,77 @@ def test_two_phases_of_one_incident_are_shown_as_one(prometheus_built: Path) -> 
     }
     table = incidents.table(FLEET)
     phase = {query.value: query.expr for query in table.queries}["in phase"]
+    over_time = queries_of(fleet.DASHBOARD, "Open incidents by phase")[""]
 
     assert_answers(prometheus_built, fleet.DASHBOARD, f"count({phase})", series, {"{}": 1})
+    assert_answers(prometheus_built, fleet.DASHBOARD, f"sum({over_time})", series, {"{}": 1})
+
+
+def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
+    prometheus_built: Path,
+) -> None:
+    series = {LEADS: ALWAYS} | {
+        f'draguard_incident_held{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
+        for one, reason in (("r", "Budget"), ("s", "Human"))
+    }
+    over_time = queries_of(remediation.DASHBOARD, "Held back, over time")[""]
+
+    asked = f"sum({over_time})"
+    assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, {"{}": 1})
+
+
+LEADS = 'draguard_remediator_leader{instance="r"}'
+
+
+def test_errors_are_told_by_number_and_their_absence_by_a_line_of_its_own(
+    prometheus_built: Path,
+) -> None:
+    """Where nobody tells, there is no line of quiet either."""
+    counter = f'draguard_nvlink_errors_total{{{GPU}, link="1", kind="replay"}}'
+    series = {f'draguard_gpu_info{{{GPU}, gpu="3"}}': ALWAYS, counter: "0+30x400"}
+    (panel,) = (one for one in panels(device.DASHBOARD) if one.title == "NVLink errors")
+    errors, quiet = (
+        query.expr.replace("$uuid", "GPU-1").replace("$__rate_interval", "2m")
+        for query in panel.queries
+    )
+
+    moving = {'{GPU="3", kind="replay"}': 120}
+    assert_answers(prometheus_built, fleet.DASHBOARD, errors, series, moving)
+    assert_answers(prometheus_built, fleet.DASHBOARD, quiet, series, {"{}": 0})
+    still = series | {counter: "30x400"}
+    none = {'{GPU="3", kind="replay"}': 0}
+    assert_answers(prometheus_built, fleet.DASHBOARD, errors, still, none)
+    assert_answers(prometheus_built, fleet.DASHBOARD, quiet, still, {"{}": 0})
+    assert_answers(prometheus_built, fleet.DASHBOARD, quiet, {}, {})
+
+
+def test_the_first_step_of_its_kind_is_seen_and_a_new_pages_history_is_not(
+    prometheus_built: Path,
+) -> None:
+    """`increase` knows nothing of a counter that begins at 1; a page that is new is no news."""
+    step = 'draguard_remediator_steps_total{instance="r", step="CreateRule"}'
+    page = 'draguard_remediator_build_info{instance="r"}'
+    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Steps taken")
+    asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
+    rule = '{step="CreateRule"}'
+
+    for series, expected in (
+        ({page: ALWAYS, step: "_x18 1x300"}, {rule: 1}),
+        ({page: ALWAYS, step: "_x18 1 2x300"}, {rule: 2}),
+        ({page: ALWAYS, step: "1x400"}, {rule: 0}),
+        ({page: "_x18 1x300", step: "_x18 5x300"}, {rule: 0}),
+    ):
+        assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, expected)
+
+
+def test_a_decision_that_was_not_made_took_no_time_and_not_some_unknown_one(
+    prometheus_built: Path,
+) -> None:
+    buckets = 'draguard_remediator_reconcile_duration_seconds_bucket{instance="r", le="%s"}'
+    none = {buckets % "0.1": "7x400", buckets % "+Inf": "7x400"}
+    some = {buckets % "0.1": "0+30x400", buckets % "+Inf": "0+30x400"}
+    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Time of a decision")
+    median = panel.queries[0].expr.replace("$__rate_interval", "2m")
+
+    assert_answers(prometheus_built, remediation.DASHBOARD, median, none, {})
+    assert_answers(prometheus_built, remediation.DASHBOARD, median, some, {"{}": 0.05})

@@ -74,7 +74,7 @@ def test_a_state_says_in_words_what_each_number_is(panel: Panel) -> None:
     if isinstance(panel, States):
         assert len(panel.meanings) > 1
     if isinstance(panel, Stat) and panel.filled:
-        assert panel.meanings
+        assert panel.meanings or panel.colours
 
 
 @every_panel
@@ -185,6 +185,21 @@ def test_variables_begin_with_the_data_source_and_follow_the_time(board: Json) -
     assert [one["name"] for one in others if one["refresh"] != 2] == []
 
 
+@boards
+def test_what_is_found_and_not_chosen_is_unseen_always_all_and_handed_to_no_one(
+    board: Json,
+) -> None:
+    found = [one for one in board["templating"]["list"] if one["hide"]]
+
+    assert len(found) == (board["uid"] == catalogue.CLAIM.uid)
+    for one in found:
+        assert (one["hide"], one["skipUrlSync"]) == (2, True)
+        assert (one["includeAll"], one["multi"], one["current"]["value"]) == (
+            True, True, ["$__all"],
+        )  # fmt: skip
+        assert "allValue" not in one, "a pattern would ask about every GPU"
+
+
 @pytest.mark.parametrize("board", catalogue.BOARDS, ids=lambda board: board.uid)
 def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
     chosen = variables.of(board)
@@ -205,7 +220,7 @@ def test_xids_fences_and_releases_are_marked(board: Json) -> None:
 
 @every_panel
 def test_a_colour_by_legend_is_of_a_legend_that_can_be(panel: Panel) -> None:
-    if isinstance(panel, TimeSeries | BarGauge) and panel.colours:
+    if isinstance(panel, TimeSeries | BarGauge | Stat) and panel.colours:
         fixed = {query.legend for query in panel.queries if "{{" not in query.legend}
         told = [query for query in panel.queries if query.legend.startswith("{{")]
         assert fixed <= set(panel.colours)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,7 +20,9 @@ from tests.dashboards.observatory import (
     INTERVAL,
     MIG,
     NODE,
+    OLDEST,
     REMEDIATOR_JOB,
+    RICHEST,
     SCENARIOS,
     VARIABLES,
     Answer,
@@ -58,12 +60,33 @@ def of_dcgm_exporter() -> Iterator[Asked]:
         yield Asked(dashboard="12239", panel="", expr=expr, empty="the exporter is dead")
 
 
+class Observed(NamedTuple):
+    """All scenarios, and the state of every rule after the last, on each release."""
+
+    told: Answers
+    rules: Mapping[str, list[dict[str, Any]]]
+
+
+def watching(programs: Path, folder: Path, targets: Mapping[str, str]) -> Prometheus:
+    return Prometheus(
+        programs,
+        folder,
+        dict(targets),
+        port=free_port(),
+        interval=INTERVAL,
+        labels={"cluster": CLUSTER},
+        rules=[RULES],
+    )
+
+
 @pytest.fixture(scope="module")
 def observed(
-    scene: Scene, prometheus_built: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Answers, list[dict[str, Any]]]]:
-    """All scenarios, and the state of every rule after the last."""
-    folder = tmp_path_factory.mktemp("prometheus")
+    scene: Scene,
+    prometheus_built: Path,
+    prometheus_2_42_built: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Observed]:
+    folder = tmp_path_factory.mktemp
     with (
         TemporaryDirectory(prefix="dg-") as root,
         SimulatedNode(Path(root), NODE).create(GPUS, mig=MIG) as node,
@@ -71,18 +94,13 @@ def observed(
         one = Observatory(scene, node, Path(root))
         try:
             one.start()
-            with Prometheus(
-                prometheus_built,
-                folder,
-                dict(one.targets),
-                port=free_port(),
-                interval=INTERVAL,
-                labels={"cluster": CLUSTER},
-                rules=[RULES],
-            ) as prometheus:
+            with (
+                watching(prometheus_built, folder("prometheus"), one.targets) as prometheus,
+                watching(prometheus_2_42_built, folder("prometheus-2.42"), one.targets) as oldest,
+            ):
                 asked = (*queries(), *annotation_queries(), *of_dcgm_exporter())
-                told = dict(play(one, prometheus, asked))
-                yield told, prometheus.rules()
+                told = dict(play(one, prometheus, asked, oldest))
+                yield Observed(told, {"3": prometheus.rules(), "2.42": oldest.rules()})
         finally:
             one.exporter.kill()
 
@@ -94,15 +112,8 @@ def without_gpus(
     """A cluster in which the remediator runs and nothing else is there yet."""
     port = free_port()
     remediator = scene.remediator("--listen", f"127.0.0.1:{port}")
-    with Prometheus(
-        prometheus_built,
-        tmp_path_factory.mktemp("prometheus"),
-        {REMEDIATOR_JOB: f"127.0.0.1:{port}"},
-        port=free_port(),
-        interval=INTERVAL,
-        labels={"cluster": CLUSTER},
-        rules=[RULES],
-    ) as prometheus:
+    targets = {REMEDIATOR_JOB: f"127.0.0.1:{port}"}
+    with watching(prometheus_built, tmp_path_factory.mktemp("prometheus"), targets) as prometheus:
         await_answer(prometheus, "the remediator is up", "up == 1")
         await_true("all rules were evaluated", lambda: all_evaluated(prometheus))
         yield prometheus
@@ -130,17 +141,29 @@ def named(asked: Asked) -> str:
 
 
 @pytest.fixture(scope="module")
-def told(observed: tuple[Answers, list[dict[str, Any]]]) -> Answers:
-    return observed[0]
+def told(observed: Observed) -> Answers:
+    return {name: found for name, found in observed.told.items() if name != OLDEST}
 
 
-def test_every_rule_is_evaluated_on_what_the_programs_say(
-    observed: tuple[Answers, list[dict[str, Any]]],
-) -> None:
-    _, rules = observed
+@pytest.mark.parametrize("release", ["3", "2.42"])
+def test_every_rule_is_evaluated_on_what_the_programs_say(release: str, observed: Observed) -> None:
+    rules = observed.rules[release]
     assert rules
     wrong = [rule for rule in rules if rule["health"] != "ok" or rule.get("lastError")]
     assert wrong == []
+
+
+def test_the_oldest_release_has_nothing_against_any_question(observed: Observed) -> None:
+    oldest = observed.told[OLDEST]
+    assert set(oldest) == set(observed.told[RICHEST])
+    errors = [answer.error for answer in oldest.values() if answer.error]
+    assert not errors, "\n".join(errors)
+
+
+def test_the_oldest_release_answers_what_the_newest_does(observed: Observed) -> None:
+    newest, oldest = observed.told[RICHEST], observed.told[OLDEST]
+    less = [named(one) for one in newest if newest[one].series and not oldest[one].series]
+    assert not less, "\n".join(less)
 
 
 def test_the_dashboard_of_dcgm_exporter_is_answered(told: Answers) -> None:

@@ -4,11 +4,12 @@ A cluster of 24 GPUs is healthy, then one GPU is lost, then one node falls silen
 opened in each of the three states.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import pytest
 
@@ -25,9 +26,11 @@ STATES_OF_THE_STORY = {
     "xid-79": ONE_HOUR.silent - 1,
     "silent": ONE_HOUR.steps - 1,
 }
+HIDDEN = 2
 UIDS = [board.uid for board in BOARDS]
 NOT_WELL = {one.word for one in STATES if one is not HEALTHY}
 Json = dict[str, Any]
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Seen(NamedTuple):
@@ -93,7 +96,8 @@ def panels_of(board: Json) -> dict[str, Json]:
 
 
 def variables_of(board: Json) -> set[str]:
-    return {one["name"] for one in board["templating"]["list"]}
+    """Return what can be chosen on a dashboard; what merely follows from it is hidden."""
+    return {one["name"] for one in board["templating"]["list"] if one["hide"] != HIDDEN}
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)
@@ -125,6 +129,43 @@ def test_the_fleet_tells_the_story(visits: Visits) -> None:
     assert well.panels[told].drawn == 0
     assert lost.panels[told].drawn == 1
     assert silent.panels[told].drawn == 1 + 8
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+def test_the_gpus_of_a_node_stand_in_the_order_of_their_numbers(visits: Visits, state: str) -> None:
+    """A lost GPU keeps the number that it had, and silent ones theirs."""
+    panels = visits.see(NODE.uid, state).panels
+    for title in ("GPUs", "GPUs over time"):
+        numbers = re.findall(r"GPU (\S+)", panels[title].text)
+        assert numbers == [str(number) for number in range(8)], title
+
+
+@pytest.mark.parametrize("state", STATES_OF_THE_STORY)
+@pytest.mark.parametrize("uid", UIDS)
+def test_no_chart_names_a_gpu_by_its_uuid(visits: Visits, uid: str, state: str) -> None:
+    charts = [one for one in visits.see(uid, state).panels.values() if one.type != "table"]
+    assert [one.title for one in charts if _UUID.search(one.text)] == []
+
+
+def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visits) -> None:
+    """The column that the link takes the UUID from is there and not seen."""
+    seen = visits.see(FLEET.uid, "xid-79")
+    hit = seen.panels["Who is hit"].text.splitlines()
+    leads = [given.get("uuid", "") for to, given, _ in map(read, seen.links) if to == DEVICE.uid]
+
+    assert "GPU" in hit
+    assert "UUID" not in hit
+    assert [one for one in hit if one.isdigit()], "the number"
+    assert [one for one in leads if _UUID.fullmatch(one)], "no link names a GPU"
+
+
+def test_a_claim_is_asked_about_with_its_own_gpus_alone(shown: Gallery) -> None:
+    moment = shown.at(STATES_OF_THE_STORY["healthy"])
+    with shown.browser.dashboard(CLAIM.uid, moment, namespace="serving") as drawn:
+        asked = {uuid for query in drawn.queries for uuid in _UUID.findall(unquote_plus(query))}
+        held = drawn.variables()["held"]
+    of_node_c = uuids(shown, 'Hostname="node-c", mig="true"', "healthy")
+    assert asked == set(of_node_c) == set(held["options"])
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)

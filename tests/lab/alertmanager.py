@@ -3,8 +3,6 @@
 import json
 import subprocess
 import threading
-import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any, Self
 import yaml
 
 from simulator.cluster.build import Recipe
+from tests.lab.served_program import ServedProgram
 
 RECIPE = Recipe(
     name="alertmanager",
@@ -45,61 +44,31 @@ RECIPE_0_25 = Recipe(
     ),
 )
 """The oldest that what we ship is for: Debian 12's."""
-_START_SECONDS = 60.0
-_ASK_SECONDS = 10.0
+_ALERTS = "/api/v2/alerts"
 Json = dict[str, Any]
 
 
-class Alertmanager:
+class Alertmanager(ServedProgram):
     """One server under a configuration file; alone, without a cluster; ends with the block."""
 
     def __init__(self, programs: Path, folder: Path, config: Path, *, port: int) -> None:
-        self._programs = programs
-        self._folder = folder
-        self._config = config
-        self.address = f"127.0.0.1:{port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        log = self._folder / "alertmanager.log"
-        with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [
-                    self._programs / "alertmanager",
-                    f"--config.file={self._config}",
-                    f"--storage.path={self._folder / 'alertmanager'}",
-                    f"--web.listen-address={self.address}",
-                    "--web.external-url=https://alertmanager.example.com",
-                    "--web.route-prefix=/",
-                    "--cluster.listen-address=",
-                ],
-                stdout=out,
-                stderr=out,
-            )
-        end = time.monotonic() + _START_SECONDS
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"Alertmanager does not start: {log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        arguments = (
+            f"--config.file={config}",
+            f"--storage.path={folder / 'alertmanager'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--web.external-url=https://alertmanager.example.com",
+            "--web.route-prefix=/",
+            "--cluster.listen-address=",
+        )
+        super().__init__(programs / "alertmanager", folder, arguments, port=port)
 
     def alerts(self) -> list[Json]:
         """Return the firing alerts, each with `labels` and `status.inhibitedBy`."""
-        return json.loads(self._ask(None))
+        return json.loads(self.ask(_ALERTS))
 
     def post(self, alerts: Sequence[Mapping[str, Any]]) -> None:
         """Tell it of alerts as Prometheus does: `labels`, `annotations`, `startsAt`."""
-        self._ask(json.dumps(alerts).encode())
+        self.ask(_ALERTS, json.dumps(alerts).encode())
 
     def inhibitions(self) -> dict[str, tuple[str, ...]]:
         """Return by name of alert the names of those that inhibit it."""
@@ -111,23 +80,6 @@ class Alertmanager:
             )
             for one in found
         }
-
-    def _ask(self, body: bytes | None) -> bytes:
-        """POST where there is a body, else GET."""
-        request = urllib.request.Request(
-            f"http://{self.address}/api/v2/alerts",
-            data=body,
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=_ASK_SECONDS) as answer:  # noqa: S310 - http
-            return answer.read()
-
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self.address}/-/ready", timeout=1) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
 
 
 class Pager:
@@ -221,13 +173,6 @@ def _redirected(receiver: Json, url: str) -> Json:
 def _there(shipped: Json, address: Json) -> Json:
     """Return what is sent, with another address and no secret in a file."""
     return {key: value for key, value in shipped.items() if not key.endswith("_file")} | address
-
-
-def version(programs: Path, program: str = "alertmanager") -> str:
-    """Return what a program says of itself, in one line."""
-    command = [programs / program, "--version"]
-    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    return said.splitlines()[0]
 
 
 def amtool(programs: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -2,37 +2,36 @@
 
 import json
 import subprocess
-import time
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from simulator.cluster.build import Recipe
-
-RECIPE = Recipe(
-    name="prometheus",
-    title="Prometheus",
-    what="Prometheus 3.15.0 and promtool from their Go module; about 4 minutes",
-    sources=Path(__file__).parent / "go" / "prometheus",
-    packages=(
-        "github.com/prometheus/prometheus/cmd/prometheus",
-        "github.com/prometheus/prometheus/cmd/promtool",
-    ),
-    programs=("prometheus", "promtool"),
-    flags=(
-        "-trimpath",
-        "-ldflags",
-        "-s -w -X github.com/prometheus/common/version.Version=3.15.0",
-    ),
-)
-_START_SECONDS = 30.0
-_ASK_SECONDS = 10.0
+from tests.lab.served_program import ServedProgram
 
 
-class Prometheus:
+def _recipe(version: str, folder: str, minutes: int) -> Recipe:
+    module = "github.com/prometheus/prometheus/cmd"
+    programs = ("prometheus", "promtool")
+    stamp = f"-s -w -X github.com/prometheus/common/version.Version={version}"
+    return Recipe(
+        name=folder,
+        title=f"Prometheus {version}",
+        what=f"Prometheus {version} and promtool from their Go module; about {minutes} minutes",
+        sources=Path(__file__).parent / "go" / folder,
+        packages=tuple(f"{module}/{program}" for program in programs),
+        programs=programs,
+        flags=("-trimpath", "-ldflags", stamp),
+    )
+
+
+RECIPE = _recipe("3.15.0", "prometheus", 4)
+RECIPE_2_42 = _recipe("2.42.0", "prometheus-2.42", 3)
+"""The oldest that what we ship is for: Debian 12's, and the first that knows `keep_firing_for`."""
+
+
+class Prometheus(ServedProgram):
     """One server that scrapes the given pages; ends with the block."""
 
     def __init__(
@@ -51,53 +50,17 @@ class Prometheus:
 
         `labels` are put on every series that is scraped, `rules` are rule files.
         """
-        self._programs = programs
-        self._folder = folder
-        self._address = f"127.0.0.1:{port}"
-        self._process: subprocess.Popen[bytes] | None = None
-        (folder / "prometheus.json").write_text(
-            json.dumps(
-                {
-                    "global": {"scrape_interval": interval, "evaluation_interval": interval},
-                    "rule_files": [str(path) for path in rules],
-                    "scrape_configs": [
-                        _job(job, target, protocols, labels or {})
-                        for job, target in targets.items()
-                    ],
-                }
-            ),
-            encoding="utf-8",
+        config = folder / "prometheus.json"
+        arguments = (
+            f"--config.file={config}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
         )
-
-    def __enter__(self) -> Self:
-        log = self._folder / "prometheus.log"
-        with log.open("wb") as out:
-            self._process = subprocess.Popen(
-                [
-                    self._programs / "prometheus",
-                    f"--config.file={self._folder / 'prometheus.json'}",
-                    f"--storage.tsdb.path={self._folder / 'data'}",
-                    f"--web.listen-address={self._address}",
-                ],
-                stdout=out,
-                stderr=out,
-            )
-        end = time.monotonic() + _START_SECONDS
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"Prometheus does not start: {log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        super().__init__(programs / "prometheus", folder, arguments, port=port)
+        times = {"scrape_interval": interval, "evaluation_interval": interval}
+        jobs = [_job(job, target, protocols, labels or {}) for job, target in targets.items()]
+        plain = {"global": times, "rule_files": [str(path) for path in rules]}
+        config.write_text(json.dumps({**plain, "scrape_configs": jobs}), encoding="utf-8")
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the samples of an instant query, each with `metric` and `value`."""
@@ -116,16 +79,7 @@ class Prometheus:
 
     def _get(self, path: str, **parameters: str) -> dict[str, Any]:
         query = urllib.parse.urlencode(parameters)
-        url = f"http://{self._address}/api/v1/{path}?{query}"
-        with urllib.request.urlopen(url, timeout=_ASK_SECONDS) as answer:
-            return json.load(answer)["data"]
-
-    def _is_ready(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"http://{self._address}/-/ready", timeout=1) as answer:
-                return answer.status == 200
-        except OSError:
-            return False
+        return json.loads(self.ask(f"/api/v1/{path}?{query}"))["data"]
 
 
 def _job(
@@ -137,13 +91,6 @@ def _job(
     if protocols:
         job["scrape_protocols"] = list(protocols)
     return job
-
-
-def version(programs: Path) -> str:
-    """Return what the server says of itself, in one line."""
-    command = [programs / "prometheus", "--version"]
-    said = subprocess.run(command, capture_output=True, check=True, text=True).stdout
-    return said.splitlines()[0]
 
 
 def check_metrics(programs: Path, page: bytes) -> str:

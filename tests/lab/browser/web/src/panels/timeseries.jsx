@@ -1,14 +1,14 @@
 // The time series panel around Grafana's own chart, with annotations drawn over it.
-import { FieldType } from "@grafana/data";
+import { applyNullInsertThreshold, FieldType } from "@grafana/data";
 import { TimeSeries, useTheme2 } from "@grafana/ui";
-import { useEffect, useLayoutEffect, useRef } from "react";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "react";
 
 import { Drawn, NoValue } from "./drawn.jsx";
 
 const LEGEND = { showLegend: true, displayMode: "list", placement: "bottom", calcs: [] };
 
 export function Graph({ data, options, fieldConfig, width, height, timeRange, timeZone }) {
-  const frames = data.series.filter(isGraphable);
+  const frames = useMemo(() => data.series.filter(isGraphable).map(withGaps), [data.series]);
   if (frames.length === 0) {
     return <NoValue fieldConfig={fieldConfig} width={width} height={height} />;
   }
@@ -32,6 +32,12 @@ export function Graph({ data, options, fieldConfig, width, height, timeRange, ti
 
 const isGraphable = (frame) =>
   frame.length > 0 && [FieldType.time, FieldType.number].every((type) => frame.fields.some((one) => one.type === type));
+
+/** A missing sample is a gap, as Grafana's panel has it; the component itself sees to the first series alone. */
+const withGaps = (frame) => {
+  const copy = { ...frame, fields: frame.fields.map((one) => ({ ...one, state: { ...one.state, nullThresholdApplied: false } })) };
+  return applyNullInsertThreshold({ frame: copy });
+};
 
 function eventsIn(frames) {
   return frames.flatMap((frame) => {
