@@ -1,10 +1,10 @@
 """Alerts on GPUs as the node exporters see them: they need no remediator, and no API server."""
 
 from alerts import codes, templates
-from alerts.identity import DEVICE, NODE, named, of, on
-from alerts.recordings import LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
+from alerts.identity import BOARD, DEVICE, NODE, by, named, of, on
+from alerts.recordings import GPU_UP, LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
 from alerts.rule import Alert, Group
-from alerts.subjects import OF_DEVICE, OF_NODE
+from alerts.subjects import OF_BOARD, OF_DEVICE, OF_NODE
 
 _GPU = codes.of_faults("gpu", "lost", "node")
 _FABRIC = codes.of_faults("fabric")
@@ -16,6 +16,18 @@ _INCIDENT = "draguard_incident_info"
 _LISTED_NO_MORE = of(DEVICE, 'draguard_gpu_up{reason!="Hung"} == 0')
 """A GPU that hangs is listed, so it accounts for none that is missing."""
 _MISSING = f"count by ({', '.join(NODE)}) ({MISSING})"
+
+_CLAIMANTS = by(DEVICE, f'{GPU_UP}{{UUID!=""}} == 1')
+"""Once more by node: where recorded series are federated, there are several of one. Exporters that
+spell their labels in the old way have no `UUID`, and all their GPUs would be one."""
+_OWN_NAMES = by((*BOARD, "Hostname"), 'draguard_gpu_up{Hostname!=""} == 1')
+_ONE_NAME = f"count by ({', '.join(BOARD)}) ({_OWN_NAMES}) == 1"
+"""By their own word it is one node: one page, scraped by two jobs that label its node differently.
+
+Targets tell nodes apart for sure, and exporters know who they are. Either of them alone is
+mistaken where a node was renamed, where two exporters run on one node, and where each of two
+collectors puts its own node on what it gathers; so both have to say that there are two.
+"""
 
 _DAY = 86400
 _RESTART = "A restart of the exporter or the driver takes the series away for minutes: no news."
@@ -87,6 +99,32 @@ GROUP = Group(
             "missing are {{ $value }}: " + templates.MISSING + ".",
             next="Look at `lspci -d 10de:` and `dmesg` on node {{ $labels.node }}; reboot it, and "
             "replace the GPU when it stays away.",
+        ),
+        Alert(
+            name="DraguardGpuOnTwoNodes",
+            severity="critical",
+            of=OF_BOARD,
+            when="The same GPU, by its UUID, answers on two or more nodes of a cluster, by the "
+            "targets' labels and by the exporters' own word. One that is lost, hangs or was taken "
+            "out of a node does not answer there.",
+            expr=f"count by ({', '.join(BOARD)}) ({_CLAIMANTS}) > 1\n"
+            f"unless {on(BOARD)} {_ONE_NAME}",
+            wait="15m",
+            wait_why="A board that moves, a virtual machine that is made anew and a node that is "
+            "renamed are on both for the five minutes in which Prometheus takes a last answer for "
+            "the present, and for the minutes in which an exporter notices.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="Two nodes claim the same GPU.",
+            description="GPU {{ $labels.UUID }} answers on {{ $value }} nodes: "
+            + templates.CLAIMANTS
+            + ". It is in one machine. What is said of it may be of another GPU, pods of both "
+            "nodes may be given it, and a remediator that cannot tell whose it is neither fences "
+            "nor releases it.",
+            next="Compare the bootID of the nodes (`kubectl get nodes -o yaml`): two nodes on one "
+            "machine see the same GPUs, so give each its own. Else stop the exporter of the node "
+            "that has not got the GPU; when nothing explains it, cordon that node and treat it as "
+            "broken into.",
         ),
         Alert(
             name="DraguardDeviceSick",

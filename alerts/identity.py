@@ -8,6 +8,8 @@ another alert.
 
 DEVICE = ("cluster", "node", "UUID")
 NODE = ("cluster", "node")
+BOARD = ("cluster", "UUID")
+"""A GPU wherever it is, for what is said of it by more than one node."""
 SLICE = (*DEVICE, "GPU_I_ID")
 CLAIM = ("cluster", "dra_claim_namespace", "dra_claim_name")
 

@@ -1,7 +1,7 @@
 """What alerts are of: a GPU, a node, a source of a node's page, a cluster, a claim."""
 
 from alerts import templates
-from alerts.identity import CLAIM, DEVICE, NODE
+from alerts.identity import BOARD, CLAIM, DEVICE, NODE
 from alerts.rule import Subject
 from dashboards import catalogue
 
@@ -11,6 +11,17 @@ OF_DEVICE = Subject(
     board=catalogue.DEVICE,
     variables={"cluster": "cluster", "node": "node", "uuid": "UUID"},
     annotations={"gpu": templates.GPU, "hit": templates.HIT, "done": templates.DONE},
+)
+OF_BOARD = Subject(
+    name="device on several nodes",
+    labels=BOARD,
+    board=catalogue.DEVICE,
+    variables={"cluster": "cluster", "uuid": "UUID"},
+    annotations={
+        "gpu": templates.BOARD,
+        "hit": templates.HIT,
+        "done": templates.DONE_BEFORE_WHY,
+    },
 )
 OF_INCIDENT = Subject(
     name="device",

@@ -122,6 +122,19 @@ CAUSE = (
 NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
 
 
+CLAIMANTS = _listed(
+    of_device("max by (node) (node_uuid:draguard_gpu_up:min{HERE} == 1)"),
+    "node",
+    _label("node"),
+    "nobody now",
+)
+"""Nodes on which a GPU answers."""
+BOARD = (
+    said("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
+    + "{{ $labels.UUID }}"
+)
+"""Model and UUID alone: index, address and node are what is in doubt."""
+
 GONE = said(
     "gone",
     of_device(_or_before("draguard_gpu_up{HERE}", " == 0")),

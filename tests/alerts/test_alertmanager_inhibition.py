@@ -176,6 +176,20 @@ CASES = {
             *of({}, "DraguardRulesNotServed"),
         ),
     ),
+    "that two nodes claim a GPU says nothing of its health, and hides nothing": Case(
+        Alert("DraguardGpuOnTwoNodes", {"UUID": "GPU-1"}),
+        (),
+        (
+            *of(GPU, "DraguardRowRemapPending", "DraguardHeldByBudget", "DraguardSliceFault"),
+            *of({**OTHER_NODE, "UUID": "GPU-1"}, "DraguardNeedsHuman"),
+            *of(THIRD_GPU, "DraguardApplicationErrors"),
+        ),
+    ),
+    "that a node is down does not hide that another one claims its GPU": Case(
+        Alert(NODE_DOWN, NODE),
+        of(GPU, GONE),
+        of({"UUID": "GPU-2"}, "DraguardGpuOnTwoNodes"),
+    ),
     "who has a ticket for a GPU needs no context": Case(
         Alert("DraguardIncidentStuck", GPU),
         of(GPU, "DraguardApplicationErrors"),

@@ -134,6 +134,13 @@ def test_what_is_not_of_a_gpu_is_named_too(
     assert "Silence all of this GPU" not in render("draguard.slack.text", page)
 
 
+def test_a_gpu_on_several_nodes_is_named_without_one(render: Render) -> None:
+    page = {**RECORDED, "groupLabels": {"cluster": "east", "UUID": "GPU-1"}}
+
+    assert render("draguard.title", page) == "CRITICAL: DraguardGpuGone: GPU-1, cluster east"
+    assert "Silence all of this GPU" in render("draguard.slack.text", page)
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_value_is_no_markup_no_mention_no_link_and_no_line(render: Render, name: str) -> None:
     harmless = render("draguard.slack.text", with_values("harmless"))
