@@ -63,7 +63,8 @@ class Agent:
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, clock.now())
         self._observation: Observation | None = None
-        self._observed = 0.0
+        self._spoke = 0.0
+        """When the sensor last said something of the state, or welcomed us (monotonic)."""
         self._run = ""
         self._listening = False
         self._reconnecting = False
@@ -116,7 +117,7 @@ class Agent:
         with self._lock:
             if self._observation is None:
                 return "no observation from the sensor: " + _first_message(self._report)
-            age = time.monotonic() - self._observed
+            age = time.monotonic() - self._spoke
             if age > self._stale_after():
                 return f"the sensor said nothing for {age:.0f} s"
         return "" if self._page else "no page is rendered; if it stays so, the log says why"
@@ -131,6 +132,7 @@ class Agent:
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
+            self._spoke = time.monotonic()
             self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
@@ -153,7 +155,7 @@ class Agent:
             if not self._listening:
                 return
             self._observation = message.observation
-            self._observed = time.monotonic()
+            self._spoke = time.monotonic()
             if message.observation.nvml is not None:
                 self._windows.sampled(message.observation.nvml)
             self._observe()
@@ -248,10 +250,12 @@ class Agent:
 
     def _check_freshness(self) -> None:
         with self._lock:
-            silent = time.monotonic() - self._observed
-            stale = self._observation is not None and silent > self._stale_after()
-        if stale:
+            silent = time.monotonic() - self._spoke
+            if not self._listening or silent <= self._stale_after():
+                return
             self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
+            # Only a welcome makes us listen again, and there is one at the beginning alone.
+            self._link.reconnect()
 
     def _stale_after(self) -> float:
         # The sensor speaks at least once an interval, or when a call hangs, after its deadline.

@@ -9,7 +9,13 @@ from exporter.readings import GpuReading, NvmlReading, ProcessReading
 
 
 def with_pods(reading: NvmlReading, cgroups: Cgroups) -> NvmlReading:
-    """Return a reading whose processes name their pods, as far as /proc tells."""
+    """Return a reading whose processes name their pods, as far as /proc tells.
+
+    Where the driver does not tell us of the node's processes, none are known.
+    """
+    if cgroups.apart:
+        gpus = tuple(msgspec.structs.replace(gpu, processes=None) for gpu in reading.gpus)
+        return msgspec.structs.replace(reading, gpus=gpus)
     pids = {one.pid for gpu in reading.gpus for one in gpu.processes or ()}
     if not pids:
         return reading

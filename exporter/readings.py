@@ -132,6 +132,8 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """NVML said GPU_IS_LOST."""
     hung_call: str = ""
     """The call that did not come back; the GPU is then left out of sampling for a while."""
+    unheard: bool = False
+    """nvmlDeviceRegisterEvents is refused, so NVML tells of no XID of this GPU."""
     released: bool = False
     """The GPU was let go on request (`Settings.release_file`) and is not read meanwhile."""
     error: str = ""
@@ -183,6 +185,8 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     entities: tuple[DcgmEntity, ...] = ()
     health: tuple[HealthFinding, ...] | None = None
     """None: not watched, or could not be asked."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs of the GPUs that the engine reads: of these alone no finding is health."""
     unsupported: tuple[int, ...] = ()
     """Field ids that were asked for and that this engine cannot watch."""
     detached: tuple[str, ...] = ()

@@ -13,7 +13,8 @@ them, the remediator and anybody else reads them. Rules of the file:
 Pure: times come in as values.
 """
 
-from datetime import datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -25,6 +26,9 @@ SCHEMA_VERSION = 1
 
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 """One without a time zone is refused when it is read: it could not be compared with others."""
+EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
+"""Outside of these a report is refused when it is read: nothing could be added to such a date, or
+taken from it. A clock that is only wrong, such as one of 1970, is well within."""
 
 _ACRONYMS = {"id": "ID", "uuid": "UUID"}
 
@@ -299,3 +303,22 @@ class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
     metadata: ObjectMeta
     status: NodeHealth = NodeHealth()
+
+    def __post_init__(self) -> None:
+        for moment in _moments(self.status):
+            if moment is not None and not EARLIEST <= moment <= LATEST:
+                raise ValueError(f"{moment} is no date that can be reckoned with")
+
+
+def _moments(report: NodeHealth) -> Iterator[datetime | None]:
+    """Give the dates that are reckoned with."""
+    yield report.observed_at
+    for gpu in report.gpus:
+        action = gpu.recovery_action
+        yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)
+        yield from (action.since, action.observed_at, action.logged_at)
+        for record in gpu.xids:
+            yield from (record.first_seen, record.last_seen)
+    for switch in report.switches:
+        for record in switch.sxids:
+            yield from (record.first_seen, record.last_seen)

@@ -24,8 +24,9 @@ from exporter.pairing import Pairing
 from exporter.processes import with_pods
 from exporter.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor, SourceHealth
+from exporter.ring import Ring
 from exporter.setup.settings import Settings
-from exporter.signals import Ring, Signal
+from exporter.signals import PASSING, Signal
 from exporter.wire import Signals
 from kubeapi import clock
 
@@ -107,12 +108,16 @@ class Sensor:
 
     def add(self, signal: Signal) -> None:
         """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
+        if signal.kind not in PASSING:
+            self._keep(signal)
+        if signal.kind != "identity":
+            self._ask()
+
+    def _keep(self, signal: Signal) -> None:
         with self.changed:
             numbered = self._placed(signal, self._ring.number_next())
             self._ring.append(self._pairing.pair(numbered))
             self.changed.notify_all()
-        if signal.kind != "identity":
-            self._ask()
 
     def refuse(self) -> None:
         """Count a frame that could not be read."""
@@ -182,10 +187,13 @@ class Sensor:
         batch, position.backlog = waiting[:BATCH], waiting[BATCH:]
         if not batch:
             return None
-        # The cursor must not promise records whose signals are still to come.
-        told = [one.kernel_sequence for one in batch if one.kernel_sequence is not None]
-        whole = self._kernel_sequence if not position.backlog else max(told, default=None)
-        return Signals(tuple(batch), whole)
+        read = [one.kernel_sequence for one in batch]
+        if not position.backlog:
+            # Before, the cursor would promise records whose signals are still to come.
+            read.append(self._kernel_sequence)
+        # Behind the batch's own is a cursor when a record's signal is here and its end is not yet.
+        last = max((one for one in read if one is not None), default=None)
+        return Signals(tuple(batch), last)
 
     def _observation(self) -> Observation:
         return Observation(

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from exporter.readings import DcgmReading, NvmlReading, Observation
+from exporter.readings import CallNote, DcgmReading, NvmlReading, Observation
 from exporter.report import Cursor
 from exporter.signals import Signal
 
@@ -97,12 +97,16 @@ class SampleRequest(msgspec.Struct, frozen=True, tag="sample"):
     """DCGM field ids that are shown; what health needs is read without being asked for."""
     processes: bool = True
     """Whether the NVML child reads which processes use each GPU."""
+    gpu_seconds: float | None = None
+    """What the NVML child's calls about one GPU may take together; None: whatever they take."""
 
 
 class Sampled(msgspec.Struct, frozen=True, tag="sampled"):
     """NVML child to sensor."""
 
     reading: NvmlReading
+    overdue: tuple[CallNote, ...] = ()
+    """GPUs that were not read to the end: the last call, and the seconds of all."""
 
 
 class DcgmSampled(msgspec.Struct, frozen=True, tag="dcgm"):

@@ -23,6 +23,9 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 """Not for custom resources; they have no merge keys and answer 415."""
+LONGEST_ASKED = 60.0
+"""Seconds of Retry-After that are heeded: what stands before the server may ask for a day, and a
+report or a Lease that waits so long is none. More would be a way to switch us off."""
 MAX_LINE = 16 << 20
 """Bytes of one watch event; etcd stores objects of 1.5 MB."""
 
@@ -48,7 +51,7 @@ class ApiError(Exception):
         self.reason = reason
         """`reason` of the Kubernetes Status, such as AlreadyExists; empty when there is none."""
         self.retry_after = retry_after
-        """Seconds that the server asked to wait; 0 when it did not."""
+        """Seconds that the server asked to wait, LONGEST_ASKED at most; 0 when it did not."""
 
 
 class NotFound(ApiError):  # noqa: N818 - the API's own name of the answer
@@ -252,7 +255,9 @@ def _with(path: str, params: Mapping[str, str] | None) -> str:
 
 
 def _seconds(text: str | None) -> float:
-    return float(text) if text and text.isascii() and text.isdigit() else 0.0
+    """Return the seconds of a Retry-After header; one with a date is none, as servers send none."""
+    asked = float(text) if text and text.isascii() and text.isdigit() else 0.0
+    return min(asked, LONGEST_ASKED)
 
 
 def _lines(doing: str, answer: Answer, idle_timeout: float) -> Iterator[bytes]:

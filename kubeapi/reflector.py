@@ -31,8 +31,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _STEADY = 5.0
 """Seconds after which an open watch counts as a recovery from earlier failures."""
-_LONGEST_ASKED = 60.0
-"""Seconds that a server may ask us to wait; more would be a way to switch us off."""
 _REFUSED = frozenset({400, 403, 405, 406, 415, 422})
 """Statuses that say of a list by watch that this server has none, or not for us."""
 _LISTED = "k8s.io/initial-events-end"
@@ -167,6 +165,11 @@ class Reflector(Generic[T]):
         """How often an object could not be decoded and was left at its last good value."""
         return self._store.undecodable
 
+    @property
+    def unreadable(self) -> frozenset[str]:
+        """Keys of objects whose newest version could not be decoded: `items()` has an older one."""
+        return self._store.unreadable
+
     def start(self) -> None:
         self._thread.start()
 
@@ -209,8 +212,7 @@ class Reflector(Generic[T]):
             self._version = None
             return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
         longest = self._pace.retry_after(self._failures)
-        asked = min(error.retry_after, _LONGEST_ASKED)
-        return asked + longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        return error.retry_after + longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
 
     def _contact(self) -> None:
         self.last_contact = monotonic()

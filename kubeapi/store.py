@@ -60,7 +60,8 @@ class Store(Generic[T]):
     """What is known of one collection.
 
     An object that does not decode is counted and keeps its last good value, because a field that
-    this release cannot read says nothing about the device behind it.
+    this release cannot read says nothing about the device behind it. Whoever must not go by a value
+    of before looks at `unreadable`.
     """
 
     def __init__(self, kind: type[T], known: Mapping[str, T] = {}) -> None:
@@ -69,6 +70,8 @@ class Store(Generic[T]):
         self._objects: dict[str, T] = dict(known)
         self._versions: dict[str, str] = dict.fromkeys(known, "")
         self._view: Mapping[str, T] | None = None
+        self.unreadable: frozenset[str] = frozenset()
+        """Keys of objects whose newest version could not be decoded."""
         self.undecodable = 0
         """How often an object (one version of it) could not be decoded."""
 
@@ -88,10 +91,12 @@ class Store(Generic[T]):
         self._versions[key] = meta.resource_version
         new = self._decode(key, raw)
         if new is None:
+            self.unreadable |= {key}
             return []
         old = self._objects.get(key)
         with self._guard:
             self._objects[key], self._view = new, None
+        self.unreadable -= {key}
         return [Change(key, old, new)]
 
     def remove(self, raw: msgspec.Raw) -> list[Change[T]]:
@@ -106,6 +111,7 @@ class Store(Generic[T]):
         with self._guard:
             for key in keys:
                 self._versions.pop(key, None)
+                self.unreadable -= {key}
                 old = self._objects.pop(key, None)
                 if old is not None:
                     gone.append(Change(key, old, None))

@@ -6,6 +6,7 @@ particular to a library is its `Vendor`'s.
 """
 
 import logging
+import math
 import os
 import queue
 import threading
@@ -19,6 +20,7 @@ import msgspec
 
 from exporter import wire
 from exporter.children import callnotes
+from exporter.children import process as ends
 from exporter.children.appetite import Appetite
 from exporter.children.deadlines import Deadlines
 from exporter.children.folder_watch import FolderWatch
@@ -82,8 +84,8 @@ class Vendor(Protocol[R_co]):
         """Take note of a call that does not come back, and name it."""
         ...
 
-    def remark(self) -> tuple[str, Hang | None]:
-        """Return a sentence about what is left out of samples, and a hang without reading."""
+    def remark(self) -> tuple[str, str, Hang | None]:
+        """Return (reason, sentence) about what samples leave out, and a hang without reading."""
         ...
 
     def must_reopen(self) -> bool:
@@ -125,6 +127,8 @@ class VendorChild(Generic[R]):
         self._failures = 0
         self._began = 0.0
         self._answered = False
+        self._read_at = 0.0
+        """When the reading that is shown came (monotonic)."""
         self._releases = FolderWatch(settings.release_file.parent, self._look)
         self._thread = threading.Thread(target=self._run, name=vendor.name, daemon=True)
 
@@ -161,7 +165,7 @@ class VendorChild(Generic[R]):
             try:
                 process = self._spawn()
             except OSError as error:
-                self._down(self._not_started(error))
+                self._down(ends.not_started(self._vendor.title, error))
             else:
                 if self._live(process):
                     continue
@@ -181,12 +185,6 @@ class VendorChild(Generic[R]):
         finally:
             self._end(process)
 
-    def _not_started(self, error: OSError) -> Ended:
-        # Processes, memory or descriptors are used up, which may be over in a moment.
-        title = self._vendor.title
-        text = f"the {title} process cannot be started ({error}); see the limits of the sensor"
-        return Ended("NotStarted", text)
-
     def _await_look(self) -> None:
         while not self._stopping.is_set():
             if self._inbox.get() in (_Mark.LOOK, _Mark.STOP):
@@ -195,7 +193,8 @@ class VendorChild(Generic[R]):
     def _count(self, ended: Ended) -> None:
         """Begin to count failures anew after a process that worked."""
         steady = time.monotonic() - self._began >= _STEADY_SECONDS
-        if self._answered and (steady or ended.reason not in _RECURRING):
+        left_out = ended.hang is not None and ended.hang.gpu is not None
+        if self._answered and (steady or left_out or ended.reason not in _RECURRING):
             self._failures = 0
 
     def _spawn(self) -> Process:
@@ -245,18 +244,17 @@ class VendorChild(Generic[R]):
     def _await_sample(self, process: Process, asked: wire.SampleRequest) -> R:
         end = time.monotonic() + self._deadlines.sample
         while True:
-            heard = self._next(process, min(self._next_look(), end - time.monotonic()))
+            looks = (self._next_look(), end - time.monotonic(), self._stale_in())
+            heard = self._next(process, min(looks))
             if heard is not None and not isinstance(heard, _Mark):
                 reading = self._vendor.reading(heard, asked)
                 if reading is not None:
                     return reading
             self._check(process, resting=False)
             if time.monotonic() >= end:
-                raise Ended(
-                    "Slow",
-                    f"{self._vendor.title} needs more than {self._deadlines.sample:.0f} s for one "
-                    "sample",
-                )
+                raise self._slow()
+            if self._stale_in() <= 0:
+                self._withdraw()
 
     def _rest(self, process: Process, sampled: float) -> None:
         """Wait for the next sample's time, or for somebody to ask."""
@@ -306,19 +304,36 @@ class VendorChild(Generic[R]):
 
     def _hang(self, note: CallNote) -> Ended:
         hang = self._vendor.hung(note, time.monotonic())
-        title = self._vendor.title
-        known = f" ({hang.uuid})" if hang.uuid else ""
-        where = title if hang.gpu is None else f"GPU {hang.gpu}{known}"
-        return Ended(
-            "Hung",
-            f"{where} hangs in {note.call} for {note.seconds:.0f} s; the {title} process is killed "
-            "and started again. If this goes on, drain the node and reset the GPU",
-            hang,
+        return ends.hung(self._vendor.title, note, hang)
+
+    def _slow(self) -> Ended:
+        """Name the GPU that is asked just now, so that the next process does without it."""
+        note = callnotes.read(self._notes, callnotes.SAMPLING)
+        of_a_gpu = note is not None and note.gpu is not None
+        hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
+        return ends.slow(self._vendor.title, self._deadlines.sample, hang)
+
+    def _stale_in(self) -> float:
+        """Return in how many seconds what is shown must not be shown any more."""
+        if self._state.reading is None:
+            return math.inf
+        allowed = self._settings.interval + self._deadlines.stale
+        return self._read_at + allowed - time.monotonic()
+
+    def _withdraw(self) -> None:
+        last = self._state.source.last_success
+        text = (
+            f"{self._vendor.title} has not finished a sample within {self._deadlines.stale:.0f} s, "
+            "so what it said before is not shown any more"
         )
+        _log.warning("%s", text)
+        source = self._source(up=False, reason="Slow", message=text, last_success=last)
+        self._tell(source=source, reading=None, hang=None)
 
     def _up(self, reading: R) -> None:
-        message, hang = self._vendor.remark()
-        source = self._source(up=True, message=message, last_success=reading.at)
+        self._read_at = time.monotonic()
+        reason, message, hang = self._vendor.remark()
+        source = self._source(up=True, reason=reason, message=message, last_success=reading.at)
         self._tell(source=source, reading=reading, hang=hang)
 
     def _down(self, ended: Ended) -> None:

@@ -17,6 +17,13 @@ _WHOLE_SAMPLE = 6
 _AFTER = 0.05
 """Seconds behind a deadline at which to look: not just before it."""
 
+_OF_A_GPU = 0.5
+"""Share of the deadline that all calls about one GPU may take in a pass. With the call that was
+under way then, a pass over a slow GPU is over before what was read of the others is stale."""
+_STALE = 1.5
+"""What was read is shown so many deadlines beyond its interval: a call that hangs late in a pass
+is named before all that was read is withdrawn."""
+
 Notes = Sequence[CallNote | None]
 """What each slot of `callnotes` says, in their order."""
 
@@ -32,6 +39,14 @@ class Deadlines(msgspec.Struct, frozen=True):
     @property
     def sample(self) -> float:
         return _WHOLE_SAMPLE * self.call + self.start
+
+    @property
+    def gpu(self) -> float:
+        return _OF_A_GPU * self.call
+
+    @property
+    def stale(self) -> float:
+        return _STALE * self.call
 
     def overdue(self, notes: Notes, *, first: bool) -> CallNote | None:
         """Return a call that hangs; `first`: no sample has come from this process yet."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from exporter import wire
 from exporter.children import appetite
-from exporter.readings import Hang
+from exporter.readings import CallNote, Hang
 
 REAP_SECONDS = 5.0
 """A process that is not gone so long after SIGKILL sleeps in the kernel."""
@@ -23,6 +23,30 @@ class Ended(Exception):  # noqa: N818 - how a child's life ended
         self.reason = reason
         self.message = message
         self.hang = hang
+
+
+def not_started(title: str, error: OSError) -> Ended:
+    """Processes, memory or descriptors are used up, which may be over in a moment."""
+    text = f"the {title} process cannot be started ({error}); see the limits of the sensor"
+    return Ended("NotStarted", text)
+
+
+def hung(title: str, note: CallNote, hang: Hang) -> Ended:
+    """A call did not come back."""
+    known = f" ({hang.uuid})" if hang.uuid else ""
+    where = title if hang.gpu is None else f"GPU {hang.gpu}{known}"
+    return Ended(
+        "Hung",
+        f"{where} hangs in {note.call} for {note.seconds:.0f} s; the {title} process is killed "
+        "and started again. If this goes on, drain the node and reset the GPU",
+        hang,
+    )
+
+
+def slow(title: str, seconds: float, hang: Hang | None) -> Ended:
+    """A whole sample takes too long, though every call comes back; `hang`: the one that is made."""
+    asked = f"; it is at GPU {hang.gpu}, in {hang.call}" if hang else ""
+    return Ended("Slow", f"{title} needs more than {seconds:.0f} s for one sample{asked}", hang)
 
 
 class Process:

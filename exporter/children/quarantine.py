@@ -1,6 +1,6 @@
-"""GPUs that made NVML hang are left out of sampling for a while, longer each time.
+"""GPUs that made NVML hang, or took too long, are left out of sampling for a while.
 
-Otherwise each new child would hang on the same GPU and none would be seen.
+Longer each time. Otherwise each new child would hang on the same GPU and none would be seen.
 Pure: monotonic seconds come in.
 """
 
@@ -10,10 +10,13 @@ from exporter.readings import CallNote, GpuReading, Hang, NvmlReading
 
 LONGEST = 600.0
 """Seconds."""
+HUNG, TOO_LONG = "hung", "took too long"
+"""Why a GPU is left out, for a sentence."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
     call: str
+    how: str
     until: float
     seconds: float
     """How long this turn is; the next one is twice that."""
@@ -26,13 +29,13 @@ class Quarantine:
         self._last: dict[int, GpuReading] = {}
         """Who a GPU is, by NVML index, from when it was last read."""
 
-    def put(self, note: CallNote, now: float) -> str:
-        """Leave out the GPU of a call that hangs; returns its UUID, "" when not known."""
+    def put(self, note: CallNote, now: float, *, how: str = HUNG) -> str:
+        """Leave out the GPU of a call; returns its UUID, "" when not known."""
         if note.gpu is None:
             return ""
         before = self._entries.get(note.gpu)
         seconds = min(2 * before.seconds, LONGEST) if before else self._first
-        self._entries[note.gpu] = _Entry(note.call, now + seconds, seconds)
+        self._entries[note.gpu] = _Entry(note.call, how, now + seconds, seconds)
         known = self._last.get(note.gpu)
         return known.uuid if known else ""
 
@@ -43,7 +46,8 @@ class Quarantine:
         """Add the GPUs that were skipped to a reading; forget the hangs of those that answered."""
         for gpu in reading.gpus:
             self._last[gpu.index] = gpu
-            self._entries.pop(gpu.index, None)
+            if not gpu.hung_call:
+                self._entries.pop(gpu.index, None)
         # After a GPU went or came, one that was skipped may have been read at another index.
         read = {gpu.uuid for gpu in reading.gpus}
         skipped_now = [self._unread(index) for index in sorted(skipped) if index in self._last]
@@ -59,7 +63,7 @@ class Quarantine:
     def sentence(self) -> str:
         """Say which GPUs are left out, "" when none is."""
         return "; ".join(
-            f"GPU {index} hung in {entry.call} and is left out for {entry.seconds:.0f} s"
+            f"GPU {index} {entry.how} in {entry.call} and is left out for {entry.seconds:.0f} s"
             for index, entry in sorted(self._entries.items())
         )
 

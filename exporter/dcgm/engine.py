@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from exporter.children.callnotes import Slot
-from exporter.dcgm.abi import GROUP_ALL_GPUS, Status
+from exporter.dcgm.abi import GROUP_ALL_GPUS, Kind, Status
 from exporter.dcgm.entities import Entities, Place, Topology
 from exporter.dcgm.error import ENGINE_BLANK, ENGINE_FROZEN, DcgmError
 from exporter.dcgm.freshness import Freshness
@@ -69,6 +69,7 @@ class Sampler:
             version=self._version,
             entities=entities_of(answers, places, frozenset(wanted)),
             health=self._health(topology, fresh=fresh),
+            gpus=tuple(sorted(one.uuid for (kind, _), one in places.items() if kind == Kind.GPU)),
             unsupported=watching.unsupported,
             detached=topology.detached,
             took=time.perf_counter() - started,

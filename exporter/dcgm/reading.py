@@ -8,12 +8,13 @@ from exporter.dcgm.entities import Place
 from exporter.dcgm.values import Answer, Entity, is_gone, value_of
 from exporter.dcgm.wanted import XID
 from exporter.readings import DcgmEntity, Values
+from exporter.report import LATEST
 from exporter.signals import Signal
 
 _LARGEST_CODE = 0xFFFFFFFF
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LAST = 253_402_300_799_000_000
-"""Microseconds to the end of the year 9999, the last that a time can say."""
+_LAST = (LATEST - _EPOCH) // timedelta(microseconds=1)
+"""Microseconds to the last date that a report may say."""
 
 
 def entities_of(

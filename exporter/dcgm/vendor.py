@@ -65,8 +65,8 @@ class DcgmVendor:
         # A call of DCGM's is about all GPUs: none can be left out for it.
         return Hang(note.call)
 
-    def remark(self) -> tuple[str, Hang | None]:
-        return "", None
+    def remark(self) -> tuple[str, str, Hang | None]:
+        return "", "", None
 
     def must_reopen(self) -> bool:
         return self.withheld() is not None

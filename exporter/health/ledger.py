@@ -36,6 +36,8 @@ __all__ = [
     "take",
 ]
 
+MAX_GONE = 64
+"""GPUs kept that NVML does not list any more; a node has few, unless a board's UUID changes."""
 _XID_OF_ACTION = 154
 """The XID whose line tells that the recovery action changed."""
 
@@ -105,8 +107,7 @@ def observe(
     gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
     before = _dropped(gpus)
     bus = inventory.bus_of(seen, gpus.values(), published)
-    nvml = seen.nvml
-    driver = report.driver_version
+    nvml, driver = seen.nvml, report.driver_version
     if nvml is None:
         reason = next((one.reason for one in seen.sources if one.name == "nvml"), "")
         if reason == STARTING:
@@ -120,6 +121,7 @@ def observe(
         _read_all(gpus, nvml)
         listed = {reading.uuid for reading in nvml.gpus}
         _miss(gpus, listed, seen.at, published, bus, lost_after)
+        before -= _forget(gpus, listed)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     return _with_gpus(
         report,
@@ -245,6 +247,13 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
                 on_bus=bus.holds(gpu),
                 lost_after=lost_after,
             )
+
+
+def _forget(gpus: Gpus, listed: set[str]) -> int:
+    """Drop what was gone first of too many GPUs; returns how many XID records went or had gone."""
+    gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+    dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
+    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
 
 
 def _other_driver(gpus: Gpus, at: datetime) -> Gpus:

@@ -7,6 +7,7 @@ nothing could be counted right. Pure.
 """
 
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
@@ -26,12 +27,11 @@ Gpus = dict[str, GpuHealth]
 def uuid_of(gpus: Gpus, signal: Signal) -> str:
     """Return the UUID, or the name by bus id, of the GPU that a signal speaks of."""
     named = gpus.get(signal.uuid)
-    on_bus = (
-        uuid
-        for uuid, gpu in gpus.items()
-        if gpu.pci_bus_id == signal.bus_id and not _ambiguous(gpu)
-    )
-    by_bus = next(on_bus, UNKNOWN_PREFIX + signal.bus_id)
+    on_bus = [
+        gpu for gpu in gpus.values() if gpu.pci_bus_id == signal.bus_id and not _ambiguous(gpu)
+    ]
+    there = max(on_bus, key=_still_there, default=None)
+    by_bus = there.uuid if there else UNKNOWN_PREFIX + signal.bus_id
     if named is not None:
         # By bus as the kernel log is, so that two witnesses of one error meet.
         return by_bus if _ambiguous(named) and signal.bus_id else named.uuid
@@ -78,6 +78,12 @@ def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
     for gpu in [one for one in gpus.values() if one.uuid.startswith(UNKNOWN_PREFIX)]:
         if gpu.pci_bus_id in uuids:
             rename(gpus, gpu.pci_bus_id, uuids[gpu.pci_bus_id])
+
+
+def _still_there(gpu: GpuHealth) -> tuple[bool, bool, datetime]:
+    """Rank who is meant by an address: a board that was taken out has it in its entry, too."""
+    gone = gpu.presence_reason in (presence.NOT_LISTED, presence.NOT_PUBLISHED, presence.NOT_ON_BUS)
+    return gpu.presence == "Present", not gone, gpu.presence_since
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

@@ -45,7 +45,7 @@ def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
     if old is None:
         return SxidRecord(
             code=signal.code,
-            count=1,
+            count=signal.times,
             first_seen=signal.at,
             last_seen=signal.at,
             fatal=signal.fatal,
@@ -54,7 +54,7 @@ def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
         )
     return msgspec.structs.replace(
         old,
-        count=old.count + 1,
+        count=old.count + signal.times,
         first_seen=min(old.first_seen, signal.at),
         last_seen=max(old.last_seen, signal.at),
         fatal=signal.fatal if old.fatal is None else old.fatal or bool(signal.fatal),

@@ -35,10 +35,12 @@ def counted(
         # The count moves; what the first witness knew of the process moves along.
         seen = _merged(_with_key(told, target, count=0), seen, more=0)
         _take_one(by_key, told)
-    more = 0 if told is not None and partner_key == target else 1
+    more = 0 if told is not None and partner_key == target else signal.times
     old = by_key.get(target)
     by_key[target] = (
-        msgspec.structs.replace(seen, count=1) if old is None else (_merged(old, seen, more=more))
+        msgspec.structs.replace(seen, count=signal.times)
+        if old is None
+        else (_merged(old, seen, more=more))
     )
     return tuple(by_key[key] for key in sorted(by_key, key=_order))
 

@@ -23,7 +23,7 @@ from exporter.join.claim_objects import (
     is_extended,
     key_of,
 )
-from exporter.join.claim_queue import ClaimQueue, Failure
+from exporter.join.claim_queue import ClaimQueue, Failure, Held
 from exporter.join.refusals import reason_of
 from exporter.readings import ContainerDevices
 from exporter.report import SourceHealth, kubernetes_case
@@ -49,14 +49,16 @@ class _DeviceClass(msgspec.Struct, frozen=True):
     spec: _ClassSpec = _ClassSpec()
 
 
-def claims_held(containers: Iterable[ContainerDevices]) -> dict[ClaimKey, frozenset[str]]:
-    """Return the claims with a GPU in them, and the names of the pods that hold each."""
-    found: dict[ClaimKey, set[str]] = {}
+def claims_held(containers: Iterable[ContainerDevices]) -> dict[ClaimKey, Held]:
+    """Return the claims with a GPU in them, and who holds what of each."""
+    found: dict[ClaimKey, Held] = {}
     for container in containers:
         for claim in container.claims:
             if claim.driver == GPU_DRIVER:
-                found.setdefault(key_of(claim), set()).add(container.pod)
-    return {key: frozenset(pods) for key, pods in found.items()}
+                key, device = key_of(claim), (claim.driver, claim.pool, claim.device)
+                held = found.get(key, Held(frozenset()))
+                found[key] = Held(held.pods | {container.pod}, held.devices | {device})
+    return found
 
 
 class ClaimDetails:

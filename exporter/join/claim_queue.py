@@ -1,8 +1,8 @@
 """Which claims to read next, and when: each once, unless the answer was not whole.
 
-A claim is read again, ever more rarely, while it has no allocation, while the
-server has another of that name, while a pod that holds it is not in its
-reservation, and after a failure. Pure: monotonic seconds come in.
+A claim is read again, ever more rarely, while a device that is held of it is not in
+its allocation, while the server has another of that name, while a pod that holds it
+is not in its reservation, and after a failure. Pure: monotonic seconds come in.
 """
 
 from collections.abc import Mapping
@@ -24,8 +24,18 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
 
 
-class _Entry(msgspec.Struct):
+class Held(msgspec.Struct, frozen=True):
+    """What the kubelet says of a claim: names of pods, and (driver, pool, device) of each device.
+
+    A share's id is left out, as not every kubelet tells it.
+    """
+
     pods: frozenset[str]
+    devices: frozenset[tuple[str, str, str]] = frozenset()
+
+
+class _Entry(msgspec.Struct):
+    held: Held
     due: float | None
     """When to ask; None when all is known."""
     pause: float = _FIRST
@@ -42,16 +52,16 @@ class ClaimQueue:
         self.overflow = 0
         """Claims that are held now and not kept, as there are too many."""
 
-    def want(self, held: Mapping[ClaimKey, frozenset[str]], now: float) -> None:
-        """Take note of who holds which claim (names of pods); all others are forgotten."""
+    def want(self, held: Mapping[ClaimKey, Held], now: float) -> None:
+        """Take note of who holds what of which claim; all others are forgotten."""
         kept = dict(list(held.items())[:MOST])
         self.overflow = len(held) - len(kept)
         entries: dict[ClaimKey, _Entry] = {}
-        for key, pods in kept.items():
-            entry = self._entries.get(key) or _Entry(pods, now)
-            if pods != entry.pods:
-                entry.pods, entry.pause = pods, _FIRST
-                if entry.due is None and not _whole(entry.detail, key, pods):
+        for key, what in kept.items():
+            entry = self._entries.get(key) or _Entry(what, now)
+            if what != entry.held:
+                entry.held, entry.pause = what, _FIRST
+                if entry.due is None and not _whole(entry.detail, key, what):
                     entry.due = now
             entries[key] = entry
         self._entries = entries
@@ -73,7 +83,7 @@ class ClaimQueue:
         entry.failure = None
         # Another claim of that name says nothing about this one.
         entry.detail = detail if key.uid in ("", detail.uid) else entry.detail
-        if _whole(detail, key, entry.pods):
+        if _whole(detail, key, entry.held):
             entry.due = None
         else:
             self._later(entry, now)
@@ -105,8 +115,10 @@ class ClaimQueue:
             self._details = details
 
 
-def _whole(detail: ClaimDetail | None, key: ClaimKey, pods: frozenset[str]) -> bool:
+def _whole(detail: ClaimDetail | None, key: ClaimKey, held: Held) -> bool:
     """Return whether there is nothing left to ask."""
     if detail is None or not detail.results or key.uid not in ("", detail.uid):
         return False
-    return bool(detail.pod_groups) or pods <= {name for name, _ in detail.pods}
+    if not held.devices <= {(one.driver, one.pool, one.device) for one in detail.results}:
+        return False
+    return bool(detail.pod_groups) or held.pods <= {name for name, _ in detail.pods}

@@ -37,6 +37,12 @@ class Hardware(msgspec.Struct, frozen=True):
 
     gpus: tuple[LiveGpu, ...] = ()
 
+    @property
+    def uuids(self) -> frozenset[str]:
+        """Of the GPUs and of all slices."""
+        slices = (one.uuid for gpu in self.gpus for one in gpu.slices)
+        return frozenset((*(gpu.uuid for gpu in self.gpus), *slices))
+
     def by_uuid(self, uuid: str) -> LiveGpu | None:
         return next((gpu for gpu in self.gpus if gpu.uuid == uuid), None)
 

@@ -78,7 +78,10 @@ def _by_number(found: re.Match[str]) -> PluginId:
 
 
 def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
-    """Return the UUIDs of the GPU or the slices that an id means; none when they are not live."""
+    """Return the UUIDs of the GPU or the slices that an id means; none when they are not live.
+
+    While no hardware is known at all, an id that is a UUID is believed.
+    """
     if wanted.number is None and wanted.gi is None:
         return _named(wanted.uuid, hardware)
     gpu = (
@@ -93,9 +96,9 @@ def uuids(wanted: PluginId, hardware: Hardware) -> tuple[str, ...]:
 
 def _named(uuid: str, hardware: Hardware) -> tuple[str, ...]:
     if uuid.startswith(("GPU-", "MIG-")):
-        return (uuid,)
-    live = {one for gpu in hardware.gpus for one in (gpu.uuid, *(s.uuid for s in gpu.slices))}
-    found = [one for one in (f"GPU-{uuid}", f"MIG-{uuid}") if one in live]
+        # Some plugins append a number to a UUID of their own making: that is no device.
+        return (uuid,) if uuid in hardware.uuids or not hardware.gpus else ()
+    found = [one for one in (f"GPU-{uuid}", f"MIG-{uuid}") if one in hardware.uuids]
     return tuple(found) if len(found) == 1 else ()
 
 

@@ -53,7 +53,11 @@ class CallFailed(Exception):  # noqa: N818 - as gRPC has it, a status
 def call(path: Path, method: str, request: bytes, *, seconds: float, most: int) -> bytes:
     """Return the one message of an answer, of `most` bytes; raises CallFailed."""
     deadline = monotonic() + seconds
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as stream:
+    try:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise CallFailed(UNAVAILABLE, str(error)) from error
+    with opened as stream:
         try:
             stream.settimeout(seconds)
             stream.connect(str(path))

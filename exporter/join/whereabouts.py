@@ -47,9 +47,12 @@ def of_claim(
         return Whereabouts(elsewhere=True, published=device)
     if device is None:
         return Whereabouts(miss="not_published")
-    if device.uuid:
-        return Whereabouts(uuids=(device.uuid,), published=device)
-    return _dynamic(device, hardware)
+    if not device.uuid:
+        return _dynamic(device, hardware)
+    if device.kind == "mig" and hardware.gpus and device.uuid not in hardware.uuids:
+        return Whereabouts(miss="not_live", published=device)
+    # A whole GPU that NVML lost is still the one that is held.
+    return Whereabouts(uuids=(device.uuid,), published=device)
 
 
 def _dynamic(device: SliceDevice, hardware: Hardware) -> Whereabouts:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from exporter.kernel import pid_namespace
+
 MOST_PROCESSES = 8192
 """Processes looked at in one pass; those beyond are not known."""
 
@@ -69,6 +71,8 @@ class Cgroups:
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
+        self.apart = pid_namespace.certainly_apart(proc)
+        """Why the node's processes cannot be seen from here; "" when they can."""
         self._known: dict[int, tuple[int, Placement]] = {}
         """By pid: when the process started, as pids are used again, and where it runs."""
 

@@ -15,10 +15,13 @@ import msgspec
 
 from exporter.device import normal_bus_id
 from exporter.kernel import sxid
+from exporter.report import LATEST
 from exporter.signals import Signal
 
 MESSAGE_LIMIT = 160
 """Characters of a message that are kept."""
+LINE_END = r"\x0a"
+"""How /dev/kmsg writes the end of a line within a message (Documentation/ABI/testing/dev-kmsg)."""
 RATE_LIMITED_CODE = 119
 """The XID whose lines the driver leaves out after it printed that it does (GSP RPC timeouts)."""
 
@@ -99,6 +102,8 @@ def understand(record: Record, boot_time: datetime) -> Signal | None:
         at = boot_time + record.since_boot
     except OverflowError:
         raise Rejected("malformed") from None
+    if at > LATEST:
+        raise Rejected("malformed")
     text = record.message.rstrip()
     blank = Signal(kind="xid", source="kmsg", at=at, kernel_sequence=record.sequence)
     for beginning, read in _ERRORS:
@@ -172,7 +177,7 @@ def _sxid(text: str, blank: Signal) -> Signal | None:
 
 
 def _lost(found: re.Match[str]) -> dict[str, object]:
-    message = plain(found[0].removeprefix("NVRM: "))
+    message = plain(found[0].replace(LINE_END + "NVRM:", "").removeprefix("NVRM: "))
     return {"kind": "fell-off", "code": 79, "bus_id": _bus(found["bus"]), "message": message}
 
 
@@ -201,9 +206,13 @@ _NOTICES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, objec
         re.compile(rf"NVRM: GPU (?:at PCI:)?{_BUS}: GPU has fallen off the bus\.?.*"),
         _lost,
     ),
-    # A GPU that did not answer when the driver took it up: one record of three lines.
+    # A GPU that did not answer when the driver took it up: one record of three lines, of which the
+    # first ends behind the bus id (NVIDIA's open kernel module, osinit.c).
     (
-        re.compile(rf"NVRM: The NVIDIA GPU {_BUS} .{{0,200}}fallen off the bus.{{0,200}}"),
+        re.compile(
+            rf"NVRM: The NVIDIA GPU {_BUS}(?: |{re.escape(LINE_END)}).{{0,200}}"
+            r"fallen off the bus.{0,200}"
+        ),
         _lost,
     ),
     (

@@ -20,16 +20,16 @@ from exporter.children import callnotes
 from exporter.ending import end_with_any_thread
 from exporter.nvml.events import UNBIND, Events, SystemEvents
 from exporter.nvml.gpu import Wish
-from exporter.nvml.library import Caller, NvmlError
+from exporter.nvml.library import Noted, NvmlError
 from exporter.nvml.sampler import Sampler
-from exporter.readings import NvmlReading
+from exporter.readings import CallNote, NvmlReading
 from exporter.signals import Signal
 from kubeapi import clock
 
 WAIT_MS = int(1000 * callnotes.WAIT_SECONDS)
 """Longest wait for one event: the library wakes who waits when there is one."""
 _AGAIN_SECONDS = 1.0
-"""Rest after a wait that failed."""
+"""Rest after a wait that failed otherwise than the one before."""
 _BOUND = (
     "Bound",
     "the NVIDIA driver took another GPU; NVML is opened anew, as it lists only the GPUs that were "
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
     with socket.socket(fileno=stream_fd) as stream:
         channel = Sender(wire.Channel(stream))
         try:
-            _serve(channel, Sampler(Caller(callnotes.Slot(notes, callnotes.SAMPLING))), notes)
+            _serve(channel, Sampler(Noted(callnotes.Slot(notes, callnotes.SAMPLING))), notes)
         except wire.WireError:
             pass
         except NvmlError as error:
@@ -69,32 +69,40 @@ class Sender:
         with self._lock:
             self._channel.send(message)
 
-    def sampled(self, reading: NvmlReading) -> None:
+    def sampled(self, reading: NvmlReading, overdue: tuple[CallNote, ...]) -> None:
         """Tell a pass; one that is too large for a message goes without its processes."""
         try:
-            self.send(wire.Sampled(reading))
+            self.send(wire.Sampled(reading, overdue))
         except wire.TooLargeError:
             gpus = (msgspec.structs.replace(gpu, processes=None) for gpu in reading.gpus)
-            self.send(wire.Sampled(msgspec.structs.replace(reading, gpus=tuple(gpus))))
+            self.send(wire.Sampled(msgspec.structs.replace(reading, gpus=tuple(gpus)), overdue))
 
     def request(self) -> wire.SampleRequest:
         return self._channel.receive(wire.to_child)
 
 
 def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
-    events = Events(Caller(callnotes.Slot(notes, callnotes.EVENTS)))
-    system = SystemEvents(Caller(callnotes.Slot(notes, callnotes.SYSTEM_EVENTS)))
+    events = Events(Noted(callnotes.Slot(notes, callnotes.EVENTS)))
+    system = SystemEvents(Noted(callnotes.Slot(notes, callnotes.SYSTEM_EVENTS)))
     listener = _Listener(channel, events, system)
     request = channel.request()
     sampler.open()
     while True:
         wish = Wish(frozenset(request.wanted), request.processes)
-        reading = sampler.sample(frozenset(request.skip), wish)
+        reading = sampler.sample(frozenset(request.skip), wish, request.gpu_seconds)
         # Registered before the first answer, so that no XID after it goes unheard.
         registered = events.register(sampler.handles, sampler.uuid_of)
         listener.start(devices=registered > 0)
-        channel.sampled(reading)
+        unheard = events.unheard(sampler.handles, sampler.uuid_of)
+        channel.sampled(_marked(reading, unheard), sampler.overdue())
         request = channel.request()
+
+
+def _marked(reading: NvmlReading, unheard: frozenset[int]) -> NvmlReading:
+    if not unheard:
+        return reading
+    gpus = (msgspec.structs.replace(one, unheard=one.index in unheard) for one in reading.gpus)
+    return msgspec.structs.replace(reading, gpus=tuple(gpus))
 
 
 class _Listener:
@@ -121,15 +129,26 @@ class _Listener:
         threading.Thread(target=self._repeat, args=(hear,), daemon=True).start()
 
     def _repeat(self, hear: Callable[[], None]) -> None:
+        failure: int | None = None
         while True:
             try:
-                hear()
+                failure = self._heard_or_failed(hear, failure)
             except (wire.WireError, _Absent):
                 return
-            except NvmlError:
-                # Says so when a GPU is lost; a sample tells which.
+
+    def _heard_or_failed(self, hear: Callable[[], None], before: int | None) -> int | None:
+        """Hear once; returns how that failed, which it may do as long as a GPU is lost."""
+        try:
+            hear()
+        except NvmlError as error:
+            if error.code == before:
+                time.sleep(callnotes.WAIT_SECONDS)
+            else:
+                # A sample tells which GPU it is.
                 self._tell(Signal(kind="recovery", source="nvml", at=clock.now()))
                 time.sleep(_AGAIN_SECONDS)
+            return error.code
+        return None
 
     def _hear(self) -> None:
         heard = self._events.wait(WAIT_MS)

@@ -42,9 +42,22 @@ class Events:
             self._set = self._call(NO_GPU, "nvmlEventSetCreate")
         for index, handle in handles.items():
             identity = identity_of(index)
-            if self._known.get(address(handle)) != identity and self._register(index, handle):
+            before = self._known.get(address(handle))
+            # The same GPU may have told its bus id later than its UUID.
+            same = before is not None and before[0] == identity[0]
+            if same or self._register(index, handle):
                 self._known[address(handle)] = identity
         return len(self._known)
+
+    def unheard(
+        self, handles: Mapping[int, Any], identity_of: Callable[[int], tuple[str, str]]
+    ) -> frozenset[int]:
+        """Return the GPUs whose events nobody gets, because they could not be registered."""
+        return frozenset(
+            index
+            for index, handle in handles.items()
+            if self._known.get(address(handle)) != identity_of(index)
+        )
 
     def wait(self, milliseconds: int) -> Signal | None:
         """Return the next event, None after the time; raises NvmlError."""

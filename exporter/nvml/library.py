@@ -11,7 +11,7 @@ untouched (a struct instead of a reference to it crashes the process).
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pynvml
@@ -107,14 +107,21 @@ class Fabric(msgspec.Struct, frozen=True):
     health_summary: int | None = None
 
 
-class Caller:
-    """Makes calls for one thread."""
+class Caller(Protocol):
+    """Makes calls."""
+
+    def __call__(self, gpu: int, name: str, *arguments: Any) -> Any:
+        """Call NVML's function `name` about a GPU (index, or NO_GPU); raises NvmlError."""
+        ...
+
+
+class Noted:
+    """The `Caller` of one thread, which notes each call before it makes it."""
 
     def __init__(self, slot: Slot) -> None:
         self._slot = slot
 
     def __call__(self, gpu: int, name: str, *arguments: Any) -> Any:
-        """Call NVML's function `name` about a GPU (index, or NO_GPU); raises NvmlError."""
         function = _WRAPPED.get(name) or getattr(pynvml, name, None)
         if function is None:
             missing = pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
@@ -128,6 +135,12 @@ class Caller:
             raise NvmlError(name, REFUSED, f"an answer that cannot be read ({error})") from error
         finally:
             self._slot.end()
+
+
+def out_of_time(name: str, seconds: float) -> NvmlError:
+    """Return what says that a call was not made, as earlier ones on the GPU took so long."""
+    text = f"not asked, as the calls before it took {seconds:.1f} s"
+    return NvmlError(name, pynvml.NVML_ERROR_TIMEOUT, text)
 
 
 def number_of(name: str) -> int | None:

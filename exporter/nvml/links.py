@@ -8,9 +8,10 @@ has none. On a GPU in MIG mode NVLinks are off and their counters say nothing.
 import time
 from collections.abc import Collection, Iterable
 
+from exporter.nvml import library as nvml
 from exporter.nvml import link_table as links
 from exporter.nvml import units as unit
-from exporter.nvml.fields import FieldKey, Fields, keys_of
+from exporter.nvml.fields import FieldKey, Fields, field_number, keys_of
 from exporter.nvml.link_table import BOTH, SENT
 from exporter.nvml.table import Field
 from exporter.readings import LinkReading, Values
@@ -20,9 +21,15 @@ Counted = dict[str, int]
 """KiB by way, of one scope."""
 
 
-def count_links(fields: Fields) -> int:
-    """Return how many NVLinks a GPU has, which never changes."""
-    return fields.whole(_COUNT) or 0
+def count_links(fields: Fields) -> int | None:
+    """Return how many NVLinks a GPU has, which never changes; None when it could not be read."""
+    count = fields.whole(_COUNT)
+    if count is not None:
+        return count
+    number = field_number(_COUNT[0].name)
+    answer = None if number is None else fields.answer((number, 0))
+    none = (*nvml.ABSENT, nvml.INVALID_ARGUMENT)
+    return 0 if number is None or (answer is not None and answer.code in none) else None
 
 
 class Traffic:

@@ -37,7 +37,11 @@ class ProcessShares:
         )
         if failed or not any(told):
             return None
-        merged = _merged(entry for one in lists for entry in one or ())
+        entries = [entry for one in lists for entry in one or ()]
+        if any(_PID.take(entry.pid) is None for entry in entries):
+            # Pid 0 is a process that the asker's pid namespace has no number for.
+            return None
+        merged = _merged(entries)
         shares = None if mig else self._shares(gpu, fields)
         return tuple(
             ProcessReading(
@@ -54,8 +58,11 @@ class ProcessShares:
         """Forget the GPUs that are not there any more."""
         self._since = {key: since for key, since in self._since.items() if key in keys}
 
-    def _shares(self, gpu: str, fields: Fields) -> dict[int, int] | None:
-        """Return the SM percent of each process that ran since the pass before, None at first."""
+    def _shares(self, gpu: str, fields: Fields) -> dict[int, int | None] | None:
+        """Return the SM percent of each process that ran since the pass before, None at first.
+
+        A share that makes no sense is None: the process ran, so it is not 0.
+        """
         since = self._since.get(gpu)
         samples = fields.get("nvmlDeviceGetProcessUtilization", since or 0)
         if samples is None:
@@ -66,15 +73,13 @@ class ProcessShares:
             return None
         newest = sorted(samples, key=lambda sample: int(sample.timeStamp))
         shares = {int(s.pid): _PERCENT.take(s.smUtil) for s in newest if s.timeStamp > since}
-        return {pid: int(share) for pid, share in shares.items() if share is not None}
+        return {pid: None if share is None else int(share) for pid, share in shares.items()}
 
 
 def _merged(entries: Iterable[Any]) -> dict[Key, int | None]:
     """Join the lists: a process with a compute and a graphics context is in both."""
     found: dict[Key, int | None] = {}
     for entry in entries:
-        if _PID.take(entry.pid) is None:
-            continue
         key = (int(entry.pid), _instance(entry.gpuInstanceId), _instance(entry.computeInstanceId))
         memory = _BYTES.take(entry.usedGpuMemory)
         found[key] = _most(found.get(key), None if memory is None else int(memory))

@@ -2,7 +2,7 @@
 
 A GPU is known by its UUID, which is asked again in every pass: after a GPU went
 or came, the same index is another one. What a dying GPU cannot tell any more is
-remembered from when it could.
+remembered from when it could. A GPU that takes too long is named, and not read.
 """
 
 import time
@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 
 from exporter.device import normal_bus_id
+from exporter.nvml.budget import Budget
 from exporter.nvml.fields import Fields, Lacking, Tally
 from exporter.nvml.gpu import GpuReader, Known, Wish
 from exporter.nvml.library import NO_GPU, REFUSED, Caller, NvmlError
 from exporter.nvml.table import TABLE
 from exporter.nvml.units import text_of
-from exporter.readings import GpuReading, NvmlReading, PeerReading
+from exporter.readings import CallNote, GpuReading, NvmlReading, PeerReading
 from kubeapi import clock
 
 _MOST_GPUS = 256
@@ -37,6 +38,8 @@ class Facts(msgspec.Struct, frozen=True):
     serial: str
     minor: int | None
     product: str
+    whole: bool = True
+    """Whether nothing but what the GPU does not have is missing."""
 
     @property
     def key(self) -> str:
@@ -59,7 +62,7 @@ class Sampler:
     """Reads the state of all GPUs."""
 
     def __init__(self, call: Caller) -> None:
-        self._call = call
+        self._call = self._budget = Budget(call)
         self._tally = Tally()
         self._reader = GpuReader(self._call, self._tally)
         self._facts: dict[int, Facts] = {}
@@ -76,14 +79,23 @@ class Sampler:
         self._call(NO_GPU, "nvmlInit")
         self._driver = text_of(self._call(NO_GPU, "nvmlSystemGetDriverVersion")) or ""
 
-    def sample(self, skip: frozenset[int], wish: Wish | None = None) -> NvmlReading:
-        """Read every GPU but those in `skip`; raises NvmlError when the library is of no use."""
+    def sample(
+        self, skip: frozenset[int], wish: Wish | None = None, gpu_seconds: float | None = None
+    ) -> NvmlReading:
+        """Read every GPU but those in `skip`; raises NvmlError when the library is of no use.
+
+        The calls about one GPU may take `gpu_seconds` together.
+        """
         begun, started = clock.now(), time.perf_counter()
+        self._budget.begin(gpu_seconds)
         found = self._pass(skip, wish or Wish())
         for _ in range(_TRIES - 1):
             if found.count == self._count_gpus():
                 break
             found = self._pass(skip, wish or Wish())
+        self._leave_overdue(found)
+        self._find_peers(found)
+        self._leave_overdue(found)
         self._forget(found, skip)
         return NvmlReading(
             at=begun,
@@ -92,6 +104,10 @@ class Sampler:
             refused=self._tally.refused,
             took=time.perf_counter() - started,
         )
+
+    def overdue(self) -> tuple[CallNote, ...]:
+        """Return the GPUs that took too long at the last `sample`, with their last call."""
+        return tuple(self._budget.overdue.values())
 
     def uuid_of(self, index: int) -> tuple[str, str]:
         """Return (UUID, bus id) of a GPU by what it said when it last could."""
@@ -131,24 +147,25 @@ class Sampler:
         told = self._reader.read(index, facts.key, handle, known, wish)
         found.live[index] = _with(facts, index, **told)
 
+    def _leave_overdue(self, found: _Pass) -> None:
+        """Keep of GPUs that took too long who they are: half a reading would pass for a whole."""
+        for index, note in self._budget.overdue.items():
+            found.live.pop(index, None)
+            facts = self._facts.get(index)
+            if facts is not None:
+                found.silent[index] = _with(facts, index, hung_call=note.call)
+
     def _identify(self, index: int, handle: Any) -> Facts:
         uuid = text_of(self._call(index, "nvmlDeviceGetUUID", handle))
         if not uuid:
             raise NvmlError("nvmlDeviceGetUUID", REFUSED, "an answer that cannot be read")
         known = self._facts.get(index)
         if known is None or known.uuid != uuid:
-            known = self._introduce(uuid, Fields(self._call, index, handle, Lacking(), self._tally))
-            self._facts[index] = known
+            known = Facts(uuid, "", "", None, "", whole=False)
+        if not known.whole:
+            fields = Fields(self._call, index, handle, Lacking(), self._tally)
+            known = self._facts[index] = _introduced(known, fields)
         return known
-
-    def _introduce(self, uuid: str, fields: Fields) -> Facts:
-        return Facts(
-            uuid,
-            normal_bus_id(_text(fields, _BUS_ID)) or "",
-            _text(fields, _SERIAL),
-            fields.whole(TABLE[_MINOR]),
-            _text(fields, _NAME),
-        )
 
     def _forget(self, found: _Pass, skip: frozenset[int]) -> None:
         self.handles = found.handles
@@ -162,7 +179,6 @@ class Sampler:
         # A GPU that moved to another index answers there: what its old place said is stale.
         silent = {i: reading for i, reading in found.silent.items() if reading.uuid not in live}
         gpus = tuple(reading for _, reading in sorted((found.live | silent).items()))
-        self._find_peers(found)
         gpus = tuple(
             msgspec.structs.replace(gpu, peers=self._peers.get(gpu.index, ())) for gpu in gpus
         )
@@ -185,7 +201,21 @@ class Sampler:
             for peer in present
             if peer != index
         }
+        if fields.lost or fields.error:
+            # What was not told now may be told in the next pass.
+            self._peers_of = ()
         return tuple(PeerReading(peer, int(s)) for peer, s in told.items() if s is not None)
+
+
+def _introduced(before: Facts, fields: Fields) -> Facts:
+    """Return the facts with what the GPU says now; what it does not say now stays."""
+    bus_id = normal_bus_id(_text(fields, _BUS_ID)) or before.bus_id
+    serial = _text(fields, _SERIAL) or before.serial
+    minor = fields.whole(TABLE[_MINOR])
+    product = _text(fields, _NAME) or before.product
+    whole = bool(bus_id) and not fields.lost and not fields.error
+    minor = before.minor if minor is None else minor
+    return Facts(before.uuid, bus_id, serial, minor, product, whole)
 
 
 def _text(fields: Fields, number: int) -> str:
@@ -193,7 +223,9 @@ def _text(fields: Fields, number: int) -> str:
 
 
 def _with(facts: Facts, index: int, **fields: Any) -> GpuReading:
-    return GpuReading(index=index, **msgspec.structs.asdict(facts), **fields)
+    told = msgspec.structs.asdict(facts)
+    del told["whole"]
+    return GpuReading(index=index, **told, **fields)
 
 
 def _doubted(gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:

@@ -5,15 +5,22 @@ that the release file names is let go, because a reset and an unbind need a GPU
 that nobody holds; the others are watched meanwhile.
 """
 
+import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from exporter import wire
-from exporter.children.quarantine import Quarantine
+from exporter.children.deadlines import Deadlines
+from exporter.children.quarantine import TOO_LONG, Quarantine
 from exporter.device import normal_bus_id
 from exporter.readings import CallNote, Hang, NvmlReading
 from exporter.setup.settings import Settings
+
+_log = logging.getLogger(__name__)
+NO_EVENTS = "NoEvents"
+"""Reason of a source that answers, and tells no XIDs by itself."""
 
 
 class NvmlVendor:
@@ -27,10 +34,13 @@ class NvmlVendor:
         self._library_dir = settings.nvml_library_dir
         self._release_file = settings.release_file
         self._processes = settings.processes
+        self._gpu_seconds = Deadlines(settings.sample_deadline, settings.start_deadline).gpu
         self._wanted = wanted
         self._quarantine = Quarantine(settings.hang_retry)
         self._held: frozenset[int] = frozenset()
         """GPUs that the running child was told to read."""
+        self._unheard = ""
+        """Which GPUs tell no events, as a sentence."""
 
     def environment(self) -> Mapping[str, str]:
         return library_path(self._library_dir)
@@ -46,19 +56,36 @@ class NvmlVendor:
 
     def request(self, now: float) -> wire.SampleRequest:
         skip = self._quarantine.left_out(now) | self._let_go()
-        return wire.SampleRequest(tuple(sorted(skip)), self._wanted(), self._processes)
+        left_out = tuple(sorted(skip))
+        return wire.SampleRequest(left_out, self._wanted(), self._processes, self._gpu_seconds)
 
     def reading(self, heard: wire.FromChild, asked: wire.SampleRequest) -> NvmlReading | None:
         if not isinstance(heard, wire.Sampled):
             return None
         self._held = frozenset(gpu.index for gpu in heard.reading.gpus)
+        self._tell_unheard(heard.reading)
+        for note in heard.overdue:
+            self._quarantine.put(note, time.monotonic(), how=TOO_LONG)
+            _log.warning("GPU %s took %.1f s, the last in %s", note.gpu, note.seconds, note.call)
         return self._quarantine.complete(heard.reading, frozenset(asked.skip))
+
+    def _tell_unheard(self, reading: NvmlReading) -> None:
+        numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.unheard)
+        sentence = numbers and (
+            f"NVML refuses to tell the events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
+            "XIDs are known from the kernel log and from DCGM alone"
+        )
+        if sentence and sentence != self._unheard:
+            _log.warning("%s", sentence)
+        self._unheard = sentence
 
     def hung(self, note: CallNote, now: float) -> Hang:
         return Hang(note.call, note.gpu, self._quarantine.put(note, now))
 
-    def remark(self) -> tuple[str, Hang | None]:
-        return self._quarantine.sentence(), self._quarantine.nameless()
+    def remark(self) -> tuple[str, str, Hang | None]:
+        said = (self._quarantine.sentence(), self._unheard)
+        sentence = "; ".join(one for one in said if one)
+        return NO_EVENTS if self._unheard else "", sentence, self._quarantine.nameless()
 
     def must_reopen(self) -> bool:
         return bool(self._let_go() & self._held)

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from exporter.page import fields
 from exporter.page.counters import Counter, CounterType
 from exporter.page.metric import Family, MetricType, Sample
+from exporter.page.rows import Row
 from exporter.page.view import View
+from exporter.page.windows import clock_mask
 from exporter.readings import HealthFinding
 from exporter.xid import lookup
 
@@ -53,8 +55,10 @@ def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
 
 
 def _last_xid(view: View) -> Iterator[Sample]:
-    for row in view.devices:
+    for row in (*view.devices, *view.silent):
         last = max(row.xids, key=lambda one: one.last_seen, default=None)
+        if last is None and not _heard(view, row):
+            continue
         code = last.code if last else 0
         message = lookup(code).description if last else _NO_ERROR
         yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
@@ -62,32 +66,46 @@ def _last_xid(view: View) -> Iterator[Sample]:
 
 def _xid_counts(view: View) -> Iterator[Sample]:
     window = _window(view.snapshot.shown.xid_window)
-    for row in view.devices:
+    for row in (*view.devices, *view.silent):
         counts: dict[int, int] = {}
         for (uuid, gi, ci), by_code in view.snapshot.windows.xids.items():
             if uuid == row.gpu.uuid and row.scope.has(gi, ci):
                 for code, count in by_code.items():
                     counts[code] = counts.get(code, 0) + count
-        if not counts:
+        if not counts and _heard(view, row):
             yield row.with_labels(window), 0
         for code, count in sorted(counts.items()):
             yield row.with_labels(window, ("xid", str(code))), count
+
+
+def _heard(view: View, row: Row) -> bool:
+    """Return whether no XID means that there was none: somebody would have told of it."""
+    if row.gpu.lost or row.gpu.hung_call:
+        return False
+    dcgm, sources = view.snapshot.dcgm, view.snapshot.report.sources
+    return (
+        not row.gpu.unheard
+        or any(one.name == "kmsg" and one.up for one in sources)
+        or (dcgm is not None and row.gpu.uuid in dcgm.gpus)
+    )
 
 
 def _clock_events(view: View) -> Iterator[Sample]:
     window = _window(view.snapshot.shown.clock_window)
     for row in view.gpus:
         counts = view.snapshot.windows.clocks.get(row.gpu.uuid, {})
-        if not counts:
+        if not counts and clock_mask(row.gpu) is not None:
             yield row.with_labels(window), 0
         for name, count in counts.items():
             yield row.with_labels(window, ("clock_event", name)), count
 
 
 def _health(view: View) -> Iterator[Sample]:
-    findings = view.snapshot.dcgm.health if view.snapshot.dcgm else None
-    if findings is None:
+    dcgm = view.snapshot.dcgm
+    findings = dcgm.health if dcgm else None
+    if dcgm is None or findings is None:
         return
+    seen = {*dcgm.gpus, *(one.uuid for one in findings)}
     by_watch: dict[tuple[str, str], list[HealthFinding]] = {}
     for one in findings:
         watch = one.watch if one.watch in WATCHES else "ALL"
@@ -95,7 +113,7 @@ def _health(view: View) -> Iterator[Sample]:
     for row in view.gpus:
         for watch in WATCHES:
             found = by_watch.get((row.gpu.uuid, watch), [])
-            if not found:
+            if not found and row.gpu.uuid in seen:
                 yield row.with_labels(("health_watch", watch)), 0
             for one in sorted(found, key=lambda one: one.health):
                 named = ("health_error_code", one.error_code), ("health_watch", watch)

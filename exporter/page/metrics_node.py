@@ -99,7 +99,8 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpus_seen",
         type="gauge",
-        help="GPUs that NVML lists, whether or not they answer. No sample while NVML is down.",
+        help="GPUs that NVML lists, hung ones too; not those that it calls lost, and not those "
+        "that were let go. No sample while NVML is down.",
         source="NVML",
         kept=True,
         samples=_seen,
@@ -154,7 +155,8 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_kernel_log_rejected_total",
         type="counter",
         help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
-        "that the kernel did not print), overwritten before they were read, or cleared.",
+        "that the kernel did not print); and the times that the log was cleared, or overwritten "
+        "before it was read, however many records that cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",

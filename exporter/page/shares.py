@@ -12,6 +12,9 @@ import msgspec
 from exporter.join.claims import Holder, Holders
 from exporter.readings import GpuReading, MigReading, NvmlReading, ProcessReading
 
+_CLEARLY_USED = 1 << 30
+"""Bytes of framebuffer in use that are somebody's; what a driver keeps for itself is less."""
+
 
 class PodShare(msgspec.Struct, frozen=True):
     """What one pod uses of one device."""
@@ -106,14 +109,19 @@ def _devices(reading: NvmlReading) -> Iterator[tuple[GpuReading, MigReading | No
 
 
 def _processes(gpu: GpuReading, part: MigReading | None) -> list[ProcessReading] | None:
-    """Return the processes on a device, None where they are not known."""
+    """Return the processes on a device, None where they are not known.
+
+    A device that is clearly in use has processes: an empty list then tells of none that we see.
+    """
     if gpu.processes is None:
         return None
-    if part is None:
-        return list(gpu.processes)
-    if any(one.gi is None for one in gpu.processes):
-        return None
-    return [one for one in gpu.processes if one.gi == part.gi and one.ci in (None, part.ci)]
+    found = list(gpu.processes)
+    if part is not None:
+        if any(one.gi is None for one in found):
+            return None
+        found = [one for one in found if one.gi == part.gi and one.ci in (None, part.ci)]
+    used = part.fb_used if part else gpu.fb_used
+    return None if not found and (used or 0) > _CLEARLY_USED else found
 
 
 def _claim(holder: Holder) -> tuple[str, ...]:

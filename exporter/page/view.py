@@ -23,6 +23,8 @@ class View(msgspec.Struct, frozen=True):
     gpus: tuple[Row, ...]
     slices: tuple[Row, ...]
     links: tuple[Row, ...]
+    silent: tuple[Row, ...]
+    """GPUs that NVML lists, lost or hung: there is nothing to read, and who they are is known."""
     known: tuple[KnownRow, ...]
 
     @property
@@ -44,6 +46,7 @@ def view(snapshot: Snapshot) -> View:
     options = msgspec.structs.replace(snapshot.shown.options, node=snapshot.node)
     layout = Layout(snapshot, options)
     readings = snapshot.nvml.gpus if snapshot.nvml else ()
+    silent = [one for one in readings if one.lost or one.hung_call]
     laid = [layout.of(one) for one in readings if not (one.lost or one.hung_call or one.released)]
     return View(
         snapshot=snapshot,
@@ -51,6 +54,7 @@ def view(snapshot: Snapshot) -> View:
         gpus=tuple(gpu for gpu, _, _ in laid),
         slices=tuple(row for _, slices, _ in laid for row in slices),
         links=tuple(row for _, _, links in laid for row in links),
+        silent=tuple(layout.of(one)[0] for one in silent if not one.released),
         known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
     )
 

@@ -70,7 +70,7 @@ class Windows:
         self._sampled = nvml.at
         for gpu in nvml.gpus:
             for bit, name in CLOCK_EVENTS.items():
-                if _mask(gpu) & bit:
+                if (clock_mask(gpu) or 0) & bit:
                     self._clocks.add(nvml.at, (gpu.uuid, name), 1)
 
     def counts(self, now: datetime) -> WindowCounts:
@@ -120,9 +120,10 @@ class _Window(Generic[K]):
         return sums
 
 
-def _mask(gpu: GpuReading) -> int:
+def clock_mask(gpu: GpuReading) -> int | None:
+    """Return the bits of `CLOCK_EVENTS` that are set, None when that was not read."""
     told = gpu.slowdown if gpu.slowdown is not None else gpu.values.get(_MASK_FIELD)
-    return told if isinstance(told, int) else 0
+    return told if isinstance(told, int) else None
 
 
 def _by_code(entry: tuple[Counted, int]) -> tuple[str, int]:

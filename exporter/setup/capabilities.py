@@ -48,8 +48,9 @@ CAPABILITIES: tuple[Capability, ...] = (
     Capability(
         "host-pids",
         "sensor",
-        "draguard_pod_* families: which pod a process on a GPU is of",
-        "set hostPID: true, or mount the host's /proc and name it with --proc-dir",
+        "draguard_pod_* families: which processes are on a GPU, and of which pod each is",
+        "set hostPID: true; the host's /proc alone does not do, as the driver names the processes "
+        "of the asker's pid namespace",
     ),
     Capability(
         "pod-resources",

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from exporter.kernel import pid_namespace
 from exporter.kube import client_of
 from exporter.setup.capabilities import Need
 from exporter.setup.settings import Settings
@@ -34,12 +35,7 @@ def _sys_admin(_: Settings) -> str:
 
 
 def _host_pids(settings: Settings) -> str:
-    # The kernel's own threads are visible in the host's namespace alone; 2 is their parent.
-    name = settings.proc_dir / "2" / "comm"
-    try:
-        return "" if name.read_text() == "kthreadd\n" else f"{name} is no kernel thread"
-    except OSError:
-        return f"{settings.proc_dir} does not show the host's processes"
+    return pid_namespace.lacking(settings.proc_dir)
 
 
 def _pod_resources(settings: Settings) -> str:

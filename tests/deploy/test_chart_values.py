@@ -109,6 +109,7 @@ CONTRADICTIONS = [
     ),
     (("exporter.report=false",), "leave it on, or set metricsOnly"),
     (("exporter.enabled=false", "metricsOnly=true"), "nothing would be installed"),
+    (("exporter.hostPID=false",), "set exporter.processes=false"),
     (
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
         "the sensor is privileged and has all of them",

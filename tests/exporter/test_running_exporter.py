@@ -126,7 +126,7 @@ def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
 
 
 def test_slow_calls_are_no_hang(node: SimulatedNode, exporter: Exporter) -> None:
-    node.slow(1, 150)
+    node.slow(1, 150, "nvmlDeviceGetTemperature")
     node.set_value(1, "temperature_c", 77)
     wait_for(lambda: 77.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
     assert not exporter.series("draguard_source_hang_info")

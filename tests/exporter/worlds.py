@@ -8,7 +8,8 @@ import msgspec
 from exporter.pairing import Pairing
 from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
 from exporter.report import NodeHealth, SourceHealth
-from exporter.signals import Ring, Signal
+from exporter.ring import Ring
+from exporter.signals import Signal
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 BUS = {f"GPU-{number}": f"0000:{number:02x}:00.0" for number in range(1, 9)}

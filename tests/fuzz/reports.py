@@ -29,7 +29,8 @@ from exporter.readings import (
     Observation,
 )
 from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
-from exporter.signals import Ring, Signal
+from exporter.ring import Ring
+from exporter.signals import Signal
 from tests.fuzz import hostile, kernel_lines
 from tests.fuzz.target import Target, demand
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeapi.client import ApiError, Client, Conflict, Gone, NotFound
+from kubeapi.client import LONGEST_ASKED, ApiError, Client, Conflict, Gone, NotFound
 from kubeapi.discovery import served
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from tests.kubeapi import hostile
@@ -79,6 +79,16 @@ def test_the_wait_that_a_server_asks_for_is_in_the_error() -> None:
             client.get("/version")
         client.close()
         assert caught.value.retry_after == 7.0
+
+
+@pytest.mark.parametrize("asked", ["86400", "9" * 400])
+def test_no_server_makes_us_wait_for_a_day(asked: str) -> None:
+    with Hostile([hostile.refusal(503, headers=f"retry-after: {asked}\r\n")]) as server:
+        client = Client(server.endpoint)
+        with pytest.raises(ApiError) as caught:
+            client.get("/version")
+        client.close()
+        assert caught.value.retry_after == LONGEST_ASKED == 60.0
 
 
 def test_nothing_is_retried_behind_the_callers_back() -> None:

@@ -205,6 +205,21 @@ def test_an_undecodable_object_is_counted_and_keeps_its_last_good_value() -> Non
         assert reflector.items()["default/a"] == ConfigMap({"color": "red"})
         assert "default/c" not in reflector.items()
         assert reflector.undecodable == 2
+        assert reflector.unreadable == {"default/a", "default/c"}
+
+
+def test_an_object_is_unreadable_until_it_can_be_read_again_or_is_gone() -> None:
+    bad_a, bad_b = A2 | {"data": 7}, config_map("b", "2") | {"data": 7}
+    a3, c1 = config_map("a", "3"), config_map("c", "1")
+    changes = [("MODIFIED", bad_a), ("MODIFIED", bad_b), ("MODIFIED", a3), ("DELETED", bad_b)]
+    events = hostile.watch(*(event(kind, item) for kind, item in (*changes, ("ADDED", c1))))
+    with (
+        Hostile([hostile.listing("5", A1, B1)], [events]) as server,
+        reflecting(server) as reflector,
+    ):
+        await_true("c arrived", lambda: "default/c" in reflector.items())
+        assert reflector.undecodable == 2
+        assert not reflector.unreadable
 
 
 def test_a_collection_that_is_not_served_is_a_state_and_is_found_when_it_appears() -> None:

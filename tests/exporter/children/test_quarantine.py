@@ -3,7 +3,7 @@
 import os
 
 from exporter.children.callnotes import EVENTS, SAMPLING, Slot, create, read
-from exporter.children.quarantine import LONGEST, Quarantine
+from exporter.children.quarantine import LONGEST, TOO_LONG, Quarantine
 from exporter.readings import CallNote, Hang, NvmlReading
 from tests.exporter.worlds import START, gpu
 
@@ -27,6 +27,18 @@ def test_a_gpu_that_hung_is_left_out_and_still_shown() -> None:
         ("GPU-2", "nvmlDeviceGetName"),
     ]
     assert "GPU 1 hung in nvmlDeviceGetName" in quarantine.sentence()
+
+
+def test_a_gpu_that_took_too_long_is_left_out_until_it_is_read_to_the_end() -> None:
+    quarantine = Quarantine(60)
+    quarantine.complete(reading(1, 2), frozenset())
+    quarantine.put(hangs(), 100, how=TOO_LONG)
+    cut = NvmlReading(at=START, gpus=(gpu(1), gpu(2, hung_call="nvmlDeviceGetName")))
+    assert quarantine.complete(cut, frozenset()) == cut
+    assert quarantine.left_out(159) == {1}
+    assert quarantine.sentence() == (
+        "GPU 1 took too long in nvmlDeviceGetName and is left out for 60 s"
+    )
 
 
 def test_it_is_tried_again_and_left_out_twice_as_long_when_it_hangs_again() -> None:

@@ -147,6 +147,7 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
     with Supervised(dcgm) as seen:
         reading = seen.reading()
     assert reading.health is not None
+    assert set(reading.gpus) == {uuid(dcgm, one) for one in (FIRST, SECOND, MIG)}
     told = {(one.uuid, one.watch, one.health, one.error_code) for one in reading.health}
     assert told == {
         (uuid(dcgm, FIRST), "THERMAL", 20, "DCGM_FR_THERMAL_VIOLATIONS"),

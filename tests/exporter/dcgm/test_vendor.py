@@ -61,7 +61,7 @@ def test_no_gpu_is_left_out_of_an_engine_that_is_asked_about_all(tmp_path: Path)
     one = vendor(tmp_path, "embedded")
     assert one.hung(CallNote(None, "dcgmUpdateAllFields", 9.0), 100.0).call == "dcgmUpdateAllFields"
     assert one.request(101.0) == SampleRequest(wanted=(252, 150))
-    assert one.remark() == ("", None)
+    assert one.remark() == ("", "", None)
 
 
 def test_only_a_sample_of_dcgms_is_one(tmp_path: Path) -> None:

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from exporter.health import ledger
 from exporter.health.ledger import Published
+from exporter.overflow import MOST
 from exporter.readings import Observation
-from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
+from exporter.report import (
+    Cursor,
+    GpuHealth,
+    NodeDeviceHealth,
+    NodeHealth,
+    ObjectMeta,
+    SourceHealth,
+)
 from exporter.signals import Signal
 from tests.exporter.worlds import (
     BUS,
@@ -287,6 +295,68 @@ def test_overflow_drops_the_oldest_and_counts_them() -> None:
         sensed.kmsg(seconds * 10, 13)
     assert [one.number for one in sensed.ring.after(0)] == [3, 4, 5]
     assert sensed.ring.dropped == 2
+
+
+def test_what_every_agent_took_in_time_is_not_counted_as_dropped() -> None:
+    sensed = Sensed(capacity=3)
+    for seconds in range(9):
+        sensed.kmsg(seconds * 10, 13)
+        assert len(sensed.ring.after(seconds)) == 1
+    assert sensed.ring.dropped == 0
+
+
+@settings(max_examples=150)
+@given(st.composite(stories)(), st.integers(1, 8))
+def test_an_agent_that_begins_with_nothing_counts_what_left_the_ring(
+    story: list[tuple[str, int, float, int, int | None]], capacity: int
+) -> None:
+    small, large = Sensed(capacity=capacity), Sensed()
+    play(story, small)
+    play(story, large)
+    start = ledger.observe(FRESH, seen(mig_gpu(1), gpu(2)))
+    told = small.ring.resume(Cursor(), "")
+    assert counts(take(start, *told)) == counts(take(start, *large.ring.after(0)))
+    assert [one.number for one in told] == sorted({one.number for one in told})
+    assert small.ring.dropped == 0
+
+
+def test_instances_that_mean_nothing_do_not_part_what_left_the_ring() -> None:
+    """Where MIG is off some libraries send zeros, and the kernel log names no instance."""
+    sensed = Sensed(capacity=1)
+    for step in range(8):
+        if step % 2:
+            sensed.nvml(step * 10, 13, gi=0, ci=0)
+        else:
+            sensed.kmsg(step * 10, 13)
+    told = sensed.ring.resume(Cursor(), "")
+    assert [one.times for one in told] == [3, 4, 1]
+    assert counts(take(known(gpu()), *told)) == {"GPU-1": {(13, None): 8}}
+
+
+def test_more_places_than_are_kept_of_what_left_the_ring_are_counted_as_dropped() -> None:
+    sensed = Sensed(capacity=3)
+    for code in range(1, MOST + 6):
+        sensed.kmsg(code, code)
+    assert len(sensed.ring.resume(Cursor(), "")) == MOST + 3
+    assert sensed.ring.dropped == 2
+
+
+def test_a_storm_of_an_nvswitch_that_left_the_ring_is_counted() -> None:
+    sensed = Sensed(capacity=3)
+    for seconds in range(9):
+        sensed.kmsg(seconds, 12028, kind="sxid", fatal=False)
+    report = take(FRESH, *sensed.ring.resume(Cursor(), ""))
+    assert [one.count for one in report.switches[0].sxids] == [9]
+
+
+def test_what_left_the_ring_of_a_new_sensor_is_not_counted_twice() -> None:
+    sensed = Sensed(capacity=3)
+    for seconds in range(9):
+        sensed.kmsg(seconds * 10, 13)
+    cursor = Cursor(sensor_run="run-0", kernel_sequence=40)
+    assert [one.number for one in sensed.ring.resume(cursor, "boot-1")] == [7, 8, 9]
+    # Those after record 40 may be all six, as they are known by their sum alone.
+    assert sensed.ring.dropped == 6
 
 
 def test_lost_after_is_a_setting() -> None:

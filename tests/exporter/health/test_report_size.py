@@ -228,3 +228,18 @@ def test_times_of_looking_are_no_change_but_states_are() -> None:
     assert key(msgspec.structs.replace(first, inventory=missing)) != key(first)
     record = SxidRecord(code=1, count=1, first_seen=START, last_seen=START)
     assert key(msgspec.structs.replace(first, switches=(record,))) != key(first)
+
+
+def test_a_board_whose_uuid_changes_all_the_time_does_not_fill_the_report() -> None:
+    report = ledger.begin("boot-1", "1", START)
+    steady = h100(1, sliced=False)
+    for number in range(300):
+        changing = msgspec.structs.replace(h100(0, sliced=False), uuid=f"GPU-{number:036d}")
+        report = ledger.observe(report, seen(changing, steady, seconds=number))
+        news = [_xid(number + 1, 0, 31, 1)]
+        report = ledger.take(report, news, run="run-1", kernel_sequence=None)
+    assert len(report.gpus) == 2 + ledger.MAX_GONE
+    assert size(outline.finished(report)) <= outline.MAX_BYTES
+    named = {gpu.uuid for gpu in report.gpus}
+    assert {f"GPU-{299:036d}", f"GPU-{298:036d}", steady.uuid} <= named
+    assert sum(one.count for gpu in report.gpus for one in gpu.xids) + report.xids_dropped == 300

@@ -4,14 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.join import claim_queue
+from exporter.join.claim_details import claims_held
 from exporter.join.claim_objects import ClaimDetail, ClaimKey, ResultDetail
-from exporter.join.claim_queue import ClaimQueue, Failure
+from exporter.join.claim_queue import ClaimQueue, Failure, Held
+from exporter.readings import ClaimDevice, ContainerDevices
 
 UID = "5b696ac1-c323-589e-a082-e6045e980bf4"
 KEY = ClaimKey("team", "claim", UID)
 OTHER = ClaimKey("team", "other", "")
-POD = frozenset({"pod"})
 DEVICE = ResultDetail(driver="gpu.nvidia.com", pool="node-a", device="gpu-0")
+POD = Held(frozenset({"pod"}), frozenset({("gpu.nvidia.com", "node-a", "gpu-0")}))
 DOWN = Failure("Unreachable", "no answer")
 
 
@@ -22,6 +24,10 @@ def detail(*pods: str, uid: str = UID, allocated: bool = True, group: str = "") 
         pods=tuple((name, f"uid-{name}") for name in pods),
         pod_groups=(group,) if group else (),
     )
+
+
+def also(pod: str) -> Held:
+    return Held(POD.pods | {pod}, POD.devices)
 
 
 def asked(queue: ClaimQueue, now: float) -> ClaimKey | None:
@@ -79,11 +85,25 @@ def test_a_pod_that_joins_a_shared_claim_has_it_read_again() -> None:
     queue = ClaimQueue()
     queue.want({KEY: POD}, 0.0)
     queue.got(KEY, detail("pod", "second"), 0.0)
-    queue.want({KEY: POD | {"second"}}, 1.0)
+    queue.want({KEY: also("second")}, 1.0)
     assert queue.next(1.0) == (None, None)
-    queue.want({KEY: POD | {"third"}}, 2.0)
+    queue.want({KEY: also("third")}, 2.0)
     assert asked(queue, 2.0) == KEY
     assert queue.details() == {KEY: detail("pod", "second")}
+
+
+def test_a_claim_that_was_allocated_anew_is_read_again() -> None:
+    queue = ClaimQueue()
+    queue.want({KEY: POD}, 0.0)
+    queue.got(KEY, detail("pod"), 0.0)
+    moved = Held(POD.pods, frozenset({("gpu.nvidia.com", "node-a", "gpu-1")}))
+    queue.want({KEY: moved}, 20.0)
+    assert asked(queue, 20.0) == KEY
+    queue.got(KEY, detail("pod"), 20.0)
+    assert queue.next(20.0) == (None, 1.0), "the server may be behind the kubelet"
+    queue.want({KEY: POD}, 21.0)
+    queue.got(KEY, detail("pod"), 21.0)
+    assert queue.next(21.0) == (None, None)
 
 
 def test_the_pods_of_a_group_are_not_looked_for() -> None:
@@ -97,7 +117,7 @@ def test_a_failure_waits_as_long_as_the_server_says_and_keeps_what_is_known() ->
     queue = ClaimQueue()
     queue.want({KEY: POD}, 0.0)
     queue.got(KEY, detail("pod"), 0.0)
-    queue.want({KEY: POD | {"new"}}, 1.0)
+    queue.want({KEY: also("new")}, 1.0)
     queue.failed(KEY, DOWN, 1.0, after=30.0)
     assert queue.failures() == ((KEY, DOWN),)
     assert queue.next(1.0) == (None, 30.0)
@@ -123,6 +143,19 @@ def test_more_claims_than_a_node_can_hold_are_counted_and_left_out() -> None:
     assert queue.overflow == 3
 
 
+def test_what_is_held_of_a_claim_are_its_pods_and_all_its_gpus() -> None:
+    def holds(pod: str, *devices: tuple[str, str]) -> ContainerDevices:
+        held = (ClaimDevice("claim", "team", driver, "node-a", name) for driver, name in devices)
+        return ContainerDevices("team", pod, "main", tuple(held))
+
+    ours, nic = "gpu.nvidia.com", ("nic.example", "eth0")
+    containers = (holds("a", (ours, "gpu-0"), nic), holds("b", (ours, "gpu-1")))
+    devices = {(ours, "node-a", "gpu-0"), (ours, "node-a", "gpu-1")}
+    assert claims_held(containers) == {
+        ClaimKey("team", "claim"): Held(frozenset({"a", "b"}), frozenset(devices))
+    }
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["want", "forget", "got", "failed", "unallocated"]),
@@ -138,7 +171,7 @@ def test_the_queue_never_spins_and_never_leaves_a_held_claim_unread(
     steps: list[tuple[str, ClaimKey, float]],
 ) -> None:
     queue = ClaimQueue()
-    held: dict[ClaimKey, frozenset[str]] = {}
+    held: dict[ClaimKey, Held] = {}
     now = 0.0
     for what, key, seconds in steps:
         now += seconds

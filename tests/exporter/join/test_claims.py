@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -141,6 +142,27 @@ def test_the_compute_instances_of_a_held_instance_are_all_held() -> None:
     assert sorted(found.by_uuid) == ["MIG-a", "MIG-b"]
 
 
+def test_a_slice_that_is_gone_is_no_device_though_it_is_still_published() -> None:
+    static = msgspec.structs.replace(PARTITION, uuid="MIG-a")
+    known = Known(published=(static,), hardware=live(part("MIG-b", 7)))
+    held = [holds("main", claim(PARTITION.device.device))]
+    assert join(held, known=known).misses == (("not_live", str(PARTITION.device)),)
+    known = msgspec.structs.replace(known, hardware=live(part("MIG-a", 7)))
+    assert sorted(join(held, known=known).by_uuid) == ["MIG-a"]
+
+
+def test_a_gpu_that_nvml_lists_no_more_is_still_held() -> None:
+    known = Known(published=(published("gpu-0", "GPU-1"),), hardware=live(uuid="GPU-2"))
+    assert sorted(join([holds("main", claim("gpu-0"))], known=known).by_uuid) == ["GPU-1"]
+
+
+def test_a_device_that_a_plugin_made_up_is_told_as_a_miss() -> None:
+    device = PluginDevice("nvidia.com/gpu", "GPU-1-3")
+    pod = ContainerDevices("team", "pod", "main", (), (device,))
+    found = join([pod], known=Known(hardware=live()))
+    assert (found.by_uuid, found.misses) == ({}, (("not_live", "nvidia.com/gpu/GPU-1-3"),))
+
+
 def test_a_gpu_that_nobody_can_read_keeps_its_holders() -> None:
     assert sorted(partition_held(live(part("MIG-a", 7), presence="Unknown")).by_uuid) == ["MIG-a"]
     assert sorted(partition_held(live(part("MIG-a", 7), presence="Lost")).by_uuid) == ["MIG-a"]
@@ -185,7 +207,11 @@ def test_a_device_plugins_share_and_custom_resource_are_named() -> None:
         PluginDevice("team.example/gpu", "GPU-3"),
         PluginDevice("team.example/nic", "GPU-4"),
     )
-    known = Known(hardware=live(uuid="GPU-2"), resource_names=("team.example/gpu",))
+    gpus = (*live().gpus, *live(uuid="GPU-2").gpus, *live(uuid="GPU-3").gpus)
+    gpus = tuple(
+        msgspec.structs.replace(gpu, number=n) for n, gpu in zip((1, 0, 2), gpus, strict=True)
+    )
+    known = Known(hardware=Hardware(gpus), resource_names=("team.example/gpu",))
     found = join([ContainerDevices("team", "pod", "main", (), devices)], known=known)
     told = {uuid: (one.resource, one.replica) for uuid, (one,) in found.by_uuid.items()}
     assert told == {

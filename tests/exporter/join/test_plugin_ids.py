@@ -40,7 +40,8 @@ def found(text: str, hardware: Hardware = NODE) -> tuple[tuple[str, ...], str] |
         (PART, (f"MIG-{PART}",), ""),
         (f"MIG-{PART}", (f"MIG-{PART}",), ""),
         (f"MIG-{PART}::0", (f"MIG-{PART}",), "0"),
-        ("MIG-not-seen-yet", ("MIG-not-seen-yet",), ""),
+        ("MIG-11111111-2222-3333-4444-555555555555", (), ""),
+        (f"GPU-{BARE}-3", (), ""),
         ("MIG-GPU-2/3/0", (f"MIG-{PART}",), ""),
         ("MIG-GPU-2/4/1::7", ("MIG-c",), "7"),
         ("MIG-GPU-2/9/0", (), ""),
@@ -87,6 +88,10 @@ def test_an_id_leads_to_the_hardware_it_names(
 )
 def test_an_id_of_no_known_grammar_is_not_guessed(text: str) -> None:
     assert found(text) is None
+
+
+def test_while_no_hardware_is_known_a_uuid_is_believed() -> None:
+    assert found("GPU-1", Hardware()) == (("GPU-1",), "")
 
 
 def test_two_gpus_that_claim_one_number_are_neither() -> None:

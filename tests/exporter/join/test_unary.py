@@ -3,6 +3,8 @@
 import contextlib
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 
 from exporter.join import unary
 from exporter.join.unary import CallFailed, call
+from tests.exporter.running import ROOT
 
 Answer = Callable[[h2.connection.H2Connection], None]
 OK = ((":status", "200"), ("content-type", "application/grpc"))
@@ -138,3 +141,32 @@ def test_a_socket_that_nobody_serves_is_unavailable(folder: str) -> None:
     with pytest.raises(CallFailed) as failed:
         call(Path(folder) / "none", "/v1.Some/List", b"", seconds=1.0, most=10)
     assert failed.value.code == unary.UNAVAILABLE
+
+
+_WITHOUT_FILES = """
+import contextlib, os, resource
+from pathlib import Path
+from exporter.join.podresources import PodResources, PodResourcesError
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+kubelet, files = PodResources(Path(os.sys.argv[1])), []
+with contextlib.suppress(OSError):
+    while True:
+        files.append(os.open("/dev/null", os.O_RDONLY))
+try:
+    kubelet.list()
+except PodResourcesError as error:
+    print(error.reason, error)
+"""
+
+
+def test_a_process_without_a_file_left_says_so_and_lives_on(folder: str) -> None:
+    (Path(folder) / "s").touch()
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_FILES, str(Path(folder) / "s")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "Too many open files" in done.stdout

@@ -90,8 +90,18 @@ FORMS = [
         {"code": 149, "message": "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000)"},
     ),
     (
-        "NVRM: The NVIDIA GPU 0000:41:00.0 (PCI ID: 10de:2330)\\x0aNVRM: installed in this system "
+        "NVRM: The NVIDIA GPU 0000:41:00.0\\x0aNVRM: (PCI ID: 10de:2330) installed in this system "
         "has\\x0aNVRM: fallen off the bus and is not responding to commands.",
+        {
+            "kind": "fell-off",
+            "code": 79,
+            "bus_id": "0000:41:00.0",
+            "message": "The NVIDIA GPU 0000:41:00.0 (PCI ID: 10de:2330) installed in this system "
+            "has fallen off the bus and is not responding to commands.",
+        },
+    ),
+    (
+        "NVRM: The NVIDIA GPU 0000:41:00.0 (PCI ID: 10de:2330) has fallen off the bus",
         {"kind": "fell-off", "code": 79, "bus_id": "0000:41:00.0"},
     ),
     (
@@ -217,6 +227,7 @@ def test_other_lines_are_nothing(line: str) -> None:
         b"3,7,1500000,-;NVRM: Xid (PCI:0000:01",
         b"3,7,1500000,-;NVRM: Xid (PCI:::::::): 79, x",
         b"3,7,999999999999999999,-;NVRM: Xid (PCI:0000:01:00): 79, x",
+        b"3,7,236000000000000000,-;NVRM: Xid (PCI:0000:01:00): 79, in the year 9505",
         b"3,7,1500000,-;NVRM: Xid (PCI:0000:01:00 GPU-I",
         b"3,7,1500000,-;NVRM: Xid (PCI:0000:01:00): ",
         b"3,7,1500000,-;NVRM: Xid (PCI:0000:01:00): seventy-nine, x",

@@ -51,6 +51,30 @@ def test_what_is_no_line_is_told_of_as_none(line: bytes) -> None:
     assert messages(news) == [None, *lines(1)]
 
 
+def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
+    head = b"<3>[   10.000001][   T42] "
+    written = (
+        b"NVRM: The NVIDIA GPU 0000:3b:00.0",
+        b"NVRM: (PCI ID: 10de:2330) installed in this system has",
+        b"NVRM: fallen off the bus and is not responding to commands.",
+    )
+    whole = b"".join(head + line + b"\n" for line in written)
+    joined = rb"\x0a".join(written)
+    assert messages(SyslogText().news(text(1) + whole + text(11))) == [
+        *lines(1),
+        joined,
+        *lines(11),
+    ]
+    forged = whole.replace(head, b"<11>[   10.000001] ", 1)
+    first, rest = messages(SyslogText().news(forged))
+    assert (first, rest) == (written[0], rb"\x0a".join(written[1:]))
+
+
+def test_two_errors_of_one_moment_stay_two_records() -> None:
+    line = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31, Ch 1\n"
+    assert len(list(SyslogText().news(line * 2).lines)) == 2
+
+
 def test_only_what_follows_the_last_end_is_new() -> None:
     known = SyslogText()
     assert messages(known.news(text(1, 2))) == lines(1, 2)

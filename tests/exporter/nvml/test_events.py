@@ -1,5 +1,6 @@
 """Events through the real NVML child: XIDs, changes of what there is, and of who may hold it."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,6 +64,17 @@ def test_a_gpu_that_cannot_be_used_asks_for_a_look(node: SimulatedNode) -> None:
         assert child.wait_signal("recovery").uuid == node.gpu(0).uuid
 
 
+def test_a_wait_that_goes_on_failing_asks_for_one_look(node: SimulatedNode) -> None:
+    with NvmlChild(node) as child:
+        child.sample()
+        node.set_failure(1, Failure("error", 15, "nvmlEventSetWait_v2"))
+        child.wait_signal("recovery")
+        end = time.monotonic() + 3.5
+        while time.monotonic() < end:
+            child.sample()
+        assert child.signals == []
+
+
 def test_a_gpu_that_is_unbound_is_let_go_at_once(node: SimulatedNode) -> None:
     with NvmlChild(node) as child:
         assert len(child.sample().gpus) == 3
@@ -99,9 +111,11 @@ def test_without_system_events_xids_are_heard_all_the_same(node: SimulatedNode) 
 def test_a_gpu_without_events_does_not_silence_the_others(node: SimulatedNode) -> None:
     node.error(0, 3, "nvmlDeviceRegisterEvents")
     with NvmlChild(node) as child:
-        child.sample()
+        assert [gpu.unheard for gpu in child.sample().gpus] == [True, False, False]
         node.inject_xid(1, 48)
         assert child.wait_signal("xid").uuid == node.gpu(1).uuid
+        node.heal(0)
+        assert not any(gpu.unheard for gpu in child.sample().gpus)
 
 
 def test_a_swapped_board_is_named_by_its_own_uuid(node: SimulatedNode) -> None:

@@ -1,7 +1,6 @@
 """Answers that make no sense are refused, counted and left out, and never end the child."""
 
 import ctypes
-import mmap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.children.callnotes import SIZE, Slot
 from exporter.nvml import gpm, link_table
 from exporter.nvml import library as nvml
 from exporter.nvml.events import Events
 from exporter.nvml.fields import Fields, Lacking, Tally
-from exporter.nvml.library import Caller, FieldAnswer, NvmlError
+from exporter.nvml.library import FieldAnswer, NvmlError
 from exporter.nvml.sampler import Sampler
 from exporter.nvml.table import TABLE, Call, Source
 from exporter.readings import GpuReading
@@ -104,11 +102,10 @@ def test_all_ones_is_not_a_number(node: SimulatedNode) -> None:
     assert reading.refused == 1
 
 
-class _Answering(Caller):
+class _Answering:
     """A library that gives whatever a test wants."""
 
     def __init__(self, answer: Callable[..., Any]) -> None:
-        super().__init__(Slot(mmap.mmap(-1, SIZE), 0))
         self._answer = answer
         self.asked: list[str] = []
 
@@ -186,11 +183,12 @@ def test_a_handle_that_means_another_gpu_now_is_registered_anew() -> None:
 
     library = _Answering(answer)
     events = Events(library)
-    for uuid in ("GPU-old", "GPU-new", "GPU-new"):
-        assert events.register({0: handle}, lambda _, uuid=uuid: (uuid, "")) == 1
+    late = ("GPU-old", "0000:18:00.0")
+    for identity in (("GPU-old", ""), late, ("GPU-new", ""), ("GPU-new", "")):
+        assert events.register({0: handle}, lambda _, identity=identity: identity) == 1
         heard = events.wait(0)
         assert heard is not None
-        assert (heard.uuid, heard.code, heard.gi) == (uuid, 13, None)
+        assert (heard.uuid, heard.bus_id, heard.code, heard.gi) == (*identity, 13, None)
     assert library.asked.count("nvmlDeviceRegisterEvents") == 2
 
 

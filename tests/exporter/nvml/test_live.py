@@ -89,6 +89,52 @@ def test_a_gpu_that_never_said_its_name_is_left_out(node: SimulatedNode) -> None
         assert [gpu.index for gpu in child.sample().gpus] == [0, 2]
 
 
+@pytest.mark.parametrize(
+    ("call", "field"),
+    [
+        ("nvmlDeviceGetPciInfo_v3", "bus_id"),
+        ("nvmlDeviceGetSerial", "serial"),
+        ("nvmlDeviceGetMinorNumber", "minor"),
+        ("nvmlDeviceGetName", "product"),
+        ("nvmlDeviceGetP2PStatus", "peers"),
+        ("nvmlDeviceGetFieldValues", "links"),
+    ],
+)
+def test_what_could_not_be_read_at_first_is_read_later(
+    node: SimulatedNode, call: str, field: str
+) -> None:
+    with NvmlChild(node) as child:
+        whole = getattr(child.gpu(0), field)
+    assert whole not in ("", None, ())
+    node.error(0, 999, call)
+    with NvmlChild(node) as child:
+        assert getattr(child.gpu(0), field) != whole
+        node.heal(0)
+        child.sample()
+        assert getattr(child.gpu(0), field) == whole
+
+
+def test_what_was_told_once_stays_while_the_rest_is_asked_again(node: SimulatedNode) -> None:
+    node.error(0, 999, "nvmlDeviceGetSerial")
+    with NvmlChild(node) as child:
+        child.sample()
+        node.error(0, 999, "nvmlDeviceGetPciInfo_v3")
+        gpu = child.gpu(0)
+    assert (gpu.serial, gpu.bus_id) == (node.gpu(0).serial, node.gpu(0).pci)
+
+
+def test_a_bus_id_that_was_told_late_is_in_the_events(node: SimulatedNode) -> None:
+    node.error(0, 999, "nvmlDeviceGetPciInfo_v3")
+    with NvmlChild(node) as child:
+        child.sample()
+        node.heal(0)
+        child.sample()
+        node.inject_xid(0, 48)
+        assert child.wait_signal("xid").bus_id == node.gpu(0).pci
+        child.sample()
+        assert not [signal for signal in child.signals if signal.kind == "xid"], "told twice"
+
+
 def test_two_gpus_with_one_uuid_are_both_doubted(node: SimulatedNode) -> None:
     node.show_uuid(1, node.gpu(0).uuid)
     with NvmlChild(node) as child:

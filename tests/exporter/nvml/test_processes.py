@@ -3,9 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from exporter.device import NO_INSTANCE_ID
+from exporter.nvml.fields import Fields
+from exporter.nvml.processes import ProcessShares
 from exporter.readings import ProcessReading
 from simulator.gpu import Process
 from simulator.node import SimulatedNode
@@ -89,3 +94,41 @@ def test_a_list_that_the_gpu_does_not_have_holds_nobody(node: SimulatedNode) -> 
     node.error(0, 3, "nvmlDeviceGetGraphicsRunningProcesses")
     with NvmlChild(node) as child:
         assert [one.pid for one in child.gpu(0).processes or ()] == [61]
+
+
+class Told:
+    """One GPU's answers, as `Fields` gives them."""
+
+    def __init__(self, pid: int = 7, sm_util: int = 50) -> None:
+        self._pid = pid
+        self._sm_util = sm_util
+
+    def get(self, name: str, *arguments: int) -> list[SimpleNamespace]:
+        if name == "nvmlDeviceGetProcessUtilization":
+            stamp = arguments[0] + 100
+            return [SimpleNamespace(pid=self._pid, timeStamp=stamp, smUtil=self._sm_util)]
+        if name != "nvmlDeviceGetComputeRunningProcesses_v3":
+            return []
+        none = NO_INSTANCE_ID
+        process = SimpleNamespace(
+            pid=self._pid, gpuInstanceId=none, computeInstanceId=none, usedGpuMemory=1 << 30
+        )
+        return [process]
+
+    def lacks(self, _: str) -> bool:
+        return False
+
+
+def _twice(told: Told) -> tuple[ProcessReading, ...] | None:
+    shares, fields = ProcessShares(), cast("Fields", told)
+    shares.read("gpu", fields, mig=False)
+    return shares.read("gpu", fields, mig=False)
+
+
+def test_a_process_without_a_number_here_makes_all_unknown() -> None:
+    assert _twice(Told(pid=0)) is None
+
+
+def test_a_share_that_makes_no_sense_is_unknown_and_not_0() -> None:
+    assert _twice(Told()) == (ProcessReading(pid=7, memory=1 << 30, sm_util=50),)
+    assert _twice(Told(sm_util=3212)) == (ProcessReading(pid=7, memory=1 << 30),)

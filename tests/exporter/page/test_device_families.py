@@ -304,7 +304,7 @@ def test_xids_of_slices_that_mig_gave_up_are_the_gpus() -> None:
 def test_clock_events_are_shown_by_reason() -> None:
     windows = WindowCounts(clocks={"GPU-1": {"gpu_idle": 1, "hw_thermal": 2, "sw_thermal": 2}})
     what = snapshot(
-        seen(gpu(1), gpu(2)),
+        seen(gpu(1), gpu(2, slowdown=0)),
         windows=windows,
         shown=shown(CLOCKS, clock_window=60.0),
     )

@@ -56,6 +56,18 @@ def test_what_is_not_known_is_not_zero() -> None:
     assert pods(half_read, owner("a")) == {}
 
 
+def test_a_device_in_use_without_a_process_has_processes_that_nobody_sees() -> None:
+    hidden = gpu(1, fb_used=40 * GIB, gpu_util=97, processes=())
+    assert pods(hidden, owner("a")) == {}
+    assert pods(hidden, owner("a"), family=SM) == {}
+    idle = gpu(1, fb_used=600 << 20, processes=())
+    assert pods(idle, owner("a")) == {"a": 0}
+    part = MigReading(uuid="MIG-3", gi=3, ci=0, profile="1g.10gb", fb_used=4 * GIB)
+    busy = gpu(1, mig=True, instances=(part,), processes=())
+    found = rendered(snapshot(seen(busy), holders=held(MIG_3=(owner("a"),))))
+    assert MEMORY not in found
+
+
 def test_who_only_looks_on_has_no_share() -> None:
     reading = gpu(1, processes=())
     assert pods(reading, owner("a"), owner("monitor", admin=True)) == {"a": 0}
@@ -68,7 +80,7 @@ def test_two_containers_of_a_pod_are_one_share() -> None:
 
 def test_on_mig_processes_count_for_their_slice_and_sm_time_is_not_known() -> None:
     parts = tuple(
-        MigReading(uuid=f"MIG-{gi}", gi=gi, ci=0, profile="1g.10gb", fb_used=gi * GIB)
+        MigReading(uuid=f"MIG-{gi}", gi=gi, ci=0, profile="1g.10gb", fb_used=gi << 20)
         for gi in (3, 5)
     )
     reading = gpu(

@@ -1,0 +1,28 @@
+"""What the supervisor says of NVML beside its readings."""
+
+import logging
+
+import pytest
+
+from exporter import wire
+from exporter.nvml.vendor import NO_EVENTS, NvmlVendor
+from exporter.readings import NvmlReading
+from exporter.setup.settings import Settings
+from tests.exporter.worlds import at, gpu
+
+
+def test_gpus_that_tell_no_events_are_a_reason_and_one_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    vendor = NvmlVendor(Settings(node_name="node-a"), tuple)
+    asked = wire.SampleRequest()
+    deaf = wire.Sampled(NvmlReading(at=at(0), gpus=(gpu(1), gpu(2, unheard=True))))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert vendor.reading(deaf, asked) is not None
+    reason, sentence, hang = vendor.remark()
+    assert (reason, hang) == (NO_EVENTS, None)
+    assert "events of GPU 1 " in sentence
+    assert len(caplog.records) == 1
+    vendor.reading(wire.Sampled(NvmlReading(at=at(1), gpus=(gpu(1), gpu(2)))), asked)
+    assert vendor.remark() == ("", "", None)

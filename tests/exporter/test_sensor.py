@@ -1,0 +1,57 @@
+"""What a sensor keeps for its agent, and how far it says that it has told."""
+
+import msgspec
+
+from exporter.report import Cursor
+from exporter.sensor import Sensor
+from exporter.setup.flags import parse
+from exporter.signals import PASSING, Signal
+from tests.exporter.worlds import START
+
+XID = Signal(kind="xid", source="kmsg", at=START, code=48, bus_id="0000:18:00.0", kernel_sequence=9)
+
+
+def sensor() -> Sensor:
+    """Return one that was not started: nothing but what a test adds."""
+    settings, _ = parse(["sensor"], {})
+    return Sensor(settings)
+
+
+def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
+    """A record's signal is kept before the record counts as read."""
+    one = sensor()
+    position, _ = one.resume(Cursor(), "")
+    one.add(XID)
+    told, _ = one.news(position)
+    assert told is not None
+    assert told.kernel_sequence == 9
+
+
+def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
+    one = sensor()
+    one.add(XID)
+    for _ in range(9000):
+        for kind in PASSING:
+            one.add(Signal(kind=kind, source="nvml", at=START))
+    position, _ = one.resume(Cursor(), "")
+    told, seen = one.news(position)
+    assert told is not None
+    assert [(signal.kind, signal.number) for signal in told.signals] == [("xid", 1)]
+    assert seen is not None
+    assert seen.signals_dropped == 0
+
+
+def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
+    one = sensor()
+    for sequence in range(9000):
+        one.add(msgspec.structs.replace(XID, kernel_sequence=sequence))
+    position, _ = one.resume(Cursor(), "")
+    count, seen = 0, None
+    while seen is None:
+        told, seen = one.news(position)
+        count += sum(signal.times for signal in told.signals) if told else 0
+    while position.backlog:
+        told, _ = one.news(position)
+        count += sum(signal.times for signal in told.signals) if told else 0
+    assert count == 9000
+    assert seen.signals_dropped == 0
