@@ -8,7 +8,9 @@ devices. Asked in this order, the first that says no is told:
 1. the emergency stop and maintenance windows: no new rule, no stronger one;
 2. the caps on fences: a GPU that carries no fence yet gets none;
 3. correlation, then the caps on evictions: a GPU that does not evict yet is
-   fenced and no more.
+   fenced and no more;
+4. the same two for a call for repair of the node, which whoever repairs nodes
+   acts on: it is a harm of its own, whatever the rules of the GPU say.
 
 Held work is decided anew at every reconcile, so all of it re-opens by itself.
 Device-taint eviction ignores PodDisruptionBudgets, which makes this the only
@@ -24,11 +26,11 @@ import msgspec
 from remediator.decide.case import Desired, HeldBy
 from remediator.decide.correlation import Waves
 from remediator.decide.fleet import Fleet, GpuPlace, names_on
-from remediator.decide.spending import EFFECT_OF, Harm, Spending, placed, suffers
+from remediator.decide.spending import EFFECT_OF, Harm, RuleHarm, Spending, placed, suffers
 from remediator.judge.fault import NODE_LEVEL
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
-from remediator.policy.place import Place
+from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy
 
 
@@ -50,41 +52,78 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     stored: tuple[Rule, ...]
     """Of the same GPU."""
     place: GpuPlace
+    known: Place
+    """The same for the policy, as the node's view has it."""
 
 
 _Question = Callable[[_Asked], Hold | None]
 
 
 def budget(
-    desired: Iterable[Desired], fleet: Fleet, policy: Policy, now: datetime
+    desired: Iterable[Desired],
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    places: Mapping[str, Place] | None = None,
+    *,
+    calling: bool = False,
 ) -> tuple[Desired, ...]:
     """Return the same wishes of one node, cut to what may be done now.
 
     Wishes are granted in the order of their incidents' names, so that the
-    answer does not depend on the order of observation.
+    answer does not depend on the order of observation. `places` says by GPU
+    where the policy sees it; `calling`, whether repairs of nodes are called for.
     """
     wishes = sorted(desired, key=_by_incident)
     stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes})
-    spending = Spending(fleet, now)
+    spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     questions: tuple[_Question, ...] = (
         partial(_stopped, fleet=fleet, policy=policy),
         partial(_paused, policy=policy, now=now),
         partial(_fence_caps, spending=spending, limits=policy.limits),
-        partial(_correlation, waves=Waves(fleet, policy.limits.correlation, now)),
+        partial(_correlation, waves=waves),
         partial(_evict_caps, spending=spending, limits=policy.limits),
     )
     granted: list[Desired] = []
     for wish in wishes:
-        asked = _about(wish, stored.get(wish.uuid, ()), fleet)
+        known = (places or {}).get(wish.uuid, ANYWHERE)
+        asked = _about(wish, stored.get(wish.uuid, ()), fleet, known)
         hold = next((no for no in (question(asked) for question in questions) if no), None)
         granted.append(_cut(asked, hold) if hold else wish)
         for harm in EFFECT_OF:
             if _is_new(harm, granted[-1], asked.stored):
                 spending.grant(harm, wish.uuid, asked.place)
+        if calling and hold is None and _calls(wish):
+            granted[-1] = _called(asked, waves, spending, policy.limits)
     return tuple(granted)
 
 
-def _is_new(harm: Harm, wish: Desired, stored: Iterable[Rule]) -> bool:
+def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> Desired:
+    """Return a wish with why its call for repair of the node waits, if it does.
+
+    A call that was granted costs nothing more, as an eviction that stands does not;
+    a wave that comes up meanwhile holds it all the same, as nobody has acted on it yet.
+    """
+    wish, story = asked.wish, asked.wish.incident
+    wave = waves.hold(story) if story else None
+    over = None
+    if wave is None and not spending.suffers("call", wish.uuid):
+        over = _over("call", limits.evict, asked, spending)
+    if wave is None and over is None:
+        spending.grant("call", wish.uuid, asked.place)
+        return wish
+    why = f"{_HELD['call']} held: {wave.why}" if wave else over.why if over else ""
+    until = wave.until if wave else over.until if over else None
+    wakes = [at for at in (wish.wake_at, until) if at is not None]
+    return msgspec.structs.replace(wish, call_held=why, wake_at=min(wakes, default=None))
+
+
+def _calls(wish: Desired) -> bool:
+    """Whether a repair of the node is to be called for."""
+    return wish.calls in NODE_LEVEL and not (wish.closing or wish.ending)
+
+
+def _is_new(harm: RuleHarm, wish: Desired, stored: Iterable[Rule]) -> bool:
     """Whether a GPU would begin to suffer a harm."""
     wanted = any(suffers(rule, harm) for rule in wish.rules) or (harm == "evict" and wish.evict)
     return bool(wanted) and not any(suffers(rule, harm) for rule in stored)
@@ -102,16 +141,16 @@ def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rul
     return found
 
 
-def _about(wish: Desired, stored: tuple[Rule, ...], fleet: Fleet) -> _Asked:
+def _about(wish: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Asked:
     known = fleet.places.get(wish.uuid)
     nodes = [rule.node for rule in wish.rules]
     nodes += [wish.incident.spec.node] if wish.incident else []
     nodes += [known.node] if known else [""]
     place = placed(wish.uuid, nodes[0], fleet)
-    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in wish.rules}
+    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*wish.rules, *stored)}
     if not named <= place.pools:
         place = msgspec.structs.replace(place, pools=place.pools | named)
-    return _Asked(wish=wish, stored=stored, place=place)
+    return _Asked(wish=wish, stored=stored, place=place, known=known_as)
 
 
 def _stopped(asked: _Asked, *, fleet: Fleet, policy: Policy) -> Hold | None:
@@ -135,8 +174,7 @@ def _would_harm(asked: _Asked) -> bool:
     """Whether anything would begin: also a call for repair of the node, which others act on."""
     stored = {rule.device: rule for rule in asked.stored}
     news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.wish.rules)
-    calls = asked.wish.needs in NODE_LEVEL and not asked.wish.closing
-    return news or calls or bool(asked.wish.evict)
+    return news or _calls(asked.wish) or bool(asked.wish.evict)
 
 
 def _is_harm(rule: Rule, stored: Rule | None) -> bool:
@@ -148,13 +186,18 @@ def _is_harm(rule: Rule, stored: Rule | None) -> bool:
 
 
 def _policy_place(asked: _Asked) -> Place:
-    named = [one.partition("/") for one in asked.place.pools]
+    """Return where the policy sees a GPU.
+
+    The view remembers places that are published no more, the wish names what it fences.
+    """
+    named, known = [one.partition("/") for one in asked.place.pools], asked.known
+    rules = (*asked.wish.rules, *asked.stored)
     return Place(
         node=asked.place.node,
-        drivers=frozenset(driver for driver, _, _ in named),
-        pools=frozenset(pool for _, _, pool in named),
-        device_classes=asked.place.classes,
-        devices=frozenset({asked.wish.uuid, *(rule.uuid for rule in asked.wish.rules)}),
+        drivers=known.drivers | {driver for driver, _, _ in named},
+        pools=known.pools | {pool for _, _, pool in named},
+        device_classes=known.device_classes | asked.place.classes,
+        devices=known.devices | {asked.wish.uuid, *(rule.uuid for rule in rules)},
     )
 
 
@@ -181,13 +224,16 @@ def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | 
     return _over("evict", limits.evict, asked, spending)
 
 
-_MOST: Mapping[Harm, Effect] = {"fence": "None", "evict": "NoSchedule"}
+_MOST: Mapping[Harm, Effect] = {"fence": "None", "evict": "NoSchedule", "call": "NoExecute"}
 """What costs less than a harm."""
+_HELD: Mapping[Harm, str] = {**EFFECT_OF, "call": "call for repair"}
+_CAPPED_BY: Mapping[Harm, str] = {"fence": "fence", "evict": "evict", "call": "evict"}
+"""Whose caps count."""
 
 
 def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | None:
     """Return which cap one more GPU would exceed, None when it fits under all of them."""
-    held = f"{EFFECT_OF[harm]} held: budget {harm}"
+    held = f"{_HELD[harm]} held: budget {_CAPPED_BY[harm]}"
     for ground, cap in caps.by_ground():
         for name in sorted(names_on(ground, asked.place)):
             used, limit = spending.used(harm, ground, name), cap.of(spending.total(ground, name))

@@ -18,7 +18,7 @@ from remediator.decide.ladder import AWAITING
 from remediator.decide.phase import phase, progress
 from remediator.decide.recovery import errors_rose
 from remediator.decide.timeline import timeline
-from remediator.judge.fault import NODE_LEVEL, Healthy, Unknown
+from remediator.judge.fault import Healthy, Unknown
 from remediator.judge.surroundings import NEAR
 from remediator.objects.incident import (
     INFORMED_LIMIT,
@@ -35,7 +35,7 @@ from remediator.policy.table import Mode
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return the status that the incident of `desired` should have now."""
+    """Return what the incident should read now, but for `needs_since`: `handover` says that."""
     story = desired.incident
     if story is None:
         raise ValueError(f"{case.uuid} has no incident to write a status for")
@@ -61,7 +61,6 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         foreign=in_words(case),
         needs=desired.needs,
         device_classes=tuple(sorted(case.place.device_classes)),
-        needs_since=(old.needs_since or now) if desired.needs in NODE_LEVEL else None,
         recurrence=desired.recurrence,
         sticky=desired.sticky,
         empty_since=empty_since(case, desired, story, now),

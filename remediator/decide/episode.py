@@ -25,13 +25,40 @@ import msgspec
 from remediator.decide import history, person, recovery, standing, story, wanted
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import SEEN_APART, look_again
-from remediator.decide.ladder import Demand, demand, placed, together
+from remediator.decide.ladder import Demand, demand, placed, together, youngest
 from remediator.decide.words import class_of
-from remediator.judge.fault import NEEDS, Healthy, Need, Sick, Unknown, most_needed, weight
+from remediator.judge.fault import (
+    NEEDS,
+    Healthy,
+    Need,
+    Sick,
+    Unknown,
+    baffled,
+    most_needed,
+    weight,
+)
 from remediator.objects import answers
-from remediator.objects.incident import Incident
+from remediator.objects.incident import AnswerRecord, Incident
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
+
+
+def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
+    """Return what should be so for one GPU, whatever is wrong with this program.
+
+    A bug about one GPU must not cost its neighbours their fences: it is unknown then,
+    its rules stay, and the trace is in the verdict.
+    """
+    try:
+        return case, decide(case, policy, now)
+    except Exception as error:  # noqa: BLE001 - the other GPUs of the node go on
+        blind = msgspec.structs.replace(case, verdict=baffled(error), gpu=None)
+    try:
+        return blind, decide(blind, policy, now)
+    except Exception as error:  # noqa: BLE001 - not even as an unknown one
+        lost = baffled(error)
+    blind = msgspec.structs.replace(blind, verdict=lost)
+    return blind, Desired(uuid=case.uuid, rules=case.rules, reason=lost.why)
 
 
 def decide(case: Case, policy: Policy, now: datetime) -> Desired:
@@ -61,14 +88,12 @@ def _known(
     case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Desired:
     """Return what is to be said of a story, whatever is done about it."""
-    seen = [one.fault.last_seen for one in asked]
-    seen += [told.status.seen_through] if told.status.seen_through else []
-    signal = max(seen, default=None)
+    signal = youngest(case, told, asked)
     row = policy.row(class_of(told.spec.fault), case.place)
     count = history.recurrence(case.incidents, told, row, now)
     rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
     sticky = history.stickiness(told, tuple(one for one in rows if one.mode != "off"), count)
-    given = person.given(case, told, signal, now)
+    given = _answers(case, told, signal, now)
     confirmed = person.in_force(given, "confirmed-repaired")
     leading = wanted.leading(asked)
     return Desired(
@@ -84,10 +109,29 @@ def _known(
         probation=row.probation,
         repair=recovery.repair_seen(case, told.status, signal),
         needs=_needs(case, told, asked),
+        calls=_calls(case, asked),
         answers=given,
         placed=placed(told, asked),
         deleted=person.deletions(case, told, signal, now),
         ending=recovery.ending(case, told, confirmed, now),
+    )
+
+
+def _answers(
+    case: Case, told: Incident, signal: datetime | None, now: datetime
+) -> tuple[AnswerRecord, ...]:
+    """Return what people said of this story, and of the GPU before, which theirs of now outrank."""
+    own = person.given(case, told, signal, now)
+    heard = {one.kind for one in own if one.state != "Unreadable"}
+    told_of = {(one.kind, one.said) for one in told.status.answers}
+    left = history.answers_left(case.incidents)
+    meta = msgspec.structs.replace(told.metadata, annotations=left)
+    alone = msgspec.structs.replace(case, incidents=())
+    before = person.given(alone, msgspec.structs.replace(told, metadata=meta), signal, now)
+    return own + tuple(
+        one
+        for one in before
+        if one.kind not in heard and (one.state == "InForce" or (one.kind, one.said) in told_of)
     )
 
 
@@ -101,6 +145,13 @@ def _needs(case: Case, told: Incident, asked: tuple[Demand, ...]) -> Need:
             return "nothing"
         case Sick():
             return most_needed(one.fault.needs for one in asked)
+
+
+def _calls(case: Case, asked: tuple[Demand, ...]) -> Need:
+    """Return what would repair what a class in mode enforce speaks of, while it is sick."""
+    if not isinstance(case.verdict, Sick):
+        return "nothing"
+    return most_needed(one.fault.needs for one in asked if one.row.mode == "enforce")
 
 
 def _course(  # noqa: PLR0917 - two kinds of rules beside the facts

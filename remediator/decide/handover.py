@@ -54,7 +54,7 @@ class HandoverOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = False
     deadline: timedelta = timedelta(hours=1)
-    """From when the act was needed until pods on the node are waited for no longer."""
+    """From when the act may be called for until pods on the node are waited for no longer."""
     accelerated_hardware_ready: bool = False
     """Also write EKS' and Karpenter's `AcceleratedHardwareReady`. Not beside an agent that writes
     it itself: two writers of one condition undo each other."""
@@ -112,6 +112,37 @@ def conditions(
     return tuple(WriteNodeCondition(view.node, one) for one in found if one is not None)
 
 
+def called_since(
+    view: NodeView,
+    pairs: Iterable[tuple[Case, Desired]],
+    now: datetime,
+    options: HandoverOptions = OFF,
+    stopped: str = "",
+) -> Mapping[str, datetime]:
+    """Return by GPU since when a node-level act may be called for: pods are waited for from then.
+
+    A hold before anybody was called ends it, so that the whole wait comes after it.
+    With the option off it does not begin.
+    """
+    said = _is_said(view)
+    found: dict[str, datetime] = {}
+    for one in _due(pairs):
+        old, held = one.incident.status.needs_since, bool(one.held or stopped)
+        begins = options.enabled and isinstance(one.case.verdict, Sick) and not held
+        since = old or (now if begins else None)
+        if since is not None and (said or not held):
+            found[one.case.uuid] = since
+    return found
+
+
+def _is_said(view: NodeView) -> bool:
+    """Whether somebody was called, as far as is known: not knowing takes nothing back."""
+    stored = view.facts.conditions if view.facts else None
+    return stored is None or any(
+        one.type == REPAIR_NEEDED and one.status == PROBLEM[REPAIR_NEEDED] for one in stored
+    )
+
+
 def _due(pairs: Iterable[tuple[Case, Desired]]) -> tuple[_Due, ...]:
     found = [_due_of(case, wish, story) for case, wish, story in _enforced(pairs)]
     return tuple(sorted((one for one in found if one), key=lambda one: one.incident.name))
@@ -133,14 +164,16 @@ def _enforced(
 
 def _due_of(case: Case, wish: Desired, story: Incident) -> _Due | None:
     """What a sick GPU needs is what its faults ask for now; of an unknown one, what it was."""
+    hold = any(one.kind == "hold" and one.state == "InForce" for one in wish.answers)
+    held = wish.held or wish.call_held or ("a person holds it" if hold else "")
     match case.verdict:
         case Sick():
-            need = wish.needs
+            need = wish.calls
         case Unknown():
             need = most_needed(one for one in NEEDS if one in {wish.needs, story.status.needs})
         case Healthy():
             return None
-    return _Due(case, story, need, wish.held) if need in NODE_LEVEL else None
+    return _Due(case, story, need, held) if need in NODE_LEVEL else None
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
@@ -165,7 +198,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     free = tuple(one for one in standing if not one.held and not stopped)
     if free:
-        answer = _answer_for(view, standing, _deadline(free, deadline), now, said)
+        answer = _answer_for(view, free, _deadline(free, deadline), now, said)
     else:
         answer = _held(standing, stopped)
     kept = said and (unknown or not free)  # not knowing, and a hold, take nothing back

@@ -1,4 +1,4 @@
-"""What closed incidents are good for: counting repeats, telling a relapse, until they are pruned.
+"""What closed incidents are good for: counting repeats, telling a relapse, keeping people's words.
 
 An episode counts by its opening. Pure.
 """
@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from remediator.decide.ladder import ACTED
 from remediator.decide.words import class_of, days, ordinal
+from remediator.objects import answers
+from remediator.objects.answers import Answer, Kind
 from remediator.objects.incident import Incident
 from remediator.policy.table import Policy, Row
 
@@ -18,6 +20,8 @@ KEPT_PER_NODE = 1024
 """So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
+LASTING: tuple[Kind, ...] = ("hold", "ignore")
+"""Answers about a GPU and not about one repair: they count until they run out, in any episode."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 
@@ -71,6 +75,27 @@ def relapse_in_words(before: Incident) -> str:
     return f"{RELAPSE}{before.name} was in probation until {until:%Y-%m-%dT%H:%M:%SZ}"
 
 
+def answers_left(incidents: tuple[Incident, ...]) -> dict[str, str]:
+    """Return, as annotations, what people said last in earlier episodes, run out or not.
+
+    Each names the incident to which it was said, where it can be taken back. What cannot be
+    read is nobody's word.
+    """
+    found: dict[str, str] = {}
+    for kind in LASTING:
+        key = answers.annotation(kind)
+        for one in incidents:
+            value = one.metadata.annotations.get(key, "")
+            if not one.open and isinstance(answers.read(kind, value), Answer):
+                found[key] = f"{value} (said to {one.name})"[: answers.VALUE_LIMIT]
+    return found
+
+
+def _heeded(incident: Incident, now: datetime) -> bool:
+    notes = incident.metadata.annotations
+    return any(answers.in_force(notes, kind, now) for kind in LASTING)
+
+
 def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
     """Return why recovery alone does not release a GPU, "" when it does.
 
@@ -91,7 +116,8 @@ def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
     """Return closed incidents that are too old to matter, oldest first, a few at a time.
 
-    Those of one GPU, or of one node, beyond a number go too. An open one never does.
+    Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
+    its age one that carries a person's word which still counts.
     """
     closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
@@ -100,7 +126,7 @@ def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tu
     for closed_at, one in newest:
         kept.update((one.spec.uuid, one.spec.node))
         many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.spec.node] > KEPT_PER_NODE
-        old = now - closed_at > _lifetime(one, policy)
+        old = now - closed_at > _lifetime(one, policy) and not _heeded(one, now)
         if old or many:
             found.append(one)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]

@@ -44,14 +44,21 @@ class Demand(msgspec.Struct, frozen=True):
     wake_at: datetime | None = None
     awaits: str = ""
     """Which evidence it waits for, or has waited for, while its scope is not fenced."""
+    new: bool = False
+    """Its signal is younger than all that the story has told of."""
 
 
 def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
     """Return what one fault of a story asks for now."""
+    asked = _asked(case, story, fault, row, now)
+    return msgspec.structs.replace(asked, new=is_new(case, story, fault))
+
+
+def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
     if case.gpu is None:
         return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
     found = scope(fault, case.gpu, case.inventory)
-    targets = _recorded(story, fault, found.targets)
+    targets = _recorded(case, story, fault, found.targets)
     doubt = fault.doubt or ("" if found.exact else "the instance it names is not published")
     if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
@@ -118,13 +125,15 @@ def stronger(one: Effect, other: Effect) -> Effect:
     return other if milder(one, other) == one else one
 
 
-def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+def _recorded(
+    case: Case, story: Incident, fault: Fault, targets: tuple[Target, ...]
+) -> tuple[Target, ...]:
     """Return the slices that an instance fault meant when it was new.
 
     Instance ids are used again: after a change of the layout an old error must
     not be read as one of whoever got its number.
     """
-    if fault.instance is None or is_new(story, fault):
+    if fault.instance is None or is_new(case, story, fault):
         return targets
     if story.status.placed is not None:
         return tuple(target for target in targets if target in story.status.placed)
@@ -133,10 +142,33 @@ def _recorded(story: Incident, fault: Fault, targets: tuple[Target, ...]) -> tup
     return tuple(target for target in targets if target in known) if known or acted else targets
 
 
-def is_new(story: Incident, fault: Fault) -> bool:
+def is_new(case: Case, story: Incident, fault: Fault) -> bool:
     """Whether a signal is younger than all that the story has told of."""
-    through = story.status.seen_through
-    return through is None or fault.last_seen > through
+    return is_later(fault.last_seen, story.status.seen_through, case.reported_at)
+
+
+def is_later(signal: datetime, told: datetime | None, clock: datetime | None) -> bool:
+    """Whether a signal is younger than what was told of; all three by the node's clock.
+
+    What lies ahead of that clock as it is now was written before it was set back: it says
+    nothing of what came after.
+    """
+    if told is None or signal > told:
+        return True
+    return clock is not None and signal <= clock < told
+
+
+def youngest(case: Case, story: Incident, asked: Iterable[Demand]) -> datetime | None:
+    """Return the youngest signal of a story, by the node's clock.
+
+    One told of that lies ahead of that clock gives way to those that are still reported.
+    """
+    told, clock = story.status.seen_through, case.reported_at
+    seen = [one.fault.last_seen for one in asked]
+    ahead = told is not None and clock is not None and told > clock
+    if told is not None and not (seen and ahead):
+        seen.append(told)
+    return max(seen, default=None)
 
 
 def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
@@ -150,7 +182,7 @@ def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
     found = {
         target
         for one in asked
-        if one.fault.fault_class == "contained" and is_new(story, one.fault)
+        if one.fault.fault_class == "contained" and one.new
         for target in one.targets
     }
     return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]

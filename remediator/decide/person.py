@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from remediator.decide.case import Case
+from remediator.decide.ladder import is_later
 from remediator.decide.words import severity
 from remediator.objects import answers
 from remediator.objects.answers import Answer, Kind, Unreadable
@@ -27,20 +28,23 @@ def given(
     """
     before = {(one.kind, one.said): one for one in story.status.answers}
     found: list[AnswerRecord] = []
-    for kind, value in answers.said(_annotations(case, story)).items():
+    for kind, value in answers.said(_annotations(case, story, now)).items():
         said = value[: answers.VALUE_LIMIT + 1]
         known = before.get((kind, said))
         seen_at = known.seen_at if known else now
         through = known.seen_through if known else signal
-        state = _state(answers.read(kind, said), through, signal, now)
+        later = signal is not None and is_later(signal, through, case.reported_at)
+        later |= known is not None and known.state == "Overtaken"
+        state = _state(answers.read(kind, said), now, later=later)
         found.append(AnswerRecord(kind, said, state, seen_at, through))
     return tuple(found)
 
 
-def _annotations(case: Case, story: Incident) -> dict[str, str]:
-    """Return the story's own and, where it has none, those of its duplicates, oldest name first.
+def _annotations(case: Case, story: Incident, now: datetime) -> dict[str, str]:
+    """Return the story's own and, where it has none that counts, those of its duplicates.
 
     Whoever answers sees two open incidents of one GPU and cannot know which of them leads.
+    An answer that has run out, or cannot be read, hides none that counts; else the oldest leads.
     """
     doubles = [
         one
@@ -49,19 +53,27 @@ def _annotations(case: Case, story: Incident) -> dict[str, str]:
     ]
     doubles.sort(key=lambda one: one.name, reverse=True)
     merged: dict[str, str] = {}
-    for one in (*doubles, story):
-        merged |= one.metadata.annotations
+    for counts in (False, True):
+        for one in (*doubles, story):
+            said = answers.said(one.metadata.annotations)
+            merged |= {
+                answers.annotation(kind): value
+                for kind, value in said.items()
+                if _counts(answers.read(kind, value), now) >= counts
+            }
     return merged
 
 
-def _state(
-    answer: Answer | Unreadable, through: datetime | None, signal: datetime | None, now: datetime
-) -> str:
+def _counts(answer: Answer | Unreadable, now: datetime) -> bool:
+    """Whether an answer can be read and has not run out."""
+    return isinstance(answer, Answer) and (answer.until is None or now < answer.until)
+
+
+def _state(answer: Answer | Unreadable, now: datetime, *, later: bool) -> str:
     if isinstance(answer, Unreadable):
         return "Unreadable"
-    if answer.until is not None and now >= answer.until:
+    if not _counts(answer, now):
         return "Expired"
-    later = signal is not None and (through is None or signal > through)
     return "Overtaken" if answer.kind == "confirmed-repaired" and later else "InForce"
 
 
@@ -124,7 +136,9 @@ def deletions(
     return tuple(
         one
         for device, one in sorted(known.items())
-        if device not in stored and now < one.respected_until and not _news(one, story, signal)
+        if device not in stored
+        and now < one.respected_until
+        and not _news(one, story, signal, case.reported_at)
     )
 
 
@@ -141,13 +155,15 @@ def _missed(case: Case, story: Incident) -> set[str]:
     published = {
         str(one.device)
         for one in case.inventory
-        if one.uuid in (None, hardware.get(str(one.device)))
+        # A slice whose own UUID no rule can carry is in scope by its GPU's.
+        if hardware.get(str(one.device), "") in (one.uuid, one.parent_uuid) or one.uuid is None
     }
     recorded = {one.device for one in story.status.rules if not one.leaving}
     return (recorded - stored) & published
 
 
-def _news(deleted: DeletedRule, story: Incident, signal: datetime | None) -> bool:
+def _news(
+    deleted: DeletedRule, story: Incident, signal: datetime | None, clock: datetime | None
+) -> bool:
     worse = bool(deleted.fault) and severity(story.spec.fault) > severity(deleted.fault)
-    through = deleted.seen_through
-    return worse or (signal is not None and (through is None or signal > through))
+    return worse or (signal is not None and is_later(signal, deleted.seen_through, clock))

@@ -135,6 +135,14 @@ def _steps(case: Case, desired: Desired) -> Iterable[Step]:
         yield EvictPod(case.uuid, pod)
 
 
+def announced(step: Step) -> frozenset[str]:
+    """Return the UIDs of the rules of which a step says, first of all, that they are to go."""
+    if not isinstance(step, WriteStatus) or not step.before_removal:
+        return frozenset()
+    before = {one.uid for one in step.incident.status.rules if one.leaving}
+    return frozenset(one.uid for one in step.status.rules if one.leaving) - before
+
+
 def _announced(incident: Incident | None, gone: list[Rule]) -> Iterable[WriteStatus]:
     """Say in the status which rules go before they do, once."""
     if incident is None or not incident.metadata.uid:

@@ -4,7 +4,7 @@
 and takes the steps through the hands that it is given.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -13,7 +13,7 @@ import msgspec
 from remediator.decide import casefile, handover, history, plan
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
-from remediator.decide.episode import decide
+from remediator.decide.episode import decided
 from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
 from remediator.decide.hit import moving
@@ -23,6 +23,7 @@ from remediator.decide.words import class_of
 from remediator.judge.fault import Healthy, Sick, Unknown
 from remediator.objects import events
 from remediator.objects.events import Event
+from remediator.objects.incident import IncidentStatus
 from remediator.policy.table import Mode, Place, Policy
 
 MOST_OPEN = 64
@@ -58,17 +59,15 @@ def decide_node(
     options: HandoverOptions = handover.OFF,
 ) -> NodeDecision:
     """Return everything that follows from one view of a node."""
-    seen = cases(view)
-    wishes = [decide(case, policy, now) for case in seen]
-    granted = budget(wishes, fleet, policy, now)
+    known = [decided(case, policy, now) for case in cases(view)]
+    seen, wishes = [case for case, _ in known], [wish for _, wish in known]
+    places = {case.uuid: case.place for case in seen}
+    granted = budget(wishes, fleet, policy, now, places, calling=options.enabled)
     by_gpu = {wish.uuid: wish for wish in granted}
     pairs = tuple((case, moving(case, by_gpu[case.uuid], fleet, policy, now)) for case in seen)
-    statuses = {
-        case.uuid: casefile.status(case, wish, _mode(case, wish, policy), now)
-        for case, wish in pairs
-        if wish.incident is not None
-    }
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
+    called = handover.called_since(view, pairs, now, options, stopped)
+    statuses = _statuses(pairs, called, policy, now)
     conditions = handover.conditions(view, pairs, now, options, stopped=stopped)
     pruned = history.pruned(view.incidents, policy, now)
     closings = tuple(
@@ -106,19 +105,23 @@ class Reconciler:
         """Observe a node, take every step that its state asks for, and say what was decided.
 
         A step that fails ends the steps of its GPU, but for deletions, because
-        healing waits for nobody; the other GPUs go on. The first error is raised
-        at the end, so that the node is looked at again.
+        healing waits for nobody; the other GPUs go on. A deletion whose announcement
+        was not stored waits, or it would be taken for a person's at the next look.
+        The first error is raised at the end, so that the node is looked at again.
         """
         view = self._hands.view(node)
         decision = decide_node(view, self._hands.fleet(), self._policy(), now, self._options)
         failed: dict[str, Exception] = {}
+        untold: set[str] = set()
         for step in decision.steps:
             gpu = plan.gpu_of(step)
-            if gpu not in failed or isinstance(step, plan.DeleteRule):
+            deletion = isinstance(step, plan.DeleteRule)
+            if step.stored.uid not in untold if deletion else gpu not in failed:
                 try:
                     self._hands.take(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
                     failed.setdefault(gpu, error)
+                    untold |= plan.announced(step)
         if failed:
             raise next(iter(failed.values()))
         for event in decision.events:
@@ -137,6 +140,23 @@ def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
         for step in steps
         if not (isinstance(step, plan.OpenIncident) and step.incident.name in over)
     ]
+
+
+def _statuses(
+    pairs: Iterable[tuple[Case, Desired]],
+    called: Mapping[str, datetime],
+    policy: Policy,
+    now: datetime,
+) -> dict[str, IncidentStatus]:
+    """Return by GPU how its incident's status should read now."""
+    told = ((case, wish) for case, wish in pairs if wish.incident is not None)
+    return {
+        case.uuid: msgspec.structs.replace(
+            casefile.status(case, wish, _mode(case, wish, policy), now),
+            needs_since=called.get(case.uuid),
+        )
+        for case, wish in told
+    }
 
 
 def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:

@@ -9,9 +9,10 @@ from datetime import datetime, timedelta
 
 from exporter.report import GpuHealth
 from remediator.decide.case import Case
-from remediator.decide.words import class_of, days
+from remediator.decide.words import class_of, days, xid_in
 from remediator.judge import links, memory
 from remediator.judge.fault import Healthy, Unknown
+from remediator.judge.suspicion import CODES
 from remediator.objects.answers import Answer
 from remediator.objects.incident import Incident, IncidentStatus
 from remediator.policy.table import Policy
@@ -54,11 +55,12 @@ def _unseen_end(case: Case, gpu: GpuHealth, story: Incident) -> str:
 _OVER_AT_ONCE = frozenset({"suspect", "contained"})
 _SIGNALS = ("xid-", "sxid-", "recovery-action-")
 """How the names of causes begin that a report tells once and does not read again."""
+_WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
 
 
 def _told_once(evidence: str) -> bool:
-    """Whether a line tells of an XID; of a contained one nothing is left to be seen."""
-    return evidence.startswith("XID ") and not evidence.startswith("XID 94 ")
+    """Whether a line tells of an XID; of a contained or suspicious one no end is to be seen."""
+    return xid_in(evidence) not in _WITHOUT_END
 
 
 def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:

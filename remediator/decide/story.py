@@ -7,8 +7,8 @@ import msgspec
 from exporter.report import ObjectMeta
 from remediator.decide import history
 from remediator.decide.case import Case
-from remediator.decide.ladder import Demand
-from remediator.decide.words import class_of, severity
+from remediator.decide.ladder import Demand, is_later
+from remediator.decide.words import class_of, severity, xid_in
 from remediator.judge.fault import SEVERITY, Fault, FaultClass, Unknown, faults_of, weight, worst
 from remediator.judge.scope import in_words, parts_of
 from remediator.objects import incident as words
@@ -42,15 +42,8 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
 
 
 def _is_handled(case: Case, fault: Fault, handled: datetime | None) -> bool:
-    """Whether a closed incident has dealt with it.
-
-    A date that lies ahead of the node's own clock was written before that was set
-    back: it says nothing of what came after.
-    """
-    if handled is None or fault.last_seen > handled:
-        return False
-    clock = case.reported_at
-    return clock is None or handled <= clock or fault.last_seen > clock
+    """Whether a closed incident has dealt with it."""
+    return handled is not None and not is_later(fault.last_seen, handled, case.reported_at)
 
 
 def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
@@ -137,7 +130,12 @@ def _spec(
     targets |= _unpublished(case, current)
     found = tuple(sorted(targets))
     mine = parts_of(case.gpu, case.inventory) if case.gpu else []
-    seen = (*_relapse(case, current, now), *(one.evidence for one in faults), *case.remarks)
+    seen = (
+        *_relapse(case, current, now),
+        *(one.evidence for one in faults),
+        *_told_before(current, faults),
+        *case.remarks,
+    )
     return msgspec.structs.replace(
         current.spec,
         fault=fault_class,
@@ -153,6 +151,15 @@ def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
         return tuple(one for one in current.spec.evidence if one.startswith(history.RELAPSE))
     before = history.relapse_of(case.incidents, current, now)
     return (history.relapse_in_words(before),) if before else ()
+
+
+def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Return the lines of XIDs that are not reported any more: each is told once, and stays true.
+
+    That its end was seen is asked of those, too (`recovery`). One line for each code.
+    """
+    now = {str(one.xid) for one in faults} | {""}
+    return tuple(one for one in current.spec.evidence if xid_in(one) not in now)
 
 
 def _unpublished(case: Case, current: Incident) -> set[Target]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from exporter.device import GPU_DRIVER
+from exporter.device import GPU_DRIVER, Device
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
-from exporter.slices import SliceDevice
+from exporter.slices import PoolKey, SliceDevice
 from remediator.decide.case import Case
 from remediator.decide.fleet import GpuPlace
 from remediator.decide.hit import gang
@@ -102,15 +102,19 @@ def unnamed(view: NodeView) -> int:
 
 def _is_own(device: SliceDevice, node: str) -> bool:
     """NVIDIA's driver names a pool after its node: another pool is another node's to speak of."""
-    name = device.device
-    return device.node == node and (name.driver != GPU_DRIVER or name.pool == node)
+    return device.node == node and _may_be_of(device.device, node)
+
+
+def _may_be_of(name: Device, node: str) -> bool:
+    return name.driver != GPU_DRIVER or name.pool == node
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     rules = tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
     incidents = of_gpu(view.incidents, uuid)
     ruled = {rule.device for rule in rules}
-    devices = {one.device for one in _parts(view, uuid, gpu)} | ruled
+    parts = _parts(view, uuid, gpu)
+    devices = {one.device for one in parts} | ruled
     devices |= {one.name for inc in incidents if inc.open for one in inc.spec.scope.devices}
     holders = holds(view.claims, frozenset(devices), view.pods)
     told_of = any(one.open for one in incidents)
@@ -129,7 +133,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         leftovers=tuple(one for one in view.leftovers if one.device in ruled),
         holds=holders,
         gang=gang(holders, view.claims, view.pods) if told_of else (),
-        place=_place(view, uuid, gpu, incidents),
+        place=_place(view, uuid, parts, incidents, rules),
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
@@ -138,7 +142,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         heard=not _unbelieved(view),
         nvml_up=_nvml_up(view),
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=view.elsewhere.get(uuid, ()),
+        elsewhere=_tellers(view, uuid, gpu, incidents),
         left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         cordons=view.facts.cordons if view.facts else (),
@@ -153,23 +157,63 @@ def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice
 
 
 def _place(
-    view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
+    view: NodeView,
+    uuid: str,
+    parts: list[SliceDevice],
+    incidents: tuple[Incident, ...],
+    rules: tuple[Rule, ...],
 ) -> Place:
     """Return where a GPU is; while a story is open it stays of the classes it was claimed by.
 
     Its pods are moved and their claims end: without that memory an override by DeviceClass
     would end with them, and the fence would come down under the next pod.
     """
-    told = [one.status.device_classes for one in incidents if one.open]
-    mine = _parts(view, uuid, gpu)
+    told = [one for one in incidents if one.open]
     known = view.places.get(uuid)
+    classes = frozenset[str](known.classes if known else ())
+    pools = {(one.device.driver, one.device.pool) for one in parts}
+    pools = pools or _remembered(view, told, rules) or _around(view)
+    hardware = [one.uuid for one in (*parts, *rules)]
+    hardware += [target.uuid for one in told for target in one.spec.scope.devices]
     return Place(
         node=view.node,
-        drivers=frozenset(one.device.driver for one in mine),
-        pools=frozenset(one.device.pool for one in mine),
-        device_classes=frozenset[str](known.classes if known else ()).union(*told),
-        devices=frozenset({uuid, *(one.uuid for one in mine if one.uuid)}),
+        drivers=frozenset(driver for driver, _ in pools),
+        pools=frozenset(pool for _, pool in pools),
+        device_classes=classes.union(*(one.status.device_classes for one in told)),
+        devices=frozenset({uuid, *(one for one in hardware if one)}),
     )
+
+
+def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -> set[PoolKey]:
+    """Return where a GPU was published on this node, as far as rules and open stories tell.
+
+    A driver that restarts and a Node that is registered again unpublish a device for a while.
+    That lowers no mode and ends no exemption: nobody has said so.
+    """
+    names = {rule.device for rule in rules if rule.node == view.node}
+    names |= {target.name for one in told for target in one.spec.scope.devices}
+    return {(one.driver, one.pool) for one in names if _may_be_of(one, view.node)}
+
+
+def _around(view: NodeView) -> set[PoolKey]:
+    """Return where GPUs of this node are published; while none is, where NVIDIA's driver would."""
+    found = {(one.device.driver, one.device.pool) for one in view.inventory if one.kind}
+    return found or {(GPU_DRIVER, view.node)}
+
+
+def _tellers(
+    view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
+) -> tuple[str, ...]:
+    """Return the other nodes that speak for a GPU, or else the one that began its story.
+
+    A rule may outlast the board on a node that is silent: two nodes that tell one story
+    would write over each other for ever.
+    """
+    others = view.elsewhere.get(uuid, ())
+    if others or gpu is not None or _parts(view, uuid, gpu):
+        return others
+    leading = next((one.spec.node for one in incidents if one.open), view.node)
+    return () if leading == view.node else (leading,)
 
 
 def _left(view: NodeView, uuid: str) -> bool:

@@ -7,7 +7,7 @@ from remediator.decide.ladder import Demand, stronger
 from remediator.decide.words import severity
 from remediator.judge.fault import Fault, Healthy, weight
 from remediator.objects.incident import DeletedRule, Incident, Target, WouldFence
-from remediator.objects.taints import Effect, Rule
+from remediator.objects.taints import LOST, Effect, Rule
 
 
 def rules(
@@ -49,14 +49,15 @@ def _effect(asked: Demand, *, allocated: bool) -> Effect | None:
 def _joined(rule: Rule, standing: Rule | None) -> Rule:
     """Return one rule for a device, in the words of who asks for the strongest effect.
 
-    Among equals what stands keeps its words unless a worse class speaks. A rule must
-    not say a class whose ceiling is below its effect: it would be lowered to it.
+    Among equals what stands keeps its words, if it has any, unless a worse class speaks.
+    A rule must not say a class whose ceiling is below its effect: it would be lowered to it.
     """
     if standing is None:
         return rule
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
-    asks = effect == rule.effect and (worse or standing.effect != effect)
+    silent = standing.cause == LOST and standing.fault == rule.fault
+    asks = effect == rule.effect and (worse or silent or standing.effect != effect)
     words_of = rule if asks else standing
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""

@@ -30,3 +30,9 @@ def days(span: timedelta) -> str:
     if span >= timedelta(days=1) and span % timedelta(days=1) == timedelta():
         return f"{span.days} days" if span.days > 1 else "1 day"
     return f"{span.total_seconds():g} s"
+
+
+def xid_in(evidence: str) -> str:
+    """Return the code of the XID that a line of evidence tells of, "" when it tells of none."""
+    begins, _, rest = evidence.partition(" ")
+    return rest.partition(" ")[0] if begins == "XID" else ""

@@ -249,6 +249,8 @@ class Cluster:
         silent = monotonic() - self._reports.last_contact
         if silent > WATCH_SILENT:
             return f"the watch of reports has been silent for {silent:.0f} s"
+        if node in self._reports.unreadable:
+            return f"the report of {node} cannot be read; the log says what is wrong with it"
         return self._freshness.stale(node)
 
     def fleet(self) -> Fleet:
@@ -278,9 +280,12 @@ class Cluster:
 
     def _lease(self, change: Change[Lease]) -> None:
         name = change.key.rpartition("/")[2]
-        if not name.startswith(AGENT_LEASE_PREFIX) or change.new is None:
+        if not name.startswith(AGENT_LEASE_PREFIX):
             return
         node = name.removeprefix(AGENT_LEASE_PREFIX)
+        if change.new is None:
+            self._agent_left(node)
+            return
         was_stale = bool(self._freshness.stale(node))
         if change.old is None:
             self._freshness.first_seen(node, change.new.spec.renew_time, self._now())
@@ -288,6 +293,11 @@ class Cluster:
             self._freshness.changed(node)
         if was_stale:
             self._mark(node)
+
+    def _agent_left(self, node: str) -> None:
+        """Forget an agent of which nothing is stored: nodes come and go, and memory stays."""
+        if node not in self._reports.items():
+            self._freshness.forget(node)
 
     def _slice(self, change: Change[ResourceSlice]) -> None:
         self.world.slice(change.key, change.old, change.new)

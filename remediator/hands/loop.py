@@ -20,7 +20,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from kubeapi.client import ApiError, Conflict, NotFound
 from remediator.decide.plan import ChangeRule, CreateRule, EvictPod
 from remediator.decide.reconcile import NodeDecision, Reconciler
-from remediator.hands.metrics import Metrics
+from remediator.hands.metrics import Metrics, bugs
 from remediator.hands.pace import PacedError
 from remediator.hands.queue import Queue
 from remediator.hands.writes import NotLeadingError, RulesNotServedError
@@ -63,6 +63,8 @@ class Loop:
         self._now = now
         self._failures: dict[str, int] = {}
         self._said: dict[str, str] = {}
+        self._bugs: dict[str, tuple[str, ...]] = {}
+        """Traces that were logged, by node."""
         self._stopping = False
         """A plain value: it is set by a signal handler, which may take no lock."""
         self._scheduler = BackgroundScheduler(timezone="UTC")
@@ -133,6 +135,7 @@ class Loop:
         self._metrics.decided(decision)
         self._metrics.duration.observe(took)
         self._say(node, decision.sentence)
+        self._say_bugs(node, bugs(decision))
         if any(isinstance(step, EvictPod) for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
         if decision.wake_at is not None:
@@ -147,7 +150,7 @@ class Loop:
 
     def forget(self, nodes: Collection[str]) -> None:
         """Forget what was said of nodes other than these."""
-        for memory in (self._failures, self._said):
+        for memory in (self._failures, self._said, self._bugs):
             for node in [one for one in list(memory) if one not in nodes]:
                 memory.pop(node, None)
 
@@ -158,6 +161,13 @@ class Loop:
         level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
         self._said[node] = sentence
         _log.log(level, "%s", sentence)
+
+    def _say_bugs(self, node: str, found: tuple[str, ...]) -> None:
+        """Log what went wrong about single GPUs, once; the others were decided about."""
+        if found != self._bugs.get(node, ()):
+            for trace in found:
+                _log.error("%s: this is a bug, please report it; others go on\n%s", node, trace)
+        self._bugs[node] = found
 
     def _job_failed(self, event: JobExecutionEvent) -> None:
         self._metrics.jobs_failed.inc()

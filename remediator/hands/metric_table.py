@@ -18,7 +18,8 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _counter(
         "reconciles",
         "Decisions about a node by result: done, superseded (decided again), paced (waits for its "
-        "turn to write), dropped (another replica leads), failed (API), bug.",
+        "turn to write), dropped (another replica leads), failed (API), bug (also about one GPU, "
+        "which is unknown meanwhile, and the others go on; the log has the trace).",
         "result",
     ),
     _counter("steps", "Steps taken, by kind.", "step"),

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.decide.reconcile import NodeDecision
 from remediator.hands.metric_table import OWN_FAMILIES
-from remediator.judge.fault import Healthy, Sick, Verdict
+from remediator.judge.fault import Healthy, Sick, Unknown, Verdict
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
@@ -44,6 +44,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """None where rules have no status."""
     evictions: Mapping[str, int]
     """By result."""
+
+
+def bugs(decision: NodeDecision) -> tuple[str, ...]:
+    """Return the traces of what kept GPUs of a node from being decided about."""
+    verdicts = (case.verdict for case, _ in decision.pairs)
+    return tuple(one.bug for one in verdicts if isinstance(one, Unknown) and one.bug)
 
 
 class ClusterFamilies:
@@ -109,7 +115,7 @@ class Metrics:
 
     def decided(self, decision: NodeDecision) -> None:
         """Count one decision; call it after its writes succeeded."""
-        self.reconciles.labels("done").inc()
+        self.reconciles.labels("bug" if bugs(decision) else "done").inc()
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
         self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)

@@ -42,6 +42,8 @@ class Versioned(Generic[T]):
         self.version: str | None = None
         """None: served in none of them, or not asked yet (`probed`)."""
         self.probed = False
+        self.switches = 0
+        """How often the version became another one, none at all among them."""
         self.reflector: Reflector[T] | None = None
 
     @property
@@ -69,6 +71,7 @@ class Versioned(Generic[T]):
         if before is not None:
             before.stop()
         self.version = version
+        self.switches += 1
         if version is None:
             # Stored objects may be back with the next version: what was known stays known.
             return

@@ -115,7 +115,9 @@ class World:
             devices = self._inventory.get(node, ())
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
             rules, leftovers = self._rulebook.of(node, reported)
-            about = [("node", node), *(("gpu", uuid) for uuid in reported)]
+            # An incident that is not looked up is opened again, under a name that is taken.
+            known = reported | {rule.gpu for rule in rules} | _uuids(devices)
+            about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
             names = {one.device for one in devices} | {rule.device for rule in rules}
             claims = self._claims_on(names, gangs=any(one.open for one in incidents))
@@ -129,7 +131,7 @@ class World:
                 rules=rules,
                 leftovers=leftovers,
                 claims=claims,
-                elsewhere=self._elsewhere(node, reported | spoken_of | _uuids(devices), stale),
+                elsewhere=self._elsewhere(node, known | spoken_of, stale),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
                 foreign=self._rulebook.foreign(names),

@@ -7,7 +7,7 @@ written by a replica that does not lead, and nothing faster than the pace.
 
 import logging
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -67,6 +67,8 @@ class Writer:
         self._senders = Senders()
         self._node = ""
         """Which the worker decides about."""
+        self._switches = rules.switches
+        """Of the rules' version when that decision began."""
         self._lost: dict[str, tuple[str, IncidentStatus]] = {}
         """By incident: the version of it, and the status of which a part is not stored."""
         self._told_lost = False
@@ -96,6 +98,7 @@ class Writer:
         Raises what became of it, as `take` does.
         """
         self._node = node
+        self._switches = self._rules.switches
         self._senders.join(node)
 
     def stop(self) -> None:
@@ -135,8 +138,10 @@ class Writer:
             case plan.UpdateIncident(incident):
                 body = {"metadata": _precondition(incident), "spec": incident.spec}
                 self._heard(self._client.merge_patch(f"{INCIDENTS}/{incident.name}", body))
-            case plan.WriteStatus(incident, status):
-                self._tell(incident, status)
+            case plan.WriteStatus(incident, status, before_removal):
+                # Where the story is gone nobody will miss the rule in it.
+                with suppress(NotFound) if before_removal else nullcontext():
+                    self._tell(incident, status)
             case plan.CreateRule(rule):
                 self._create(rule)
             case plan.ChangeRule(stored, rule):
@@ -251,6 +256,9 @@ class Writer:
     def _delete(self, stored: taints.Rule) -> None:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
         version = self._version()
+        if self._rules.switches != self._switches:
+            # Without rules a policy asks for none, which is not to say that any should go.
+            raise RulesNotServedError("what is served changed while this was decided")
         try:
             self._client.delete(f"{self._rules.path}/{stored.name}", {"preconditions": exactly})
         except NotFound:

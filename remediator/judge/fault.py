@@ -4,6 +4,7 @@ A fault is a class of bad signal on one device. `Unknown` is a verdict of its
 own and travels as one: it never adds a taint and never takes one away. Pure.
 """
 
+import traceback
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal, get_args
@@ -67,6 +68,15 @@ class Healthy(msgspec.Struct, frozen=True):
 
 class Unknown(msgspec.Struct, frozen=True):
     why: str
+    bug: str = ""
+    """The trace, where a mistake of this program is why."""
+
+
+def baffled(error: Exception) -> Unknown:
+    """Return what is known of a GPU that this program cannot cope with; call it as it is caught."""
+    said = f"{type(error).__name__}: {error}"[:200]
+    why = f"a bug of Draguard, please report it: {said}"
+    return Unknown(why, bug="".join(traceback.format_exception(error)))
 
 
 Verdict = Sick | Healthy | Unknown

@@ -15,7 +15,7 @@ from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.judge.fault import Fault
 from remediator.objects.incident import Target
-from remediator.objects.taints import Rule
+from remediator.objects.taints import Rule, is_label_value
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -120,9 +120,15 @@ def _place(device: SliceDevice) -> tuple[int, int] | None:
 
 
 def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ...]:
+    """Return the devices by hardware; one whose UUID no rule could carry stands for its GPU."""
     return tuple(
         sorted(
-            Target(one.device.driver, one.device.pool, one.device.device, one.uuid or gpu.uuid)
+            Target(
+                one.device.driver,
+                one.device.pool,
+                one.device.device,
+                one.uuid if one.uuid and is_label_value(one.uuid) else gpu.uuid,
+            )
             for one in devices
         )
     )

@@ -25,7 +25,7 @@ from datetime import datetime, timedelta
 
 from exporter.report import GpuHealth
 from remediator.judge import links, memory, presence, recovery_action, xids
-from remediator.judge.fault import Fault, Healthy, Sick, Unknown, Verdict
+from remediator.judge.fault import Fault, Healthy, Sick, Unknown, Verdict, baffled
 from remediator.judge.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
@@ -39,6 +39,13 @@ def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") ->
     """
     if unusable:
         return Unknown(unusable)
+    try:
+        return _judged(gpu, around)
+    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
+        return baffled(error)
+
+
+def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
     faults = tuple(_faults(gpu, around))
     if any(fault.ended is None for fault in faults):
         return Sick(faults)

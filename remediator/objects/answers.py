@@ -75,6 +75,14 @@ def read(kind: Kind, value: str) -> Answer | Unreadable:
     return Answer(kind=kind, until=moment, by=by, why=why)
 
 
+def in_force(annotations: Mapping[str, str], kind: Kind, now: datetime) -> str:
+    """Return the value of the answer of a kind that can be read and has not run out, or ""."""
+    value = said(annotations).get(kind, "")
+    answer = read(kind, value)
+    counts = isinstance(answer, Answer) and (answer.until is None or now < answer.until)
+    return value if counts else ""
+
+
 def _error(kind: Kind, what: str) -> Unreadable:
     return Unreadable(kind=kind, error=f"annotation {annotation(kind)} changes nothing: {what}")
 

@@ -12,6 +12,7 @@ from remediator.decide.case import Case, Desired
 from remediator.decide.plan import Step, WriteStatus
 from remediator.decide.timeline import kernel
 from remediator.decide.view import NodeView
+from remediator.objects.answers import DOMAIN
 from remediator.objects.incident import PodHold
 
 FOREIGN_DEVICE = "ForeignDevice"
@@ -139,11 +140,18 @@ def _on_pods(step: WriteStatus, goals: dict[str, str]) -> Iterator[Event]:
     emptied = new.evicting_at is not None and old.evicting_at is None
     if emptied or (fenced and goals.get(spec.uuid) == "NoExecute"):
         for one in new.hit:
-            if one.via != "gang":
+            if one.via != "gang" and not _may_stay(one, spec.fault):
                 yield from _on_pod(one, POD_PLANNED, f"will be evicted: {_why(step, one)}")
     for one in new.evicted:
-        if one not in old.evicted:
+        if one not in old.evicted and not _may_stay(one, spec.fault):
             yield from _on_pod(one, POD_EVICTED, f"evicted: {_why(step, one)}")
+
+
+def _may_stay(hold: PodHold, fault: str) -> bool:
+    """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
+    key = f"NoExecute of {DOMAIN}/{fault}"
+    said = hold.tolerates.split(", ")
+    return any(one in ("NoExecute", key) or one.startswith(f"{key}=") for one in said)
 
 
 def _why(step: WriteStatus, hold: PodHold) -> str:

@@ -164,7 +164,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     needs: str = ""
     """What would repair it: a `judge.fault.Need`."""
     needs_since: datetime | None = None
-    """Since when a node-level act is needed without a gap; None while none is."""
+    """Since when a node-level act may be called for: needed, in mode enforce, and not held."""
     recurrence: int = 0
     """Which episode of this GPU within the policy's repeat window it is; 0: not counted yet."""
     sticky: bool = False

@@ -33,8 +33,8 @@ EFFECTS: tuple[Effect, ...] = get_args(Effect)
 """From the mildest to the strongest."""
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_LOST_STORY = "unknown"
-"""Incident of a rule that no longer says which it belongs to; a decision names the right one."""
+LOST = "unknown"
+"""Incident, or cause, of a rule that no longer says which; a decision names the right one."""
 
 
 class IncompleteSelectorError(ValueError):
@@ -74,7 +74,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
                 "selector matches every device; give driver, pool and device"
             )
         for value in (self.cause, self.incident, self.uuid, self.gpu):
-            if not _LABEL_VALUE.fullmatch(value):
+            if not is_label_value(value):
                 raise ValueError(f"{value!r} is no label value, so a rule cannot carry it")
 
     @property
@@ -100,6 +100,11 @@ class ForeignRule(msgspec.Struct, frozen=True):
             and self.pool in {"", device.pool}
             and self.device in {"", device.device}
         )
+
+
+def is_label_value(text: str) -> bool:
+    """Whether a label may carry a text; what a driver publishes as a UUID need not be one."""
+    return _LABEL_VALUE.fullmatch(text) is not None
 
 
 def rule_name(device: Device) -> str:
@@ -183,19 +188,20 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
         return None
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
-    said = {**raw.metadata.annotations, **raw.metadata.labels}
-    gpu = said.get(GPU) or _gpu_of(published)
+    gpu = _gpu_meant(raw) or _gpu_of(published)
+    uuid = published.uuid if published and is_label_value(published.uuid or "") else ""
+    node = raw.metadata.annotations.get(NODE) or (published.node if published else "")
     name, effect = raw.metadata.name, raw.spec.taint.effect
     try:
         rule = Rule(
             device=device,
             effect=effect if effect in EFFECTS else "None",
             fault=raw.spec.taint.key.partition("/")[2],
-            cause=raw.spec.taint.value,
-            incident=said.get(INCIDENT) or _LOST_STORY,
-            uuid=said.get(UUID) or (published.uuid if published else None) or gpu,
+            cause=raw.spec.taint.value or LOST,
+            incident=next(iter(_said(raw, INCIDENT)), LOST),
+            uuid=next(iter(_said(raw, UUID)), uuid or gpu),
             gpu=gpu,
-            node=said.get(NODE) or (published.node if published else "") or device.pool,
+            node=node or device.pool,
             uid=raw.metadata.uid,
             resource_version=raw.metadata.resource_version,
             time_added=raw.spec.taint.time_added,
@@ -239,8 +245,32 @@ def _gpu_of(published: SliceDevice | None) -> str:
     return published.parent_uuid or published.uuid or ""
 
 
+def _said(raw: RawRule, key: str) -> list[str]:
+    """Return what the label and then the annotation of a key say, where it can be believed."""
+    found = (raw.metadata.labels.get(key, ""), raw.metadata.annotations.get(key, ""))
+    return [one for one in found if is_label_value(one)]
+
+
+def _gpu_meant(raw: RawRule) -> str:
+    """Return the GPU that a rule was made for, "" when nothing tells.
+
+    Incidents are named after their GPUs, which bears witness where label and annotation
+    differ. What stands under the device's name now does not: it may be another board, and
+    a rule that followed it would fence that one.
+    """
+    stories = _said(raw, INCIDENT)
+
+    def borne_out(gpu: str) -> int:
+        return sum(one.rpartition("-")[0] == gpu.lower() for one in stories)
+
+    return max(_said(raw, GPU), key=borne_out, default="")
+
+
 def _is_stripped(raw: RawRule, rule: Rule) -> bool:
-    """Whether a label is missing. Rules of earlier versions have less in their annotations."""
-    return any(
+    """Whether a label is not as it was, or the cause is gone.
+
+    Rules of earlier versions have less in their annotations.
+    """
+    return raw.spec.taint.value != rule.cause or any(
         raw.metadata.labels.get(key) != value for key, value in marks(rule)["labels"].items()
     )

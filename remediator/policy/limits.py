@@ -27,8 +27,9 @@ from remediator.policy.error import PolicyError
 
 Ground = Literal["node", "pool", "class", "domain", "cluster"]
 """What GPUs are counted over. `pool`: a driver's pool (NVIDIA's has one per node); `class`: a
-DeviceClass through which they are claimed now, so its cap bounds how much of one class's running
-work is moved at once; `domain`: GPUs that one NVLink fabric joins, across nodes."""
+DeviceClass through which they are claimed, or were while their open incident stood, so its cap
+bounds how much of one class's running work is moved at once; `domain`: GPUs that one NVLink
+fabric joins, across nodes."""
 
 KEYS: Mapping[Ground, str] = {
     "node": "node",

@@ -60,7 +60,13 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
     status = IncidentStatus(mode="enforce", needs="node-reboot", needs_since=BEGAN)
     incident = Incident(meta, IncidentSpec(NODE, uuid(0), "node", "xid-79"), status)
     case = Case(node=NODE, uuid=uuid(0), verdict=verdict, incidents=(incident,))
-    wish = Desired(uuid=uuid(0), incident=incident, needs="node-reboot", closing=closing)
+    wish = Desired(
+        uuid=uuid(0),
+        incident=incident,
+        needs="node-reboot",
+        calls="node-reboot" if isinstance(verdict, Sick) else "nothing",
+        closing=closing,
+    )
     return case, wish
 
 

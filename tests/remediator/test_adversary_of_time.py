@@ -21,6 +21,7 @@ from tests.remediator.builders import (
 )
 from tests.remediator.telling import ENFORCE, claim, settle
 
+SLICE_3 = "gpu-0-mig-1g10gb-19-2"
 CALM = action(0, -3600, 0.1)
 
 
@@ -60,6 +61,68 @@ class TestAClock:
             settle(stored, seen, second)
 
         assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+
+class TestAClockSetBackInAStory:
+    """An hour, after an error of the slice of GPU instance 5."""
+
+    AHEAD = mig_gpu(0, xid(94, seen=3600, gi=5), recovery_action=action(0, -9, 3600.1))
+
+    def _told(self) -> Stored:
+        stored = Stored()
+        for second in (1, 5):
+            settle(stored, view(self.AHEAD, report=_dated(3600 + second, self.AHEAD)), second)
+        assert set(stored.effects()) == {SLICE_5}
+        return stored
+
+    def test_hides_no_error_of_another_slice(self) -> None:
+        stored = self._told()
+        records = (xid(94, seen=3600, gi=5), xid(94, seen=30, gi=3))
+        both = mig_gpu(0, *records, recovery_action=action(0, -9, 31))
+
+        for second in (32, 40):
+            settle(stored, view(both, report=_dated(second, both)), second)
+
+        assert set(stored.effects()) == {SLICE_5, SLICE_3}
+
+    def test_across_a_reboot_hides_none_and_the_story_goes_on_by_the_right_clock(self) -> None:
+        stored = self._told()
+        later = mig_gpu(
+            0, xid(94, seen=130, gi=3), recovery_action=action(0, 60, 131), epoch_started=at(60)
+        )
+
+        for second in (132, 140):
+            booted = msgspec.structs.replace(_dated(second, later), boot_id="boot-2")
+            settle(stored, view(later, report=booted), second)
+
+        assert set(stored.effects()) == {SLICE_5, SLICE_3}
+        assert stored.incident.status.seen_through == at(130)
+
+    def test_recovers_when_nothing_is_told_any_more(self) -> None:
+        stored = self._told()
+
+        for second in (100, 400, 701):
+            well = mig_gpu(0, recovery_action=action(0, 60, second), epoch=2)
+            settle(stored, view(well, report=_dated(second, well)), second)
+
+        assert stored.effects() == {}
+        assert not stored.incident.open
+
+    def test_an_error_of_the_time_ahead_is_not_told_again(self) -> None:
+        """Else it would be one of whoever got the number of its slice."""
+        stored = self._told()
+        anew = tuple(
+            msgspec.structs.replace(one, uuid=f"{one.uuid[:-6]}made-2")
+            for one in self.AHEAD.instances
+        )
+        again = msgspec.structs.replace(
+            self.AHEAD, instances=anew, recovery_action=action(0, -9, 31)
+        )
+
+        for second in (32, 40):
+            settle(stored, view(again, report=_dated(second, again)), second)
+
+        assert stored.effects() == {}, "the slice that was hit is gone, and the new one is sound"
 
 
 class TestAnotherContainedError:

@@ -1,17 +1,35 @@
 """One GPU's trouble costs that GPU: the others, and all deletions, go on."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
-from kubeapi.client import ApiError
+from exporter.device import Device
+from exporter.report import GpuHealth
+from exporter.slices import SliceDevice
+from kubeapi.client import ApiError, Conflict
 from remediator.decide import plan
 from remediator.decide.fleet import Fleet
-from remediator.decide.plan import DeleteRule, Step
-from remediator.decide.reconcile import Reconciler
+from remediator.decide.plan import DeleteRule, Step, WriteStatus
+from remediator.decide.reconcile import Reconciler, decide_node
 from remediator.decide.view import NodeView
+from remediator.judge.fault import Unknown
 from remediator.objects.events import Event
-from tests.remediator.builders import Stored, action, at, dead, gpu, policy, uuid, view, xid
+from tests.remediator.builders import (
+    NODE,
+    RESET,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    published,
+    uuid,
+    view,
+    xid,
+)
 from tests.remediator.telling import settle
 
 
@@ -54,3 +72,147 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
 
     assert stored.effects() == {"gpu-1": "NoSchedule"}
     assert sum(plan.gpu_of(step) == uuid(0) for step in hands.tried) == 1
+
+
+def baffling(index: int) -> GpuHealth:
+    """A GPU whose report cannot be reckoned with, as no report that was decoded can be."""
+    last = datetime.max.replace(tzinfo=UTC)
+    both = (msgspec.structs.replace(xid(code), last_seen=last) for code in (48, 63))
+    return gpu(index, *both, recovery_action=RESET)
+
+
+def bug_of(stored: Stored, seen: NodeView, index: int, second: float) -> str:
+    pairs = settle(stored, seen, second).pairs
+    (verdict,) = [case.verdict for case, _ in pairs if case.uuid == uuid(index)]
+    return verdict.bug if isinstance(verdict, Unknown) else ""
+
+
+def test_a_gpu_that_cannot_be_judged_is_unknown_and_its_neighbour_is_fenced() -> None:
+    stored = Stored()
+
+    assert "OverflowError" in bug_of(stored, view(baffling(0), dead(1)), 0, 1)
+    assert stored.effects() == {"gpu-1": "NoSchedule"}
+
+
+def test_a_gpu_that_cannot_be_judged_keeps_the_rules_that_it_has() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, recovery_action=RESET)), 1)
+
+    for second in (5, 5000):
+        assert bug_of(stored, view(baffling(0)), 0, second)
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert "a bug of Draguard" in stored.incident.status.message
+
+
+def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours_and_a_person_may_free_it() -> None:
+    sick, stored = gpu(0, xid(95), recovery_action=RESET), Stored()
+    odd = SliceDevice(
+        device=Device("other.example.com", NODE, "part-0"),
+        kind="mig",
+        uuid="MIG-GPU-ab/5/0",
+        parent_uuid=sick.uuid,
+        node=NODE,
+    )
+    seen = view(sick, dead(1), inventory=(*published(sick), *published(dead(1)), odd))
+
+    for second in (2, 6):
+        settle(stored, seen, second)
+
+    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1", "part-0"], "NoExecute")
+
+    del stored.rules[odd.device]
+    settle(stored, seen, 10)
+    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoExecute")
+
+
+def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_fenced() -> None:
+    stored, sick = Stored(), gpu(0, recovery_action=RESET)
+    settle(stored, view(sick), 1)
+    story = stored.incident
+    odd = msgspec.structs.replace(story.status, fenced_at=datetime.max.replace(tzinfo=UTC))
+    stored.incidents[story.name] = msgspec.structs.replace(story, status=odd)
+
+    assert "OverflowError" in bug_of(stored, view(sick, dead(1)), 0, 5)
+
+    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoSchedule")
+    assert "a bug of Draguard" in stored.incidents[story.name].status.message
+
+
+class ForestallsOne:
+    """Stores every step but the first announcement, which somebody forestalls."""
+
+    def __init__(self, seen: NodeView, stored: Stored) -> None:
+        self.seen = seen
+        self.stored = stored
+        self.forestalled = False
+
+    def view(self, node: str) -> NodeView:
+        assert node == self.seen.node
+        return self.stored.over(self.seen)
+
+    def fleet(self) -> Fleet:
+        return self.stored.fleet()
+
+    def take(self, step: Step) -> None:
+        if plan.announced(step) and not self.forestalled:
+            self.forestalled = True
+            raise Conflict("409 Conflict", status=409)
+        self.stored.take(step, at(10))
+
+    def post(self, event: Event, now: datetime) -> None:
+        """Events do not matter here."""
+
+
+def test_a_rule_whose_going_was_not_announced_stays_and_is_not_taken_for_a_persons_deletion() -> (
+    None
+):
+    stored = Stored()
+    sick = view(dead(0))
+    for second in (1, 5):
+        settle(stored, sick, second)
+    stored.annotate("draguard.dev/ignore", "2026-01-05T12:10:00Z; by=ana; why=a look at it")
+
+    with pytest.raises(Conflict):
+        Reconciler(ForestallsOne(sick, stored), policy).reconcile("node-a", at(10))
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, sick, 11)
+    assert stored.effects() == {}
+    for second in (600, 604):
+        settle(stored, sick, second)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.incident.status.deleted_rules == ()
+
+
+def test_what_was_announced_before_is_not_announced_again() -> None:
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead(0)), second)
+    one = stored.incident
+    (first,) = one.status.rules
+    before = msgspec.structs.replace(first, leaving=True)
+    new = msgspec.structs.replace(first, uid="another", leaving=True)
+    known = msgspec.structs.replace(
+        one, status=msgspec.structs.replace(one.status, rules=(before,))
+    )
+    status = msgspec.structs.replace(one.status, rules=(before, new))
+
+    assert plan.announced(WriteStatus(known, status, before_removal=True)) == {"another"}
+    assert plan.announced(WriteStatus(known, status)) == frozenset()
+
+
+def test_a_rule_whose_going_is_announced_already_goes_whatever_else_is_refused() -> None:
+    stored = Stored()
+    sick = view(dead(0))
+    for second in (1, 5):
+        settle(stored, sick, second)
+    stored.annotate("draguard.dev/ignore", "forever; by=ana; why=a test board")
+    planned = decide_node(stored.over(sick), stored.fleet(), policy(), at(9)).steps
+    stored.take(planned[0], at(9))
+    assert plan.announced(planned[0])
+    hands = RefusesOne(sick, stored, refused=uuid(0))
+
+    Reconciler(hands, policy).reconcile("node-a", at(10))
+
+    assert stored.effects() == {}

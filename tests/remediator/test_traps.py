@@ -22,6 +22,7 @@ from tests.remediator.builders import (
     policy,
     published,
     report,
+    told,
     uuid,
     view,
     xid,
@@ -207,8 +208,10 @@ class TestSettling:
         settle(stored, view(made_again), 2)
 
         drained = msgspec.structs.replace(made_again, recovery_action=action(4, 3, 3))
+        seen = view(drained)
+        seen = msgspec.structs.replace(seen, report=told(seen, observed_at=at(3)))
         for second in (3, 10, 60):
-            settle(stored, view(drained), second)
+            settle(stored, seen, second)
 
         assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule")
 

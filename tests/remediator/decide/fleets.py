@@ -85,10 +85,10 @@ def places(*names: str, **fields: object) -> dict[str, GpuPlace]:
 
 
 def grant(
-    limits: Limits, fleet: Fleet, *wishes: Desired, now: datetime = NOW
+    limits: Limits, fleet: Fleet, *wishes: Desired, now: datetime = NOW, calling: bool = False
 ) -> dict[str, Desired]:
     """Return what was granted, by GPU as `a0`."""
-    answers = budget(wishes, fleet, policy(limits), now)
+    answers = budget(wishes, fleet, policy(limits), now, calling=calling)
     return {one.incident.name.partition("-")[0] if one.incident else "": one for one in answers}
 
 

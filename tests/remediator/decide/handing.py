@@ -36,6 +36,7 @@ def pair(
     verdict: Verdict = SICK,
     *,
     held: str = "",
+    call_held: str = "",
     closing: bool = False,
     cause: str = "xid-79",
     mode: str = "enforce",
@@ -50,7 +51,13 @@ def pair(
     )
     case = Case(node=NODE, uuid=uuid(index), verdict=verdict, incidents=(incident,))
     return case, Desired(
-        uuid=uuid(index), incident=incident, needs=needs, held=held, closing=closing
+        uuid=uuid(index),
+        incident=incident,
+        needs=needs,
+        calls=needs if isinstance(verdict, Sick) else "nothing",
+        held=held,
+        call_held=call_held,
+        closing=closing,
     )
 
 

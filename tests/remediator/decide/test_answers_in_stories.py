@@ -39,7 +39,9 @@ class TestHold:
         assert stored.effects() == {"gpu-0": "NoExecute"}
         assert condition(stored.incident, "Held") == ("False", "AsExpected")
 
-    def test_a_hold_on_a_younger_duplicate_counts_and_the_own_one_outranks_it(self) -> None:
+    def test_a_hold_on_a_younger_duplicate_counts_and_the_own_one_outranks_it_while_it_lasts(
+        self,
+    ) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)
         first = stored.incident
@@ -58,8 +60,35 @@ class TestHold:
         own = msgspec.structs.replace(held, annotations={HOLD: until(60)})
         leading = msgspec.structs.replace(stored.incidents[first.name], metadata=own)
         stored.incidents[first.name] = leading
+        settle(stored, seen, 59)
+        assert [one.said for one in stored.incidents[first.name].status.answers] == [until(60)]
         settle(stored, seen, 61)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}, "the other one counts until 100"
+        settle(stored, seen, 100)
         assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    @pytest.mark.parametrize("said", [until(2), "as long as you can"])
+    def test_an_answer_that_counts_no_more_hides_none_that_does(self, said: str) -> None:
+        stored, seen = Stored(), view(dead())
+        settle(stored, seen, 1)
+        first = stored.incident
+        stored.annotate(HOLD, said)
+        mine = stored.incident
+        young = msgspec.structs.replace(
+            first.metadata,
+            name=first.name[:-1] + "2",
+            uid="uid-2",
+            annotations={HOLD: "forever; by=ana; why=x"},
+        )
+        stored.incidents = {
+            first.name: mine,
+            young.name: msgspec.structs.replace(first, metadata=young),
+        }
+
+        for second in (5, 50):
+            settle(stored, seen, second)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
 
     def test_it_is_looked_at_again_when_the_hold_expires(self) -> None:
         stored, seen = Stored(), view(dead())
@@ -244,3 +273,105 @@ class TestConfirmed:
         assert stored.effects() == {}
         assert stored.incident.status.phase == "Closed"
         assert "ana says that it is dealt with" in stored.incident.status.message
+
+
+class TestTheNextEpisode:
+    """A person who spoke of a GPU is heard until the word runs out, however often it recovers."""
+
+    FOREVER = "forever; by=ana; why=a test board"
+
+    def first(self, key: str, value: str) -> Stored:
+        """An episode that was answered to and is over."""
+        stored = Stored()
+        settle(stored, view(gpu(0, recovery_action=RESET)), 1)
+        stored.annotate(key, value)
+        for second in (10, 700):
+            settle(stored, view(gpu(0, recovery_action=action(0, 5, 5))), second)
+        assert not stored.incident.open
+        return stored
+
+    def second(self, stored: Stored, second: float) -> Incident:
+        """The same board fails again."""
+        for later in (second, second + 4):
+            settle(stored, view(gpu(0, recovery_action=action(1, second - 1, second - 1))), later)
+        return stored.incidents[max(stored.incidents)]
+
+    @pytest.mark.parametrize("key", [HOLD, IGNORE])
+    def test_is_answered_by_what_was_said_to_the_one_before(self, key: str) -> None:
+        stored = self.first(key, self.FOREVER)
+
+        again = self.second(stored, 800)
+
+        assert stored.effects() == {}
+        assert again.open
+        (first, _) = sorted(stored.incidents)
+        kind = key.rpartition("/")[2]
+        heard = f"{kind} forever by ana: a test board (said to {first})"
+        assert [one.text for one in again.status.timeline].count(
+            f"a person's answer counts: {heard}"
+        ) == 1
+        assert heard in again.status.message
+
+    def test_is_acted_on_when_the_word_has_run_out(self) -> None:
+        stored = self.first(IGNORE, until(805))
+
+        again = self.second(stored, 800)
+        assert stored.effects() == {}
+        settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 805)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "a person's answer has run out" in " ".join(
+            one.text for one in stored.incidents[again.name].status.timeline
+        )
+
+    def test_is_acted_on_when_the_word_is_taken_back_where_it_was_said(self) -> None:
+        stored = self.first(IGNORE, self.FOREVER)
+        again = self.second(stored, 800)
+        first = stored.incidents[min(stored.incidents)]
+        plain = msgspec.structs.replace(first.metadata, annotations={})
+        stored.incidents[first.name] = msgspec.structs.replace(first, metadata=plain)
+
+        settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 810)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert "a person took an answer back: ignore" in [
+            one.text for one in stored.incidents[again.name].status.timeline
+        ]
+
+    def test_is_answered_by_its_own_word_first_even_one_that_has_run_out(self) -> None:
+        stored = self.first(IGNORE, self.FOREVER)
+        again = self.second(stored, 800)
+        said = msgspec.structs.replace(again.metadata, annotations={IGNORE: until(806)})
+        stored.incidents[again.name] = msgspec.structs.replace(
+            stored.incidents[again.name], metadata=said
+        )
+
+        settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), 807)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    def test_is_not_deaf_for_a_word_that_nobody_can_read(self) -> None:
+        stored = self.first(IGNORE, self.FOREVER)
+        again = self.second(stored, 800)
+        odd = msgspec.structs.replace(again.metadata, annotations={IGNORE: "what?"})
+        stored.incidents[again.name] = msgspec.structs.replace(
+            stored.incidents[again.name], metadata=odd
+        )
+        for second in (810, 820):
+            settle(stored, view(gpu(0, recovery_action=action(1, 799, 799))), second)
+        assert stored.effects() == {}
+
+        for second in (830, 1500):
+            settle(stored, view(gpu(0, recovery_action=action(0, 825, 825))), second)
+        assert not stored.incidents[again.name].open
+        self.second(stored, 1600)
+        assert len(stored.incidents) == 3
+        assert stored.effects() == {}
+
+    def test_needs_its_own_confirmation_of_a_repair(self) -> None:
+        stored = self.first(CONFIRMED, self.FOREVER)
+
+        again = self.second(stored, 800)
+
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+        assert again.status.answers == ()

@@ -294,7 +294,7 @@ class TestStopped:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
         fleet = msgspec.structs.replace(self.STOP, rules=standing)
         lowered = wish("a0", "None")
-        closing = wish("a0", closing=True, needs="node-reboot")
+        closing = wish("a0", closing=True, calls="node-reboot")
 
         for one in (lowered, closing):
             assert grant(LIFTED, fleet, one)["a0"] == one
@@ -319,7 +319,7 @@ class TestStopped:
         assert answer.evict == ()
 
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
-        answer = grant(LIFTED, self.STOP, wish("a0", needs="node-reboot"))["a0"]
+        answer = grant(LIFTED, self.STOP, wish("a0", calls="node-reboot"))["a0"]
 
         assert answer.held_by == "EmergencyStop"
 

@@ -11,7 +11,7 @@ from exporter.device import Device
 from remediator.decide.budget import budget
 from remediator.decide.case import Desired
 from remediator.decide.fleet import Changed, Fleet, Ground, names_on
-from remediator.decide.spending import Harm, Spending, placed, suffers
+from remediator.decide.spending import RuleHarm, Spending, placed, suffers
 from remediator.objects.incident import Incident
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Limits, Rate
@@ -108,11 +108,11 @@ def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
     return msgspec.structs.replace(fleet, rules=(*others, *new))
 
 
-def of_each_harm(limits: Limits) -> tuple[tuple[Harm, Caps], ...]:
+def of_each_harm(limits: Limits) -> tuple[tuple[RuleHarm, Caps], ...]:
     return ("fence", limits.fence), ("evict", limits.evict)
 
 
-def counted(fleet: Fleet, harm: Harm) -> dict[tuple[Ground, str], int]:
+def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
     grounds: tuple[Ground, ...] = ("node", "pool", "class", "domain", "cluster")
     sick = {one.gpu: one.node for one in fleet.rules if suffers(one, harm)}
@@ -151,7 +151,7 @@ def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
                 assert lately + len(new) <= caps.rate.count + _again(before, new, harm, NOW)
 
 
-def _again(fleet: Fleet, gpus: set[str], harm: Harm, now: datetime) -> int:
+def _again(fleet: Fleet, gpus: set[str], harm: RuleHarm, now: datetime) -> int:
     """Return how many of the GPUs have begun lately already: each counts once."""
     rate = timedelta(minutes=10)
     begun = [

@@ -107,6 +107,18 @@ class TestPruning:
 
         assert [one.name for one in found] == [incident_name(uuid(0), 1)]
 
+    def test_one_with_a_persons_word_that_still_counts_stays(self) -> None:
+        old = closed(1, 32)
+
+        def said(value: str) -> Incident:
+            notes = {"draguard.dev/ignore": f"{value}; by=ana; why=a test board"}
+            meta = msgspec.structs.replace(old.metadata, annotations=notes)
+            return msgspec.structs.replace(old, metadata=meta)
+
+        assert history.pruned((said("forever"),), ENFORCE, at(0)) == ()
+        over = said("2026-01-05T11:59:59Z")
+        assert history.pruned((over,), ENFORCE, at(0)) == (over,)
+
     def test_a_longer_repeat_window_keeps_them_longer(self) -> None:
         quarter = policy(repeat=Repeat(count=3, within=timedelta(days=90)))
 

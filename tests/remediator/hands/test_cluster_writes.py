@@ -10,7 +10,13 @@ from exporter.device import Device
 from exporter.report import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
-from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, OpenIncident
+from remediator.decide.plan import (
+    ChangeRule,
+    CreateRule,
+    DeleteRule,
+    OpenIncident,
+    WriteStatus,
+)
 from remediator.hands.gates import StatedRule
 from remediator.hands.pace import Pace, PacedError
 from remediator.hands.versions import RULE_VERSIONS, Versioned
@@ -164,6 +170,17 @@ def test_a_rule_that_somebody_deleted_is_not_raised_and_its_deletion_is_done(
     assert cluster.items(RULES) == []
 
 
+def test_nothing_is_announced_in_an_incident_that_is_gone_and_other_words_find_it_missing(
+    hands: Hands,
+) -> None:
+    meta = ObjectMeta(name="gpu-a-1", uid="u", resource_version="1")
+    gone = Incident(meta, IncidentSpec("node-a", "GPU-a", "gpu"))
+
+    hands.writer.take(WriteStatus(gone, gone.status, before_removal=True))
+    with pytest.raises(NotFound):
+        hands.writer.take(WriteStatus(gone, gone.status))
+
+
 def test_a_replica_that_does_not_lead_sends_nothing(hands: Hands, cluster: Cluster) -> None:
     hands.leading = False
 
@@ -185,6 +202,23 @@ def test_a_fence_and_a_release_never_wait_and_an_eviction_does(
     await_true("it is deleted", hands.deleted)
 
     assert cluster.items(RULES) == []
+
+
+def test_what_was_decided_while_rules_were_not_served_deletes_none(
+    hands: Hands, cluster: Cluster
+) -> None:
+    hands.writer.take(CreateRule(wanted()))
+    stored = hands.settled(cluster)
+    hands.rules.version = None
+    hands.writer.turn_to("node-a")
+    hands.rules.probe()
+
+    with pytest.raises(RulesNotServedError, match="changed while this was decided"):
+        hands.writer.take(DeleteRule(stored, "the policy wants none"))
+    assert len(cluster.items(RULES)) == 1
+
+    hands.writer.turn_to("node-a")
+    await_true("it is deleted by a decision of now", hands.deleted)
 
 
 def test_while_other_nodes_wait_for_their_fences_a_rule_goes_and_its_story_waits(

@@ -1,8 +1,9 @@
 """The queue and the loop: nothing is lost, nothing runs twice at once, one failure stops nobody."""
 
 import threading
-from datetime import datetime
+from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from kubeapi import clock
@@ -16,7 +17,7 @@ from remediator.hands.metrics import Metrics
 from remediator.objects.events import Event
 from remediator.policy.table import Policy
 from tests.lab.cluster import await_true
-from tests.remediator.builders import gpu, view
+from tests.remediator.builders import NODE, gpu, view, xid
 
 
 def test_a_node_waits_once_however_often_it_is_added() -> None:
@@ -51,12 +52,13 @@ class Hands:
     def __init__(self, trouble: dict[str, list[Exception]]) -> None:
         self.trouble = trouble
         self.seen: list[str] = []
+        self.shown: NodeView | None = None
 
     def view(self, node: str) -> NodeView:
         self.seen.append(node)
         if self.trouble.get(node):
             raise self.trouble[node].pop()
-        return view(gpu(0, node=node), node=node)
+        return self.shown or view(gpu(0, node=node), node=node)
 
     def fleet(self) -> Fleet:
         return Fleet()
@@ -93,6 +95,36 @@ def test_a_failing_node_is_tried_again_and_the_others_go_on() -> None:
     assert 'draguard_remediator_reconciles_total{result="bug"} 1.0' in page
     assert 'draguard_remediator_reconciles_total{result="done"} 2.0' in page
     assert "draguard_remediator_timer_failures_total 0.0" not in page
+
+
+def test_a_bug_about_one_gpu_is_logged_once_and_counted_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    last = datetime.max.replace(tzinfo=UTC)  # beyond it no date can be reckoned
+    never = [msgspec.structs.replace(xid(code), last_seen=last) for code in (48, 63)]
+    hands, queue, metrics = Hands({}), Queue(), Metrics()
+    hands.shown = view(gpu(0), gpu(1, *never))
+    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    worker = threading.Thread(target=loop.run)
+    worker.start()
+
+    def again(times: int) -> None:
+        queue.add(NODE)
+        await_true("it was decided about", lambda: len(hands.seen) == times)
+
+    try:
+        for times in (1, 2, 3):
+            again(times)
+    finally:
+        loop.stop()
+        worker.join(60)
+
+    traces = [one for one in caplog.messages if "this is a bug, please report it" in one]
+    assert len(traces) == 1
+    assert "OverflowError" in traces[0]
+    assert "Traceback" in traces[0]
+    page = metrics.page(openmetrics=False).decode()
+    assert 'draguard_remediator_reconciles_total{result="bug"} 3.0' in page
 
 
 def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:

@@ -54,6 +54,7 @@ class Served:
     """A collection of rules whose version is known."""
 
     version = "v1"
+    switches = 1
     path = "/rules"
 
 

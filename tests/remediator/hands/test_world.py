@@ -6,14 +6,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.report import Inventory, NodeDeviceHealth, NodeHealth, ObjectMeta
 from exporter.slices import ResourceSlice
+from remediator.decide.plan import OpenIncident
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import cases
 from remediator.hands.world import World
 from remediator.objects import taints
-from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target
+from remediator.objects.incident import (
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+    incident_name,
+)
 from remediator.objects.taints import RawRule, Rule
 from tests.chain.scene import resource_slice
-from tests.remediator.builders import DRIVER, gpu, published, report, uuid
+from tests.remediator.builders import DRIVER, at, gpu, policy, published, report, uuid
 from tests.remediator.telling import claim
 
 
@@ -209,3 +219,61 @@ def test_everything_forgotten_is_gone(world: World) -> None:
     seen = world.view("node-a", believed)
     assert (seen.report, seen.inventory, seen.rules, seen.incidents) == (None, (), (), ())
     assert world.nodes() == frozenset()
+
+
+def silent_a(node: str) -> str:
+    return "silent" if node == "node-a" else ""
+
+
+def decided(world: World) -> NodeDecision:
+    return decide_node(world.view("node-a", silent_a), world.fleet(), policy(), at(1))
+
+
+OPEN = IncidentStatus()
+
+
+def told_elsewhere(status: IncidentStatus = OPEN) -> Incident:
+    """The story of a board of node-a that was told while it was on node-b."""
+    name = incident_name(uuid(0), 1)
+    meta = ObjectMeta(name=name, uid="i", resource_version="3")
+    return Incident(meta, IncidentSpec("node-b", uuid(0), "gpu", "xid-95"), status)
+
+
+def test_a_rule_whose_story_another_node_has_told_gets_no_second_one(world: World) -> None:
+    """The board has moved, the node that it has left is silent, and the other one is gone."""
+    raw, story = raw_rule(), told_elsewhere()
+    world.rule(raw.metadata.name, raw)
+    world.incident(story.name, story)
+
+    assert world.view("node-a", silent_a).incidents == (story,)
+    assert decided(world).steps == [], "one node tells it: two would write over each other"
+
+
+def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(world: World) -> None:
+    """Its last one was told under another node, where the board was then."""
+    past = IncidentStatus(phase="Recovered", closed_at=at(-9999), handled_through=at(-9999))
+    story = told_elsewhere(past)
+    world.incident(story.name, story)
+    world.slice("s1", None, slice_of("node-a", 0, 1))
+    missing = msgspec.structs.replace(
+        report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,))
+    )
+    world.report("node-a", health("node-a", missing))
+
+    decision = decide_node(world.view("node-a", believed), world.fleet(), policy(), at(5000))
+
+    opened = [step.incident.name for step in decision.steps if isinstance(step, OpenIncident)]
+    assert opened == [incident_name(uuid(0), 2)]
+
+
+def test_the_story_of_a_board_is_told_where_it_is_published_though_nobody_reports_it(
+    world: World,
+) -> None:
+    story = told_elsewhere()
+    world.incident(story.name, story)
+    world.slice("s1", None, slice_of("node-a", 0))
+
+    (case,) = cases(world.view("node-a", silent_a))
+
+    assert case.incidents == (story,)
+    assert not case.elsewhere

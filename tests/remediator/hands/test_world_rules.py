@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 
 from exporter.device import Device
 from exporter.report import ObjectMeta
+from remediator.decide.plan import ChangeRule
+from remediator.decide.reconcile import decide_node
 from remediator.hands.rulebook import Rulebook
 from remediator.hands.world import World
 from remediator.objects import taints
 from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
-from tests.remediator.builders import DRIVER, gpu, report, uuid
+from tests.remediator.builders import DRIVER, RESET, at, gpu, policy, report, uuid
 from tests.remediator.hands.test_world import Marks, believed, health, raw_rule, slice_of
 
 
@@ -94,6 +96,23 @@ class TestAPersonsHand:
         (rule,) = world.view("node-a", believed).rules
         assert (rule.gpu, rule.stripped) == (uuid(0), True)
         assert world.view("node-a", believed).foreign == ()
+
+    def test_a_rule_whose_cause_was_emptied_is_still_ours_and_gets_its_words_back(
+        self, world: World
+    ) -> None:
+        raw = raw_rule(version="6")
+        taint = msgspec.structs.replace(raw.spec.taint, value="")
+        spec = msgspec.structs.replace(raw.spec, taint=taint)
+        put(world, msgspec.structs.replace(raw, spec=spec))
+
+        seen = world.view("node-a", believed)
+        assert seen.foreign == ()
+        assert [rule.gpu for rule in seen.rules] == [uuid(0)]
+
+        world.report("node-a", health("node-a", report(gpu(0, recovery_action=RESET))))
+        steps = decide_node(world.view("node-a", believed), world.fleet(), policy(), at(2)).steps
+        changes = [step.rule for step in steps if isinstance(step, ChangeRule)]
+        assert [(one.cause, one.gpu) for one in changes] == [("recovery-action-1", uuid(0))]
 
     def test_a_rule_without_any_mark_is_for_what_stands_under_its_name(self, world: World) -> None:
         put(world, changed(raw_rule(), labels={}, annotations={}))

@@ -39,6 +39,16 @@ def fault(instance: Instance | None = None) -> Fault:
     return Fault(fault_class=kind, cause="xid", last_seen=T0, evidence="", instance=instance)
 
 
+@pytest.mark.parametrize("odd", ["MIG-GPU-ab/5/0", "no label", "x" * 64, ""])
+def test_a_slice_whose_uuid_no_rule_can_carry_stands_for_its_gpu(odd: str) -> None:
+    one = gpu(0)
+    part = device("part-0", kind="mig", uuid=odd, parent_uuid=one.uuid)
+
+    (target,) = scope(fault(), one, (part,)).targets
+
+    assert (target.device, target.uuid) == ("part-0", one.uuid)
+
+
 def device(name: str, **fields: object) -> SliceDevice:
     standard = SliceDevice(device=Device(DRIVER, NODE, name), kind="gpu", node=NODE)
     return msgspec.structs.replace(standard, **fields)

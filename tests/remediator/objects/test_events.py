@@ -1,10 +1,17 @@
 """What is told to the incident, the node and the pods, once, and never in floods."""
 
 import msgspec
+import pytest
 
+from remediator.objects.claims import (
+    Allocation,
+    ClaimStatus,
+    DeviceAllocation,
+    Toleration,
+)
 from remediator.objects.events import POD_EVENTS_AT_ONCE, Event, manifest
 from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, view, xid
-from tests.remediator.telling import claim, settle, tick
+from tests.remediator.telling import claim, pod, settle, tick
 
 
 def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
@@ -63,6 +70,33 @@ def test_who_would_not_be_evicted_is_not_warned() -> None:
     ]
 
     assert reasons(told, "Pod") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "seconds", "reasons_told"),
+    [
+        ("draguard.dev/lost", None, []),
+        ("", None, []),
+        ("draguard.dev/gpu", None, ["PodEvictionPlanned", "PodEvicted"]),
+        ("draguard.dev/lost", 60, ["PodEvictionPlanned", "PodEvicted"]),
+    ],
+)
+def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
+    key: str, seconds: int | None, reasons_told: list[str]
+) -> None:
+    stays = Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+    held = claim("gpu-0")
+    (result,) = held.results
+    given = msgspec.structs.replace(result, tolerations=(stays,))
+    allocation = Allocation(DeviceAllocation((given,)))
+    held = msgspec.structs.replace(held, status=ClaimStatus(allocation, held.consumers))
+    stored = Stored()
+
+    told = [one for at_ in (1, 5) for one in events_of(stored, at_, claims=(held,), pods=(pod(),))]
+    told += events_of(stored, 40, pods=(pod(running=False),))
+
+    assert list(dict.fromkeys(reasons(told, "Pod"))) == reasons_told
+    assert [one.pod for one in stored.incident.status.evicted] == ["train-0"]
 
 
 def test_hundreds_of_holders_make_ten_events() -> None:

@@ -118,6 +118,36 @@ class TestMarksThatAPersonTookOff:
         assert read is not None
         assert (read.uuid, read.gpu, read.node, read.stripped) == ("GPU-3", "GPU-3", "node-a", True)
 
+    def test_leave_a_rule_ours_whose_cause_was_emptied(self) -> None:
+        whole = self.stored()
+        taint = msgspec.structs.replace(whole.spec.taint, value="")
+        spec = msgspec.structs.replace(whole.spec, taint=taint)
+        read = taints.parse(msgspec.structs.replace(whole, spec=spec))
+
+        assert read == rule(self.DEVICE, uuid="GPU-3", gpu="GPU-3", cause="unknown", stripped=True)
+
+    @pytest.mark.parametrize("edited", ["labels", "annotations"])
+    def test_are_not_believed_against_the_name_of_the_incident(self, edited: str) -> None:
+        whole = self.stored()
+        said = getattr(whole.metadata, edited)
+        meant = {taints.INCIDENT: "gpu-3-7"}
+        meta = {
+            "labels": whole.metadata.labels | meant,
+            "annotations": whole.metadata.annotations | meant,
+            edited: said | meant | {taints.GPU: "GPU-4"},
+        }
+        read = taints.parse(self.stored(**meta))
+
+        assert read is not None
+        assert (read.gpu, read.stripped) == ("GPU-3", edited == "labels")
+
+    def test_are_not_read_where_no_label_could_say_them(self) -> None:
+        odd = dict.fromkeys((taints.GPU, taints.UUID, taints.INCIDENT), "no label")
+        read = taints.parse(self.stored(labels={}, annotations=odd), self.THERE)
+
+        assert read is not None
+        assert (read.gpu, read.uuid, read.incident) == ("GPU-3", "GPU-3", "unknown")
+
     def test_do_not_make_a_rule_ours_without_our_taint_or_our_name(self) -> None:
         bare = self.stored(labels={}, annotations={})
         other_key = taints.RawRuleSpec(

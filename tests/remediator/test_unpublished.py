@@ -1,0 +1,161 @@
+"""Devices that nobody publishes for a while: no mode is lowered by it, and no exemption ends."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from exporter.device import Device
+from exporter.report import GpuHealth
+from remediator.decide.handover import HandoverOptions
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView, cases
+from remediator.objects.incident import Incident, Target
+from remediator.objects.nodes import NodeFacts
+from remediator.policy.file import read
+from remediator.policy.table import Policy
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    Stored,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    policy,
+    published,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import settle
+
+BY_POOL = read(b"""
+overrides:
+  - match: {pool: "node-*"}
+    classes: {lost: {mode: enforce}}
+""")
+BY_RACK = read(b"""
+overrides:
+  - match: {pool: "rack-*", driver: gpu.example.com}
+    classes: {lost: {mode: enforce}}
+""")
+BY_DRIVER = read(b"""
+overrides:
+  - match: {driver: gpu.nvidia.com}
+    defaults: {mode: enforce}
+""")
+EXEMPT = read(b"""
+defaults: {mode: enforce}
+exempt:
+  - pools: node-a
+    why: being rebuilt
+""")
+UNPUBLISHED = view(dead(), inventory=())
+SILENT = msgspec.structs.replace(UNPUBLISHED, stale="the agent is silent")
+HANDS_OVER = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
+
+
+def evicted(rows: Policy) -> Stored:
+    """Return what is stored of a GPU that was lost while it was published."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead()), second, rows)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    return stored
+
+
+@pytest.mark.parametrize("rows", [BY_POOL, BY_DRIVER], ids=["by pool", "by driver"])
+@pytest.mark.parametrize("seen", [UNPUBLISHED, SILENT], ids=["heard", "silent"])
+def test_a_mode_goes_on_while_nobody_publishes_the_device(rows: Policy, seen: NodeView) -> None:
+    stored = evicted(rows)
+
+    settle(stored, seen, 100, rows)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.incident.status.mode == "enforce"
+
+
+def test_a_mode_goes_on_where_the_story_was_deleted_or_the_rules() -> None:
+    """Of a driver that names its pools as it likes, so that nothing else tells where it was."""
+    device = msgspec.structs.replace(
+        published(dead())[0], device=Device("gpu.example.com", "rack-7", "gpu-0")
+    )
+    seen = view(dead(), inventory=(device,))
+    for forget in ("the story", "the rules"):
+        stored = Stored()
+        for second in (1, 5):
+            settle(stored, seen, second, BY_RACK)
+        (stored.incidents if forget == "the story" else stored.rules).clear()
+
+        settle(stored, SILENT, 100, BY_RACK)
+
+        assert stored.incident.status.mode == "enforce"
+        assert bool(stored.effects()) == (forget == "the story")
+
+
+@pytest.mark.parametrize("neighbours", [(gpu(1),), ()], ids=["a neighbour", "nobody"])
+def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
+    neighbours: tuple[GpuHealth, ...],
+) -> None:
+    """Its node is called for no repair either."""
+    stored = Stored()
+    offered = tuple(device for one in neighbours for device in published(one))
+    seen = view(dead(), *neighbours, inventory=offered, pods=())
+    for second in (1, 5, 10):
+        facts = NodeFacts(name=NODE, uid="u", conditions=tuple(stored.conditions.values()))
+        told = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+        decision = decide_node(told, stored.fleet(), EXEMPT, at(second), HANDS_OVER)
+        for step in decision.steps:
+            stored.take(step, at(second))
+
+    assert stored.incident.status.mode == "incident-only"
+    assert not any(one.status == "True" for one in stored.conditions.values())
+
+
+@pytest.mark.parametrize("mode", ["enforce", "incident-only"])
+def test_an_exemption_of_one_slice_holds_while_it_is_unpublished(mode: str) -> None:
+    """A slice is remembered by the story, and by the rule that stands on it."""
+    sick = mig_gpu(0, xid(79))
+    first, *others = published(sick)
+    stored = Stored()
+    settle(stored, view(sick), 1, policy(mode=mode))
+    if mode == "enforce":
+        stored.incidents.clear()
+
+    (case,) = cases(stored.over(view(sick, inventory=tuple(others))))
+
+    assert first.uuid in case.place.devices
+
+
+def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
+    """Its story remembers the devices of before."""
+    stored = evicted(BY_POOL)
+    stored.rules.clear()
+    (before,) = stored.incidents.values()
+    scope = before.spec.scope
+    came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
+    story = _with_scope(before, (came, *scope.devices))
+    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(story,)))
+    assert case.place.pools == {NODE}
+
+    (moved,) = cases(
+        msgspec.structs.replace(UNPUBLISHED, incidents=(_with_scope(before, (came,)),))
+    )
+    assert moved.place.pools == {NODE}
+
+
+def test_what_is_published_outranks_what_is_remembered() -> None:
+    """Else a driver under another name would leave its devices in two places for ever."""
+    stored = evicted(BY_POOL)
+    other = Device("gpu.example.com", "rack", "gpu-0")
+    device = msgspec.structs.replace(published(dead())[0], device=other)
+
+    (case,) = cases(stored.over(view(dead(), inventory=(device,))))
+
+    assert (case.place.drivers, case.place.pools) == ({other.driver}, {other.pool})
+
+
+def _with_scope(story: Incident, devices: tuple[Target, ...]) -> Incident:
+    scope = msgspec.structs.replace(story.spec.scope, devices=devices)
+    return msgspec.structs.replace(story, spec=msgspec.structs.replace(story.spec, scope=scope))
