@@ -31,6 +31,9 @@ _STANDS = (
     "lower its mode first"
 )
 
+Rules = list[tuple[Found, RawRule]]
+"""Ours, each as it is told of and as it is stored."""
+
 
 class AmbiguousError(Exception):
     """A short name that several incidents go by; the message names them."""
@@ -69,8 +72,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _release(client: Client, options: argparse.Namespace) -> int:
     releaser = Releaser(client)
     try:
-        strange = () if options.all else tuple(_strange(releaser, options.incidents))
-        outcomes = _outcomes(releaser, options)
+        rules = list(releaser.rules())
+        strange = () if options.all else tuple(_strange(rules, options.incidents))
+        outcomes = _outcomes(releaser, rules, options)
         kept = releaser.maintenance() if options.all else []
     except AmbiguousError as error:
         complain("release", str(error))
@@ -87,9 +91,9 @@ def _release(client: Client, options: argparse.Namespace) -> int:
     return WRONG if strange or any(one.error for one in outcomes) else DONE
 
 
-def _strange(releaser: Releaser, words: Sequence[str]) -> Iterator[str]:
+def _strange(rules: Rules, words: Sequence[str]) -> Iterator[str]:
     """Say which words name no rule. Raises AmbiguousError for one that names several incidents."""
-    every = [found for found, _ in releaser.rules(None)]
+    every = [found for found, _ in rules]
     for word in words:
         named = {one.incident for one in every if short(one.incident) == word.lower()}
         if len(named) > 1:
@@ -100,20 +104,22 @@ def _strange(releaser: Releaser, words: Sequence[str]) -> Iterator[str]:
             yield f"no rule of ours is of {word!r}{did_you_mean(word, known)}"
 
 
-def _outcomes(releaser: Releaser, options: argparse.Namespace) -> list[Outcome]:
-    wanted = None if options.all else options.incidents
-    rules = list(releaser.rules(wanted))
+def _wanted(rules: Rules, options: argparse.Namespace) -> Rules:
+    words: Sequence[str] = options.incidents
+    return [one for one in rules if options.all or any(one[0].goes_by(word) for word in words)]
+
+
+def _outcomes(releaser: Releaser, rules: Rules, options: argparse.Namespace) -> list[Outcome]:
+    wanted = _wanted(rules, options)
     nodes = list(releaser.nodes()) if options.all else []
     if options.dry_run:
-        return [Outcome(found) for found in (*(found for found, _ in rules), *nodes)]
-    outcomes = _removed(releaser, rules, nodes)
-    left = [found for found, _ in releaser.rules(wanted)]
+        return [Outcome(found) for found in (*(found for found, _ in wanted), *nodes)]
+    outcomes = _removed(releaser, wanted, nodes)
+    left = [found for found, _ in _wanted(list(releaser.rules()), options)]
     return _looked_at(outcomes, left + (list(releaser.nodes()) if options.all else []))
 
 
-def _removed(
-    releaser: Releaser, rules: list[tuple[Found, RawRule]], nodes: list[Found]
-) -> list[Outcome]:
+def _removed(releaser: Releaser, rules: Rules, nodes: list[Found]) -> list[Outcome]:
     gone = [releaser.remove_rule(found, raw) for found, raw in rules]
     return gone + [releaser.remove_conditions(found) for found in nodes]
 

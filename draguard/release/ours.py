@@ -6,7 +6,7 @@ domain. A rule with one of them alone is somebody else's and stays; so does a
 person's fence for maintenance, which is only told of.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -69,17 +69,11 @@ class Releaser:
         self._client = client
         self._conditions = NodeConditions(client)
 
-    def rules(self, words: Collection[str] | None) -> Iterator[tuple[Found, RawRule]]:
-        """Give our rules, of the incidents or GPUs of these names or of all (None).
-
-        Raises ApiError.
-        """
+    def rules(self) -> Iterator[tuple[Found, RawRule]]:
+        """Give our rules. Raises ApiError."""
         for raw in self._rules({"labelSelector": f"{MANAGED_BY}={MANAGER}"}):
-            if raw.spec.taint.key.partition("/")[0] != DOMAIN or is_maintenance(raw):
-                continue
-            found = _found(raw)
-            if words is None or any(found.goes_by(one) for one in words):
-                yield found, raw
+            if raw.spec.taint.key.partition("/")[0] == DOMAIN and not is_maintenance(raw):
+                yield _found(raw), raw
 
     def maintenance(self) -> list[str]:
         """Return the names of people's fences for maintenance, which no release takes away."""
