@@ -2,8 +2,9 @@
 
 A signal handler runs in the middle of whatever the main thread does, also of
 `Event.set`, whose lock it would then wait for for ever when a second signal
-comes. So handlers only put into a queue that allows it, and the main thread
-takes from there.
+comes. And it runs only when the main thread runs: a signal that comes just before
+that thread begins to wait for a lock does not wake it, and is heard by nobody. So
+the interpreter writes each signal into a pipe, and the main thread waits there.
 """
 
 import logging
@@ -13,11 +14,11 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from queue import SimpleQueue
 from types import FrameType
 
 _log = logging.getLogger(__name__)
 
+_HANGUP = bytes([signal.SIGHUP])
 THREAD_FAILED = 70
 """Exit code of a process that ended because one of its threads did (EX_SOFTWARE of sysexits.h)."""
 
@@ -66,13 +67,18 @@ class Ending:
         """`seconds` after it was asked to, the process ends whatever its threads wait for."""
         self._seconds = seconds
         self.asked = threading.Event()
-        self._signals: SimpleQueue[int] = SimpleQueue()
+        self._signals = -1
+        """Each signal is one byte to be read here (`signal.set_wakeup_fd`)."""
         self._on_hangup: Callable[[], None] = lambda: None
 
     def listen(self, *numbers: signal.Signals) -> None:
-        """Take these signals as the wish to end."""
+        """Take these signals as the wish to end, SIGHUP as the one to read files again."""
+        self._signals, written = os.pipe()
+        os.set_blocking(written, False)
+        # A full pipe holds thousands that nobody has taken yet: one more would say nothing new.
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, self._heard)
+            signal.signal(number, _heard)
 
     def on_hangup(self, act: Callable[[], None]) -> None:
         """Do this on the main thread whenever SIGHUP comes; before it is said, nothing."""
@@ -80,12 +86,13 @@ class Ending:
 
     def await_signal(self) -> None:
         """Return when the process was asked to end."""
-        while self._signals.get() == signal.SIGHUP:
+        while os.read(self._signals, 1) == _HANGUP:
             self._on_hangup()
         limit = threading.Timer(self._seconds, _leave)
         limit.daemon = True
         limit.start()
         self.asked.set()
 
-    def _heard(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.put(number)
+
+def _heard(_number: int, _frame: FrameType | None) -> None:
+    """Nothing: what came is in the pipe; without a handler the signal would end the process."""

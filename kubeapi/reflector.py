@@ -5,10 +5,10 @@ state. Nothing that a server sends ends the thread; what is wrong is said in `er
 """
 
 import logging
-import random
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from random import Random
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -129,6 +129,8 @@ class Reflector(Generic[T]):
         self._store: Store[T] = Store(kind, known)
         self._version: str | None = None
         self._failures = 0
+        # Its own: drawn from on a thread, where others expect the shared one to stand still.
+        self._random = Random()  # noqa: S311 - waits are spread with it
         self._synced = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"reflector {path}", daemon=True)
@@ -210,9 +212,9 @@ class Reflector(Generic[T]):
         self.missing = isinstance(error, NotFound)
         if self.missing:
             self._version = None
-            return self._pace.missing_retry * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+            return self._pace.missing_retry * self._random.uniform(0.5, 1.0)
         longest = self._pace.retry_after(self._failures)
-        return error.retry_after + longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+        return error.retry_after + longest * self._random.uniform(0.5, 1.0)
 
     def _contact(self) -> None:
         self.last_contact = monotonic()
@@ -288,7 +290,7 @@ class Reflector(Generic[T]):
         return page
 
     def _watch(self) -> None:
-        seconds = self._pace.watch * random.uniform(1.0, 2.0)  # noqa: S311 - spread over servers
+        seconds = self._pace.watch * self._random.uniform(1.0, 2.0)
         query = {
             **self._params,
             "watch": "true",

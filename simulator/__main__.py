@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
+from time import sleep
 from types import FrameType
 from typing import Any
 
@@ -150,15 +150,16 @@ def _print_use(node: SimulatedNode) -> None:
 
 
 def _until_stopped() -> None:
-    # A queue, not an Event: a second signal would find the Event's lock taken.
-    asked: SimpleQueue[int] = SimpleQueue()
+    # Looked at, not waited for: a handler runs only while the main thread does.
+    asked: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        asked.put(number)
+        asked.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    asked.get()
+    while not asked:
+        sleep(0.2)
 
 
 def _name(root: Path) -> str:

@@ -1,5 +1,6 @@
 """The reflector against servers that misbehave: its copy comes out right, and it always stops."""
 
+import random
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -272,3 +273,10 @@ def test_a_reflector_that_was_never_started_stops_too() -> None:
         client = Client(server.endpoint)
         Reflector(client, PATH, ConfigMap).stop()
         client.close()
+
+
+def test_its_waits_leave_the_random_numbers_of_others_alone() -> None:
+    before = random.getstate()
+    with Hostile([BAD["500"], hostile.listing("5", A1)]) as server, reflecting(server) as reflector:
+        await_true("it watches", lambda: reflector.synced and len(server.requests) > 2)
+    assert random.getstate() == before
