@@ -75,7 +75,7 @@ def budget(
     where the policy sees it; `calling`, whether repairs of nodes are called for.
     """
     wishes = sorted(desired, key=_by_incident)
-    stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes})
+    stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes if _asks(wish)})
     spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     questions: tuple[_Question, ...] = (
         partial(_stopped, fleet=fleet, policy=policy),
@@ -86,6 +86,9 @@ def budget(
     )
     granted: list[Desired] = []
     for wish in wishes:
+        if not _asks(wish):
+            granted.append(wish)
+            continue
         known = (places or {}).get(wish.uuid, ANYWHERE)
         asked = _about(wish, stored.get(wish.uuid, ()), fleet, known)
         hold = next((no for no in (question(asked) for question in questions) if no), None)
@@ -118,6 +121,11 @@ def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> 
     return msgspec.structs.replace(wish, call_held=why, wake_at=min(wakes, default=None))
 
 
+def _asks(wish: Desired) -> bool:
+    """Whether there is anything to grant: of most GPUs nothing is wanted."""
+    return bool(wish.rules or wish.evict or _calls(wish))
+
+
 def _calls(wish: Desired) -> bool:
     """Whether a repair of the node is to be called for."""
     return wish.calls in NODE_LEVEL and not (wish.closing or wish.ending)
@@ -135,9 +143,8 @@ def _by_incident(wish: Desired) -> tuple[str, str]:
 
 def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
     found: dict[str, tuple[Rule, ...]] = {}
-    for rule in rules:
-        if rule.gpu in gpus:
-            found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
+    for rule in [one for one in rules if one.gpu in gpus]:
+        found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
     return found
 
 

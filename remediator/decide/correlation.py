@@ -75,6 +75,8 @@ class Waves:
 
     def _same_cause(self, story: Incident) -> Hold | None:
         cause, limits = cause_of(story), self._limits
+        if not limits.nodes:
+            return None
         alike = (*self._of(cause), story)
         witnesses = _witnesses([(opened_at(one) or self._now, one) for one in alike], self._fleet)
         until = _held_until(witnesses, limits)

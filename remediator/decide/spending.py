@@ -27,6 +27,9 @@ Harm = Literal["fence", "evict", "call"]
 """`call`: others may reboot or replace the node for this GPU, which stops whoever is on it."""
 EFFECT_OF: Mapping[RuleHarm, Effect] = {"fence": "NoSchedule", "evict": "NoExecute"}
 """The effect with which a harm begins."""
+_STRONG: Mapping[RuleHarm, frozenset[Effect]] = {
+    harm: frozenset(EFFECTS[EFFECTS.index(effect) :]) for harm, effect in EFFECT_OF.items()
+}
 _INCLUDED: Mapping[Harm, tuple[Harm, ...]] = {
     "fence": ("fence",),
     "evict": ("evict", "call"),
@@ -41,9 +44,11 @@ class Spending:
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self._fleet = fleet
         self._now = now
+        self._nodes: dict[Harm, dict[str, str]] = {}
+        """By GPU that suffers a harm: the node that its rule or incident names."""
         self._standing: dict[Harm, dict[str, GpuPlace]] = {}
         self._counts: dict[tuple[Harm, Ground, str], int] = {}
-        self._granted: dict[Harm, set[str]] = {harm: set() for harm in _INCLUDED}
+        self._granted: dict[Harm, dict[str, GpuPlace]] = {harm: {} for harm in _INCLUDED}
         self._remembered: dict[str, frozenset[str]] | None = None
 
     def used(self, harm: Harm, ground: Ground, name: str) -> int:
@@ -68,7 +73,7 @@ class Spending:
 
     def suffers(self, harm: Harm, gpu: str) -> bool:
         """Whether a GPU suffers a harm now."""
-        return gpu in self._places(harm)
+        return gpu in self._granted[harm] or gpu in self._suffering(harm)
 
     def lately(self, harm: Harm, rate: Rate) -> list[datetime]:
         """Return when each GPU began to suffer a harm within the time of a rate, sorted."""
@@ -84,19 +89,28 @@ class Spending:
         for one in _INCLUDED[harm]:
             if self.suffers(one, gpu):
                 continue
-            self._places(one)[gpu] = place
-            self._granted[one].add(gpu)
+            self._granted[one][gpu] = place
+            if one in self._standing:
+                self._standing[one][gpu] = place
             for kind, ground, name in self._counts:
                 if kind == one and name in names_on(ground, place):
                     self._counts[kind, ground, name] += 1
 
-    def _places(self, harm: Harm) -> dict[str, GpuPlace]:
-        if harm not in self._standing:
+    def _suffering(self, harm: Harm) -> dict[str, str]:
+        if harm not in self._nodes:
             known: RuleHarm = "fence" if harm == "fence" else "evict"
             found = {rule.gpu: rule.node for rule in self._fleet.rules if suffers(rule, known)}
             if harm == "call":
                 found = {one.spec.uuid: one.spec.node for one in _called(self._fleet)} | found
-            self._standing[harm] = {gpu: self._placed(gpu, node) for gpu, node in found.items()}
+            self._nodes[harm] = found
+        return self._nodes[harm]
+
+    def _places(self, harm: Harm) -> dict[str, GpuPlace]:
+        """Return where the GPUs that suffer a harm count; asked only where a cap is set."""
+        if harm not in self._standing:
+            found = self._suffering(harm).items()
+            known = {gpu: self._placed(gpu, node) for gpu, node in found}
+            self._standing[harm] = known | self._granted[harm]
         return self._standing[harm]
 
     def _placed(self, gpu: str, node: str) -> GpuPlace:
@@ -133,7 +147,7 @@ def _called(fleet: Fleet) -> Iterable[Incident]:
 
 
 def suffers(rule: Rule, harm: RuleHarm) -> bool:
-    return EFFECTS.index(rule.effect) >= EFFECTS.index(EFFECT_OF[harm])
+    return rule.effect in _STRONG[harm]
 
 
 def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict[str, datetime]:

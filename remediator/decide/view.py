@@ -38,6 +38,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the report cannot be believed now, "" when it is fresh."""
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
+    contested: frozenset[PoolKey] = frozenset()
+    """Its pools into which others publish as well."""
     incidents: tuple[Incident, ...] = ()
     """Of this node, and of GPUs that it reports."""
     rules: tuple[Rule, ...] = ()
@@ -64,6 +66,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 
 
+_NVIDIAS = ".nvidia.com"
+"""How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """NVML's form. Objects are named after it, so another form cannot have a story."""
 
@@ -73,7 +77,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
 
     A GPU that moved is told of by the node that has it now.
     """
-    own = tuple(device for device in view.inventory if _is_own(device, view.node))
+    own = tuple(device for device in view.inventory if _is_own(device, view))
     bound = msgspec.structs.replace(view, inventory=own)
     gpus = view.report.gpus if view.report else ()
     reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
@@ -100,13 +104,20 @@ def unnamed(view: NodeView) -> int:
     return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
 
 
-def _is_own(device: SliceDevice, node: str) -> bool:
-    """NVIDIA's driver names a pool after its node: another pool is another node's to speak of."""
-    return device.node == node and _may_be_of(device.device, node)
+def _is_own(device: SliceDevice, view: NodeView) -> bool:
+    """Whether a node may have a device fenced that it publishes.
+
+    A rule names a pool and no node. A pool of a driver that names its pools as it likes is
+    nobody's while others publish into it: a node could have the devices of others emptied.
+    """
+    name = device.device
+    mine = name.pool == view.node or (name.driver, name.pool) not in view.contested
+    return device.node == view.node and _may_be_of(name, view.node) and mine
 
 
 def _may_be_of(name: Device, node: str) -> bool:
-    return name.driver != GPU_DRIVER or name.pool == node
+    """NVIDIA's drivers name a pool after its node: another pool is another node's to speak of."""
+    return name.pool == node or not name.driver.endswith(_NVIDIAS)
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:

@@ -42,6 +42,8 @@ class World:
         self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
         self._publishers: dict[str, set[str]] = defaultdict(set)
+        self._pools: dict[PoolKey, dict[str, str]] = defaultdict(dict)
+        """By slice, the node that publishes it; "" where none does by its name."""
         self._promised: dict[str, Rule] = {}
         """By name: ours that are being written now. Only budgets count them."""
         self._nodes: dict[str, NodeFacts] = {}
@@ -127,6 +129,7 @@ class World:
                 report=report.status if report else None,
                 stale=stale(node),
                 inventory=devices,
+                contested=self._contested(node, devices),
                 incidents=incidents,
                 rules=rules,
                 leftovers=leftovers,
@@ -195,14 +198,34 @@ class World:
             self._mark(node)
 
     def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        dirty: set[str] = set()
         with self._lock:
+            dirty = self._share(name, old, None) | self._share(name, None, new)
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
             for node, one in placed.items():
                 dirty |= {node, *self._publish(node, name, one)} if node else set()
         for node in dirty:
             self._mark(node)
+
+    def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
+        """Note who publishes into a pool; return those who do beside others."""
+        one = new or old
+        if one is None:
+            return set()
+        key = (one.spec.driver, one.spec.pool.name)
+        members = self._pools[key]
+        members.pop(name, None)
+        if new is not None:
+            members[name] = new.spec.node_name
+        nodes = {*members.values(), one.spec.node_name}
+        if not members:
+            del self._pools[key]
+        return nodes - {""} if len(nodes) > 1 else set()
+
+    def _contested(self, node: str, devices: Iterable[SliceDevice]) -> frozenset[PoolKey]:
+        """Return the pools of these devices into which not this node alone publishes."""
+        pools = {(one.device.driver, one.device.pool) for one in devices}
+        return frozenset(one for one in pools if {*self._pools.get(one, {}).values()} - {node})
 
     def _publish(self, node: str, name: str, one: ResourceSlice | None) -> set[str]:
         mine = self._slices[node]
