@@ -32,11 +32,15 @@ class _Wired(HTTPConnection):
     """Keeps a second handle on its socket, because a TLS handshake hides the first."""
 
     wire: socket.socket | None = None
+    aborted: threading.Event
+    """Of its pool: who was only connecting when it was set had no wire to cut yet."""
 
     def _new_conn(self) -> socket.socket:
         fresh = super()._new_conn()
         self._drop_wire()
         self.wire = fresh.dup()
+        if self.aborted.is_set():
+            self.cut()
         return fresh
 
     def close(self) -> None:
@@ -45,9 +49,10 @@ class _Wired(HTTPConnection):
 
     def cut(self) -> None:
         """End whatever a thread is waiting for on this connection."""
-        if self.wire is not None:
+        wire = self.wire  # whoever uses the connection may drop it meanwhile
+        if wire is not None:
             with contextlib.suppress(OSError):
-                self.wire.shutdown(socket.SHUT_RDWR)
+                wire.shutdown(socket.SHUT_RDWR)
 
     def _drop_wire(self) -> None:
         wire, self.wire = self.wire, None
@@ -66,16 +71,19 @@ class _Pool(urllib3.HTTPConnectionPool):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
+        self.aborted = threading.Event()
         self._guard = threading.Lock()
         self._live: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def _new_conn(self) -> Any:
-        fresh = super()._new_conn()
+        fresh: Any = super()._new_conn()
+        fresh.aborted = self.aborted
         with self._guard:
             self._live.add(fresh)
         return fresh
 
-    def cut(self) -> None:
+    def abort(self) -> None:
+        self.aborted.set()
         with self._guard:
             for connection in list(self._live):
                 connection.cut()
@@ -126,7 +134,6 @@ class Transport:
         if where.scheme not in ("http", "https") or not where.hostname:
             raise EndpointError(f"{endpoint.server!r} is no URL of an API server (https://...)")
         self._prefix = where.path.rstrip("/")
-        self._aborted = False
         settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
         if where.scheme == "https":
             context = _ssl_context(endpoint)
@@ -148,7 +155,7 @@ class Transport:
         `timeout` bounds, in seconds, each wait for the network, later ones of the body as well.
         Close the answer.
         """
-        if self._aborted:
+        if self._pool.aborted.is_set():
             raise TransportError("this client was told to stop")
         with _explained(f"asking {self._pool.host}:{self._pool.port}"):
             return Answer(
@@ -166,8 +173,7 @@ class Transport:
 
     def abort(self) -> None:
         """Make requests under way in other threads fail at once, and all later ones."""
-        self._aborted = True
-        self._pool.cut()
+        self._pool.abort()
 
     def close(self) -> None:
         self._pool.close()

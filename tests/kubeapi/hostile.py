@@ -6,6 +6,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
 from typing import Any
 
 from kubeapi.endpoint import Endpoint
@@ -94,6 +95,8 @@ class Hostile:
         self._guard = threading.Lock()
         self.requests: list[str] = []
         """Request lines and headers, as they came."""
+        self.times: list[float] = []
+        """When they came, in monotonic seconds."""
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
         self._spawn(self._accept)
@@ -111,7 +114,7 @@ class Hostile:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(5)
+            thread.join(60)
         for connection in self._connections:
             connection.close()
 
@@ -141,6 +144,7 @@ class Hostile:
     def _next(self, request: str) -> Behaviour:
         with self._guard:
             self.requests.append(request)
+            self.times.append(monotonic())
             script = self._scripts["watch=true" in request]
             return script.pop(0) if len(script) > 1 else script[0]
 
@@ -183,7 +187,7 @@ class Gate:
 
     def close(self) -> None:
         self._done = True
-        self._thread.join(5)
+        self._thread.join(60)
 
     def __enter__(self) -> "Gate":
         return self
@@ -209,7 +213,7 @@ class Gate:
             near.close()
             return
         try:
-            far = socket.create_connection(("127.0.0.1", self._target), timeout=1)
+            far = socket.create_connection(("127.0.0.1", self._target), timeout=60)
         except OSError:
             near.close()
             return

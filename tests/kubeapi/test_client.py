@@ -13,6 +13,9 @@ from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 
+_ENDS_BY_TIME: dict[Behaviour, float] = {hostile.hang: 0.4, hostile.drip: 3.0}
+"""Seconds of patience, short where nothing else ends a request."""
+
 
 @pytest.mark.parametrize(
     ("behaviour", "status", "kind", "said"),
@@ -35,12 +38,12 @@ def test_each_failure_becomes_the_error_that_says_what_happened(
     behaviour: Behaviour, status: int | None, kind: type[ApiError], said: str
 ) -> None:
     with Hostile([behaviour]) as server:
-        client = Client(server.endpoint, timeout=0.4)
+        client = Client(server.endpoint, timeout=_ENDS_BY_TIME.get(behaviour, 60.0))
         began = time.monotonic()
         with pytest.raises(ApiError) as caught:
             client.get("/api/v1/pods")
         client.close()
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 30.0
         assert type(caught.value) is kind
         assert caught.value.status == status
         assert caught.value.message.startswith("GET /api/v1/pods: ")
@@ -48,7 +51,7 @@ def test_each_failure_becomes_the_error_that_says_what_happened(
 
 
 def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
-    client = Client(Endpoint(server="http://127.0.0.1:9"), timeout=1.0)
+    client = Client(Endpoint(server="http://127.0.0.1:9"), timeout=60.0)
     with pytest.raises(ApiError, match=r"127\.0\.0\.1:9: connection refused or unreachable"):
         client.get("/version")
     client.close()
@@ -65,7 +68,7 @@ def test_a_connection_that_is_cut_in_the_handshake_is_lost_and_no_fault_of_the_c
         thread = threading.Thread(target=cut)
         thread.start()
         server = f"https://127.0.0.1:{listener.getsockname()[1]}"
-        client = Client(Endpoint(server=server), timeout=2.0)
+        client = Client(Endpoint(server=server), timeout=60.0)
         with pytest.raises(ApiError, match="connection lost during the TLS handshake"):
             client.get("/version")
         client.close()
@@ -160,7 +163,7 @@ def test_outside_of_a_pod_the_error_says_what_to_do(tmp_path: Path) -> None:
 @pytest.mark.parametrize("behaviour", [hostile.hang, hostile.drip])
 def test_a_request_under_way_ends_when_another_thread_aborts(behaviour: Behaviour) -> None:
     with Hostile([behaviour]) as server:
-        client = Client(server.endpoint, timeout=30.0)
+        client = Client(server.endpoint, timeout=300.0)
         failed = threading.Event()
 
         def ask() -> None:
@@ -173,9 +176,39 @@ def test_a_request_under_way_ends_when_another_thread_aborts(behaviour: Behaviou
         while not server.requests:
             time.sleep(0.01)
         client.abort()
-        assert failed.wait(2.0)
+        assert failed.wait(60.0)
         thread.join()
         client.close()
+
+
+def test_a_request_that_is_connecting_ends_too_when_another_thread_aborts() -> None:
+    """The kernel completes the connection after the abort, and then nobody answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        crowd = [socket.socket() for _ in range(2)]
+        for one in crowd:
+            one.settimeout(0)
+            one.connect_ex(listener.getsockname())
+        server = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        client = Client(Endpoint(server=server), timeout=300.0)
+        began, failed = threading.Event(), threading.Event()
+
+        def ask() -> None:
+            began.set()
+            with pytest.raises(ApiError):
+                client.get("/version")
+            failed.set()
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        assert began.wait(60.0)
+        assert not failed.wait(0.2)
+        client.abort()
+        accepted = [listener.accept() for _ in crowd]
+        assert failed.wait(60.0)
+        thread.join()
+        client.close()
+        for one in (*crowd, *(connection for connection, _ in accepted)):
+            one.close()
 
 
 def test_a_watch_gives_whole_lines_and_ends_in_an_error_when_it_breaks_off() -> None:
