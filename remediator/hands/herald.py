@@ -10,7 +10,7 @@ from remediator.hands.pace import Pace
 from remediator.objects import events
 
 _log = logging.getLogger(__name__)
-WAITING = 1000
+WAITING = 5000
 """Events that may wait; what comes on top is in the incident and in the log alone."""
 REMEMBERED = 4096
 """Events remembered, so that a lasting state is not told at every tick."""
@@ -58,7 +58,7 @@ class Herald:
                 self._post(*one)
 
     def _await_turn(self) -> bool:
-        while wait := self._pace.ask():
+        while wait := self._pace.ask_for_news():
             if self._stopped.wait(wait):
                 return False
         return True

@@ -3,6 +3,8 @@
 New fences and deletions go at once, because nothing gets safer by their
 waiting; they are charged all the same, so that everything else makes room.
 While nodes wait that just failed, what only tells of fences makes way for them.
+News of what was done (Events) has a share of its own while everything else uses
+up the rate, and no more: it is a courtesy, and those who are moved come first.
 Nobody sleeps here: who may not write yet is told when to ask again, and the
 fences of other nodes go on meanwhile.
 """
@@ -17,6 +19,8 @@ AFTER_THE_HURRY = 1.0
 """Seconds after which a write that made way asks again."""
 LONGEST_HURRY = 10.0
 """Seconds without a break for which it makes way: a storm without end is told of, too."""
+NEWS = 4
+"""While there is other work, one write of so many is news."""
 
 
 def _never() -> bool:
@@ -48,7 +52,7 @@ class Pace:
         self._hurried_since: float | None = None
         self._rate, self._burst, self._clock = per_second, burst, clock
         self._tokens, self._filled_at = burst, clock()
-        self._paused_until = self._slot = clock()
+        self._paused_until = self._slot = self._news_at = clock()
         self._guard = threading.Lock()
 
     def ask(self, *, urgent: bool = False, patient: bool = False) -> float:
@@ -57,9 +61,7 @@ class Pace:
         A `patient` one makes way while there is a hurry.
         """
         with self._guard:
-            now = self._clock()
-            filled = self._tokens + (now - self._filled_at) * self._rate
-            self._tokens, self._filled_at = min(self._burst, filled), now
+            now = self._refill()
             if now < self._paused_until:
                 return self._turn(self._paused_until)
             if patient and not urgent and self._makes_way(now):
@@ -69,11 +71,30 @@ class Pace:
                 return 0.0
             return self._turn(now + (1 - self._tokens) / self._rate)
 
+    def ask_for_news(self) -> float:
+        """Return 0 and charge a write of news that may go now, else the seconds to wait with it."""
+        with self._guard:
+            now = self._refill()
+            turn = max(self._news_at + NEWS / self._rate, self._paused_until)
+            idle = self._tokens >= 1 + self._burst / 2 and now >= self._paused_until
+            # Its share may leave a debt: others take each token the moment that it comes.
+            if idle or (now >= turn and self._tokens > 0):
+                self._tokens, self._news_at = self._tokens - 1, now
+                return 0.0
+            return max(turn - now, 1 / self._rate)
+
     def pause(self, seconds: float) -> None:
         """Let nothing go for so long: the server said so."""
         with self._guard:
             until = self._clock() + min(seconds, LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, until)
+
+    def _refill(self) -> float:
+        """Add the tokens that came since the last time; return the time."""
+        now = self._clock()
+        filled = self._tokens + (now - self._filled_at) * self._rate
+        self._tokens, self._filled_at = min(self._burst, filled), now
+        return now
 
     def _makes_way(self, now: float) -> bool:
         if not self.hurried():

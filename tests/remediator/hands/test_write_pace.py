@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from remediator.hands.pace import AFTER_THE_HURRY, LONGEST_HURRY, LONGEST_PAUSE, Pace
+from remediator.hands.pace import AFTER_THE_HURRY, LONGEST_HURRY, LONGEST_PAUSE, NEWS, Pace
 
 
 class Time:
@@ -73,3 +73,51 @@ def test_a_hurry_without_end_does_not_hold_a_patient_write_for_ever() -> None:
     pace.ask(patient=True)
     hurry[0] = True
     assert pace.ask(patient=True) > 0
+
+
+def written_in(seconds: int, pace: Pace, time: Time) -> tuple[int, int]:
+    """Return how many writes and how many news go while both are always waiting."""
+    writes = news = 0
+    for _ in range(seconds * 1000):
+        time.now += 0.001
+        writes += pace.ask() == 0
+        news += pace.ask_for_news() == 0
+    return writes, news
+
+
+def test_news_has_its_share_and_no_more_while_there_is_other_work() -> None:
+    pace = Pace(20, 10, time := Time())
+
+    writes, news = written_in(60, pace, time)
+
+    assert 0.9 * 60 * 20 / NEWS <= news <= 5 + 60 * 20 / NEWS
+    assert writes + news <= 10 + 60 * 20
+    assert writes >= 60 * 20 * (1 - 1 / NEWS) - 1
+
+
+def test_news_goes_at_once_while_there_is_no_other_work() -> None:
+    pace = Pace(10, 20, Time())
+
+    assert [pace.ask_for_news() for _ in range(10)] == [0] * 10
+    assert pace.ask_for_news() == NEWS / 10, "half of a burst is kept for what matters more"
+    assert pace.ask() == 0
+
+
+def test_no_news_goes_while_the_server_asks_to_wait() -> None:
+    pace = Pace(10, 3, time := Time())
+    pace.pause(7)
+
+    assert pace.ask_for_news() == 7
+    time.now = 7
+    assert pace.ask_for_news() == 0
+
+
+def test_news_waits_while_fences_that_went_at_once_are_paid_for() -> None:
+    pace = Pace(10, 10, time := Time())
+    for _ in range(20):
+        pace.ask(urgent=True)
+
+    time.now = NEWS / 10
+    assert pace.ask_for_news() > 0
+    time.now = 1.2
+    assert pace.ask_for_news() == 0
