@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # A worker per core, each with servers of its own; a file's tests stay together, and the order stays.
 PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz chaos histories docs generate pictures format clean
+.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -39,11 +39,14 @@ replay: $(STAMP) ## Score Draguard and others on drawn fleet histories, into doc
 fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign data (docs/fuzzing.md)
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
+search: $(STAMP) ## Try all properties with examples that were not tried before; the tests take the same ones each time
+	$(BIN)/pytest $(PARALLEL) -m hypothesis --hypothesis-profile search $(TESTS)
+
 chaos: $(STAMP) ## Kill, freeze and cut everything for a while (MINUTES=10 SEED=1), and judge what was done
 	CHAOS_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -s tests/chain/test_chaos.py
 
 histories: $(STAMP) ## Play random histories of hardware, people and crashes against the remediator (HISTORIES=20000)
-	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 tests/remediator/histories
+	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 --hypothesis-profile search tests/remediator/histories
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
 	$(BIN)/python -m exporter.page.metric_reference docs/metrics.md

@@ -1,10 +1,10 @@
 """Alerts on GPUs as the node exporters see them: they need no remediator, and no API server."""
 
 from alerts import codes, templates
-from alerts.identity import BOARD, DEVICE, NODE, by, named, of, on
-from alerts.recordings import GPU_UP, LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
+from alerts.identity import BOARD, DEVICE, NODE, by, of, on
+from alerts.recordings import COUNTED, GPU_UP, LOST, MISSING, OF_DEVICES, RECOVERY, XID_SEEN
 from alerts.rule import Alert, Group
-from alerts.subjects import OF_BOARD, OF_DEVICE, OF_NODE
+from alerts.subjects import OF_BOARD, OF_DEVICE, OF_NODE, OF_PAGE
 
 _GPU = codes.of_faults("gpu", "lost", "node")
 _FABRIC = codes.of_faults("fabric")
@@ -16,6 +16,13 @@ _INCIDENT = "draguard_incident_info"
 _LISTED_NO_MORE = of(DEVICE, 'draguard_gpu_up{reason!="Hung"} == 0')
 """A GPU that hangs is listed, so it accounts for none that is missing."""
 _MISSING = f"count by ({', '.join(NODE)}) ({MISSING})"
+
+_NVML_DOWN = 'draguard_source_up{source="nvml"} == 0'
+_NVML_AWAY = (
+    f"(\n  {of(NODE, _NVML_DOWN, 'count')}\n"
+    f"  and {on(NODE)} {of(NODE, 'draguard_gpus_expected')} > 0\n)"
+)
+"""Has an alert of its own, and what a page shows is then no count."""
 
 _CLAIMANTS = by(DEVICE, f'{GPU_UP}{{UUID!=""}} == 1')
 """Once more by node: where recorded series are federated, there are several of one. Exporters that
@@ -48,8 +55,14 @@ def _incident(kind: str) -> str:
 
 _OVER = f"unless {on(DEVICE)} {RECOVERY} == 0"
 """The driver has spoken since and wants nothing done."""
-_UNWATCHED = f"unless {on(DEVICE)} {_INCIDENT}"
-"""With an incident the alerts on incidents speak, which know what was done."""
+_FENCING = 'effect=~"NoSchedule|NoExecute"'
+_UNWATCHED = (
+    f"unless {on(DEVICE)} {_INCIDENT}\n"
+    f"unless {on(DEVICE)} (\n  last_over_time(draguard_incident_rules{{{_FENCING}}}[1h]) > 0\n"
+    "  unless on (cluster) draguard_remediator_build_info\n)"
+)
+"""With an incident the alerts on incidents speak, which know what was done. A fence stands when the
+remediators go down; that they did is a page of its own, and not one for each GPU."""
 _CLOSED = (
     f"unless {on(DEVICE)} (\n      last_over_time({_INCIDENT}[1h])\n"
     "      and on (cluster) draguard_remediator_build_info\n    )"
@@ -65,7 +78,8 @@ GROUP = Group(
             severity="critical",
             of=OF_DEVICE,
             when="A GPU that was there has left the bus, or NVML hangs on it; for a day also when "
-            "no exporter tells of the node's GPUs any more and the node is still there.",
+            "no exporter tells of the node's GPUs any more, the node is still there, and the GPU "
+            "answers in no other.",
             expr=f"time() - ({LOST} > 0) < {_DAY}",
             wait="1m",
             wait_why="Two samples: one answer that fails may be a reset that somebody does.",
@@ -101,6 +115,27 @@ GROUP = Group(
             "replace the GPU when it stays away.",
         ),
         Alert(
+            name="DraguardFewerGpus",
+            severity="warning",
+            of=OF_PAGE,
+            when="A node's exporter shows fewer GPUs than it did within the day, and PCI and the "
+            "DRA driver promise no more: a board that did not come back from a reboot, or that "
+            "was taken out. Not while NVML is away and PCI lists GPUs.",
+            expr=f"max_over_time({COUNTED}[1d]) - {COUNTED} > 0\nunless {on(NODE)} {MISSING}\n"
+            f"unless {on(NODE)} {_NVML_AWAY}",
+            wait="15m",
+            wait_why="After a boot the driver needs minutes to bring all GPUs up, and whoever "
+            "exchanges a board starts the node more than once.",
+            keep="10m",
+            keep_why=_RESTART,
+            summary="A node came back with fewer GPUs than it had.",
+            description="Node {{ $labels.node }} shows fewer GPUs than within the day, by "
+            "{{ $value }}. Shown nowhere now: " + templates.VANISHED + ".",
+            next="Look at `lspci -d 10de:` and `dmesg` on node {{ $labels.node }}, and replace the "
+            "board when it is dead. Taken out, or given to a virtual machine, on purpose? Then "
+            "this ends within a day by itself.",
+        ),
+        Alert(
             name="DraguardGpuOnTwoNodes",
             severity="critical",
             of=OF_BOARD,
@@ -132,7 +167,8 @@ GROUP = Group(
             of=OF_DEVICE,
             when="An XID of class gpu, lost or node within the hour that the driver has not called "
             "over since, or a recovery action that asks for a reset or a reboot; and no remediator "
-            "keeps an incident of it, nor has closed one within the hour.",
+            "keeps an incident of it, nor has closed one within the hour, nor left a fence there "
+            "when it went silent within the hour.",
             expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n    {_CLOSED}\n  )\n"
             f"  or {RECOVERY} > 0 != 3 != 5\n)\n{_UNWATCHED}",
             wait="2m",
@@ -154,7 +190,8 @@ GROUP = Group(
             severity="critical",
             of=OF_DEVICE,
             when="A memory row could not be remapped, or the SRAM threshold is exceeded; and no "
-            "remediator keeps an incident of it.",
+            "remediator keeps an incident of it, nor left a fence there when it went silent within "
+            "the hour.",
             expr=f"(\n  {of(DEVICE, 'draguard_gpu_row_remap_failure')} == 1\n"
             f"  or {of(DEVICE, 'draguard_gpu_sram_threshold_exceeded')} == 1\n"
             f"  or (\n    {_recent(_MEMORY, 3600)}\n    {_CLOSED}\n  )\n)\n{_UNWATCHED}",
@@ -255,9 +292,15 @@ GROUP = Group(
             of=OF_DEVICE,
             when="XIDs that a program brings on itself were seen at three more times within the "
             "hour.",
-            expr=f"sum by ({', '.join(DEVICE)}) (\n  "
-            + named(f"changes(draguard_xid_last_seen_timestamp_seconds{{{_APPLICATION}}}[1h])")
-            + "\n) >= 3",
+            expr=by(
+                DEVICE,
+                of(
+                    (*DEVICE, "code", "gi", "ci"),
+                    f"changes(draguard_xid_last_seen_timestamp_seconds{{{_APPLICATION}}}[1h])",
+                ),
+                "sum",
+            )
+            + " >= 3",
             wait="0s",
             wait_why="The hour is in the question.",
             keep="15m",

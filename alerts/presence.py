@@ -6,11 +6,13 @@ What has vanished from a node that is still there is a fault; what went with its
 from alerts.identity import NODE
 
 _BY = f"count by ({', '.join(NODE)})"
+_NODE_INFO = 'label_replace(kube_node_info, "node", "$1", "exported_node", "(.+)")'
+"""A scrape that does not honour its labels puts the node that it runs on in their place."""
 _UNAME = 'label_replace(node_uname_info, "node", "$1", "nodename", "(.+)")'
 
 NODE_THERE = (
     "(\n"
-    f"    {_BY} (kube_node_info)\n"
+    f"    {_BY} ({_NODE_INFO})\n"
     f"    or {_BY} (draguard_agent_stale)\n"
     "    or (\n"
     f'      {_BY} (up{{node!=""}} == 1)\n'

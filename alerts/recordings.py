@@ -1,6 +1,6 @@
 """Recorded series: things by one name, and amounts counted once however many share them."""
 
-from alerts.identity import CLAIM, DEVICE, NODE, SLICE, by, of, on
+from alerts.identity import BOARD, CLAIM, DEVICE, NODE, SLICE, by, of, on
 from alerts.presence import NODE_THERE
 from alerts.rule import Recording
 
@@ -12,6 +12,7 @@ XID_SEEN = "node_uuid_code:draguard_xid_last_seen_timestamp_seconds:max"
 GPUS = "cluster:draguard_gpus:count"
 EXPECTED = "node:draguard_gpus_expected:max"
 MISSING = "node_device:draguard_gpu_missing:max"
+COUNTED = "node:draguard_gpus_shown:count"
 EXPORTERS = "job:draguard_exporters:count"
 REMEDIATORS = "job:draguard_remediators:count"
 
@@ -51,9 +52,11 @@ def _lost() -> str:
     """
     before = f"last_over_time({LOST}[{_MEMORY_FOR}])"
     page = f"(\n    {GPU_UP}\n    or {of(NODE, 'draguard_gpus_seen')}\n  )"
+    moved = f'{on(BOARD)} {GPU_UP}{{UUID!=""}} == 1'
     return (
         f"timestamp({GPU_UP} == 0)\n"
         f"or 0 * (\n  {before} > 0 and {on(NODE)} {page}\n)\n"
+        f"or 0 * (\n  {before} > 0 and {moved}\n)\n"
         f"or {before} > time() - {_RESTART_SECONDS}\n"
         f"or {before} and {on(NODE)} {NODE_THERE}"
     )
@@ -102,6 +105,13 @@ OF_DEVICES = (
         expr=of((*NODE, "device"), "draguard_gpu_missing"),
     ),
     Recording(
+        name=COUNTED,
+        says="GPUs that a node's exporter shows, whatever became of them in this boot; 0 where a "
+        "page shows none.",
+        expr=f"count by ({', '.join(NODE)}) ({of(DEVICE, 'draguard_gpu_info')})\n"
+        f"or 0 * {of(NODE, 'draguard_gpus_expected')}",
+    ),
+    Recording(
         name=GPU_UP,
         says="1: the GPU answers. 0: it is lost or hangs. None: not known.",
         expr=of(DEVICE, "draguard_gpu_up", "min"),
@@ -109,7 +119,8 @@ OF_DEVICES = (
     Recording(
         name=LOST,
         says="When a GPU was last seen to be lost or to hang; remembered for ten minutes, and "
-        "while the node is there and no exporter tells of its GPUs any more. 0: one did.",
+        "while the node is there and no exporter tells of its GPUs any more, nor of this one in "
+        "another node. 0: one did.",
         expr=_lost(),
     ),
     Recording(

@@ -19,8 +19,8 @@ OF_BOARD = Subject(
     variables={"cluster": "cluster", "uuid": "UUID"},
     annotations={
         "gpu": templates.BOARD,
-        "hit": templates.HIT,
-        "done": templates.DONE_BEFORE_WHY,
+        "hit": templates.HIT_ANYWHERE,
+        "done": templates.DONE_ANYWHERE,
     },
 )
 OF_INCIDENT = Subject(

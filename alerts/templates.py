@@ -4,10 +4,15 @@ Alerts must keep their labels while pods come and go and phases change; what cha
 Label values reach a query through `%q`, so that a quote or a brace in one stays a value.
 """
 
+from collections.abc import Callable
+
 from alerts.codes import of_recovery_actions
 
 SHOWN = 10
 """Names in one text; how many there are is said beside them."""
+
+Ask = Callable[[str], str]
+"""Makes a pipeline of a query."""
 
 _CLAIM = "{{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }}"
 _NOT_KNOWN = "not known"
@@ -21,6 +26,27 @@ def _asked(query: str, *labels: str) -> str:
 
 def of_device(query: str) -> str:
     return _asked(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
+
+
+def of_node(query: str) -> str:
+    """Ask as `of_device`; OWN: of the alert's own node too, as the remediator names it."""
+    own = query.replace("OWN", "cluster=%[1]q,UUID=%[2]q,node=%[3]q")
+    return _asked(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
+
+
+def of_anywhere(query: str) -> str:
+    """Ask as `of_node` for what is of no one node."""
+    return of_device(query.replace("OWN", "HERE"))
+
+
+def _told(family: str, ask: Ask, by: str, condition: str = "") -> str:
+    """Return a query for what a remediator tells of a device.
+
+    A board that moved may have an incident on either node. That of the alert's own node counts;
+    another only where it has none, and is then said to be of its node.
+    """
+    elsewhere = f"{family}{{HERE}} unless on (cluster, UUID) draguard_incident_phase{{OWN}}"
+    return ask(f"max by ({by}) (({family}{{OWN}} or {elsewhere}){condition})")
 
 
 def _listed(pipeline: str, sort: str, item: str, none: str) -> str:
@@ -64,34 +90,46 @@ GPU = (
 )
 """Model, index, PCI address, UUID and node, as far as they are known."""
 
+
+def _aside(selector: str) -> str:
+    """Return rows with the pod that they tell of, also where the scrape put its own name first."""
+    for label in ("pod", "namespace"):
+        exported = f'"exported_{label}", "(?s)(.+)"'
+        selector = f'label_replace({selector}, "{label}", "$1", {exported})'
+    return selector
+
+
+_HOLDERS = _aside('draguard_device_allocation_info{HERE,admin!="true"}')
 _PODS = (
-    "max by (dra_claim_namespace, dra_claim_name, pod_name) ("
-    "draguard_incident_consumer_info{HERE} or label_replace(label_replace("
-    'draguard_device_allocation_info{HERE,admin!="true"}, '
-    '"pod_name", "$1", "pod", "(?s)(.+)"), "pod_name", "$1", "exported_pod", "(?s)(.+)") '
-    "unless on (cluster, UUID) draguard_incident_info{HERE})"
+    "max by (dra_claim_namespace, dra_claim_name, pod_name) (draguard_incident_consumer_info{OWN} "
+    f'or label_replace({_HOLDERS}, "pod_name", "$1", "pod", "(?s)(.+)") '
+    "unless on (cluster, UUID) draguard_incident_info{OWN})"
 )
 """Those of the incident, also when they are gone by now; without one those that the exporter sees,
 which on a GPU with slices are more than the fault means."""
 
 _WATCHED = of_device("draguard_gpu_info{HERE} or draguard_incident_info{HERE}")
 
-HIT = _listed(
-    of_device(_PODS),
-    "pod_name",
-    "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
-    "{{ if $one.Labels.pod_name }} of {{ end }}{{ end }}"
-    "{{ with $one.Labels.pod_name }}pod {{ . }}{{ end }}",
-    "{{ with " + _WATCHED + " }}nobody that Draguard knows of"
-    "{{ else }}" + _NOT_KNOWN + ": no exporter shows the GPU{{ end }}",
-)
 
-_PHASE = of_device("max by (incident, phase) (draguard_incident_phase{HERE} == 1)")
-_MODE = of_device("max by (mode) (draguard_incident_mode{HERE} == 1)")
-_RULES = of_device("max by (effect) (draguard_incident_rules{HERE} > 0)")
-_HELD = of_device("max by (reason) (draguard_incident_held{HERE} == 1)")
-_NEEDS = of_device("max by (needs) (draguard_incident_needs{HERE} == 1)")
-_INFO = of_device("max by (class, cause, scope) (draguard_incident_info{HERE})")
+def _hit(ask: Ask) -> str:
+    return _listed(
+        ask(_PODS),
+        "pod_name",
+        "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
+        "{{ if $one.Labels.pod_name }} of {{ end }}{{ end }}"
+        "{{ with $one.Labels.pod_name }}pod {{ . }}{{ end }}",
+        "{{ with " + _WATCHED + " }}nobody that Draguard knows of"
+        "{{ else }}" + _NOT_KNOWN + ": no exporter shows the GPU{{ end }}",
+    )
+
+
+HIT = _hit(of_node)
+HIT_ANYWHERE = _hit(of_anywhere)
+
+_MODE = _told("draguard_incident_mode", of_node, "mode", " == 1")
+_HELD = _told("draguard_incident_held", of_node, "reason", " == 1")
+_NEEDS = _told("draguard_incident_needs", of_node, "needs", " == 1")
+_INFO = _told("draguard_incident_info", of_node, "class, cause, scope")
 _UNSERVED = _asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
 
 WHY = (
@@ -103,15 +141,43 @@ WHY = (
 )
 """Why a device is not fenced, or not as far as its class allows."""
 
-_PROGRESS = (
-    "{{ with index . 0 }}Incident {{ .Labels.incident }} is {{ .Labels.phase }}. {{ end }}"
-    "Rules: " + _listed(_RULES, "effect", "{{ $one.Value }} " + _label("effect"), "none") + "."
-)
-_NOTHING = "{{ else }}Nothing: no remediator keeps an incident of this GPU.{{ end }}"
-DONE = "{{ with " + _PHASE + " }}" + _PROGRESS + " " + WHY + _NOTHING
+
+def _nothing(ask: Ask) -> str:
+    """Return what to say without an incident; a remediator that is down has left its fences."""
+    before = ask(
+        "last_over_time(draguard_incident_phase{OWN}[1d]) "
+        "unless on (cluster) draguard_remediator_build_info{cluster=%[1]q}"
+    )
+    return (
+        f"{{{{ with {before} }}}}{{{{ with index . 0 }}}}Not known: no remediator is heard of now. "
+        "Incident {{ .Labels.incident }} was open when one last was.{{ end }}"
+        "{{ else }}Nothing: no remediator keeps an incident of this GPU.{{ end }}"
+    )
+
+
+_OF_ITS_NODE = ", of node {{ .Labels.node }},"
+_OF_ANOTHER = f"{{{{ if ne .Labels.node $labels.node }}}}{_OF_ITS_NODE}{{{{ end }}}}"
+
+
+def _done(ask: Ask, where: str, why: str) -> str:
+    """Return what Draguard did; `where` says whose incident it is, `why` why not more was done."""
+    phase = _told("draguard_incident_phase", ask, "incident, node, phase", " == 1")
+    rules = _told("draguard_incident_rules", ask, "effect", " > 0")
+    return (
+        f"{{{{ with {phase} }}}}{{{{ with index . 0 }}}}"
+        f"Incident {{{{ .Labels.incident }}}}{where} is {{{{ .Labels.phase }}}}. {{{{ end }}}}"
+        + "Rules: "
+        + _listed(rules, "effect", "{{ $one.Value }} " + _label("effect"), "none")
+        + f".{why}"
+        + f"{{{{ else }}}}{_nothing(ask)}{{{{ end }}}}"
+    )
+
+
+DONE = _done(of_node, _OF_ANOTHER, f" {WHY}")
 """What Draguard did, and why not more."""
-DONE_BEFORE_WHY = "{{ with " + _PHASE + " }}" + _PROGRESS + _NOTHING
+DONE_BEFORE_WHY = _done(of_node, _OF_ANOTHER, "")
 """The same beside a description that says why."""
+DONE_ANYWHERE = _done(of_anywhere, _OF_ITS_NODE, "")
 
 CAUSE = (
     "{{ with " + _INFO + " }}{{ with index . 0 }}"
@@ -171,9 +237,16 @@ RECOVERY = (
     "{{ else }}no recovery action known{{ end }}"
 )
 
-_SEEN_PODS = 'max by (namespace, pod) (draguard_device_allocation_info{HERE,admin!="true",pod!=""})'
+
+def _at_node(family: str, matchers: str, by: str) -> str:
+    """Ask for a family of a node, which is called as the scrape or as the exporter calls it."""
+    of_cluster = f"{family}{{cluster=%[1]q,{matchers}"
+    named = _aside(f"{of_cluster},Hostname=%[2]q}} or {of_cluster},node=%[2]q}}")
+    return _asked(f"max by ({by}) ({named})", "cluster", "node")
+
+
 NODE_HIT = _listed(
-    _asked(_SEEN_PODS.replace("HERE", "cluster=%q,Hostname=%q"), "cluster", "node"),
+    _at_node("draguard_device_allocation_info", 'admin!="true",pod!=""', "namespace, pod"),
     "pod",
     f"pod {_label('namespace')}/{_label('pod')}",
     "nobody that Draguard knows of",
@@ -198,17 +271,35 @@ CLAIM_GPUS = _listed(
     f"{_label('model_name')} {_label('UUID')} on node {_label('Hostname')}",
     "no device",
 )
+_CLAIM_HOLDERS = _aside(f"draguard_device_allocation_info{{{_OF_CLAIM}}}")
 CLAIM_PODS = (
     "claim "
     + _CLAIM
     + ", used by "
     + _listed(
-        _asked(f"max by (pod) (draguard_device_allocation_info{{{_OF_CLAIM}}})", *_CLAIM_LABELS),
+        _asked(f"max by (pod) ({_CLAIM_HOLDERS})", *_CLAIM_LABELS),
         "pod",
         f"pod {_label('pod')}",
         "no pod that is known",
     )
 )
+
+_SHOWN_BEFORE = " or ".join(
+    f"last_over_time(draguard_gpu_info{{cluster=%[1]q,{label}=%[2]q}}[1d])"
+    for label in ("Hostname", "node")
+)
+VANISHED = _listed(
+    _asked(
+        f"max by (model_name, UUID) (({_SHOWN_BEFORE}) "
+        "unless on (cluster, UUID) draguard_gpu_info{cluster=%[1]q})",
+        "cluster",
+        "node",
+    ),
+    "UUID",
+    f"{_label('model_name')} {_label('UUID')}",
+    _NOT_KNOWN,
+)
+"""GPUs of a node that no exporter shows any more."""
 
 LAST_SHOWN = _listed(
     _asked(
@@ -230,12 +321,7 @@ MISSING = _listed(
 )
 
 SXIDS = _listed(
-    _asked(
-        "max by (code, pci_bus_id) (draguard_sxid_last_seen_timestamp_seconds"
-        '{cluster=%q,Hostname=%q,fatal="true"})',
-        "cluster",
-        "node",
-    ),
+    _at_node("draguard_sxid_last_seen_timestamp_seconds", 'fatal="true"', "code, pci_bus_id"),
     "code",
     f"SXid {_label('code')} of the switch at {_label('pci_bus_id')}, last seen at "
     "{{ $one.Value | humanizeTimestamp }}",

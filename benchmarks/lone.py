@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
-from benchmarks.programs import bytecode, compile_all, free_port, parts
+from benchmarks.programs import bytecode, compile_all, parts
 from benchmarks.scraper import page
 from benchmarks.waiting import Say, TooLate, await_true
 from exporter.device import GPU_DRIVER
@@ -25,6 +25,7 @@ from kubeapi.client import ApiError, Client
 from simulator import driver_messages, holdings
 from simulator.cluster import publisher, workloads
 from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import Supervisor
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.gpu import Gpu, Process

@@ -1,7 +1,6 @@
 """How the programs that are measured are started: compiled before, as in an installed image."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -39,8 +38,3 @@ def parts(found: Mapping[int, str]) -> dict[str, int]:
     return {
         name: pid for pid, line in found.items() for sign, name in _SIGNS.items() if sign in line
     }
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

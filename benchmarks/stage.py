@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
-from benchmarks.programs import bytecode, compile_all, free_port, parts
+from benchmarks.programs import bytecode, compile_all, parts
 from benchmarks.scraper import page
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
@@ -26,6 +26,7 @@ from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.pods import Pod
+from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import Supervisor
 from simulator.node import SimulatedNode
 

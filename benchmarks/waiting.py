@@ -12,7 +12,7 @@ class TooLate(Exception):  # noqa: N818 - what was waited for may still come
     """What was waited for did not happen in time; the message says what."""
 
 
-def await_true(what: str, condition: Callable[[], T], timeout: float = 30.0) -> T:
+def await_true(what: str, condition: Callable[[], T], timeout: float = 120.0) -> T:
     """Poll until a condition gives something true and return it. Raises TooLate."""
     deadline = time.monotonic() + timeout
     while not (found := condition()):

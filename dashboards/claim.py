@@ -51,10 +51,8 @@ def _sum(family: str) -> str:
 
 _DECLARED = _sum("draguard_claim_memory_declared_bytes")
 _USED = _sum("draguard_claim_memory_used_bytes")
-_BUSY = of_holders(once("UUID, GPU_I_ID", f"({busy(HELD)})"), _HELD)
-_HEALTH = of_holders_gpus(
-    f"max by (cluster, Hostname, UUID) ({health.state(HELD)})", _HELD, "Hostname"
-)
+_BUSY = of_holders(once("Hostname, UUID, GPU_I_ID", f"({busy(HELD)})"), _HELD)
+_HEALTH = of_holders_gpus(f"max by (cluster, Hostname, UUID) ({health.state(HELD)})", _HELD)
 _PENDING = once(
     f"{_CLAIM}, reason", of_cluster("draguard_claim_pending_since_timestamp_seconds", _CHOSEN)
 )
@@ -158,8 +156,7 @@ def _whole(expr: str) -> str:
 
 
 def _share() -> str:
-    same = f"on ({DEVICE_KEY}, {_CLAIM})"
-    return f"{_USED} / {same} ({_DECLARED} > 0)"
+    return f"{_USED} / ({_DECLARED} > 0)"
 
 
 def _pending() -> Table:

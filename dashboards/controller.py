@@ -86,13 +86,14 @@ def now() -> tuple[Panel, ...]:
 def verdicts(*, width: int = 8) -> TimeSeries:
     """Return what the leader believes of all GPUs."""
     leads = f"on (cluster, instance) ({_own('leader')} == 1)"
+    believed = once("verdict", f"{_own('gpus')} and {leads}")
     return TimeSeries(
         title="GPUs by the remediator's verdict",
         says="What the leading replica believes of each GPU. Unknown never adds a fence and never "
         "takes one away. What is 0 is not drawn. A gap: nobody led.",
         queries=(
             Query(
-                expr=f"sum by (verdict) ({_own('gpus')} and {leads})",
+                expr=f"sum by (verdict) ({believed})",
                 legend="{{verdict}}",
                 empty="no remediator leads",
             ),
@@ -129,7 +130,7 @@ _REQUESTS = "By verb and status; none: no answer came. 409 and 429 are taken in 
 
 def _rate(title: str, says: str, family: str, by: str) -> TimeSeries:
     legend = " ".join(f"{{{{{label}}}}}" for label in by.split(", "))
-    rate = f"rate({_own(family)}[$__rate_interval])"
+    rate = once(f"instance, {by}", f"rate({_own(family)}[$__rate_interval])")
     return _graph(
         title, says, "reqps", Query(expr=f"sum by ({by}) ({rate})", legend=legend, empty=NOT_HEARD)
     )
@@ -142,7 +143,8 @@ def _graph(title: str, says: str, unit: str, *queries: Query, none: str = "Unkno
 
 
 def _duration() -> TimeSeries:
-    buckets = f"rate({_own('reconcile_duration_seconds_bucket')}[$__rate_interval])"
+    bucket = _own("reconcile_duration_seconds_bucket")
+    buckets = once("instance, le", f"rate({bucket}[$__rate_interval])")
     return _graph(
         "Time of a decision",
         "Of decisions that went well, their writes included: the median, and what 99 of 100 stay "
@@ -188,7 +190,7 @@ def _ages() -> TimeSeries:
 
 
 def _mishaps() -> TimeSeries:
-    timers = f"increase({_own('timer_failures_total')}[$__rate_interval])"
+    timers = once("instance", f"increase({_own('timer_failures_total')}[$__rate_interval])")
     return _graph(
         "Mishaps",
         "Objects that could not be read since the start, and timer jobs that failed or were "

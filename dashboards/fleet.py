@@ -33,6 +33,7 @@ from dashboards.promql import (
     known_recently,
     of_cluster,
     once,
+    once_at_nodes,
     or_none_open,
 )
 
@@ -87,12 +88,12 @@ _VERDICT: tuple[Panel, ...] = (
 def _exporters_down() -> Stat:
     exporters = of_cluster("draguard_exporter_build_info")
     was_ours = f"({known_recently(exporters)} or {known_long_ago(exporters)})"
-    down = f"{of_cluster('up')} == 0 and on (cluster, instance) {was_ours}"
+    down = f"{of_cluster('up')} == 0 and on (cluster, job, instance) {was_ours}"
     return stats.number(
         "Exporters down",
         "Node exporters that Prometheus still looks for and does not reach, of those that it "
         "reached within the last hour or day. Their GPUs are silent, and not healthy.",
-        f"count({down}) or 0 * count({exporters})",
+        f"count({once('instance', down)}) or 0 * count({exporters})",
         stats.UNSEEN,
         empty="no exporter was heard of for an hour",
     )
@@ -114,7 +115,7 @@ def _waiting() -> Stat:
 
 
 def _sources_down() -> str:
-    return f"{of_cluster('draguard_source_up', _WANTED)} == 0"
+    return f"({at_nodes('draguard_source_up', _WANTED)}) == 0"
 
 
 _WANTED = 'reason!="Off"'
@@ -133,7 +134,8 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         "Sources down",
         "Sources that an exporter wants and does not have: NVML, the kernel log, the kubelet, "
         "the API server. What is missing without each is in docs/exporter.md.",
-        f"count({_sources_down()}) or 0 * count({of_cluster('draguard_source_up')})",
+        f"count({once_at_nodes('source', _sources_down())})"
+        f" or 0 * count({of_cluster('draguard_source_up')})",
         stats.UNSEEN,
         empty=_NOT_HEARD,
     ),
@@ -141,7 +143,8 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
         "GPUs missing",
         "GPUs that are on the bus or published and that NVML does not list. The exporters know "
         "them by bus id or UUID: see the node.",
-        f"sum({of_cluster('draguard_gpu_missing')}) or 0 * sum({of_cluster('draguard_gpus_seen')})",
+        f"sum({once_at_nodes('device', at_nodes('draguard_gpu_missing'))})"
+        f" or 0 * sum({of_cluster('draguard_gpus_seen')})",
         stats.BAD,
         empty=f"NVML is down everywhere, or {_NOT_HEARD}",
     ),
@@ -202,7 +205,7 @@ def _nodes() -> Table:
 
 def _of_nodes() -> tuple[Query, ...]:
     by_node = "cluster, Hostname"
-    power = of_cluster("DCGM_FI_DEV_POWER_USAGE")
+    power = once("Hostname, UUID", of_cluster("DCGM_FI_DEV_POWER_USAGE"))
     looked = at_nodes("draguard_snapshot_timestamp_seconds")
     return (
         Query(expr=health.worst_of_nodes(FLEET), value="worst", empty=_NO_GPU),
@@ -219,7 +222,7 @@ def _sources_table() -> Table:
         "their address.",
         queries=(
             Query(
-                expr=f"({at_nodes('draguard_source_up', _WANTED)}) == 0",
+                expr=once("Hostname, source, reason, instance", _sources_down()),
                 value="up",
                 empty="every source sees something",
             ),

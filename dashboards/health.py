@@ -105,20 +105,20 @@ def known(scope: Scope) -> str:
 
     One whose exporter's target is gone with its node is forgotten after an hour: it was taken away.
     """
-    return once(_GPU, " or ".join(_remembered(scope)))
-
-
-def _remembered(scope: Scope) -> tuple[str, str]:
-    shown = scope.seen("draguard_gpu_info")
-    dead = f"{of_cluster('up')} == 0"
-    missed = f"(({known_long_ago(shown)}) and on (cluster, instance) ({dead}))"
-    return known_recently(shown), missed
+    return once(_GPU, f"{scope.seen('draguard_gpu_info')} or {_missed(scope)}")
 
 
 def _silent(scope: Scope) -> str:
-    now = scope.seen("draguard_gpu_info")
-    gone = (f"({one} unless on (cluster, Hostname, UUID) {now})" for one in _remembered(scope))
-    return once(_GPU, " or ".join(gone))
+    return once(_GPU, _missed(scope))
+
+
+def _missed(scope: Scope) -> str:
+    """Return GPUs that were shown; one that moved, or whose node has another name now, still is."""
+    shown = scope.seen("draguard_gpu_info")
+    dead = f"{of_cluster('up')} == 0"
+    long_ago = f"(({known_long_ago(shown)}) and on (cluster, job, instance) ({dead}))"
+    arms = (known_recently(shown), long_ago)
+    return " or ".join(f"({one} unless on (cluster, UUID) {shown})" for one in arms)
 
 
 def _as(expr: str, what: State) -> str:

@@ -33,7 +33,7 @@ _KEY = "incident, node, UUID"
 
 
 def latest(label: str, selector: str, keep: str = "incident") -> str:
-    """Take one value of a label per incident, where two replicas disagree for a moment."""
+    """Take one value of labels per incident, where two replicas disagree for a moment."""
     return f"topk by (cluster, incident) (1, {once(f'{keep}, {label}', selector)})"
 
 
@@ -57,7 +57,7 @@ def _told(label: str, family: str, scope: Scope) -> str:
 def _story(scope: Scope) -> str:
     """Return seconds since the opening, with class, cause and scope as labels."""
     opened = once(_KEY, f"time() - {scope.done('draguard_incident_opened_timestamp_seconds')}")
-    info = once("incident, class, cause, scope", scope.done("draguard_incident_info"))
+    info = _told("class, cause, scope", "draguard_incident_info", scope)
     story = f"{opened} * on (cluster, incident) group_left (class, cause, scope) {info}"
     return numbered(story, scope)
 

@@ -69,7 +69,7 @@ _NOW: tuple[Panel, ...] = (
     stats.number(
         "Sources down",
         "Sources that this exporter wants and does not have; the table below says why.",
-        f"count({at_node('draguard_source_up', _WANTED)} == 0)"
+        f"count({once('source', at_node('draguard_source_up', _WANTED) + ' == 0')})"
         f" or 0 * count({at_node('draguard_source_up')})",
         stats.UNSEEN,
         empty=_NOT_HEARD,

@@ -72,13 +72,30 @@ def at_nodes(family: str, matchers: str = "") -> str:
     """Give a family of the page itself, which names no node, the node of its page as `Hostname`.
 
     It has the same `instance` as the GPUs of its page. A page without a GPU has the node that the
-    scrape names (a target label `node`, as our PodMonitor sets it), or none.
+    scrape names (a target label `node`, as our PodMonitor sets it), or none. An address that went
+    from one node to another is of both for minutes, and is taken for one of them.
     """
     told = of_cluster(family, matchers)
     named = label_node(told)
     nodes = once("instance, Hostname", of_cluster("draguard_gpu_info"))
-    joined = f"{told} * on (cluster, instance) group_left (Hostname) {nodes}"
+    one = f"topk by (cluster, instance) (1, {nodes})"
+    joined = f"{told} * on (cluster, instance) group_left (Hostname) {one}"
     return f"({joined}) or on (cluster, instance, source) {named}"
+
+
+def once_at_nodes(labels: str, pages: str) -> str:
+    """Take what the pages of one node say once; `pages` as `at_nodes` gives them.
+
+    While a pod is replaced, a node has two. Pages of no known node are told apart by their address.
+    """
+    joined = f'label_join({pages}, "Hostname", "{_BETWEEN}", "Hostname", "instance")'
+    first = f"{_BETWEEN}*([^{_BETWEEN}]*)(?s:.*)"
+    named = f'label_replace({joined}, "Hostname", "$1", "Hostname", "{first}")'
+    return once(f"Hostname, {labels}", named)
+
+
+_BETWEEN = r"\t"
+"""In no name of a host, nor in an address."""
 
 
 def at_node(family: str, matchers: str = "") -> str:
@@ -138,8 +155,9 @@ def numbered(expr: str, scope: Scope) -> str:
     return filled(f"{found} or on (cluster, UUID) ({expr})", NUMBER, "?")
 
 
-DEVICE_KEY = "cluster, UUID, GPU_I_ID"
-"""What tells a device apart: a GPU, or one slice of it."""
+_GPU_KEY = "cluster, Hostname, UUID"
+DEVICE_KEY = f"{_GPU_KEY}, GPU_I_ID"
+"""What tells a device apart: a GPU, or one slice of it, at a node; boards move."""
 
 
 def holders(scope: Scope = FLEET, matchers: str = "", *, ago: str = "", within: str = "") -> str:
@@ -152,7 +170,8 @@ def holders(scope: Scope = FLEET, matchers: str = "", *, ago: str = "", within: 
     rows = scope.seen("draguard_device_allocation_info", chosen)
     rows = f"{rows} offset {ago}" if ago else rows
     rows = f"present_over_time({rows}[{within}])" if within else rows
-    return once("UUID, GPU_I_PROFILE, GPU_I_ID, dra_claim_namespace, dra_claim_name", rows)
+    claim = "dra_claim_namespace, dra_claim_name"
+    return once(f"Hostname, UUID, GPU_I_PROFILE, GPU_I_ID, {claim}", rows)
 
 
 def of_holders(value: str, held: str, keep: str = "") -> str:
@@ -162,7 +181,7 @@ def of_holders(value: str, held: str, keep: str = "") -> str:
 
 def of_holders_gpus(value: str, held: str, keep: str = "") -> str:
     """Do as `of_holders` for what a GPU has and its slices do not: temperature, power, health."""
-    return f"{held} * on (cluster, UUID) group_left ({keep}) ({value})"
+    return f"{held} * on ({_GPU_KEY}) group_left ({keep}) ({value})"
 
 
 _PLACE = "Hostname, UUID, gpu, GPU_I_PROFILE, GPU_I_ID"

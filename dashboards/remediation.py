@@ -171,8 +171,9 @@ def _taken(title: str, says: str, counter: str, by: str) -> TimeSeries:
     told, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
     ago = "offset $__rate_interval"
     first = f"({told} unless {told} {ago}) and on (cluster, instance) {page} {ago}"
+    each = once(f"instance, {by}", f"({first}) or increase({told}[$__rate_interval])")
     steps = Query(
-        expr=f"sum by ({by}) (({first}) or increase({told}[$__rate_interval]))",
+        expr=f"sum by ({by}) ({each})",
         legend=f"{{{{{by}}}}}",
         empty=f"{_NO_LEADER}, or there was none since its start",
         whole="of a counter that was not there before, all is new",

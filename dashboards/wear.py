@@ -97,7 +97,8 @@ def _counted(
     """Return bars of a counter's steps by GPU and one more label: `counter` is both."""
     family, by = counter
     told = scope.seen(family)
-    steps = f"sum by (cluster, {_GPU}, {by}) (increase({told}[$__rate_interval]))"
+    each = once(f"{_GPU}, link, {by}", f"increase({told}[$__rate_interval])")
+    steps = f"sum by (cluster, {_GPU}, {by}) ({each})"
     return happenings(
         title,
         says,
@@ -115,7 +116,7 @@ def _of_numbers(expr: str, by: str, scope: Scope) -> str:
 
 def clock_events(scope: Scope) -> TimeSeries:
     told = scope.seen("draguard_gpu_clocks_event_seconds_total")
-    held = f"sum by (cluster, {_GPU}, reason) (rate({told}[$__rate_interval]))"
+    held = once(f"{_GPU}, reason", f"rate({told}[$__rate_interval])")
     return TimeSeries(
         title="Clocks held down",
         says="Share of time in which something held the clocks of a GPU down: a power cap, heat, "

@@ -80,7 +80,8 @@ def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
 def table(scope: Scope, *, width: int = 14) -> Table:
     """Return the XIDs of this boot: how often, since when, told by whom."""
     last = once(_XID, scope.seen("draguard_xid_last_seen_timestamp_seconds"))
-    count = f"sum by (cluster, {_XID}) ({scope.seen('draguard_xid_errors_total')})"
+    each = once(f"{_XID}, ci", scope.seen("draguard_xid_errors_total"))
+    count = f"sum by (cluster, {_XID}) ({each})"
     return Table(
         title="XIDs of this boot",
         says="Each code of each GPU or slice since the node was booted, one line for each witness "

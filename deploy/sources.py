@@ -10,8 +10,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CHART = Path(__file__).parent / "helm" / "draguard"
 FILES = CHART / "files"
-_KEEP = "  annotations: {helm.sh/resource-policy: keep}\n"
-"""With a CRD go all of its objects: the case files outlive a release."""
+_KEEP = (
+    "  annotations: {helm.sh/resource-policy: keep, argocd.argoproj.io/sync-options: Prune=false}\n"
+)
+"""With a CRD go all of its objects: the case files outlive a release, whoever prunes."""
 
 
 _RULES = ("alerts/generated", "draguard.rules.yaml", "run `python -m alerts`")

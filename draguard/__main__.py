@@ -1,10 +1,12 @@
 """The `draguard` command line: which part to run; everything after that is the part's own."""
 
+import errno
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 USAGE = """\
 usage: draguard COMMAND [FLAGS]
@@ -40,6 +42,10 @@ Ends with 0: done; 1: something is wrong or left undone; 2: nothing was asked.
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
+_WRITING = frozenset({"hold", "ignore", "confirm-repaired", "fence", "unfence", "release"})
+_PERHAPS = "interrupted; a part may be done: look, or give the command again"
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
+"""What a full disk answers to whoever writes."""
 Main = Callable[[Sequence[str]], int]
 _COMMANDS = {
     "status": ("draguard.status.command", "cli"),
@@ -64,6 +70,7 @@ the controller's, and the other way round, so only what is asked for is imported
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status, 2 when there is no such command."""
+    _open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
@@ -94,8 +101,30 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
+        if command in _WRITING:
+            print(f"draguard {command}: {_PERHAPS}", file=sys.stderr)
         return _BY_SIGNAL + signal.SIGINT
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"draguard {command}: the answer cannot be written: {error}", file=sys.stderr)
+        return 1
     return status
+
+
+def _open_streams() -> None:
+    """Have all three streams: whoever closed one (`>&-`) wants nothing there, and no crash.
+
+    What stdout cannot spell is spelled out, as stderr does by itself.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - to the end
+            setattr(sys, name, stream)
+    spell_out = getattr(sys.stdout, "reconfigure", None)
+    if spell_out is not None:
+        spell_out(errors="backslashreplace")
 
 
 def _version() -> str:

@@ -40,6 +40,8 @@ _RENDER_DELAY = 0.1
 """Seconds from news to a page that shows it; news that comes in pairs is rendered once."""
 _RENDER_GAP = 0.25
 """Seconds between two renderings, however much happens."""
+_LATE = 1.0
+"""Seconds by which the renderer may be late while nothing but it itself is slow."""
 _STALE_INTERVALS = 3
 _PATIENCE = 3.0
 """Seconds at the start in which a sensor that is not up yet is no news."""
@@ -65,6 +67,8 @@ class Agent:
         self._observation: Observation | None = None
         self._spoke = 0.0
         """When the sensor last said something of the state, or welcomed us (monotonic)."""
+        self._looked = time.monotonic()
+        """When it was last looked whether the sensor speaks."""
         self._run = ""
         self._listening = False
         self._reconnecting = False
@@ -146,6 +150,7 @@ class Agent:
                 message.signals,
                 run=self._run,
                 kernel_sequence=message.kernel_sequence,
+                now=clock.now(),
             )
             self._took(before)
             self._tell()
@@ -189,6 +194,8 @@ class Agent:
                 # What is on its way was sent for another cursor.
                 self._listening, self._reconnecting = False, True
                 self._observation = None
+                if self._reporter is not None:
+                    self._reporter.forget()
                 self._link.reconnect()
         self._adopted.set()
         if last is not None:
@@ -250,12 +257,21 @@ class Agent:
 
     def _check_freshness(self) -> None:
         with self._lock:
+            self._excuse_standstill()
             silent = time.monotonic() - self._spoke
             if not self._listening or silent <= self._stale_after():
                 return
             self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
+
+    def _excuse_standstill(self) -> None:
+        """Leave out of the sensor's silence what this process itself did not run."""
+        now = time.monotonic()
+        late = now - self._looked - self._settings.interval - _LATE
+        if late > 0:
+            self._spoke = min(now, self._spoke + late)
+        self._looked = now
 
     def _stale_after(self) -> float:
         # The sensor speaks at least once an interval, or when a call hangs, after its deadline.

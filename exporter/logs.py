@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import queue
+import select
 import threading
 
 import msgspec
@@ -34,7 +35,7 @@ class Outlet(logging.Handler):
     def __init__(self, descriptor: int) -> None:
         super().__init__()
         self._descriptor = descriptor
-        self._lines: queue.Queue[bytes | threading.Event] = queue.Queue(_WAITING)
+        self._lines: queue.Queue[bytes | threading.Event | None] = queue.Queue(_WAITING)
         self._left_out = 0
         threading.Thread(target=self._write, name="log", daemon=True).start()
 
@@ -55,16 +56,33 @@ class Outlet(logging.Handler):
             self._lines.put_nowait(written)
             written.wait(_END_SECONDS)
 
+    def close(self) -> None:
+        """End the thread, once it has written what waits; `logging.shutdown` calls it."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put_nowait(None)
+        super().close()
+
     def _write(self) -> None:
-        while True:
-            line = self._lines.get()
+        while (line := self._lines.get()) is not None:
             if isinstance(line, threading.Event):
                 line.set()
                 continue
             # Closed by its reader, or on a full disk: there is nobody to tell.
             with contextlib.suppress(OSError):
                 while line:
-                    line = line[os.write(self._descriptor, line) :]
+                    line = line[self._taken(line) :]
+
+    def _taken(self, line: bytes) -> int:
+        """Write what there is room for; wait where there is none."""
+        try:
+            return os.write(self._descriptor, line)
+        except BlockingIOError:
+            # Whoever else has this pipe may have made it so. The rest of a line must not be lost:
+            # the next one would be part of it.
+            room = select.poll()
+            room.register(self._descriptor, select.POLLOUT)
+            room.poll()
+            return 0
 
 
 def _text(settings: Settings) -> logging.Formatter:

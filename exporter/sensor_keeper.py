@@ -45,11 +45,22 @@ class SensorKeeper:
         self._thread.join(1.0)
 
     def _run(self) -> None:
-        while (process := self._begin()) is not None:
-            _log.info("sensor %d started", process.pid)
-            code = process.wait()
-            if not self._stopping.wait(_RESTART_SECONDS):
-                _log.warning("the sensor ended with code %d and is started again", code)
+        while not self._stopping.is_set():
+            try:
+                process = self._begin()
+            except OSError as error:
+                _log.error("the sensor cannot be started: %s; it is tried again", error)
+            else:
+                self._watch(process)
+            self._stopping.wait(_RESTART_SECONDS)
+
+    def _watch(self, process: "subprocess.Popen[bytes] | None") -> None:
+        if process is None:
+            return
+        _log.info("sensor %d started", process.pid)
+        code = process.wait()
+        if not self._stopping.is_set():
+            _log.warning("the sensor ended with code %d and is started again", code)
 
     def _begin(self) -> "subprocess.Popen[bytes] | None":
         with self._guard:

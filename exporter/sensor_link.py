@@ -45,6 +45,8 @@ class SensorLink:
         self._listener = listener
         self._on_refused = on_refused
         self._channel: wire.Channel | None = None
+        self._speaking = threading.Lock()
+        """The hello comes first, and one message after the other."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sensor link", daemon=True)
 
@@ -57,17 +59,19 @@ class SensorLink:
         self._thread.join(_CONNECT_SECONDS)
 
     def reconnect(self) -> None:
-        """Close the connection; the next one starts from the position of then."""
+        """End the connection; the next one starts from the position of then."""
         channel, self._channel = self._channel, None
         if channel is not None:
-            channel.close()
+            # Its own thread closes it: that one may be about to read from the descriptor.
+            channel.end()
 
     def want(self, fields: tuple[int, ...]) -> None:
         """Tell the sensor that other fields are shown; without a connection its hello will."""
-        channel = self._channel
-        if channel is not None:
-            with contextlib.suppress(wire.WireError):
-                channel.send(wire.Wanted(fields))
+        with self._speaking:
+            channel = self._channel
+            if channel is not None:
+                with contextlib.suppress(wire.WireError):
+                    channel.send(wire.Wanted(fields))
 
     def _run(self) -> None:
         failures = 0
@@ -105,10 +109,9 @@ class SensorLink:
     def _once(self) -> int:
         """Connect and read until the connection ends; returns how many messages came."""
         channel = self._connect()
-        self._channel = channel
         heard = 0
         try:
-            channel.send(self._listener.hello())
+            self._greet(channel)
             while True:
                 message = self._next(channel)
                 if self._channel is not channel:
@@ -127,6 +130,14 @@ class SensorLink:
             self._channel = None
             channel.close()
 
+    def _greet(self, channel: wire.Channel) -> None:
+        with self._speaking:
+            self._channel = channel
+            if self._stopping.is_set():
+                # Who stops may have found no connection to end.
+                raise wire.Closed("stopping")
+            channel.send(self._listener.hello())
+
     def _next(self, channel: wire.Channel) -> wire.ToAgent | None:
         try:
             return channel.receive(wire.to_agent)
@@ -136,15 +147,10 @@ class SensorLink:
             return None
 
     def _connect(self) -> wire.Channel:
-        stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            stream.settimeout(_CONNECT_SECONDS)
-            stream.connect(str(self._path))
-            stream.settimeout(None)
+            return wire.Channel(_connected(self._path))
         except OSError as error:
-            stream.close()
             raise wire.Closed(f"cannot connect: {error}") from error
-        return wire.Channel(stream)
 
     def _take(self, message: wire.ToAgent) -> None:
         match message:
@@ -156,3 +162,15 @@ class SensorLink:
                 self._listener.observed(message)
             case wire.Refused():
                 raise wire.VersionSkewError(message.message)
+
+
+def _connected(path: Path) -> socket.socket:
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        stream.settimeout(_CONNECT_SECONDS)
+        stream.connect(str(path))
+        stream.settimeout(None)
+    except OSError:
+        stream.close()
+        raise
+    return stream

@@ -10,6 +10,7 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,7 @@ class SensorServer:
         self._sensor = sensor
         self._path = path
         self._listener = _bind(path)
+        self._bound = _inode(path)
         self._guard = threading.Lock()
         self._agent: wire.Channel | None = None
         self._waiting: dict[wire.Channel, None] = {}
@@ -57,8 +59,9 @@ class SensorServer:
             left = [*self._waiting, *([self._agent] if self._agent else [])]
         for channel in left:
             channel.end()
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        if _inode(self._path) == self._bound:
+            with contextlib.suppress(OSError):
+                self._path.unlink()
 
     def _accept(self) -> None:
         while not self._stopping.is_set():
@@ -71,9 +74,11 @@ class SensorServer:
                 continue
             channel = wire.Channel(stream)
             self._make_room_for(channel)
-            threading.Thread(
-                target=self._serve, args=(stream, channel), name="agent", daemon=True
-            ).start()
+            try:
+                _begin("agent", self._serve, stream, channel)
+            except wire.Closed as error:
+                _log.warning("an agent is let go unheard: %s", error)
+                self._let_go(channel)
 
     def _make_room_for(self, channel: wire.Channel) -> None:
         with self._guard:
@@ -98,9 +103,12 @@ class SensorServer:
         except wire.WireError as error:
             self._refuse(error)
         finally:
-            with self._guard:
-                self._waiting.pop(channel, None)
-            channel.close()
+            self._let_go(channel)
+
+    def _let_go(self, channel: wire.Channel) -> None:
+        with self._guard:
+            self._waiting.pop(channel, None)
+        channel.close()
 
     def _greeted(self, channel: wire.Channel) -> wire.Hello:
         try:
@@ -152,9 +160,7 @@ class SensorServer:
         sensor = self._sensor
         position, boot_id = sensor.resume(hello.cursor, hello.boot_id)
         channel.send(wire.Welcome(position.run, boot_id))
-        threading.Thread(
-            target=self._hear, args=(channel, position), name="agent's words", daemon=True
-        ).start()
+        _begin("agent's words", self._hear, channel, position)
         while sensor.is_current(position):
             signals, observation = sensor.news(position)
             if signals is not None:
@@ -172,6 +178,23 @@ class SensorServer:
                     channel.send(wire.Observed(less))
                     return
             raise
+
+
+def _begin(name: str, target: Callable[..., None], *arguments: object) -> None:
+    """Start a thread; raises Closed when there is no room for one more."""
+    try:
+        threading.Thread(target=target, args=arguments, name=name, daemon=True).start()
+    except RuntimeError as error:
+        raise wire.Closed(str(error)) from error
+
+
+def _inode(path: Path) -> tuple[int, int] | None:
+    """Return what tells one socket at a path from the next: another sensor may replace ours."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _limit_sending(stream: socket.socket) -> None:

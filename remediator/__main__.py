@@ -230,6 +230,8 @@ class Remediator:
         dead = [str(one) for one in self._cluster.reflectors() if one.dead]
         if dead:
             return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
+        if self._elector.dead:
+            return _words(False, "the leader election has ended")  # noqa: FBT003 - see _words
         alive = age < HUNG_AFTER or not self._cluster.synced
         return _words(alive, f"the loop last turned {age:.0f} s ago")
 

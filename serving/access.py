@@ -9,6 +9,7 @@ from pathlib import Path
 
 from serving import web_config
 from serving.basic_auth import Users
+from serving.message import Take
 from serving.tls import Securing
 from serving.web_config import WebConfigError
 
@@ -30,11 +31,12 @@ class Access:
         self._looked = time.monotonic()
         self._load()
 
-    def secure(self, stream: socket.socket) -> socket.socket:
-        """Return the connection as it must be spoken over; raises message.Insecure."""
+    def secure(self, stream: socket.socket, take: Take) -> None:
+        """Make the connection one that may be spoken over; raises message.Insecure."""
         self._refresh()
         securing = self._securing
-        return stream if securing is None else securing.secure(stream)
+        if securing is not None:
+            securing.secure(stream, take)
 
     def admits(self, authorization: str) -> bool:
         users = self._users
@@ -55,23 +57,25 @@ class Access:
             try:
                 self._load()
             except WebConfigError as error:
-                self._seen = self._stamp()
                 _log.error("%s; what it said before stays in force", error)
             else:
                 _log.info("%s was read again", self._path)
 
     def _load(self) -> None:
+        # Each file is looked at before it is read: one that changes meanwhile is read again. The
+        # files of a new configuration may come later than itself.
+        self._files: tuple[str, ...] = ()
+        self._seen = self._stamp()
         config = web_config.read(self._path)
         tls = config.tls_server_config
+        if tls is not None:
+            self._files = (tls.cert_file, tls.key_file, tls.client_ca_file or tls.key_file)
+        self._seen += tuple(map(_version, self._files))
         securing = None if tls is None else Securing(tls)
-        self._files = (
-            () if tls is None else (tls.cert_file, tls.key_file, tls.client_ca_file or tls.key_file)
-        )
         self._securing = securing
         users = config.basic_auth_users
         self._users = Users(users) if users else None
         self._headers = tuple(config.http_server_config.headers.items())
-        self._seen = self._stamp()
 
     def _stamp(self) -> _Stamp:
         return tuple(_version(name) for name in (str(self._path), *self._files))

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from serving.message import Handler, Insecure, Request, Response
+from serving.message import Handler, Insecure, Request, Response, Take
 
 HEAD_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
@@ -23,12 +23,12 @@ _MAX_HEAD = 32 << 10
 _log = logging.getLogger(__name__)
 
 
-Secure = Callable[[socket.socket], socket.socket]
-"""Makes of an accepted connection one that may be spoken over; raises Insecure."""
+Secure = Callable[[socket.socket, Take], None]
+"""Makes of an accepted connection one that may be spoken over (`message.Gate`)."""
 
 
-def plain(sock: socket.socket) -> socket.socket:
-    return sock
+def plain(_sock: socket.socket, _take: Take) -> None:
+    """Speak over the connection as it is."""
 
 
 class Connection(threading.Thread):
@@ -48,21 +48,34 @@ class Connection(threading.Thread):
         self._sock = sock
         self._since = monotonic()
         self._busy = False
+        self._ended = False
 
     def rank(self) -> tuple[bool, float]:
         """Sort idle before busy, and longer before shorter."""
         return self._busy, self._since
 
     def end(self) -> None:
+        self._ended = True
         with contextlib.suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)
+            # Not TLS's own, after which another thread would go on in plain text.
+            socket.socket.shutdown(self._sock, socket.SHUT_RDWR)
+
+    def drop(self) -> None:
+        """Close a connection that was never started."""
+        self._sock.close()
+        self._done(self)
+
+    def _take(self, sock: socket.socket) -> None:
+        self._sock = sock
+        if self._ended:
+            self.end()
 
     def run(self) -> None:
         try:
             with contextlib.suppress(OSError, Insecure):
                 self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._sock.settimeout(HEAD_SECONDS)
-                self._sock = self._secure(self._sock)
+                self._secure(self._sock, self._take)
                 self._serve()
         except Exception:  # noqa: BLE001 - logged with its trace; one client must cost no other
             _log.exception("a connection failed")

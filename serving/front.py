@@ -163,7 +163,11 @@ class Front:
             with self._guard:
                 self._make_room()
                 self._open[connection] = None
-            connection.start()
+            try:
+                connection.start()
+            except RuntimeError as error:
+                _log.warning("a connection is closed unserved: %s", error)
+                connection.drop()
 
     def _make_room(self) -> None:
         """End the connections that idle longest, or are slowest, until there is a place."""

@@ -40,6 +40,9 @@ class Insecure(Exception):  # noqa: N818 - the ordinary end of a client that fai
     """A connection that did not become a secure one."""
 
 
+Take = Callable[[socket.socket], None]
+
+
 class Gate(Protocol):
     """Who may speak to a front (`serving.access`)."""
 
@@ -48,8 +51,11 @@ class Gate(Protocol):
         """Sent with every answer."""
         ...
 
-    def secure(self, stream: socket.socket) -> socket.socket:
-        """Return the connection as it must be spoken over; raises Insecure."""
+    def secure(self, stream: socket.socket, take: Take) -> None:
+        """Make the connection one that may be spoken over; raises Insecure.
+
+        Where another socket is then to be used, `take` gets it before a word is said over it.
+        """
         ...
 
     def admits(self, authorization: str) -> bool: ...

@@ -3,7 +3,7 @@
 import socket
 import ssl
 
-from serving.message import Insecure
+from serving.message import Insecure, Take
 from serving.web_config import Tls, WebConfigError
 
 _VERSIONS = {"TLS12": ssl.TLSVersion.TLSv1_2, "TLS13": ssl.TLSVersion.TLSv1_3}
@@ -46,16 +46,19 @@ class Securing:
         if tls.cipher_suites:
             self._context.set_ciphers(":".join(_ciphers(tls.cipher_suites)))
 
-    def secure(self, stream: socket.socket) -> socket.socket:
+    def secure(self, stream: socket.socket, take: Take) -> None:
         """Shake hands, within the socket's timeout; raises Insecure. The stream goes over."""
         try:
-            secured = self._context.wrap_socket(stream, server_side=True)
+            secured = self._context.wrap_socket(
+                stream, server_side=True, do_handshake_on_connect=False
+            )
+            # First: the stream is no more, and a client that says nothing must be let go.
+            take(secured)
+            secured.do_handshake()
         except (OSError, ssl.SSLError) as error:
             raise Insecure(str(error)) from error
         if self._sans and not self._sans & _names(secured):
-            secured.close()
             raise Insecure("the client's certificate has none of client_allowed_sans")
-        return secured
 
 
 def _names(secured: ssl.SSLSocket) -> frozenset[str]:

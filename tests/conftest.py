@@ -3,7 +3,9 @@
 When one cannot be had the tests that need it fail; none is skipped.
 """
 
+import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -21,13 +23,27 @@ from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.toolchain import BuildError, Say
 from tests.lab import alertmanager as lab_alertmanager
+from tests.lab import leftovers
 from tests.lab import prometheus as lab_prometheus
 from tests.lab.cluster import Cluster, install_classes
 from tests.lab.served_program import version
 
-settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("unhurried")
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How long an example takes is the machine's affair; figures are for benchmarks."""
+settings.register_profile("tests", settings.get_profile("search"), derandomize=True, database=None)
+settings.load_profile("tests")
+"""The same examples each time: what is red today was made so by a change, and not by the dice.
+
+`make search` looks for new ones.
+"""
+NOT_OURS = (
+    *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "NODE_NAME"),
+    *("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"),
+    *("PAGER", "LESS", "PYTHONWARNINGS", "PYTHONOPTIMIZE"),
+)
+"""What somebody's shell may say, and the programs under test would hear."""
+LOOPBACK = "127.0.0.1,localhost,::1"
+"""Where all servers of the tests are; downloads may need a proxy all the same."""
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
 WORKER_COMPONENTS = "real_components"
 BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
@@ -72,6 +88,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REAL_COMPONENTS] = []
+    for name in NOT_OURS:
+        os.environ.pop(name, None)
+    for name in ("no_proxy", "NO_PROXY"):
+        os.environ[name] = ",".join(filter(None, (os.environ.get(name), LOOPBACK)))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -126,6 +146,17 @@ def printer(config: pytest.Config) -> Say:
                 sys.stderr.flush()
 
     return line
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """A file leaves its process as it found it, for those that run there after it."""
+    before, others = leftovers.state(), set(threading.enumerate())
+    yield
+    changes = leftovers.changes(before)
+    if running := leftovers.threads(others, leftovers.PATIENCE):
+        changes.append(f"threads that do not end: {', '.join(running)}")
+    assert not changes, "; ".join(changes)
 
 
 @pytest.fixture(scope="session")
@@ -190,8 +221,8 @@ def control_plane(
 
 @pytest.fixture(scope="session")
 def client(control_plane: ControlPlane) -> Iterator[Client]:
-    """The cluster's admin."""
-    admin = Client(control_plane.endpoint())
+    """The cluster's admin, who is patient: a busy machine answers late."""
+    admin = Client(control_plane.endpoint(), timeout=60.0)
     yield admin
     admin.close()
 
@@ -200,7 +231,8 @@ def client(control_plane: ControlPlane) -> Iterator[Client]:
 def _player(client: Client) -> Iterator[NodePlayer]:
     install_classes(client)
     player = NodePlayer(client)
-    player.start()
+    with leftovers.kept():
+        player.start()
     yield player
     player.stop()
 

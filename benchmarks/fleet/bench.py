@@ -20,7 +20,7 @@ from benchmarks import processes
 from benchmarks.figures import Figure, Section
 from benchmarks.fleet import objects
 from benchmarks.fleet.load import Loaded, Renewals, Write, load
-from benchmarks.programs import bytecode, compile_all, free_port
+from benchmarks.programs import bytecode, compile_all
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
 from kubeapi import clock
@@ -28,6 +28,7 @@ from kubeapi.client import ApiError, Client
 from remediator.objects.taints import RawRule
 from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane
+from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import Supervisor
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"

@@ -12,7 +12,7 @@ HOLD = Question(
     "one, no eviction. What stands stays, and healing goes on.",
     examples=(
         Example("draguard hold INCIDENT --for 4h --why 'a run must end'", "for four hours"),
-        Example("draguard hold GPU-2fa8... --until 2026-07-30T18:00:00Z --why x", "by its GPU"),
+        Example("draguard hold GPU-2fa8... --until 2030-07-30T18:00:00Z --why x", "by its GPU"),
         Example("draguard hold INCIDENT --remove", "take it back"),
     ),
     standard="",

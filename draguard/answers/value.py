@@ -28,6 +28,8 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     """The annotation as it is written."""
     before: str = ""
     """What stood there; "" for nothing."""
+    unheard: str = ""
+    """Why nobody may act on it for now; "" where somebody does, as far as can be seen."""
 
 
 def until_of(text: str, now: datetime) -> str:
@@ -37,7 +39,7 @@ def until_of(text: str, now: datetime) -> str:
     """
     if text == FOREVER:
         return FOREVER
-    end = _end(text, now)
+    end = _end(text, now).replace(microsecond=0)
     if end <= now:
         raise WrongAnswerError(f"{text} is over already; give a time to come")
     return f"{end:%Y-%m-%dT%H:%M:%SZ}"
@@ -51,7 +53,7 @@ def _end(text: str, now: datetime) -> datetime:
         return now + duration(text, LONGEST)
     except ValueError as error:
         raise WrongAnswerError(
-            f"{error}; or give a moment, such as 2026-07-30T18:00:00Z"
+            f"{error}; or give a moment, such as 2030-07-30T18:00:00Z"
         ) from error
 
 

@@ -3,15 +3,16 @@
 What only the running process knows is not known here: that the policy, a driver
 or an agent has just changed, whose application XIDs it has counted, and since
 when each agent was heard of by its own clock; an agent's age is read from the
-times in its Lease and its report.
+times in its Lease and its report, against the API server's clock.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 
 from draguard.cluster.objects import Objects
+from draguard.output.amounts import short
 from remediator.decide.case import Case
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView, cases
@@ -32,15 +33,28 @@ class Deciding:
     def __init__(self, objects: Objects, stale_after: float) -> None:
         self._objects = objects
         self._freshness = Freshness(stale_after, lambda: 0.0)
+        self._stale_after = timedelta(seconds=stale_after)
+        self._ahead: dict[str, timedelta] = {}
+        """By node: how far ahead of the server's clock its agent dates what it writes."""
         self.world = _world(objects)
         for report in objects.reports:
             self._heard(report.metadata.name, report.status.observed_at)
         for lease in objects.leases:
-            self._heard(lease.metadata.name.removeprefix(AGENT_LEASE_PREFIX), lease.spec.renew_time)
+            prefix, is_agents, node = lease.metadata.name.partition(AGENT_LEASE_PREFIX)
+            if is_agents and not prefix:
+                self._heard(node, lease.spec.renew_time)
 
     def stale(self, node: str) -> str:
         """Say why a node's report is not to be believed, "" when it is."""
-        return self._freshness.stale(node)
+        why = self._freshness.stale(node)
+        if why and "leases" in self._objects.missing:
+            return f"whether the agent of {node} is alive is not known: its Lease may not be read"
+        if why and node in self._ahead:
+            return (
+                f"the clock of {node} is {short(self._ahead[node])} ahead of the API server's: "
+                "whether its agent is alive cannot be told"
+            )
+        return why
 
     def cases(self) -> Iterator[Case]:
         """Judge every GPU that a report, an incident or a rule speaks of."""
@@ -67,6 +81,11 @@ class Deciding:
         return sorted({*storied, *ruled, *judged} - {""})
 
     def _heard(self, node: str, at: datetime | None) -> None:
+        """Take in a date by the node's clock; one far ahead may be long past, and says nothing."""
+        ahead = at - self._objects.at if at is not None else timedelta()
+        if ahead > self._stale_after:
+            self._ahead[node] = ahead
+            return
         self._freshness.first_seen(node, at, self._objects.at)
 
 

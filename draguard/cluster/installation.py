@@ -97,6 +97,13 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     problems: tuple[str, ...] = ()
     """Why the text that was found is no policy; then `policy` is the shipped one."""
+    seen: bool = True
+    """Whether it could be looked for, and a remediator was found that has one."""
+
+    @property
+    def known(self) -> bool:
+        """Whether `policy` is what a remediator that begins now would obey."""
+        return self.seen and not self.problems
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +126,7 @@ def find(client: Client, namespace: str) -> Installation:
         if error.status != FORBIDDEN:
             raise
         source = f"not known, taken to be {SHIPPED}: {forbidden(error.message)}"
-        return Installation(policy=PolicyInForce(source=source))
+        return Installation(policy=PolicyInForce(source=source, seen=False))
 
 
 def _found(client: Client, namespace: str) -> Installation:
@@ -127,7 +134,7 @@ def _found(client: Client, namespace: str) -> Installation:
     mine = _of_account(listed(client, path, Workload)[0], ACCOUNT)
     if mine is None:
         source = f"{SHIPPED}: no Deployment of namespace {namespace} runs as {ACCOUNT}"
-        return Installation(policy=PolicyInForce(source=source))
+        return Installation(policy=PolicyInForce(source=source, seen=False))
     settings = _settings(mine)
     return Installation(
         name=mine.metadata.name,

@@ -1,11 +1,11 @@
 """Collections of the API server, page by page, into small structs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from kubeapi.client import JSON, UNREADABLE, ApiError, Client
+from kubeapi.client import JSON, UNREADABLE, ApiError, Client, Gone
 
 T = TypeVar("T")
 PAGE = 500
@@ -56,6 +56,14 @@ def raw_items(
             return
 
 
+class _Named(msgspec.Struct, frozen=True):
+    name: str = "one without a name"
+
+
+class _Anything(msgspec.Struct, frozen=True):
+    metadata: _Named = _Named()
+
+
 def listed(
     client: Client,
     path: str,
@@ -64,13 +72,31 @@ def listed(
     *,
     accept: str = JSON,
     heard: Heard = unheard,
-) -> tuple[list[T], int]:
-    """Return the objects of a collection that can be read, and how many cannot."""
+) -> tuple[list[T], tuple[str, ...]]:
+    """Return the objects of a collection that can be read, and the names of those that cannot.
+
+    A server forgets what it was listing after some minutes (410): then it is read
+    once more from the beginning. Raises ApiError.
+    """
+    try:
+        return _read(raw_items(client, path, params, accept=accept, heard=heard), kind)
+    except Gone:
+        return _read(raw_items(client, path, params, accept=accept, heard=heard), kind)
+
+
+def _read(items: Iterable[msgspec.Raw], kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
     found: list[T] = []
-    unreadable = 0
-    for raw in raw_items(client, path, params, accept=accept, heard=heard):
+    unreadable: list[str] = []
+    for raw in items:
         try:
             found.append(msgspec.json.decode(raw, type=kind))
         except UNREADABLE:
-            unreadable += 1
-    return found, unreadable
+            unreadable.append(_name_of(raw))
+    return found, tuple(unreadable)
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=_Anything).metadata.name
+    except UNREADABLE:
+        return _Named().name

@@ -18,7 +18,7 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
 
     server: str
     at: datetime
-    """When it was read, by our clock."""
+    """When it was read, by the server's clock where that tells, else by ours."""
     reports: tuple[NodeDeviceHealth, ...] = ()
     incidents: tuple[Incident, ...] = ()
     dra_version: str | None = None
@@ -33,6 +33,9 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str = ""
     """Who pulled the emergency stop and why."""
     unseen: tuple[str, ...] = ()
-    """What may not be read and is gone on without: whose right is missing, in a sentence."""
+    """What could not be read and is gone on without, each in a sentence: a right is missing, or
+    the namespace."""
+    missing: frozenset[str] = frozenset()
+    """Names of those, as they were asked for: their fields are empty and mean nothing."""
     unreadable: tuple[str, ...] = ()
-    """Collections with objects that were left out, and how many."""
+    """Collections with objects that were left out: how many, and some names."""

@@ -1,16 +1,20 @@
 """The API server's collections into `Objects`. Reads only."""
 
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from time import sleep
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from draguard.cluster.listing import Heard, listed, unheard
 from draguard.cluster.objects import Objects
 from draguard.connection.refusal import NotInstalledError, forbidden
+from draguard.connection.server_time import ahead, now
+from draguard.output.amounts import some
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice
-from kubeapi import clock
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
@@ -28,6 +32,12 @@ OPTIONAL = frozenset({"nodes", "stop"})
 """What is gone on without where the caller may not read it; the other things are judged by."""
 WATCHED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes", "stop")
 """What the remediator looks at."""
+SIDE_BY_SIDE = 6
+"""Lists at a time; a client keeps eight connections."""
+_AGAIN = 0.1
+"""Seconds between two cuts: a connection that is just being made is missed by one."""
+Part = Mapping[str, object] | ApiError
+"""Fields of `Objects`, or the refusal of a right."""
 NOT_INSTALLED = (
     "{resource} are not served in this cluster: Draguard is not installed here. Install it "
     "(docs/install.md), or give this cluster its objects: kubectl apply -f deploy/crds"
@@ -41,24 +51,64 @@ class Reader:
         self.client = client
         self.namespace = namespace
         self._heard = heard
-        self._unreadable: dict[str, int] = {}
+        self._unreadable: dict[str, tuple[str, ...]] = {}
+        self._ahead = timedelta()
+        self._under_way: list[object] = []
+        self._nowhere: tuple[str, ...] = ()
 
-    def objects(self, *wanted: str) -> Objects:
-        """Return the collections of these names (fields of `Objects`, and `_READ`)."""
+    def objects(self, *wanted: str, spared: Collection[str] = OPTIONAL) -> Objects:
+        """Return the collections of these names (fields of `Objects`, and `_READ`).
+
+        They are read side by side. Those of `spared` are gone on without where
+        the caller may not read them, unless nothing is left to judge by.
+        """
+        parts = self._side_by_side(wanted)
+        missing = [name for name in wanted if isinstance(parts[name], ApiError)]
+        blind = {*wanted} - OPTIONAL <= {*missing}
+        for name in missing:
+            if blind or name not in spared:
+                raise cast("ApiError", parts[name])
         found: dict[str, Any] = {}
-        unseen: list[str] = []
-        for name in wanted:
-            try:
-                found |= _READ[name](self)
-            except ApiError as error:
-                if error.status != FORBIDDEN or name not in OPTIONAL:
-                    raise
-                unseen.append(forbidden(error.message))
-        told = tuple(f"{count} {name}" for name, count in self._unreadable.items())
-        server = self.client.endpoint.server
+        for part in parts.values():
+            found |= {} if isinstance(part, ApiError) else part
         return Objects(
-            server=server, at=clock.now(), unreadable=told, unseen=tuple(unseen), **found
+            server=self.client.endpoint.server,
+            at=now(self._ahead),
+            unreadable=tuple(_counted(*one) for one in sorted(self._unreadable.items())),
+            unseen=(*(forbidden(str(parts[name])) for name in missing), *self._nowhere),
+            missing=frozenset(missing),
+            **found,
         )
+
+    def _side_by_side(self, wanted: Sequence[str]) -> dict[str, Part]:
+        """Read all at once; of several failures the one that is named first is told."""
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            try:
+                time = pool.submit(self._asking, lambda: ahead(self.client))
+                reads = {name: pool.submit(self._part, name) for name in wanted}
+                self._ahead = time.result()
+                return {name: read.result() for name, read in reads.items()}
+            except KeyboardInterrupt:
+                self.client.abort()  # else Ctrl-C would wait for the slowest list
+                while self._under_way:
+                    sleep(_AGAIN)
+                    self.client.abort()
+                raise
+
+    def _asking(self, ask: Callable[[], T]) -> T:
+        self._under_way.append(ask)
+        try:
+            return ask()
+        finally:
+            self._under_way.remove(ask)
+
+    def _part(self, name: str) -> Part:
+        try:
+            return self._asking(lambda: _READ[name](self))
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            return error
 
     def reports(self) -> Mapping[str, object]:
         return {"reports": self._ours(REPORTS, NodeDeviceHealth)}
@@ -99,6 +149,8 @@ class Reader:
             raw = self.client.get(f"{NAMESPACES}/{self.namespace}")
             return {"stopped": stop_of(msgspec.json.decode(raw, type=Namespace))}
         except NotFound:
+            where = "say where Draguard is installed by -n"
+            self._nowhere = (f"there is no namespace {self.namespace}: {where}",)
             return {}
         except UNREADABLE as error:
             raise ApiError(f"namespace {self.namespace} cannot be read ({error})") from error
@@ -126,6 +178,16 @@ class Reader:
         if unreadable:
             self._unreadable[path.rpartition("/")[2]] = unreadable
         return tuple(found)
+
+
+def left_out(objects: Objects) -> str:
+    """Say, as the end of a sentence, what was not looked at; "" where all was."""
+    unreadable = ", ".join(objects.unreadable)
+    return f"; left out because this version cannot read them: {unreadable}" if unreadable else ""
+
+
+def _counted(collection: str, names: tuple[str, ...]) -> str:
+    return f"{len(names)} {collection} ({some(names)})"
 
 
 _READ = {

@@ -41,8 +41,13 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
     if named:
         # As with kubectl, a file that is named and not there is no mistake, but all of them are.
         return [one for one in named if one.exists()] or named[:1]
-    standard = Path.home() / _STANDARD
-    return [standard] if standard.exists() else []
+    try:
+        standard = Path.home() / _STANDARD
+        return [standard] if standard.exists() else []
+    except RuntimeError:
+        return []  # a user without a home, as in many containers
+    except OSError as error:
+        raise EndpointError(f"~/.kube/config cannot be looked at: {error}") from error
 
 
 def _of_this_pod() -> Endpoint:
@@ -55,15 +60,26 @@ def _of_this_pod() -> Endpoint:
         ) from error
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _Choice(msgspec.Struct, frozen=True):
+    user: str = ""
+
+
+class _Context(msgspec.Struct, frozen=True):
     name: str = ""
+    context: _Choice | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    name: str = ""
+    user: dict[str, object] | None = None
 
 
 class _Config(msgspec.Struct, frozen=True):
     """A kubeconfig, cut to what is read here."""
 
     current: str | None = msgspec.field(name="current-context", default=None)
-    contexts: tuple[_Named, ...] | None = ()
+    contexts: tuple[_Context, ...] | None = ()
+    users: tuple[_User, ...] | None = ()
 
 
 def _current(files: Sequence[Path]) -> str:
@@ -91,6 +107,7 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
     from remediator.hands.kubeconfig import endpoint
 
     where = os.pathsep.join(map(str, files))
+    _refuse_impersonation(files, context or _current(files))
     with _overheard() as said:
         try:
             found = endpoint(Path(where), context)
@@ -101,7 +118,31 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
             f"the program by which kubeconfig {where} logs in has failed: {'; '.join(said)}; "
             "install it, or log in again"
         )
-    return found
+    return _with_sound_token(found, where)
+
+
+def _refuse_impersonation(files: Sequence[Path], context: str) -> None:
+    """Refuse what would be done with more rights than kubectl does it with."""
+    configs = [_read(one) for one in files if one.exists()]
+    contexts = (one for config in configs for one in config.contexts or ())
+    name = next((one.context.user for one in contexts if one.context and one.name == context), "")
+    users = (one for config in configs for one in config.users or ())
+    nothing: Mapping[str, object] = {}
+    said = next((one.user for one in users if one.user and one.name == name), nothing)
+    if any(key == "as" or key.startswith("as-") for key in said):
+        raise EndpointError(
+            f"the user {name!r} of the kubeconfig acts as somebody else (as), which is not done "
+            "here: choose another context by --context"
+        )
+
+
+def _with_sound_token(found: Endpoint, where: str) -> Endpoint:
+    token = (found.token or "").strip()
+    if token and not (token.isascii() and token.isprintable()):
+        raise EndpointError(
+            f"kubeconfig {where}: the token has a line break, or what none has; log in again"
+        )
+    return msgspec.structs.replace(found, token=token or None)
 
 
 @contextmanager

@@ -21,6 +21,9 @@ ANONYMOUS = "system:anonymous"
 """What an API server calls who brings no credentials."""
 _ASKING = re.compile(r"^[A-Z]+ /\S*: (asking \S+: )?")
 """What `ApiError` says before the reason, for logs."""
+_WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
+"""Reviews (authentication, authorization) are asked by POST, and change nothing."""
+_OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _PLAIN = "Client sent an HTTP request to an HTTPS server"
 _ELSEWHERE = "{why}; {server} leads elsewhere, as no API server does: is its address right?"
@@ -41,16 +44,31 @@ def sentence(error: Exception, server: str) -> str:
     if not isinstance(error, ApiError):
         return str(error)
     if error.status is None:
-        return _silent(error.message, server)
+        unsure = ". Whether it was done is not known: look, or give the command again"
+        return _silent(error.message, server) + (unsure if may_be_done(error) else "")
     if error.status == FORBIDDEN:
         return forbidden(error.message)
     if _PLAIN in error.message:
         return f"{server} speaks https: correct its address in the kubeconfig"
-    return _MEANINGS.get(error.status, "{why}").format(why=error.message, server=server)
+    wait = f" (it asks to wait {error.retry_after:g} s)" if error.retry_after else ""
+    why = f"{error.message}{wait}"
+    return _MEANINGS.get(error.status, "{why}").format(why=why, server=server)
+
+
+def may_be_done(error: Exception) -> bool:
+    """Whether it was a write that nobody answered: it may be stored all the same."""
+    silent = isinstance(error, ApiError) and error.status is None
+    return silent and _WRITING.match(str(error)) is not None
 
 
 def _silent(message: str, server: str) -> str:
     why = _ASKING.sub("", message)
+    other = _OTHER_NAME.search(message)
+    if other:
+        return (
+            f"the certificate of {server} is another server's ({other[0]}): use its own "
+            "name in the kubeconfig; tls-server-name is not obeyed"
+        )
     if _UNTRUSTED in message:
         return (
             f"the certificate of {server} is not trusted: put its CA into the kubeconfig "

@@ -2,17 +2,19 @@
 
 import argparse
 import gc
+import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.refusal import NotInstalledError, sentence
-from draguard.exit_status import UNASKED
+from draguard.connection.patient import Patient
+from draguard.connection.refusal import NotInstalledError, may_be_done, sentence
+from draguard.exit_status import UNASKED, WRONG
 from draguard.output.safe import shown
 from kubeapi.client import ApiError, Client
-from kubeapi.endpoint import EndpointError
+from kubeapi.endpoint import Endpoint, EndpointError
 
 NAMESPACE = "draguard-system"
 _TIMEOUT = 30.0
@@ -38,13 +40,16 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
 def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]) -> int:
     """Do something with a client of the chosen cluster; returns the exit status.
 
-    What nobody answers or allows is said on stderr, and ends with 2.
+    What nobody answers or allows is said on stderr, and ends with 2; a write that nobody
+    answers with 1, as it may be done.
     """
+    # What the remediator's code logs on the way is told in the answer; raw it would be obeyed.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     server = ""
     try:
         endpoint = endpoint_of(options.kubeconfig, options.context)
         server = endpoint.server
-        client = Client(endpoint, timeout=_TIMEOUT, agent="draguard-cli")
+        client = client_of(endpoint, _TIMEOUT)
         try:
             with _nothing_collected():
                 return do(client)
@@ -52,7 +57,15 @@ def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]
             client.close()
     except (EndpointError, ApiError, NotInstalledError) as error:
         complain(command, sentence(error, server))
-        return UNASKED
+        return WRONG if may_be_done(error) else UNASKED
+
+
+def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = Patient) -> Client:
+    """Return a client that waits, at most so many seconds, for an answer. Raises EndpointError."""
+    try:
+        return kind(endpoint, timeout=timeout, agent="draguard-cli")
+    except ValueError as error:  # of an address such as https://host:port
+        raise EndpointError(f"{endpoint.server!r} is no URL of a server: {error}") from error
 
 
 @contextmanager

@@ -1,7 +1,10 @@
-"""Who the caller is, as the API server knows them (SelfSubjectReview)."""
+"""Who asks, as the API server knows them, and what time it is there (SelfSubjectReview)."""
+
+from datetime import datetime
 
 import msgspec
 
+from exporter.report import Moment
 from kubeapi.client import UNREADABLE, ApiError, Client
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -15,15 +18,27 @@ class _Status(msgspec.Struct, frozen=True, rename="camel"):
     user_info: _User = _User()
 
 
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
+    creation_timestamp: Moment | None = None
+
+
 class _Review(msgspec.Struct, frozen=True):
+    metadata: _Meta = _Meta()
     status: _Status = _Status()
 
 
-def caller(client: Client) -> str:
-    """Return the user name of whoever asks. Raises ApiError."""
+class Caller(msgspec.Struct, frozen=True):
+    name: str
+    """User name; "" where the server does not say."""
+    at: datetime | None
+    """The server's clock when it was asked, in whole seconds; None where it does not say."""
+
+
+def caller(client: Client) -> Caller:
+    """Ask who is asking. Raises ApiError."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         found = msgspec.json.decode(client.create(REVIEW, body), type=_Review)
     except UNREADABLE as error:
         raise ApiError(f"POST {REVIEW}: the answer is no review ({error})") from error
-    return found.status.user_info.username
+    return Caller(found.status.user_info.username, found.metadata.creation_timestamp)

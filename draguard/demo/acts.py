@@ -32,7 +32,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     expects: tuple[Expectation, ...]
     lasts: float = 0.0
     """Seconds for which the expectations must go on to hold: for acts where nothing may happen."""
-    patience: float = 20.0
+    patience: float = 60.0
     """Seconds beyond the policy's soak time after which an expectation has failed."""
 
 

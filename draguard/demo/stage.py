@@ -5,7 +5,6 @@ taken down again in the opposite order.
 """
 
 import contextlib
-import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from simulator.cluster import workloads
 from simulator.cluster.build import build
 from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from simulator.cluster.nodes import NodePlayer
+from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import SupervisorError
 from simulator.cluster.toolchain import BuildError
 from simulator.gpu import Instance
@@ -92,6 +92,8 @@ class Stage:
 
     def open(self) -> None:
         """Set everything up; returns when all pods run. Raises one of ERRORS."""
+        if not CRDS.is_dir():
+            raise StageError(f"there are no CRDs at {CRDS}; run the demo from a checkout")
         build(self._say)
         self._step("starting etcd, kube-apiserver, scheduler and controllers", self._start_plane)
         self._say(f"real components: {self.plane.versions()}")
@@ -150,8 +152,6 @@ class Stage:
         self._closing.callback(self.player.stop)
 
     def _furnish(self) -> None:
-        if not CRDS.is_dir():
-            raise StageError(f"there are no CRDs at {CRDS}; run the demo from a checkout")
         self.plane.kubectl("apply", "-f", str(CRDS))
         self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         with contextlib.suppress(Conflict):
@@ -205,8 +205,7 @@ class Stage:
         self.programs.start(f"exporter {name}", ["exporter", "run", *flags], variables)
 
     def _listen(self, name: str) -> str:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            self.ports[name] = int(taken.getsockname()[1])
+        self.ports[name] = free_port()
         return f"--listen=127.0.0.1:{self.ports[name]}"
 
     def _all_reported(self) -> bool:

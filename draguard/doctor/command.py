@@ -100,7 +100,7 @@ def _remedy(error: Exception) -> str:
 
 
 def _running(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
-    objects = Reader(client, namespace, progress.read).objects(*WATCHED)
+    objects = Reader(client, namespace, progress.read).objects(*WATCHED, spared=WATCHED)
     installed = find(client, namespace)
     yield from running(objects, installed, status(objects, installed), namespace)
 

@@ -7,14 +7,15 @@ from importlib import metadata
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
 from draguard.cluster.objects import Objects
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from draguard.output.amounts import age, count, some
-from draguard.status.sheet import LEADERLESS
+from draguard.output.amounts import count, some
+from draguard.status.leading import doubt
 from draguard.status.words import Status
 from exporter.report import SCHEMA_VERSION
 from remediator.hands.gates import CONDITION, SILENT_AFTER
 from remediator.objects.taints import is_ours
 from remediator.policy.remarks import remarks
 
+_RIGHTS = "docs/cli.md, Rights"
 _LOGS = "kubectl -n {namespace} logs -l app.kubernetes.io/name=draguard --prefix"
 
 
@@ -29,6 +30,7 @@ def running(
     yield from _versions(objects, installed)
     yield from _effect(objects)
     yield _stop(objects, namespace)
+    yield from (unknown("what runs", one, _RIGHTS) for one in objects.unseen)
     yield from _unreadable(objects)
 
 
@@ -50,6 +52,9 @@ def exporter(found: Workload | None, namespace: str) -> Check:
 
 def _agents(found: Status, namespace: str) -> Iterator[Check]:
     nodes, logs = found.nodes, _LOGS.format(namespace=namespace)
+    if nodes is None:
+        yield unknown("agents", "which of them report is not known: it may not be read", _RIGHTS)
+        return
     if nodes.unwatched:
         unwatched = count(
             len(nodes.unwatched),
@@ -66,6 +71,11 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
         whose = "its" if len(nodes.stale) == 1 else "their"
         says = f"{silent}: {some(nodes.stale)}; nothing is known of {whose} GPUs"
         yield bad("agents", says, logs)
+    if nodes.gone:
+        one, many = "report is left of a node that is", "reports are left of nodes that are"
+        left = count(len(nodes.gone), one, many)
+        remedy = "kubectl delete nodedevicehealths NAME, if the node does not come back"
+        yield warn("agents", f"{left} gone: {some(nodes.gone)}", remedy)
     if not nodes.unwatched and not nodes.stale:
         if nodes.reporting:
             yield ok("agents", count(nodes.reporting, "reports", "report"))
@@ -75,7 +85,7 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
 
 def _sources(objects: Objects, found: Status) -> Iterator[Check]:
     """Give a line for each source that is down, in its own words, with the nodes."""
-    down = {(one.node, one.source) for one in found.sources_down}
+    down = {(one.node, one.source) for one in found.sources_down or ()}
     told: dict[tuple[str, str, str], list[str]] = {}
     for report in objects.reports:
         for one in report.status.sources:
@@ -86,7 +96,7 @@ def _sources(objects: Objects, found: Status) -> Iterator[Check]:
     for (source, reason, message), nodes in sorted(told.items()):
         remedy = message or "draguard doctor --node-local, in the sensor's container"
         yield bad(f"source {source}", f"{reason} on {some(nodes)}", remedy)
-    if not told and found.nodes.reporting:
+    if not told and found.nodes and found.nodes.reporting:
         yield ok("sources", "all up where an agent reports")
 
 
@@ -98,12 +108,12 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
             f"no Deployment runs as {ACCOUNT}",
             "install it (docs/install.md); metrics and reports work without it",
         )
-    if not found.leader or found.leader_renewed is None:
+    why = doubt(found.leader, found.leader_renewed, now)
+    if found.leader is None:
+        yield unknown(about, "who leads is not known: Leases may not be read", _RIGHTS)
+    elif why:
         remedy = "are its pods ready? kubectl get pods -A -l app.kubernetes.io/name=draguard"
-        yield bad(about, "nobody leads: nothing is fenced and nothing is released", remedy)
-    elif now - found.leader_renewed > LEADERLESS:
-        silent = f"{found.leader} has not renewed its Lease for {age(found.leader_renewed, now)}"
-        yield bad(about, silent, "another replica takes over within 12 s: does one run?")
+        yield bad(about, why, remedy)
     else:
         yield ok(about, f"{found.leader} leads")
 
@@ -122,6 +132,9 @@ def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
 
 def _versions(objects: Objects, installed: Installation) -> Iterator[Check]:
     mine = metadata.version("draguard")
+    if "reports" in objects.missing:
+        yield unknown("versions", f"this is {mine}; those of the agents may not be read", _RIGHTS)
+        return
     agents = {one.status.agent_version for one in objects.reports} - {""}
     odd = sorted(agents - {mine})
     schemas = {one.status.schema_version for one in objects.reports}
@@ -151,7 +164,9 @@ def _effect(objects: Objects) -> Iterator[Check]:
         for one in due
         if CONDITION not in {c.type for c in one.status.conditions or ()}
     ]
-    if silent and objects.rule_version != "v1alpha3":
+    if "rules" in objects.missing:
+        yield unknown(about, "rules may not be read", _RIGHTS)
+    elif silent and objects.rule_version != "v1alpha3":
         yield bad(
             about,
             f"the eviction controller has said nothing of {some(silent)} for a minute",
@@ -168,8 +183,8 @@ def _effect(objects: Objects) -> Iterator[Check]:
 
 
 def _stop(objects: Objects, namespace: str) -> Check:
-    if objects.unseen:
-        return unknown("emergency stop", some(objects.unseen), "docs/cli.md, Rights")
+    if "stop" in objects.missing:
+        return unknown("emergency stop", f"namespace {namespace} may not be read", _RIGHTS)
     if not objects.stopped:
         return ok("emergency stop", "not set")
     remedy = f"when it is over: kubectl annotate namespace {namespace} draguard.dev/stop-"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.output.amounts import age, moment
+from draguard.output.amounts import age, moment, stamp
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
 from remediator.decide import person
 from remediator.objects import answers
@@ -121,7 +121,7 @@ def _answer(record: AnswerRecord, now: datetime) -> str:
 
 def _timeline(one: Incident, now: datetime) -> Table:
     rows = tuple(
-        (f"{line.time:%Y-%m-%dT%H:%M:%SZ}", age(line.time, now), line.phase, line.text)
+        (stamp(line.time), age(line.time, now), line.phase, line.text)
         for line in one.status.timeline
     )
     return Table(("TIME", "AGO", "PHASE", "WHAT"), rows, title="Timeline")

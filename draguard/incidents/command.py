@@ -3,8 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
+from draguard.cluster.listing import raw_items
 from draguard.cluster.objects import Objects
-from draguard.cluster.reading import Reader
+from draguard.cluster.reading import Reader, left_out
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, WRONG
@@ -13,8 +14,8 @@ from draguard.incidents.finding import NoIncidentError, meant
 from draguard.incidents.table import lines, table
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
-from draguard.output.sheet import Lines
-from kubeapi.client import Client
+from kubeapi.client import ApiError, Client, NotFound
+from remediator.hands.cluster import REPORTS
 
 EXAMPLES = (
     Example("draguard incidents", "what is open, the worst first"),
@@ -25,7 +26,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 when there is no such incident; 2 when nothing could be asked."""
+    """Return 0; 1 for no such incident or node, or a list with gaps; 2 when nothing was asked."""
     parser = teaching(
         "incidents",
         "List the incidents: one for each episode of trouble with a GPU. With a name, tell all of\n"
@@ -50,18 +51,36 @@ def _told(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         objects = Reader(client, options.namespace, progress.read).objects("incidents")
     if options.name is None:
-        _list(objects, options)
-        return DONE
+        return _list(client, objects, options)
     try:
         one = meant(options.name, objects.incidents)
     except NoIncidentError as error:
-        complain("incidents", str(error))
+        complain("incidents", f"{error}{left_out(objects)}")
         return WRONG
     give(one, options.output, lambda: case_file(one, objects.at))
     return DONE
 
 
-def _list(objects: Objects, options: argparse.Namespace) -> None:
+def _list(client: Client, objects: Objects, options: argparse.Namespace) -> int:
     found = lines(objects.incidents, closed=options.all, node=options.node)
-    left_out = tuple(f"left out, cannot be read: {one}" for one in objects.unreadable)
-    give(found, options.output, lambda: (table(found, objects.at, options.node), Lines(left_out)))
+    if options.node and not found and not _is_known(client, objects, options.node):
+        complain("incidents", f"no report and no incident speaks of a node {options.node!r}")
+        return WRONG
+    give(found, options.output, lambda: (table(found, objects.at, options.node),))
+    if objects.unreadable:
+        complain("incidents", f"this list is not whole{left_out(objects)}")
+        return WRONG
+    return DONE
+
+
+def _is_known(client: Client, objects: Objects, node: str) -> bool:
+    """Whether there is such a node, as far as can be told: a slip of the pen is not health."""
+    if any(one.spec.node == node for one in objects.incidents):
+        return True
+    try:
+        params = {"fieldSelector": f"metadata.name={node}"}
+        return any(raw_items(client, REPORTS, params))
+    except NotFound:
+        return False
+    except ApiError:
+        return True  # nobody says that there is none

@@ -5,31 +5,23 @@ import sys
 from collections.abc import Sequence
 
 from draguard.cluster.objects import Objects
-from draguard.cluster.reading import Reader
+from draguard.cluster.reading import Reader, left_out
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.naming import NAMES, Meant, NoDeviceError, meant
-from draguard.maintenance.outcome import FAILED, Changed, Fences, sheet
-from draguard.maintenance.rule import (
-    FENCED_BY,
-    WHY,
-    Fence,
-    device_of,
-    is_maintenance,
-    manifest,
-)
+from draguard.maintenance.outcome import Fences, sheet
+from draguard.maintenance.rule import Fence
+from draguard.maintenance.standing import all_stand, taint_value
 from draguard.maintenance.who_goes import Holder, holders
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
 from draguard.output.safe import shown
 from exporter.slices import SliceDevice, inventory
-from kubeapi.client import ApiError, Client
-from remediator.hands.gates import StatedRule
-from remediator.hands.versions import GROUP
-from remediator.objects.taints import EFFECTS, Effect
+from kubeapi.client import Client
+from remediator.objects.taints import Effect
 
 EXAMPLES = (
     Example("draguard fence gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
@@ -37,6 +29,7 @@ EXAMPLES = (
     Example("draguard fence MIG-19ab... --why test", "one slice; its neighbours go on"),
     Example("draguard fence gpu-7/3 --why x --dry-run", "which devices and pods that means"),
 )
+WHOEVER = "whoever holds it by what this version cannot read"
 NOT_SERVED = (
     "this cluster serves no DeviceTaintRules, so no device can be fenced; see `draguard doctor`"
 )
@@ -60,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
+    if not options.why.strip():
+        parser.error("say why: --why TEXT")
     return asked("fence", options, lambda client: _fence(client, options))
 
 
@@ -73,100 +68,67 @@ def _fence(client: Client, options: argparse.Namespace) -> int:
     try:
         named = meant(options.device, published(objects), objects.reports)
     except NoDeviceError as error:
-        complain("fence", str(error))
+        complain("fence", f"{error}{left_out(objects)}")
         return WRONG
-    on_it = holders(objects.claims, frozenset(one.name for one in named.targets))
-    going = tuple(one for one in on_it if not one.stays)
-    wanted: Effect = "NoExecute" if options.evict else "NoSchedule"
-    if options.evict and going and not (options.dry_run or _agreed(named, going, options)):
+    fences = _fences(named, caller(client).name or "unknown", options)
+    on_it = agreed(reader, objects, named, fences, options)
+    if on_it is None:
         return WRONG
-    by = caller(client) or "unknown"
-    fences = [
-        Fence(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
-        for one in named.targets
-    ]
-    changed = _all(client, objects, fences, dry=options.dry_run)
+    changed = all_stand(client, objects, fences, dry=options.dry_run)
     told = Fences(
         word=options.device,
         what=named.what,
         gpu=named.gpu,
         changed=changed,
         holders=on_it,
-        by=by,
+        by=fences[0].by,
     )
     give(told, options.output, lambda: sheet(told, evict=options.evict))
-    return WRONG if any(one.done.startswith(FAILED) for one in changed) else DONE
+    return WRONG if any(one.failed for one in changed) else DONE
 
 
-def _all(
-    client: Client, objects: Objects, fences: Sequence[Fence], *, dry: bool
-) -> tuple[Changed, ...]:
-    """Make every fence stand, or say of each why it does not. Raises what stops the first."""
-    changed: list[Changed] = []
-    for one in fences:
-        try:
-            changed.append(_stand(client, objects, one, dry=dry))
-        except ApiError as error:
-            if not changed and error.status in (None, 401, 403):
-                raise
-            device, why = str(one.target.name), f"{FAILED} fenced: {error.message}"
-            changed.append(Changed(device, one.effect, one.name, why))
-    return tuple(changed)
+def _fences(named: Meant, by: str, options: argparse.Namespace) -> tuple[Fence, ...]:
+    wanted: Effect = "NoExecute" if options.evict else "NoSchedule"
+    return tuple(
+        Fence(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
+        for one in named.targets
+    )
 
 
 def published(objects: Objects) -> tuple[SliceDevice, ...]:
     return inventory(objects.slices)
 
 
-def _stand(client: Client, objects: Objects, fence: Fence, *, dry: bool) -> Changed:
-    """Make one fence stand, or raise one that stands; it is never lowered here."""
-    stored = standing(objects.rules, fence)
-    if stored is not None and _reaches(stored, fence):
-        return Changed(
-            str(fence.target.name),
-            stored.spec.taint.effect,
-            stored.metadata.name,
-            stood(stored),
-        )
-    done = "would be fenced" if dry else "fenced"
-    if not dry:
-        path = f"/apis/{GROUP}/{objects.rule_version}/devicetaintrules"
-        if stored is None:
-            client.create(path, manifest(fence, objects.rule_version or "", objects.at))
-        else:
-            seen = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
-            change = {"metadata": seen, "spec": {"taint": {"effect": fence.effect}}}
-            client.merge_patch(f"{path}/{stored.metadata.name}", change)
-    return Changed(str(fence.target.name), fence.effect, fence.name, done)
+def agreed(
+    reader: Reader,
+    objects: Objects,
+    named: Meant,
+    fences: Sequence[Fence],
+    options: argparse.Namespace,
+) -> tuple[Holder, ...] | None:
+    """Return who is on the devices; None when their pods shall not be deleted after all.
+
+    While a person reads who will go, others may come: then he is asked again.
+    """
+    values = {one.target.name: taint_value(objects.rules, one) for one in fences}
+    agreed: frozenset[str] = frozenset()
+    while True:
+        on_it = holders(objects.claims, values)
+        going = frozenset(f"{one.namespace}/{one.pod}" for one in on_it if not one.stays)
+        going |= {f"{WHOEVER} ({one})" for one in objects.unreadable if "resourceclaims" in one}
+        asks = options.evict and not (options.dry_run or options.yes)
+        if not asks or going <= agreed:
+            return on_it
+        if not _asked(named, sorted(going)):
+            return None
+        agreed, objects = going, reader.objects("claims")
 
 
-def stood(stored: StatedRule) -> str:
-    """Say whose fence stands already: what was asked for now is not what is written there."""
-    notes = stored.metadata.annotations
-    return f"stood, by {notes.get(FENCED_BY) or 'somebody'}: {notes.get(WHY) or 'no reason given'}"
-
-
-def standing(rules: Sequence[StatedRule], fence: Fence) -> StatedRule | None:
-    """Return the stored fence for maintenance of the same device."""
-    same = (r for r in rules if is_maintenance(r) and device_of(r) == fence.target.name)
-    return next(same, None)
-
-
-def _reaches(stored: StatedRule, fence: Fence) -> bool:
-    effect = stored.spec.taint.effect
-    return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(fence.effect)
-
-
-def _agreed(named: Meant, going: Sequence[Holder], options: argparse.Namespace) -> bool:
+def _asked(named: Meant, going: Sequence[str]) -> bool:
     """Ask before pods are deleted, naming them."""
-    if options.yes:
-        return True
-    pods = sorted({f"{one.namespace}/{one.pod}" for one in going})
-    print(
-        f"{named.what} of {named.gpu}: {count(len(pods), 'pod', 'pods')} will be deleted:",
-        file=sys.stderr,
-    )
-    for pod in pods:
+    pods = count(len(going), "pod", "pods")
+    print(shown(f"{named.what} of {named.gpu}: {pods} will be deleted:"), file=sys.stderr)
+    for pod in going:
         print(f"  {shown(pod)}", file=sys.stderr)
     if not sys.stdin.isatty():
         complain("fence", "nothing was done: there is nobody to ask here; give --yes to go on")

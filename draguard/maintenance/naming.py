@@ -15,12 +15,18 @@ from remediator.objects.incident import Target
 
 NAMES = "a GPU's or slice's UUID, NODE/INDEX such as gpu-7/3, or DRIVER/POOL/DEVICE"
 
+Minors = tuple[tuple[str, int | None, str], ...]
+"""Node, minor number, UUID of each GPU that is reported."""
 _LONGEST_INDEX = 9
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class NoDeviceError(Exception):
-    """Nothing goes by that name, or too much; the message says what to write."""
+    """Nothing goes by that name; the message says what to write."""
+
+
+class AmbiguousDeviceError(NoDeviceError):
+    """Two different GPUs go by that name."""
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +47,8 @@ def meant(
     Whoever names a GPU means every slice of it that is published, and its VFIO
     twin: taints do not inherit. Raises NoDeviceError.
     """
-    gpus = {gpu.uuid: gpu for report in reports for gpu in report.status.gpus}
-    minors = {(r.metadata.name, gpu.minor): gpu.uuid for r in reports for gpu in r.status.gpus}
+    told = tuple(reports)
+    minors = tuple((one.metadata.name, gpu.minor, gpu.uuid) for one in told for gpu in _gpus(one))
     found = (
         _by_uuid(word, inventory)
         or _by_number(word, inventory, minors)
@@ -53,27 +59,43 @@ def meant(
         raise NoDeviceError(f"no published device goes by {word!r}{near}; name it by {NAMES}")
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
-        return Meant(gpu=uuid, what="one slice", targets=(_target(found, uuid),))
-    return _whole(found, gpus.get(found), inventory)
+        what = "one slice" if found.kind == "mig" else "this device alone"
+        return Meant(gpu=uuid, what=what, targets=(_target(found, uuid),))
+    return _whole(found, {gpu.uuid: gpu for one in told for gpu in _gpus(one)}, inventory)
 
 
-def _names(
-    inventory: tuple[SliceDevice, ...], minors: Iterable[tuple[str, int | None]]
-) -> Iterator[str]:
+def _gpus(report: NodeDeviceHealth) -> tuple[GpuHealth, ...]:
+    return report.status.gpus
+
+
+def _names(inventory: tuple[SliceDevice, ...], minors: Minors) -> Iterator[str]:
     """Give every name that would have been understood, but DRIVER/POOL/DEVICE."""
-    yield from (f"{node}/{minor}" for node, minor in minors if minor is not None)
+    yield from (f"{node}/{minor}" for node, minor, _ in minors if minor is not None)
     yield from (uuid for one in inventory for uuid in (one.parent_uuid, one.uuid) if uuid)
 
 
-def _whole(uuid: str, gpu: GpuHealth | None, inventory: tuple[SliceDevice, ...]) -> Meant:
+def _whole(uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]) -> Meant:
     own = [one for one in inventory if uuid in (one.uuid, one.parent_uuid)]
-    bus = gpu.pci_bus_id if gpu else next((one.pci_bus_id for one in own if one.pci_bus_id), "")
-    node = {one.node for one in own}
-    near = tuple(one for one in inventory if one.node in node)
-    parts = parts_of(_like(uuid, bus), near)
+    nodes = sorted({one.node for one in own})
+    parts = [part for node in nodes for part in _parts(uuid, node, gpus, inventory)]
+    if not parts:
+        raise NoDeviceError(
+            f"{uuid} is reported and no driver publishes it: nobody can be given it, and there is "
+            "nothing that a rule could name"
+        )
     slices = sum(one.kind == "mig" for one in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
     return Meant(gpu=uuid, what=what, targets=tuple(sorted(_target(one, uuid) for one in parts)))
+
+
+def _parts(
+    uuid: str, node: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]
+) -> list[SliceDevice]:
+    """Return what one node publishes of a GPU; a PCI address means something on its node only."""
+    near = tuple(one for one in inventory if one.node == node)
+    told = gpus[uuid].pci_bus_id if uuid in gpus else ""
+    own = (one.pci_bus_id for one in near if uuid in (one.uuid, one.parent_uuid) and one.pci_bus_id)
+    return parts_of(_like(uuid, next(own, told)), near)
 
 
 def _target(one: SliceDevice, gpu: str) -> Target:
@@ -96,22 +118,26 @@ def _by_uuid(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
     return None
 
 
-def _by_number(
-    word: str, inventory: tuple[SliceDevice, ...], minors: dict[tuple[str, int | None], str]
-) -> str | None:
-    """Read NODE/INDEX; the index is the minor number of /dev/nvidiaN, as in the name `gpu-N`."""
+def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) -> str | None:
+    """Read NODE/INDEX; the index is the minor number of /dev/nvidiaN, as in the name `gpu-N`.
+
+    A GPU that is gone keeps its number in a report while another one is given it,
+    and a report may be old: where they differ nobody can know which GPU is meant.
+    """
     node, _, index = word.partition("/")
     index = index.removeprefix("gpu-")
     if not index.isdecimal() or len(index) > _LONGEST_INDEX:
         return None
-    reported = minors.get((node, int(index)))
-    if reported is not None:
-        return reported
-    for one in inventory:
-        name = one.device.device
-        if one.node == node and (name == f"gpu-{index}" or name.startswith(f"gpu-{index}-")):
-            return one.parent_uuid or one.uuid
-    return None
+    found = {uuid for its, minor, uuid in minors if (its, minor) == (node, int(index))}
+    found |= {
+        one.parent_uuid or one.uuid or ""
+        for one in inventory
+        if one.node == node and f"{one.device.device}-".startswith(f"gpu-{index}-")
+    }
+    uuids = sorted(found - {""})
+    if len(uuids) > 1:
+        raise AmbiguousDeviceError(f"{word!r} may be {' or '.join(uuids)}: give the UUID")
+    return uuids[0] if uuids else None
 
 
 def _by_name(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str | None:
@@ -119,4 +145,4 @@ def _by_name(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
     pool, _, device = rest.rpartition("/")
     wanted = Device(driver, pool, device)
     one = next((one for one in inventory if one.device == wanted), None)
-    return one.uuid if one is not None and one.kind == "gpu" else one
+    return one.uuid or one if one is not None and one.kind == "gpu" else one

@@ -1,14 +1,17 @@
 """What became of fences, and who is on the devices. Pure."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import msgspec
 
 from draguard.maintenance.who_goes import Holder
+from draguard.output.amounts import short
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, leaf
 
 FAILED = "NOT"
-"""How `Changed.done` begins where nothing was done."""
+"""How `Changed.done` begins where nothing was done, or nobody knows."""
+AGAIN = "not all of it is done; the same command may be given again: what is done already stays so"
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -17,6 +20,10 @@ class Changed(msgspec.Struct, frozen=True):
     rule: str
     done: str
     """`fenced`, `stood, by ...`, `unfenced`, the same with `would be`, or `NOT ...: why`."""
+
+    @property
+    def failed(self) -> bool:
+        return self.done.startswith(FAILED)
 
 
 class Fences(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,12 +44,30 @@ def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
         tuple(_holder(one, evict=evict) for one in told.holders),
         title="Who is on it",
     )
+    yield Lines(tuple(_left(told.changed)))
     yield Lines((f"take it away: draguard unfence {told.word}",))
 
 
+def taken_away(changed: tuple[Changed, ...]) -> Iterator[Block]:
+    if not changed:
+        yield Lines(("no fence for maintenance stands",))
+        return
+    yield table(changed)
+    yield Lines(tuple(_left(changed)))
+
+
+def _left(changed: tuple[Changed, ...]) -> Iterator[Text]:
+    if any(one.failed for one in changed):
+        yield Cell(AGAIN, "warn")
+
+
 def table(changed: tuple[Changed, ...]) -> Table:
-    rows = tuple((leaf(one.device), one.effect, one.rule, one.done) for one in changed)
+    rows = tuple((leaf(one.device), one.effect, one.rule, _done(one)) for one in changed)
     return Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
+
+
+def _done(one: Changed) -> Text:
+    return Cell(one.done, "bad") if one.failed else one.done
 
 
 def _holder(one: Holder, *, evict: bool) -> tuple[Text, ...]:
@@ -50,6 +75,8 @@ def _holder(one: Holder, *, evict: bool) -> tuple[Text, ...]:
         end: Text = "stays"
     elif one.stays:
         end = Cell(f"stays: {one.stays}", "warn")
+    elif one.goes_after:
+        end = Cell(f"is deleted after {short(timedelta(seconds=one.goes_after))}", "bad")
     else:
         end = Cell("is deleted", "bad")
     return f"{one.namespace}/{one.pod}", f"{one.namespace}/{one.claim}", leaf(one.device), end

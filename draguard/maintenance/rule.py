@@ -12,7 +12,15 @@ import msgspec
 
 from exporter.device import Device
 from remediator.objects.incident import Target
-from remediator.objects.taints import DOMAIN, GPU, MAINTENANCE, UUID, Effect, RawRule
+from remediator.objects.taints import (
+    DOMAIN,
+    GPU,
+    MAINTENANCE,
+    UUID,
+    Effect,
+    RawRule,
+    is_label_value,
+)
 
 KEY = MAINTENANCE
 FENCED_BY = f"{DOMAIN}/fenced-by"
@@ -36,13 +44,21 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """Return the same name for the same device, so that one device has one such fence."""
-        words = "\0".join(msgspec.structs.astuple(self.target.name))
-        return f"draguard-maintenance-{hashlib.sha256(words.encode()).hexdigest()[:20]}"
+        return fence_name(self.target.name)
+
+
+def fence_name(device: Device) -> str:
+    words = "\0".join(msgspec.structs.astuple(device))
+    return f"draguard-maintenance-{hashlib.sha256(words.encode()).hexdigest()[:20]}"
 
 
 def is_maintenance(raw: RawRule) -> bool:
-    """Whether a stored rule is a fence of this kind."""
-    return raw.spec.taint.key == KEY and FENCED_BY in raw.metadata.labels
+    """Whether a stored rule is a fence of this kind: by its label, or by name if that was lost."""
+    if raw.spec.taint.key != KEY:
+        return False
+    device = device_of(raw)
+    named = device is not None and raw.metadata.name == fence_name(device)
+    return named or FENCED_BY in raw.metadata.labels
 
 
 def device_of(raw: RawRule) -> Device | None:
@@ -58,7 +74,9 @@ def manifest(fence: Fence, api_version: str, now: datetime) -> dict[str, object]
     device = fence.target.name
     if not all(part.strip() for part in msgspec.structs.astuple(device)):
         raise ValueError(f"{device!r} lacks a part: such a rule would match other devices too")
-    labels = {FENCED_BY: label_value(fence.by), UUID: fence.target.uuid, GPU: fence.gpu}
+    marks = {UUID: fence.target.uuid, GPU: fence.gpu}
+    labels = {key: value for key, value in marks.items() if is_label_value(value)}
+    labels |= {FENCED_BY: label_value(fence.by)}
     return {
         "apiVersion": f"resource.k8s.io/{api_version}",
         "kind": "DeviceTaintRule",

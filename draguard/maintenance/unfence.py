@@ -2,9 +2,6 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-
-import msgspec
 
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
@@ -12,17 +9,16 @@ from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.fence import NOT_SERVED, published
-from draguard.maintenance.naming import NAMES, NoDeviceError, meant
-from draguard.maintenance.outcome import FAILED, Changed, table
+from draguard.maintenance.naming import NAMES, AmbiguousDeviceError, NoDeviceError, meant
+from draguard.maintenance.outcome import taken_away
 from draguard.maintenance.rule import device_of, is_maintenance
+from draguard.maintenance.standing import RULES, looked_at, take_away
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
-from draguard.output.sheet import Block, Lines
 from exporter.device import Device
-from kubeapi.client import Client, NotFound
+from kubeapi.client import Client
 from remediator.hands.gates import StatedRule
-from remediator.hands.versions import GROUP
 from remediator.objects.taints import GPU, UUID, is_ours
 
 EXAMPLES = (
@@ -57,29 +53,25 @@ def _unfence(client: Client, options: argparse.Namespace) -> int:
         complain("unfence", NOT_SERVED)
         return WRONG
     fences = [one for one in objects.rules if is_maintenance(one)]
-    mine = fences if options.all else named(options.device, fences, objects)
-    changed = tuple(_remove(client, objects, one, dry=options.dry_run) for one in mine)
-    changed = changed if options.dry_run else _looked_at(client, options.namespace, changed)
+    try:
+        mine = fences if options.all else named(options.device, fences, objects)
+    except AmbiguousDeviceError as error:
+        complain("unfence", str(error))
+        return WRONG
+    changed = take_away(client, objects, mine, dry=options.dry_run)
+    if mine and not options.dry_run:
+        changed = looked_at(client, objects, mine, changed)
     if not changed and not options.all:
         complain(
             "unfence", f"no fence for maintenance stands on {options.device!r}{_ours(objects)}"
         )
-        return WRONG
-    give(changed, options.output, lambda: _sheet(changed))
-    return WRONG if any(one.done.startswith(FAILED) for one in changed) else DONE
-
-
-def _looked_at(client: Client, namespace: str, changed: tuple[Changed, ...]) -> tuple[Changed, ...]:
-    """Return what became of each, seen with our own eyes: asked for is not yet gone."""
-    left = {one.metadata.name for one in Reader(client, namespace).objects("rules").rules}
-    stands = f"{FAILED} unfenced: it still stands, a finalizer keeps it"
-    return tuple(
-        msgspec.structs.replace(one, done=stands) if one.rule in left else one for one in changed
-    )
-
-
-def _sheet(changed: tuple[Changed, ...]) -> Iterable[Block]:
-    return (table(changed),) if changed else (Lines(("no fence for maintenance stands",)),)
+    else:
+        give(changed, options.output, lambda: taken_away(changed))
+    hidden = [one for one in objects.unreadable if RULES in one]
+    for one in hidden:
+        complain("unfence", f"left out because this version cannot read them: {one}")
+    left = hidden or not (changed or options.all) or any(one.failed for one in changed)
+    return WRONG if left else DONE
 
 
 def _ours(objects: Objects) -> str:
@@ -89,23 +81,21 @@ def _ours(objects: Objects) -> str:
 
 
 def named(word: str, fences: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
-    """Return the fences that a word means; where no device goes by it any more, by their marks."""
+    """Return the fences that a word means; where no device goes by it any more, by their marks.
+
+    Raises AmbiguousDeviceError.
+    """
     devices: set[Device] = set()
-    with suppress(NoDeviceError):
+    try:
         found = meant(word, published(objects), objects.reports)
         devices = {one.name for one in found.targets}
+    except AmbiguousDeviceError:
+        raise
+    except NoDeviceError:
+        pass  # it may be published no more
     return [one for one in fences if device_of(one) in devices or _marked(one, word)]
 
 
 def _marked(one: StatedRule, word: str) -> bool:
     uuids = (one.metadata.labels.get(UUID), one.metadata.labels.get(GPU))
     return word.lower() in {uuid.lower() for uuid in uuids if uuid} or word == str(device_of(one))
-
-
-def _remove(client: Client, objects: Objects, one: StatedRule, *, dry: bool) -> Changed:
-    if not dry:
-        path = f"/apis/{GROUP}/{objects.rule_version}/devicetaintrules/{one.metadata.name}"
-        with suppress(NotFound):
-            client.delete(path, {"preconditions": {"uid": one.metadata.uid}})
-    done = "would be unfenced" if dry else "unfenced"
-    return Changed(str(device_of(one)), one.spec.taint.effect, one.metadata.name, done)

@@ -1,57 +1,73 @@
 """Who holds devices, and who of them NoExecute moves. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from draguard.maintenance.rule import KEY
 from exporter.device import Device
-from remediator.objects.claims import Claim, DeviceResult, Toleration, reserved
+from remediator.objects.claims import Claim, DeviceResult, Toleration
 
 
 class Holder(msgspec.Struct, frozen=True, order=True):
-    """A pod on a device. `stays`: why an eviction by taint passes it by, "" when it goes."""
+    """A pod on a device; of a claim for a PodGroup, `podgroups/NAME`, which is all of its pods."""
 
     namespace: str
     pod: str
     claim: str
     device: str
     stays: str = ""
+    """Why an eviction by taint passes it by, "" when it goes."""
+    goes_after: int = 0
+    """Seconds for which its claim tolerates the taint before it is deleted all the same."""
 
 
 EXTENDED = "asked by resource name: NoExecute passes it by (kubernetes#141290); delete it by hand"
+_GROUPS = "podgroups"
 
 
-def holders(claims: Iterable[Claim], devices: frozenset[Device]) -> tuple[Holder, ...]:
-    """Return the pods that hold any of the devices, those with admin access too."""
+def holders(claims: Iterable[Claim], values: Mapping[Device, str]) -> tuple[Holder, ...]:
+    """Return who holds any of the devices, those with admin access too.
+
+    `values` has the value that the taint of each device has, or would have.
+    """
     found = {
-        Holder(
-            claim.metadata.namespace,
-            pod,
-            claim.metadata.name,
-            str(result.name),
-            _stays(claim, result),
-        )
+        _holder(claim, pod, result, values[result.name])
         for claim in claims
         for result in claim.results
-        if result.name in devices
-        for pod, _ in reserved(claim, ())
-        if pod
+        if result.name in values
+        for pod in _pods(claim)
     }
     return tuple(sorted(found))
 
 
-def _stays(claim: Claim, result: DeviceResult) -> str:
+def _pods(claim: Claim) -> Iterator[str]:
+    """Give the pods that a claim is reserved for; a group stands for pods not looked up here."""
+    for one in claim.consumers:
+        yield f"{_GROUPS}/{one.name}" if one.resource == _GROUPS else one.name
+
+
+def _holder(claim: Claim, pod: str, result: DeviceResult, value: str) -> Holder:
+    stays, after = _passed_by(claim, result, value)
+    meta = claim.metadata
+    return Holder(meta.namespace, pod, meta.name, str(result.name), stays, after)
+
+
+def _passed_by(claim: Claim, result: DeviceResult, value: str) -> tuple[str, int]:
+    """Return why it is never moved, "" when it is; and after how many seconds."""
     if claim.extended:
-        return EXTENDED
-    tolerated = [one for one in result.tolerations if _covers(one)]
+        return EXTENDED, 0
+    tolerated = [one for one in result.tolerations if _covers(one, value)]
     if not tolerated:
-        return ""
+        return "", 0
     seconds = [one.toleration_seconds for one in tolerated if one.toleration_seconds is not None]
-    return f"tolerates it for {min(seconds)} s" if seconds else "tolerates it"
+    return ("", max(min(seconds), 0)) if seconds else ("tolerates it", 0)
 
 
-def _covers(one: Toleration) -> bool:
+def _covers(one: Toleration, value: str) -> bool:
     """Whether the eviction controller honours it: only with the effect spelled out."""
-    key = one.key in {"", KEY} if one.operator == "Exists" else one.key == KEY
-    return one.effect == "NoExecute" and key
+    if one.effect != "NoExecute":
+        return False
+    if one.operator == "Exists":
+        return one.key in {"", KEY}
+    return one.key == KEY and one.value == value

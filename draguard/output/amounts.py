@@ -1,7 +1,7 @@
 """Ages and counts as people write them. Pure."""
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 
 _MINUTE = 60
@@ -27,7 +27,15 @@ def moment(at: datetime | None, now: datetime) -> str:
     if at is None:
         return ""
     distance = f"in {short(_ahead(at - now))}" if at > now else f"{short(now - at)} ago"
-    return f"{at:%Y-%m-%dT%H:%M:%SZ}, {distance}"
+    return f"{stamp(at)}, {distance}"
+
+
+def stamp(at: datetime) -> str:
+    """Return a time in UTC, whatever zone it was written in, such as `2026-01-05T12:00:00Z`."""
+    try:
+        return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except OverflowError:
+        return at.isoformat()  # in the first or the last hours of the calendar
 
 
 def _ahead(time: timedelta) -> timedelta:

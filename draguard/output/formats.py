@@ -6,6 +6,7 @@ program, and cannot reach a terminal raw.
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
@@ -17,7 +18,23 @@ from draguard.output.plain import plain
 from draguard.output.sheet import Block
 
 FORMATS = ("text", "json", "yaml")
+_READ_OTHERWISE = re.compile(r"[-+.0-9].*|[yn]", re.IGNORECASE | re.DOTALL)
+"""Text that another reader of YAML may take for a number or a truth value: `1e3` is text to the
+library here and a number to YAML 1.2, and `y` is true to readers of YAML 1.1."""
 _WIDEST = 1 << 30
+
+
+class _Quoting(yaml.SafeDumper):
+    """Writes text so that every reader takes it for text."""
+
+
+def _text(dumper: _Quoting, text: str) -> yaml.ScalarNode:
+    style = "'" if _READ_OTHERWISE.fullmatch(text) else None
+    tag = "tag:yaml.org,2002:str"
+    return dumper.represent_scalar(tag, text, style)  # pyright: ignore[reportUnknownMemberType] - PyYAML's stubs
+
+
+_Quoting.add_representer(str, _text)
 
 
 def add_output_flag(parser: argparse.ArgumentParser) -> None:
@@ -47,4 +64,4 @@ def encoded(found: object, output: str) -> str:
     content: object = msgspec.to_builtins(found)
     if output == "json":
         return json.dumps(content, indent=2) + "\n"
-    return yaml.safe_dump(content, sort_keys=False, width=_WIDEST)
+    return yaml.dump(content, Dumper=_Quoting, sort_keys=False, width=_WIDEST)

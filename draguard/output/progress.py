@@ -1,6 +1,7 @@
 """What a long command is doing: one line on the terminal that stderr is, gone at its end."""
 
 import sys
+from threading import Lock
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,8 @@ class Progress:
     def __init__(self) -> None:
         self._from = monotonic() + PATIENCE
         self._shown = False
+        self._writing = Lock()
+        """Lists are read side by side."""
 
     def __enter__(self) -> Self:
         return self
@@ -33,8 +36,9 @@ class Progress:
         """Say what is done now, in place of what was said before."""
         if monotonic() < self._from or not sys.stderr.isatty():
             return
-        self._shown = True
-        print(f"{_CLEARED}{text} ...", end="", file=sys.stderr, flush=True)
+        with self._writing:
+            self._shown = True
+            print(f"{_CLEARED}{text} ...", end="", file=sys.stderr, flush=True)
 
     def read(self, collection: str, here: int, there: int) -> None:
         """Say how much of a collection has been read; `there` 0 before anything is known."""

@@ -65,7 +65,7 @@ def _draw(console: Console, blocks: Iterable[Block]) -> None:
         if number:
             console.print()
         if block.title:
-            console.print(Styled(block.title, style=_STYLES["strong"]))
+            console.print(Styled(shown(block.title), style=_STYLES["strong"]))
         for one in _renderables(_fitting(block, console)):
             console.print(one)
 
@@ -83,7 +83,7 @@ def _renderables(block: Block) -> Iterator[RenderableType]:
         case Facts(pairs):
             yield _facts(pairs)
         case Table(_, (), _, nothing):
-            yield Styled(nothing)
+            yield Styled(shown(nothing))
         case Table(columns, rows):
             yield _grid(columns, rows)
         case Lines(texts):

@@ -14,6 +14,7 @@ from draguard.plan.pages import Plans, decided_here, known_nodes, of_remediator
 from draguard.plan.sheet import sheet
 from draguard.policy.from_file import policy_of
 from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import EndpointError
 from remediator.policy.error import PolicyError
 
 EXAMPLES = (
@@ -68,10 +69,8 @@ def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce |
 def _ask(options: argparse.Namespace) -> int:
     try:
         return _tell(of_remediator(options.url, options.node), options)
-    except ApiError as error:
-        complain(
-            "plan", f"{options.url}: {error.message}; is that a remediator's --listen address?"
-        )
+    except (ApiError, EndpointError) as error:
+        complain("plan", f"{options.url}: {error}; is that a remediator's --listen address?")
         return UNASKED
 
 

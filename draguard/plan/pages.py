@@ -8,6 +8,7 @@ from draguard.cluster.deciding import Deciding
 from draguard.cluster.installation import PolicyInForce, find
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.session import client_of
 from draguard.output.progress import Progress
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
@@ -17,6 +18,8 @@ from remediator.objects.pods import PodFacts
 from remediator.policy.table import Policy, without_rules
 
 PATH = "/debug/plan"
+_QUICK = 10.0
+"""Seconds for a page of a process that has it in memory."""
 HERE = (
     "Decided here, by the remediator's own code on what the API server has now. Only a running "
     "remediator knows whether the policy, a driver or an agent has just changed (which holds "
@@ -35,8 +38,8 @@ class Plans(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_remediator(url: str, node: str) -> Plans:
-    """Ask a remediator that can be reached. Raises ApiError."""
-    client = Client(Endpoint(server=url.removesuffix("/").removesuffix(PATH)), agent="draguard-cli")
+    """Ask a remediator that can be reached. Raises ApiError, EndpointError."""
+    client = client_of(Endpoint(server=url.removesuffix("/").removesuffix(PATH)), _QUICK, Client)
     try:
         body = client.get(PATH, {"format": "json", **({"node": node} if node else {})})
         page = msgspec.json.decode(body, type=Page)
@@ -63,7 +66,7 @@ def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForc
         source=HERE,
         policy=chosen.source,
         policy_problems=chosen.problems,
-        remarks=tuple(_remarks(objects, pods.missed)),
+        remarks=(*_unsure(chosen), *_remarks(objects, pods.missed)),
         page=Page(at=objects.at, role="nobody", nodes=plans, left_out=len(nodes[MOST:])),
     )
 
@@ -92,6 +95,14 @@ class _Pods:
 
 def _effective(objects: Objects, policy: Policy) -> Policy:
     return policy if objects.rule_version else without_rules(policy)
+
+
+def _unsure(policy: PolicyInForce) -> Iterable[str]:
+    if not policy.known:
+        yield (
+            "decided by the shipped policy: which one a running remediator obeys is not known, and "
+            "what it would do may be something else"
+        )
 
 
 def _remarks(objects: Objects, missed: list[str]) -> Iterable[str]:

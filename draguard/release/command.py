@@ -7,6 +7,7 @@ mode, or answer `draguard.dev/ignore` on the incident.
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.refusal import sentence
@@ -30,6 +31,7 @@ _STANDS = (
     "it still stands: a finalizer keeps it, or a remediator that enforces has made it again; "
     "lower its mode first"
 )
+UNTRIED = "not tried: the server does not answer"
 
 Rules = list[tuple[Found, RawRule]]
 """Ours, each as it is told of and as it is stored."""
@@ -74,8 +76,8 @@ def _release(client: Client, options: argparse.Namespace) -> int:
     try:
         rules = list(releaser.rules())
         strange = () if options.all else tuple(_strange(rules, options.incidents))
-        outcomes = _outcomes(releaser, rules, options)
         kept = releaser.maintenance() if options.all else []
+        outcomes = _outcomes(releaser, rules, options)
     except AmbiguousError as error:
         complain("release", str(error))
         return WRONG
@@ -83,7 +85,7 @@ def _release(client: Client, options: argparse.Namespace) -> int:
         if error.status in (None, 401, 403):
             raise
         why = sentence(error, client.endpoint.server)
-        complain("release", f"{why}; nothing more was done")
+        complain("release", f"{why}; nothing was done")
         return UNASKED
     give(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, kept, options))),))
     for one in strange:
@@ -115,24 +117,38 @@ def _outcomes(releaser: Releaser, rules: Rules, options: argparse.Namespace) -> 
     if options.dry_run:
         return [Outcome(found) for found in (*(found for found, _ in wanted), *nodes)]
     outcomes = _removed(releaser, wanted, nodes)
-    left = [found for found, _ in _wanted(list(releaser.rules()), options)]
-    return _looked_at(outcomes, left + (list(releaser.nodes()) if options.all else []))
+    try:
+        left = [found for found, _ in _wanted(list(releaser.rules()), options)]
+        left += list(releaser.nodes()) if options.all else []
+    except ApiError as error:
+        why = f"it was asked for, and whether it is gone cannot be seen: {error}"
+        return [one if one.error else Outcome(one.found, why) for one in outcomes]
+    return _looked_at(outcomes, left)
 
 
 def _removed(releaser: Releaser, rules: Rules, nodes: list[Found]) -> list[Outcome]:
-    gone = [releaser.remove_rule(found, raw) for found, raw in rules]
-    return gone + [releaser.remove_conditions(found) for found in nodes]
+    """Remove one after the other; after a silence nothing more is tried."""
+    steps = [partial(releaser.remove_rule, *one) for one in rules]
+    steps += [partial(releaser.remove_conditions, one) for one in nodes]
+    outcomes: list[Outcome] = []
+    for step, found in zip(steps, (*(found for found, _ in rules), *nodes), strict=True):
+        silent = outcomes and (outcomes[-1].unanswered or outcomes[-1].error == UNTRIED)
+        outcomes.append(Outcome(found, UNTRIED) if silent else step())
+    return outcomes
 
 
 def _looked_at(outcomes: list[Outcome], left: list[Found]) -> list[Outcome]:
     """Return what became of each thing, seen with our own eyes: asked for is not yet gone."""
     standing = {(one.kind, one.name): Outcome(one, _STANDS) for one in left}
-    told = [
-        one if one.error else standing.pop((one.found.kind, one.found.name), one)
-        for one in outcomes
-    ]
+    told = [_now(one, standing.get((one.found.kind, one.found.name))) for one in outcomes]
     failed = {(one.found.kind, one.found.name) for one in told if one.error}
     return told + [one for key, one in standing.items() if key not in failed]
+
+
+def _now(one: Outcome, standing: Outcome | None) -> Outcome:
+    if standing is None:
+        return Outcome(one.found)  # it is gone, whatever was answered
+    return one if one.error else standing
 
 
 def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace) -> Iterator[str]:

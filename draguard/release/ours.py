@@ -2,8 +2,9 @@
 
 What is ours is told by two signs that the remediator puts on everything it
 writes: the label `app.kubernetes.io/managed-by=draguard`, and a taint key of our
-domain. A rule with one of them alone is somebody else's and stays; so does a
-person's fence for maintenance, which is only told of.
+domain. A rule with one of them alone is somebody else's and stays, unless it has
+the name that we give for its device: labels are lost. A person's fence for
+maintenance stays too, and is told of.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import msgspec
 from draguard.cluster.listing import listed
 from draguard.incidents.finding import short
 from draguard.maintenance.rule import is_maintenance
+from draguard.output.amounts import some
 from exporter.report import ObjectMeta
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
@@ -21,9 +23,18 @@ from remediator.hands.cluster import NODES
 from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.versions import GROUP, RULE_VERSIONS
 from remediator.objects.nodes import CONDITION_TYPES, MARK, REPAIR_NEEDED
-from remediator.objects.taints import DOMAIN, GPU, INCIDENT, MANAGED_BY, MANAGER, RawRule
+from remediator.objects.taints import (
+    DOMAIN,
+    GPU,
+    INCIDENT,
+    MANAGED_BY,
+    MANAGER,
+    RawRule,
+    is_ours,
+)
 
 T = TypeVar("T")
+UNANSWERED = "no answer, so it may be gone or not"
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -48,6 +59,10 @@ class Outcome(msgspec.Struct, frozen=True):
     found: Found
     error: str = ""
 
+    @property
+    def unanswered(self) -> bool:
+        return self.error.startswith(UNANSWERED)
+
 
 class _Condition(msgspec.Struct, frozen=True):
     type: str
@@ -71,17 +86,17 @@ class Releaser:
 
     def rules(self) -> Iterator[tuple[Found, RawRule]]:
         """Give our rules. Raises ApiError."""
-        for raw in self._rules({"labelSelector": f"{MANAGED_BY}={MANAGER}"}):
-            if raw.spec.taint.key.partition("/")[0] == DOMAIN and not is_maintenance(raw):
+        for raw in self._rules():
+            if _is_ours(raw):
                 yield _found(raw), raw
 
     def maintenance(self) -> list[str]:
         """Return the names of people's fences for maintenance, which no release takes away."""
-        return sorted(one.metadata.name for one in self._rules({}) if is_maintenance(one))
+        return sorted(one.metadata.name for one in self._rules() if is_maintenance(one))
 
     def nodes(self) -> Iterator[Found]:
         """Give the Nodes that carry a condition of ours. Raises ApiError."""
-        for node in self._all(NODES, _Node, {}):
+        for node in self._all(NODES, _Node):
             types = {one.type for one in node.status.conditions or ()} & {REPAIR_NEEDED}
             types |= set(node.metadata.annotations.get(MARK, "").split(",")) & {*CONDITION_TYPES}
             if types:
@@ -104,21 +119,29 @@ class Releaser:
         version = served(self._client, GROUP, "devicetaintrules", RULE_VERSIONS)
         return f"/apis/{GROUP}/{version}/devicetaintrules" if version else ""
 
-    def _rules(self, params: dict[str, str]) -> list[RawRule]:
+    def _rules(self) -> list[RawRule]:
         path = self._path()
         # A cluster that serves no rules has none.
-        return self._all(path, RawRule, params) if path else []
+        return self._all(path, RawRule) if path else []
 
-    def _all(self, path: str, kind: type[T], params: dict[str, str]) -> list[T]:
-        found, unreadable = listed(self._client, path, kind, params)
+    def _all(self, path: str, kind: type[T]) -> list[T]:
+        found, unreadable = listed(self._client, path, kind)
         if unreadable:
-            raise ApiError(f"GET {path}: {unreadable} of them cannot be read by this version")
+            raise ApiError(f"GET {path}: this version cannot read {some(unreadable)}")
         return found
 
 
+def _is_ours(raw: RawRule) -> bool:
+    """Whether both signs are there, or the remediator knows it for its own without a label."""
+    if is_maintenance(raw):
+        return False
+    labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
+    return is_ours(raw) or (labelled and raw.spec.taint.key.partition("/")[0] == DOMAIN)
+
+
 def _found(raw: RawRule) -> Found:
-    labels = raw.metadata.labels
-    incident, gpu = labels.get(INCIDENT, ""), labels.get(GPU, "")
+    said = {**raw.metadata.annotations, **raw.metadata.labels}
+    incident, gpu = said.get(INCIDENT, ""), said.get(GPU, "")
     return Found("DeviceTaintRule", raw.metadata.name, _what(raw), incident, gpu)
 
 
@@ -134,5 +157,6 @@ def _tried(found: Found, remove: Callable[[], object]) -> Outcome:
     except NotFound:
         return Outcome(found)
     except ApiError as error:
-        return Outcome(found, error.message)
+        unanswered = f"{UNANSWERED}: {error}"
+        return Outcome(found, unanswered if error.status is None else error.message)
     return Outcome(found)

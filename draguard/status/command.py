@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Sequence
 
 from draguard.cluster.installation import find
-from draguard.cluster.reading import WATCHED, Reader
+from draguard.cluster.reading import OPTIONAL, WATCHED, Reader
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked
-from draguard.exit_status import DONE
+from draguard.exit_status import DONE, WRONG
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when the cluster could be looked at, whatever was found; else 2."""
+    """Return 0 when it was looked at, whatever was found; 1 when a part may not be read; else 2."""
     parser = teaching(
         "status",
         "Tell how many GPUs are healthy, sick or unknown, which agents and sources are silent,\n"
@@ -40,8 +40,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _told(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
-        objects = Reader(client, options.namespace, progress.read).objects(*WATCHED)
+        reader = Reader(client, options.namespace, progress.read)
+        objects = reader.objects(*WATCHED, spared=WATCHED)
         progress.says(f"judging the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
         found = status(objects, find(client, options.namespace))
     give(found, options.output, lambda: sheet(found, objects.at))
-    return DONE
+    return WRONG if objects.missing - OPTIONAL else DONE

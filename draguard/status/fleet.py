@@ -1,12 +1,14 @@
 """The cluster in one sheet: what is watched, what is sick, what was done about it. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from draguard.cluster.deciding import Deciding
 from draguard.cluster.installation import Installation
 from draguard.cluster.objects import Objects
 from draguard.maintenance.rule import is_maintenance
+from draguard.status.leading import leading
 from draguard.status.words import (
     Devices,
     Gpus,
@@ -19,51 +21,85 @@ from draguard.status.words import (
 )
 from exporter.device import Device
 from exporter.slices import inventory
-from kubeapi.lease import Lease, LeaseSpec
 from remediator.decide.case import Case
-from remediator.hands.leader import LEASE_NAME
 from remediator.judge.fault import SEVERITY, Healthy, Sick, Unknown
 from remediator.objects.incident import Incident
-from remediator.objects.taints import EFFECTS, is_ours
+from remediator.objects.taints import EFFECTS, foreign_rule, is_ours
 from remediator.policy.table import MODES, Policy
 
+T = TypeVar("T")
 KINDS = ("gpu", "mig")
 """Of published devices, what is counted; a VFIO twin is the same hardware again."""
 
 
 def status(objects: Objects, installed: Installation) -> Status:
     deciding = Deciding(objects, installed.settings.stale_after)
-    judged = list(deciding.cases())
-    healthy = [one for one in judged if isinstance(one.verdict, Healthy)]
     unwatched = _unwatched(objects, deciding)
+    silent = tuple(
+        one.metadata.name for one in objects.reports if deciding.stale(one.metadata.name)
+    )
+    gone = _gone(objects, silent)
+    stale = tuple(one for one in silent if one not in gone)
+    judged = [one for one in deciding.cases() if one.node not in gone or _is_storied(one)]
     unknown = (*_unknown(judged), *_of_unwatched(unwatched))
-    stale = tuple(one.metadata.name for one in objects.reports if deciding.stale(one.metadata.name))
-    held_by = leader(objects.leases)
+    lead = leading(objects.leases, objects.at)
+    reports = _Seen(objects, "reports")
     return Status(
         server=objects.server,
         dra=objects.dra_version or "",
-        nodes=Nodes(
-            reporting=len(objects.reports) - len(stale), stale=stale, unwatched=tuple(unwatched)
+        nodes=reports(
+            Nodes(
+                reporting=len(objects.reports) - len(silent),
+                stale=stale,
+                unwatched=tuple(unwatched),
+                gone=tuple(sorted(gone)),
+            )
         ),
-        gpus=Gpus(
-            healthy=len(healthy),
-            storied=sum(any(story.open for story in one.incidents) for one in healthy),
-            sick=sum(isinstance(one.verdict, Sick) for one in judged),
-            unknown=len(unknown),
-        ),
-        unknown=unknown,
-        devices=_devices(objects),
-        sources_down=tuple(_sources_down(objects, stale)),
-        rules=_rules(objects),
-        incidents=open_incidents(objects.incidents),
-        modes=modes(installed.policy.policy),
+        gpus=reports(_gpus(judged, len(unknown))),
+        unknown=reports(unknown),
+        devices=_Seen(objects, "slices")(_devices(objects)),
+        sources_down=reports(tuple(_sources_down(objects, stale))),
+        rules=_Seen(objects, "rules")(_rules(objects)),
+        incidents=_Seen(objects, "incidents")(open_incidents(objects.incidents)),
+        modes=modes(installed.policy.policy) if installed.policy.known else None,
         policy=installed.policy.source,
         policy_problems=installed.policy.problems,
-        leader=held_by.holder_identity or "",
-        leader_renewed=held_by.renew_time,
-        stopped=objects.stopped,
+        leader=_Seen(objects, "leases")(lead.holder),
+        leader_renewed=lead.renewed,
+        stopped=_Seen(objects, "stop")(objects.stopped),
         unseen=objects.unseen,
+        missing=tuple(sorted(objects.missing)),
         unreadable=objects.unreadable,
+    )
+
+
+class _Seen:
+    """Lets through what was made of a collection; None where that may not be read."""
+
+    def __init__(self, objects: Objects, collection: str) -> None:
+        self._seen = collection not in objects.missing
+
+    def __call__(self, made: T) -> T | None:
+        return made if self._seen else None
+
+
+def _gone(objects: Objects, silent: Iterable[str]) -> frozenset[str]:
+    """Return those whose Node is no more; none where Nodes could not be read."""
+    there = {one.metadata.name for one in objects.nodes}
+    return frozenset(silent) - there if there else frozenset()
+
+
+def _is_storied(one: Case) -> bool:
+    return any(story.open for story in one.incidents)
+
+
+def _gpus(judged: Sequence[Case], unknown: int) -> Gpus:
+    healthy = [one for one in judged if isinstance(one.verdict, Healthy)]
+    return Gpus(
+        healthy=len(healthy),
+        storied=sum(map(_is_storied, healthy)),
+        sick=sum(isinstance(one.verdict, Sick) for one in judged),
+        unknown=unknown,
     )
 
 
@@ -139,15 +175,21 @@ def _devices(objects: Objects) -> Devices:
     published = {one.device for one in inventory(objects.slices) if one.kind in KINDS}
     claimed = (one for claim in objects.claims for one in claim.results)
     held = {one.name for one in claimed if not one.admin_access}
-    fenced = {
-        Device(selector.driver, selector.pool, selector.device)
-        for one in objects.rules
-        if one.spec.taint.effect in EFFECTS[1:]
-        and (selector := one.spec.device_selector) is not None
-    }
     return Devices(
-        published=len(published), held=len(published & held), fenced=len(published & fenced)
+        published=len(published),
+        held=_Seen(objects, "claims")(len(published & held)),
+        fenced=_Seen(objects, "rules")(_fenced(published, objects)),
     )
+
+
+def _fenced(published: set[Device], objects: Objects) -> int:
+    """Count devices that a rule keeps new work from; one that names no device means many."""
+    rules = [foreign_rule(one) for one in objects.rules if one.spec.taint.effect in EFFECTS[1:]]
+    exact = {Device(one.driver, one.pool, one.device) for one in rules}
+    broad = [one for one in rules if not (one.driver and one.pool and one.device)]
+    found = published & exact
+    found |= {one for one in published if any(rule.selects(one) for rule in broad)}
+    return len(found)
 
 
 def _sources_down(objects: Objects, stale: tuple[str, ...]) -> Iterable[SourceDown]:
@@ -160,17 +202,12 @@ def _sources_down(objects: Objects, stale: tuple[str, ...]) -> Iterable[SourceDo
 
 
 def _rules(objects: Objects) -> Rules:
-    mine = [one for one in objects.rules if is_ours(one)]
+    fences = [one for one in objects.rules if is_maintenance(one)]
+    mine = [one for one in objects.rules if is_ours(one) and not is_maintenance(one)]
     effects = Counter(one.spec.taint.effect for one in mine)
-    maintenance = sum(is_maintenance(one) for one in objects.rules)
     return Rules(
         served=objects.rule_version or "",
-        ours={effect: effects[effect] for effect in EFFECTS},
-        maintenance=maintenance,
-        others=len(objects.rules) - len(mine) - maintenance,
+        ours=dict.fromkeys(EFFECTS, 0) | effects,
+        maintenance=len(fences),
+        others=len(objects.rules) - len(mine) - len(fences),
     )
-
-
-def leader(leases: Iterable[Lease]) -> LeaseSpec:
-    """Return who holds the remediator's Lease; an empty one when there is none."""
-    return next((one.spec for one in leases if one.metadata.name == LEASE_NAME), LeaseSpec())

@@ -2,18 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from draguard.incidents.finding import short
 from draguard.output.amounts import age, count, some
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
 from draguard.status.fleet import modes_in_words
-from draguard.status.words import Status
+from draguard.status.leading import doubt
+from draguard.status.words import Gpus, Nodes, Rules, Status
 
 MOST = 10
 """Rows of a table; the whole of it is in `-o json`."""
-LEADERLESS = timedelta(seconds=30)
-"""After so long without a renewal somebody else should lead; fail-over takes 12 s."""
+MODELESS = "not known: the policy in force cannot be read"
+
+
+UNSEEN = Cell("not known: it may not be read, see below", "warn")
 
 
 def sheet(found: Status, now: datetime) -> Iterator[Block]:
@@ -21,36 +24,36 @@ def sheet(found: Status, now: datetime) -> Iterator[Block]:
     yield _incidents(found, now)
     yield Table(
         ("NODE", "GPU", "WHY"),
-        tuple((one.node, one.uuid, one.why) for one in found.unknown[:MOST]),
+        tuple((one.node, one.uuid, one.why) for one in (found.unknown or ())[:MOST]),
         title="Unknown GPUs",
     )
     yield Lines(tuple(_left_out(found)))
 
 
 def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
-    yield "nodes", _nodes(found)
-    yield "GPUs", _gpus(found)
+    yield "nodes", _nodes(found.nodes) if found.nodes else UNSEEN
+    yield "GPUs", _gpus(found.gpus) if found.gpus else UNSEEN
     yield "devices", _devices(found)
     yield "sources", _sources(found)
-    yield "rules", _rules(found)
+    yield "rules", _rules(found.rules) if found.rules else UNSEEN
     yield "incidents", _counted(found)
-    yield "mode", modes_in_words(found.modes)
+    yield "mode", modes_in_words(found.modes) if found.modes is not None else Cell(MODELESS, "warn")
     yield "policy", _policy(found)
     yield "leader", _leader(found, now)
     yield "stop", Cell(f"all new harm held: {found.stopped}", "bad") if found.stopped else ""
 
 
-def _nodes(found: Status) -> Text:
-    nodes = found.nodes
+def _nodes(nodes: Nodes) -> Text:
     parts = [f"{nodes.reporting} reporting"]
     parts += [f"{len(nodes.stale)} stale ({some(nodes.stale)})"] if nodes.stale else []
     if nodes.unwatched:
         parts.append(f"{len(nodes.unwatched)} without an agent ({some(nodes.unwatched)})")
+    if nodes.gone:
+        parts.append(f"{len(nodes.gone)} gone, with a report left ({some(nodes.gone)})")
     return Cell(", ".join(parts), "warn" if nodes.stale or nodes.unwatched else "")
 
 
-def _gpus(found: Status) -> Text:
-    gpus = found.gpus
+def _gpus(gpus: Gpus) -> Text:
     tone = "bad" if gpus.sick else "warn" if gpus.unknown else "good" if gpus.healthy else "warn"
     storied = f" ({gpus.storied} with an open incident)" if gpus.storied else ""
     counts = f"{gpus.healthy} healthy{storied}, {gpus.sick} sick, {gpus.unknown} unknown"
@@ -58,17 +61,26 @@ def _gpus(found: Status) -> Text:
 
 
 def _devices(found: Status) -> Text:
-    if not found.dra:
+    if not found.dra and found.devices is not None:
         return Cell(
             "this cluster serves no ResourceSlices: Dynamic Resource Allocation is off, or older "
             "than Kubernetes 1.32; see `draguard doctor`",
             "warn",
         )
     devices = found.devices
-    return f"{devices.published} published, {devices.held} held, {devices.fenced} fenced"
+    if devices is None:
+        return UNSEEN
+    held, fenced = (_number(one) for one in (devices.held, devices.fenced))
+    return f"{devices.published} published, {held} held, {fenced} fenced"
+
+
+def _number(one: int | None) -> str:
+    return "an unknown number" if one is None else str(one)
 
 
 def _sources(found: Status) -> Text:
+    if found.nodes is None or found.sources_down is None:
+        return UNSEEN
     if not found.sources_down:
         return "all up where an agent reports" if found.nodes.reporting else ""
     nodes: defaultdict[str, list[str]] = defaultdict(list)
@@ -78,8 +90,7 @@ def _sources(found: Status) -> Text:
     return Cell("; ".join(parts), "warn")
 
 
-def _rules(found: Status) -> Text:
-    rules = found.rules
+def _rules(rules: Rules) -> Text:
     if not rules.served:
         return Cell(
             "not served in this cluster, so nothing is fenced whatever the policy says; "
@@ -93,6 +104,10 @@ def _rules(found: Status) -> Text:
 
 
 def _counted(found: Status) -> Text:
+    if found.incidents is None:
+        return UNSEEN
+    if not found.incidents and any("deviceincidents" in one for one in found.unreadable):
+        return Cell("none open of those that can be read", "warn")
     if not found.incidents:
         return Cell("none open", "good")
     human = sum(one.phase == "NeedsHuman" for one in found.incidents)
@@ -110,12 +125,12 @@ def _policy(found: Status) -> Text:
 
 
 def _leader(found: Status, now: datetime) -> Text:
-    if not found.leader or found.leader_renewed is None:
-        return Cell("nobody leads: nothing is fenced and nothing is released", "bad")
-    text = f"{found.leader}, renewed {age(found.leader_renewed, now)} ago"
-    if now - found.leader_renewed > LEADERLESS:
-        return Cell(f"{text}: it is silent, and nobody has taken over", "bad")
-    return text
+    if found.leader is None:
+        return UNSEEN
+    why = doubt(found.leader, found.leader_renewed, now)
+    if why:
+        return Cell(why, "bad")
+    return f"{found.leader}, renewed {age(found.leader_renewed, now)} ago"
 
 
 def _incidents(found: Status, now: datetime) -> Table:
@@ -130,14 +145,14 @@ def _incidents(found: Status, now: datetime) -> Table:
             str(one.hit),
             one.message,
         )
-        for one in found.incidents[:MOST]
+        for one in (found.incidents or ())[:MOST]
     )
     columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "SAYS")
     return Table(columns, rows, title="Open incidents")
 
 
 def _left_out(found: Status) -> Iterator[Text]:
-    incidents, unknown = len(found.incidents) - MOST, len(found.unknown) - MOST
+    incidents, unknown = (len(one or ()) - MOST for one in (found.incidents, found.unknown))
     if incidents > 0:
         yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
     if unknown > 0:

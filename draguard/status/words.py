@@ -24,6 +24,9 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes that have reported and whose agent is silent."""
     unwatched: tuple[str, ...]
     """Nodes that publish GPUs and have no report at all."""
+    gone: tuple[str, ...] = ()
+    """Names of silent reports whose Node is no more: nobody deletes those. Their GPUs are counted
+    only where an incident is open."""
 
 
 class Gpus(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,33 +61,41 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Devices(msgspec.Struct, frozen=True, kw_only=True):
-    """Published GPUs and slices; `fenced`: a rule, anybody's, keeps new work away."""
+    """Published GPUs and slices; `fenced`: a rule, anybody's, keeps new work away.
+
+    None where claims, or rules, may not be read.
+    """
 
     published: int
-    held: int
-    fenced: int
+    held: int | None
+    fenced: int | None
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """None stands for what is not known, because the caller may not read it."""
+
     server: str
     dra: str
     """Version of resource.k8s.io, "" without Dynamic Resource Allocation."""
-    nodes: Nodes
-    gpus: Gpus
-    unknown: tuple[UnknownGpu, ...]
-    devices: Devices
-    sources_down: tuple[SourceDown, ...]
-    rules: Rules
-    incidents: tuple[OpenIncident, ...]
-    modes: dict[str, str]
-    """Mode of each class of fault in the policy, outside of its overrides."""
+    nodes: Nodes | None
+    gpus: Gpus | None
+    unknown: tuple[UnknownGpu, ...] | None
+    devices: Devices | None
+    sources_down: tuple[SourceDown, ...] | None
+    rules: Rules | None
+    incidents: tuple[OpenIncident, ...] | None
+    modes: dict[str, str] | None
+    """Mode of each class of fault in the policy, outside of its overrides. None: not known, also
+    where the policy cannot be read."""
     policy: str
     """Where that policy comes from."""
     policy_problems: tuple[str, ...]
-    leader: str
+    leader: str | None
     """Who held the remediator's Lease last, "" when nobody did."""
     leader_renewed: datetime | None
-    stopped: str
+    stopped: str | None
     unseen: tuple[str, ...]
     """Rights that the caller lacks; what they would show is left out."""
+    missing: tuple[str, ...]
+    """What is not known for want of them: collections, as this program calls them."""
     unreadable: tuple[str, ...]

@@ -8,7 +8,7 @@ from draguard.cluster.installation import PolicyInForce, find
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.kubeconfig import endpoint_of
 from draguard.connection.refusal import sentence
-from draguard.connection.session import add_cluster_flags, complain
+from draguard.connection.session import add_cluster_flags, client_of, complain
 from draguard.exit_status import DONE, WRONG
 from draguard.output.formats import add_output_flag, give
 from draguard.policy.from_file import policy_of
@@ -84,7 +84,7 @@ def _in_force(options: argparse.Namespace) -> PolicyInForce:
     try:
         endpoint = endpoint_of(options.kubeconfig, options.context)
         server = endpoint.server
-        client = Client(endpoint, timeout=_QUICK, agent="draguard-cli")
+        client = client_of(endpoint, _QUICK, Client)
         try:
             return find(client, options.namespace).policy
         finally:

@@ -7,7 +7,6 @@ particular to a library is its `Vendor`'s.
 
 import logging
 import math
-import os
 import queue
 import threading
 import time
@@ -19,9 +18,9 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from exporter import wire
-from exporter.children import callnotes
 from exporter.children import process as ends
 from exporter.children.appetite import Appetite
+from exporter.children.calls import Calls
 from exporter.children.deadlines import Deadlines
 from exporter.children.folder_watch import FolderWatch
 from exporter.children.process import REAP_SECONDS, Ended, Process
@@ -120,8 +119,8 @@ class VendorChild(Generic[R]):
         self._inbox: queue.SimpleQueue[wire.FromChild | _Mark] = queue.SimpleQueue()
         self._asked = threading.Event()
         self._stopping = threading.Event()
-        self._notes_fd, self._notes = callnotes.create()
         self._deadlines = Deadlines(settings.sample_deadline, settings.start_deadline)
+        self._calls = Calls(self._deadlines)
         self._appetite = Appetite(settings.child_memory_limit)
         self._state: VendorState[R] = VendorState(source=self._source(up=False, reason=STARTING))
         self._failures = 0
@@ -129,6 +128,8 @@ class VendorChild(Generic[R]):
         self._answered = False
         self._read_at = 0.0
         """When the reading that is shown came (monotonic)."""
+        self._sample_by = 0.0
+        """When the sample that is waited for must be there (monotonic)."""
         self._releases = FolderWatch(settings.release_file.parent, self._look)
         self._thread = threading.Thread(target=self._run, name=vendor.name, daemon=True)
 
@@ -142,8 +143,7 @@ class VendorChild(Generic[R]):
         self._releases.stop()
         self._thread.join(REAP_SECONDS + 1)
         if not self._thread.is_alive():
-            self._notes.close()
-            os.close(self._notes_fd)
+            self._calls.close()
 
     def ask(self) -> None:
         """Have a sample taken soon; many calls make one sample."""
@@ -199,33 +199,25 @@ class VendorChild(Generic[R]):
 
     def _spawn(self) -> Process:
         vendor = self._vendor
-        for slot in range(callnotes.SLOTS):
-            callnotes.Slot(self._notes, slot).end()
-        process = Process(vendor.module, vendor.title, self._notes_fd, vendor.environment())
+        self._calls.begin()
+        process = Process(vendor.module, vendor.title, self._calls.descriptor, vendor.environment())
         self._appetite = Appetite(self._settings.child_memory_limit)
         self._began, self._answered = time.monotonic(), False
-        threading.Thread(
-            target=self._hear,
-            args=(process.channel,),
-            name=f"{vendor.name} child",
-            daemon=True,
-        ).start()
-        _log.info("%s child %d started", vendor.title, process.pid)
-        return process
-
-    def _hear(self, channel: wire.Channel) -> None:
         inbox = self._inbox
         try:
-            while True:
-                inbox.put(channel.receive(wire.from_child))
-        except wire.WireError:
-            inbox.put(_Mark.CLOSED)
+            process.listen(lambda heard: inbox.put(heard or _Mark.CLOSED))
+        except OSError:
+            process.end()
+            raise
+        _log.info("%s child %d started", vendor.title, process.pid)
+        return process
 
     def _work(self, process: Process) -> None:
         """Ask for samples until the library must be opened anew; raises Ended for other ends."""
         while True:
-            asked = self._vendor.request(time.monotonic())
+            # Before what is wanted is looked up: who asks afterwards wants it looked up again.
             self._asked.clear()
+            asked = self._vendor.request(time.monotonic())
             self._request(process, asked)
             reading = self._await_sample(process, asked)
             self._answered = True
@@ -242,16 +234,17 @@ class VendorChild(Generic[R]):
             raise process.death() from None
 
     def _await_sample(self, process: Process, asked: wire.SampleRequest) -> R:
-        end = time.monotonic() + self._deadlines.sample
+        self._sample_by = time.monotonic() + self._deadlines.sample
         while True:
-            looks = (self._next_look(), end - time.monotonic(), self._stale_in())
+            left = self._sample_by - time.monotonic()
+            looks = (self._next_look(), left, self._stale_in())
             heard = self._next(process, min(looks))
             if heard is not None and not isinstance(heard, _Mark):
                 reading = self._vendor.reading(heard, asked)
                 if reading is not None:
                     return reading
             self._check(process, resting=False)
-            if time.monotonic() >= end:
+            if time.monotonic() >= self._sample_by:
                 raise self._slow()
             if self._stale_in() <= 0:
                 self._withdraw()
@@ -269,14 +262,10 @@ class VendorChild(Generic[R]):
                 raise Ended(*withheld)
 
     def _next_look(self) -> float:
-        notes = callnotes.read_all(self._notes)
-        return min(self._deadlines.next_look(notes, first=not self._answered), _APPETITE_SECONDS)
+        return min(self._calls.next_look(first=not self._answered), _APPETITE_SECONDS)
 
     def _next(self, process: Process, seconds: float) -> wire.FromChild | _Mark | None:
-        try:
-            heard = self._inbox.get(timeout=max(seconds, 0.0))
-        except queue.Empty:
-            return None
+        heard = self._heard_within(max(seconds, 0.0))
         if isinstance(heard, wire.Happened):
             self._appetite.heard()
             self._on_signal(heard.signal)
@@ -288,10 +277,19 @@ class VendorChild(Generic[R]):
             raise Ended("Stopped", "the sensor is stopping")
         return heard
 
+    def _heard_within(self, seconds: float) -> wire.FromChild | _Mark | None:
+        try:
+            heard = self._inbox.get(timeout=seconds)
+        except queue.Empty:
+            heard = None
+        still = self._calls.waited(seconds)
+        self._read_at += still
+        self._sample_by += still
+        return heard
+
     def _check(self, process: Process, *, resting: bool) -> None:
         """Raise Ended for a call that hangs, and for a process that takes too much."""
-        notes = callnotes.read_all(self._notes)
-        note = self._deadlines.overdue(notes, first=not self._answered)
+        note = self._calls.overdue(first=not self._answered)
         if note is not None:
             raise self._hang(note)
         excess = self._appetite.judge(process.taken(), time.monotonic(), resting=resting)
@@ -308,7 +306,7 @@ class VendorChild(Generic[R]):
 
     def _slow(self) -> Ended:
         """Name the GPU that is asked just now, so that the next process does without it."""
-        note = callnotes.read(self._notes, callnotes.SAMPLING)
+        note = self._calls.sampling()
         of_a_gpu = note is not None and note.gpu is not None
         hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
         return ends.slow(self._vendor.title, self._deadlines.sample, hang)

@@ -1,10 +1,12 @@
 """One vendor process: how it is started, what its end is called, how it is reaped."""
 
+import errno
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping
 
 from exporter import wire
@@ -72,6 +74,31 @@ class Process:
     def pid(self) -> int:
         return self._popen.pid
 
+    def listen(self, take: Callable[[wire.FromChild | None], None]) -> None:
+        """Hand on what the process says, on a thread of its own; None when it says no more.
+
+        Raises OSError when there is no room for one thread more.
+        """
+        thread = threading.Thread(
+            target=self._hear, args=(take,), name=f"{self._title} child", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self.channel.close()
+            raise OSError(errno.EAGAIN, str(error)) from error
+
+    def _hear(self, take: Callable[[wire.FromChild | None], None]) -> None:
+        try:
+            while True:
+                take(self.channel.receive(wire.from_child))
+        except wire.WireError:
+            take(None)
+        finally:
+            # Here alone: closed by another thread, the descriptor could be that of the next process
+            # by the time that this one reads from it.
+            self.channel.close()
+
     def taken(self) -> appetite.Taken | None:
         return appetite.taken(self.pid)
 
@@ -93,7 +120,7 @@ class Process:
     def end(self) -> bool:
         """Kill and reap; returns whether it is gone."""
         self._popen.kill()
-        self.channel.close()
+        self.channel.end()
         return self._gone_within(REAP_SECONDS)
 
     def await_end(self, stopping: Callable[[], bool]) -> None:

@@ -16,6 +16,7 @@ from exporter.health.inventory import Bus, Published
 from exporter.health.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.readings import STARTING, GpuReading, NvmlReading, Observation
 from exporter.report import (
+    LATEST,
     SCHEMA_VERSION,
     Cursor,
     GpuHealth,
@@ -47,6 +48,7 @@ class _Node(msgspec.Struct):
 
     gpus: Gpus
     switches: tuple[SwitchHealth, ...]
+    now: datetime
     dropped: int = 0
 
 
@@ -66,15 +68,21 @@ def adopt(last: NodeHealth, boot_id: str, agent_version: str, at: datetime) -> N
 
 
 def take(
-    report: NodeHealth, signals: Iterable[Signal], *, run: str, kernel_sequence: int | None
+    report: NodeHealth,
+    signals: Iterable[Signal],
+    *,
+    run: str,
+    kernel_sequence: int | None,
+    now: datetime = LATEST,
 ) -> NodeHealth:
     """Return the report after signals of sensor run `run`, in order, and its new cursor.
 
-    A signal at or below the cursor was counted before and changes nothing.
+    A signal at or below the cursor was counted before and changes nothing. None happened
+    after `now`.
     """
     same_run = report.cursor.sensor_run == run
     done = report.cursor.signal_sequence if same_run else 0
-    node = _Node({gpu.uuid: gpu for gpu in report.gpus}, report.switches, report.xids_dropped)
+    node = _Node({gpu.uuid: gpu for gpu in report.gpus}, report.switches, now, report.xids_dropped)
     before = _dropped(node.gpus)
     for signal in signals:
         if signal.number > done:
@@ -120,7 +128,7 @@ def observe(
         driver = nvml.driver_version or driver
         _read_all(gpus, nvml)
         listed = {reading.uuid for reading in nvml.gpus}
-        _miss(gpus, listed, seen.at, published, bus, lost_after)
+        _miss(gpus, listed, seen, published, bus, lost_after)
         before -= _forget(gpus, listed)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     return _with_gpus(
@@ -153,11 +161,11 @@ def _count(node: _Node, signal: Signal) -> None:
         node.dropped += 1
         return
     gpu = node.gpus[uuid]
-    epoch = presence.epoch_at(gpu, signal.at)
+    epoch = presence.epoch_at(gpu, signal.at, node.now)
     records = xid_counts.counted(gpu.xids, signal, epoch=epoch, mig=gpu.mig)
     gpu = xid_counts.with_records(gpu, records)
     if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
-        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at)
+        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now)
     node.gpus[uuid] = gpu
 
 
@@ -233,16 +241,20 @@ def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
 def _miss(  # noqa: PLR0917 - what is there, what should be, and when
     gpus: Gpus,
     listed: set[str],
-    at: datetime,
+    seen: Observation,
     published: Published | None,
     bus: Bus,
     lost_after: timedelta,
 ) -> None:
+    # A reading that is told again misses nothing for longer than when it was made. It may be of
+    # before the clock was set back.
+    missed_at = min(seen.at, seen.nvml.at) if seen.nvml else seen.at
     for uuid, gpu in gpus.items():
         if uuid not in listed:
             gpus[uuid] = presence.absent(
                 gpu,
-                at,
+                seen.at,
+                missed_at=missed_at,
                 published=None if published is None else uuid in published.uuids,
                 on_bus=bus.holds(gpu),
                 lost_after=lost_after,

@@ -83,15 +83,16 @@ def absent(
     gpu: GpuHealth,
     at: datetime,
     *,
+    missed_at: datetime,
     published: bool | None,
     on_bus: bool | None = None,
     lost_after: timedelta,
 ) -> GpuHealth:
     """Return the entry when a live NVML lists other GPUs, but not this one.
 
-    `published` says whether the DRA driver still offers it as a GPU, `on_bus`
-    whether the kernel lists it and leaves it to NVIDIA's driver; None where that
-    is not known.
+    `missed_at` is when it did so last, which may be long before `at`. `published` says
+    whether the DRA driver still offers it as a GPU, `on_bus` whether the kernel lists it and
+    leaves it to NVIDIA's driver; None where that is not known.
     """
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
@@ -99,7 +100,7 @@ def absent(
         return in_state(gpu, "Unknown", NOT_PUBLISHED, at)
     if on_bus is False:
         return in_state(gpu, "Unknown", NOT_ON_BUS, at)
-    if gpu.presence_reason == NOT_LISTED and at - gpu.presence_since >= lost_after:
+    if gpu.presence_reason == NOT_LISTED and missed_at - gpu.presence_since >= lost_after:
         return in_state(gpu, "Lost", NOT_LISTED, at)
     return in_state(gpu, "Unknown", NOT_LISTED, at)
 
@@ -131,10 +132,10 @@ def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
     return in_state(after, "Unknown", DRIVER_RELOADED, at)
 
 
-def action_logged(gpu: GpuHealth, value: int, at: datetime) -> GpuHealth:
+def action_logged(gpu: GpuHealth, value: int, at: datetime, now: datetime) -> GpuHealth:
     """Return the entry after the kernel logged at `at` that another recovery action is wanted."""
     action = gpu.recovery_action
-    if action.logged_at is not None and at < action.logged_at:
+    if action.logged_at is not None and at < action.logged_at <= now:
         return gpu
     action = msgspec.structs.replace(action, logged=value, logged_at=at)
     return msgspec.structs.replace(gpu, recovery_action=action)
@@ -146,9 +147,14 @@ def next_epoch(gpu: GpuHealth, at: datetime) -> GpuHealth:
     )
 
 
-def epoch_at(gpu: GpuHealth, at: datetime) -> int:
-    """Return the epoch that a moment belongs to; 0 is before all that was observed."""
-    late = gpu.epoch_started is None or at >= gpu.epoch_started
+def epoch_at(gpu: GpuHealth, at: datetime, now: datetime) -> int:
+    """Return the epoch that a moment belongs to; 0 is before all that was observed.
+
+    An epoch that begins in the future began before the clock was set back. What is new then
+    is of it: of the epoch before it would be over, and a sick GPU pass for well.
+    """
+    begun = gpu.epoch_started
+    late = begun is None or at >= begun or begun > now
     return gpu.epoch if late else max(0, gpu.epoch - 1)
 
 

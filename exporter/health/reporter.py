@@ -91,6 +91,14 @@ class Reporter:
             self._fresh = True
             self._news.notify_all()
 
+    def forget(self) -> None:
+        """Take back what was offered: it was said before it was known what is counted already.
+
+        To be called where nobody can offer meanwhile, or that would be written over the last one.
+        """
+        with self._news:
+            self._newest = None
+
     def source(self) -> SourceHealth:
         """Return whether reports are accepted, as a source of the page."""
         return self._state
@@ -137,10 +145,6 @@ class Reporter:
                 self._stopping.wait(self._fail(error))
                 continue
             self._failures = 0
-            if last is not None:
-                with self._news:
-                    # Said before it was known what is counted already.
-                    self._newest = None
             self._on_adopted(last)
             return True
         return False

@@ -161,9 +161,10 @@ class PublishedDevices:
 
     def _take(self, reflector: Reflector[ResourceSlice]) -> bool:
         """Work out what is published now; returns whether it is something else than before."""
-        settled = reflector.synced
-        slices = [one for one in reflector.items().values() if self._is_ours(one)]
+        # Inside of the lock: who looked first must not have the last word.
         with self._lock:
+            settled = reflector.synced
+            slices = [one for one in reflector.items().values() if self._is_ours(one)]
             found = inventory(slices, self._devices)
             if not settled:
                 # While a list is still coming in, what it has not named yet is not gone.

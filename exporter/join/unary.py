@@ -6,6 +6,7 @@ for a call with one answer is little: five bytes before each message, and a stat
 in the trailers (the gRPC protocol document, "Requests" and "Responses").
 """
 
+import re
 import socket
 import struct
 from collections.abc import Iterable
@@ -37,6 +38,7 @@ NAMES = {
     16: "UNAUTHENTICATED",
 }
 _HEAD = struct.Struct("!BI")
+_STATUS = re.compile(r"[0-9]{1,3}")
 _STREAM = 1
 _PIECE = 1 << 16
 
@@ -159,7 +161,7 @@ class _Exchange:
             raise CallFailed(UNAVAILABLE, f"HTTP status {told[':status'][:20]}")
         if "grpc-status" in told:
             code = told["grpc-status"]
-            self._status = int(code) if code.isascii() and code.isdigit() else INTERNAL
+            self._status = int(code) if _STATUS.fullmatch(code) else INTERNAL
             self._details = unquote(told.get("grpc-message", ""))[:1000]
 
 

@@ -34,6 +34,9 @@ _SYSLOG_SECONDS = 1.0
 _SYSLOG_SHORTEST, _SYSLOG_LONGEST = 0.1, 10.0
 _SYSLOG_SHARE = 50
 """A look is followed by so many times its own length of rest: two percent of a core at most."""
+_NULL = os.makedev(1, 3)
+"""Device number of /dev/null (the kernel's devices.txt), which stands for /dev/kmsg in containers
+that run others: it is always ready and never says anything."""
 _LOST_RECORD = {errno.EPIPE: "overwritten", errno.EINVAL: "too_long"}
 """Answers of /dev/kmsg for records that are gone; the next read goes on behind them."""
 
@@ -112,7 +115,7 @@ class KernelLogReader:
 
     def _read(self) -> None:
         try:
-            descriptor = _open(self._path)
+            descriptor = open_log(self._path)
         except KernelLogError as error:
             if self._read_text is None:
                 raise
@@ -222,10 +225,24 @@ def device_records(
                 ) from error
             on_rejected(_LOST_RECORD[error.errno])
         else:
+            if not raw:
+                # Asked again at once, it would take a whole core.
+                raise KernelLogError("NoLog", "what is read as the kernel log has an end: mount it")
             yield raw
 
 
-def _open(path: Path) -> int:
+def open_log(path: Path) -> int:
+    """Return a descriptor of a kernel log; raises KernelLogError."""
+    descriptor = _opened(path)
+    if os.fstat(descriptor).st_rdev == _NULL:
+        os.close(descriptor)
+        raise KernelLogError(
+            "NoLog", f"{path} is /dev/null here: mount the node's own, or name another log"
+        )
+    return descriptor
+
+
+def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except PermissionError as error:

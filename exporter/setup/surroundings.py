@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from exporter.kernel import pid_namespace
+from exporter.kernel.kmsg import open_log
+from exporter.kernel.kmsg_file import KernelLogError
 from exporter.kube import client_of
 from exporter.setup.capabilities import Need
 from exporter.setup.settings import Settings
@@ -63,8 +65,8 @@ _LOOKS: dict[Need, Callable[[Settings], str]] = {
 
 def _opens(path: Path) -> bool:
     try:
-        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-    except OSError:
+        os.close(open_log(path))
+    except KernelLogError:
         return False
     return True
 

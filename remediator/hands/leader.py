@@ -123,6 +123,12 @@ class Elector:
         """Whether a write that begins now is ours to do. Ask right before each."""
         return self._candidate.leads(monotonic())
 
+    @property
+    def dead(self) -> bool:
+        """Whether the thread ended although nobody stopped it: a bug, and we never lead again."""
+        begun = self._thread.ident is not None
+        return begun and not self._thread.is_alive() and not self._stopped.is_set()
+
     def __str__(self) -> str:
         if self.leading:
             return f"leader ({self._candidate.identity})"
@@ -206,6 +212,7 @@ class Alone:
     """Takes the place of an `Elector` where there is no election: one replica, which leads."""
 
     leading = True
+    dead = False
     error = ""
 
     def __init__(self, on_gain: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ made at once.
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Condition
+from threading import Condition, Event
 
 SENDERS = 7
 """With the worker's own connection as many as the client keeps open."""
@@ -27,15 +27,21 @@ class Senders:
         """By node: the first one that nobody was told of yet."""
 
     def send(self, node: str, write: Callable[[], object]) -> bool:
-        """Have a write of a node made; False when all senders are busy, and nothing was done.
+        """Have a write of a node made; False when no sender is free, and nothing was done.
 
         Nothing waits here for its turn: who may write now may have lost the lead later.
         """
         with self._changed:
             if self._under_way.total() >= self._most:
                 return False
+            revoked = Event()
+            try:
+                self._pool.submit(self._run, node, write, revoked)
+            except RuntimeError:
+                # Stopped, or no room for a thread more: then it is in the queue all the same.
+                revoked.set()
+                return False
             self._under_way[node] += 1
-        self._pool.submit(self._run, node, write)
         return True
 
     def join(self, node: str) -> None:
@@ -50,7 +56,10 @@ class Senders:
     def stop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _run(self, node: str, write: Callable[[], object]) -> None:
+    def _run(self, node: str, write: Callable[[], object], revoked: Event) -> None:
+        with self._changed:
+            if revoked.is_set():
+                return
         error: Exception | None = None
         try:
             write()

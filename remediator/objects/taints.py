@@ -171,7 +171,11 @@ def is_ours(raw: RawRule) -> bool:
     """Whether a rule is ours: our taint on one full selector, by our name or with our label."""
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
-    if not raw.spec.taint.key.startswith(f"{DOMAIN}/") or not all(msgspec.structs.astuple(device)):
+    key = raw.spec.taint.key
+    # A person's fence for maintenance is a person's to lift, whatever labels somebody gives it.
+    if key == MAINTENANCE or not key.startswith(f"{DOMAIN}/"):
+        return False
+    if not all(msgspec.structs.astuple(device)):
         return False
     labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
     return labelled or raw.metadata.name == rule_name(device)

@@ -5,7 +5,6 @@ of its own that goes with it. Nothing survives the owner, not even when it is ki
 """
 
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -23,6 +22,7 @@ from simulator.cluster.credentials import (
     write_signing_key,
     write_tokens,
 )
+from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import Supervisor
 from simulator.cluster.toolchain import Say
 
@@ -218,7 +218,7 @@ class ControlPlane:
     def _prepare(self, programs: Path) -> None:
         folder = Path(tempfile.mkdtemp(prefix="draguard-lab-"))
         supervisor = self._supervisor = Supervisor(folder)
-        etcd_port, peer_port, api_port = _free_ports(3)
+        etcd_port, peer_port, api_port = (free_port() for _ in range(3))
         at = self.layout = flags.Layout(
             programs=programs,
             folder=folder,
@@ -262,14 +262,3 @@ class ControlPlane:
             return False
         finally:
             client.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    taken = [socket.socket() for _ in range(count)]
-    try:
-        for sock in taken:
-            sock.bind(("127.0.0.1", 0))
-        return [int(sock.getsockname()[1]) for sock in taken]
-    finally:
-        for sock in taken:
-            sock.close()

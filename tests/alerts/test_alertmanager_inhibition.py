@@ -22,6 +22,8 @@ NODE = {"node": "node-a"}
 OTHER_NODE = {"node": "node-b"}
 GPU = {**NODE, "UUID": "GPU-1"}
 OTHER_GPU = {**NODE, "UUID": "GPU-2"}
+MOVED = {**OTHER_NODE, "UUID": "GPU-1"}
+"""The same board in another node, or a node that says so."""
 THIRD_GPU = {**NODE, "UUID": "GPU-3"}
 CLAIM = {"dra_claim_namespace": "ml", "dra_claim_name": "train"}
 GONE = "DraguardGpuGone"
@@ -71,20 +73,21 @@ CASES = {
         ),
         (
             *of(GPU, "DraguardDeviceNotFenced"),
+            *of(MOVED, "DraguardDeviceSick", "DraguardDeviceNotFenced"),
             *of(OTHER_GPU, "DraguardDeviceSick", "GpuDoubleBitEcc"),
             *of(THIRD_GPU, GONE),
             *of(NODE, "DraguardGpuMissing", "NodeTooHot"),
             *of({}, "DraguardNoLeader"),
         ),
     ),
-    "an exporter that is down knows of no GPU that is gone": Case(
+    "an exporter that is down knows of no GPU that is missing, and hides none that is gone": Case(
         Alert(DOWN, NODE),
         (
-            *of(GPU, GONE),
             *of(NODE, "DraguardGpuMissing", "DraguardAgentStale", "DraguardSensorSilent"),
             *of({**NODE, "source": "dcgm"}, "DraguardSourceDown"),
         ),
         (
+            *of(GPU, GONE),
             *of(OTHER_GPU, "DraguardDeviceNotFenced"),
             *of(THIRD_GPU, FENCED),
             *of(OTHER_NODE, "DraguardGpuMissing"),
@@ -113,8 +116,8 @@ CASES = {
     ),
     "a sensor that is silent sees nothing": Case(
         Alert("DraguardSensorSilent", NODE),
-        (*of(GPU, GONE), *of(NODE, "DraguardGpuMissing")),
-        (*of(NODE, "DraguardAgentStale"), *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE)),
+        (*of(NODE, "DraguardGpuMissing"), *of({**NODE, "source": "nvml"}, "DraguardSourceDown")),
+        (*of(NODE, "DraguardAgentStale"), *of(GPU, GONE)),
     ),
     "an agent that is stale moves no incident, and hides no GPU that is seen to be gone": Case(
         Alert("DraguardAgentStale", NODE),
@@ -133,6 +136,7 @@ CASES = {
         ),
         (
             *of(GPU, "DraguardIncidentStuck", "DraguardNeedsHuman", "DraguardHeldByBudget"),
+            *of(MOVED, "DraguardDeviceSick"),
             *of(OTHER_GPU, "DraguardDeviceSick"),
             *of(THIRD_GPU, "DraguardSliceFault"),
             *of(CLAIM, "DraguardClaimIdle"),
@@ -170,6 +174,7 @@ CASES = {
         of(GPU, "DraguardNeedsHuman", "DraguardApplicationErrors"),
         (
             *of(GPU, "GpuTooHot"),
+            *of(MOVED, "DraguardRowRemapPending"),
             *of(OTHER_GPU, GONE),
             *of(THIRD_GPU, "DraguardNeedsHuman"),
             *of({**NODE, "source": "dcgm"}, "DraguardSourceDown"),
@@ -193,7 +198,11 @@ CASES = {
     "who has a ticket for a GPU needs no context": Case(
         Alert("DraguardIncidentStuck", GPU),
         of(GPU, "DraguardApplicationErrors"),
-        (*of(OTHER_GPU, "DraguardApplicationErrors"), *of(CLAIM, "DraguardClaimIdle")),
+        (
+            *of(OTHER_GPU, "DraguardApplicationErrors"),
+            *of(MOVED, "DraguardApplicationErrors"),
+            *of(CLAIM, "DraguardClaimIdle"),
+        ),
     ),
 }
 

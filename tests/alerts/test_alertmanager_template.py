@@ -108,6 +108,39 @@ def test_a_page_that_is_over_says_so(render: Render) -> None:
     assert render("draguard.color", page) == "good"
 
 
+def with_one_that_is_over(page: dict[str, Any]) -> dict[str, Any]:
+    """Return the page with another alert, which is over and stands first, as sorted by labels."""
+    over = deepcopy(page["alerts"][0])
+    over |= {"status": "resolved", "endsAt": "2026-07-30T18:30:00Z"}
+    over["labels"]["alertname"] = "DraguardDeviceSick"
+    over["annotations"] = dict.fromkeys(over["annotations"], "https://old.example")
+    return {**page, "alerts": [over, *page["alerts"]]}
+
+
+def test_what_is_over_is_not_what_a_page_is_about(render: Render) -> None:
+    page = with_one_that_is_over(RECORDED)
+
+    for name in TEXTS:
+        if name not in {"draguard.slack.text", "draguard.resolved"}:
+            assert render(name, page) == render(name, RECORDED)
+    assert render("draguard.resolved", page) == '"DraguardDeviceSick"'
+    text = render("draguard.slack.text", page)
+    assert text.count("*What failed:*") == 1
+    assert "*Over:* DraguardDeviceSick" in text
+    assert "old.example" not in text
+
+
+def test_what_goes_on_is_shown_before_what_is_over(render: Render) -> None:
+    page = with_one_that_is_over(RECORDED)
+    page["alerts"] = [*[page["alerts"][0]] * 12, *RECORDED["alerts"] * 7]
+
+    text = render("draguard.slack.text", page)
+    assert text.count("*DraguardGpuGone*: ") == 5
+    assert "and 2 more." in text
+    assert text.count("DraguardDeviceSick") == 10
+    assert " and 2 more\n" in text
+
+
 def test_of_many_alerts_five_are_shown_and_the_rest_counted(render: Render) -> None:
     page = {**RECORDED, "alerts": RECORDED["alerts"] * 8}
 
@@ -122,6 +155,7 @@ def test_of_many_alerts_five_are_shown_and_the_rest_counted(render: Render) -> N
     [
         ({"cluster": "east", "node": "node-a"}, "node node-a, cluster east"),
         ({"dra_claim_namespace": "ml", "dra_claim_name": "train"}, "claim ml/train"),
+        ({"dra_claim_namespace": "ml"}, "claims of namespace ml"),
         ({}, "the cluster"),
     ],
 )

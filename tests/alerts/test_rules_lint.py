@@ -25,7 +25,7 @@ LONGEST_NAME = 40
 LARGEST_GROUP = 20
 IDENTITY = frozenset({"cluster", "node", "UUID", "source", "dra_claim_namespace", "dra_claim_name"})
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-SEEN_THROUGH = frozenset({"exported_pod"})
+SEEN_THROUGH = frozenset({"exported_pod", "exported_namespace", "exported_node"})
 """What a scrape without `honorLabels` makes of a label."""
 OPERATIONS = frozenset({"sum", "max", "min", "count", "ratio", "bool"})
 

@@ -39,7 +39,9 @@ BREAKING = ("node-a", "node-b", "node-c")
 """GPUs of the other nodes never break."""
 GPUS = 2
 LAG = timedelta(seconds=20)
-"""The longest disturbance: what was true so long ago the remediator may still act on."""
+"""What was true so long ago the remediator may still act on, where no disturbance lasts longer."""
+AFTERWARDS = 9.0
+"""Seconds from the end of a disturbance in which everybody has heard of all again."""
 COMPACTED_BY = 2.5
 """Seconds after which the past is gone, with an apiserver that compacts etcd each second."""
 LEASE_LOST = 11.0
@@ -58,7 +60,7 @@ class Episode(msgspec.Struct):
         node, _, device = self.device.partition("/")
         return builders.uuid(int(device.removeprefix("gpu-")), node)
 
-    def covers(self, at: datetime, slack: timedelta = LAG) -> bool:
+    def covers(self, at: datetime, slack: timedelta) -> bool:
         return self.began <= at and (self.ended is None or at <= self.ended + slack)
 
 
@@ -169,6 +171,12 @@ class Trouble:
         self._dice = dice
         self._bag: list[Callable[[Callable[[], None]], None]] = []
         self.made: Counter[str] = Counter()
+        self._longest = 0.0
+
+    @property
+    def lag(self) -> timedelta:
+        """How late anybody may be: a busy machine starts a killed server slowly."""
+        return max(LAG, timedelta(seconds=self._longest + AFTERWARDS))
 
     def make(self, act: Callable[[], None]) -> None:
         """Disturb something around `act`, before it or shortly after."""
@@ -189,7 +197,9 @@ class Trouble:
             self._dice.shuffle(self._bag)
         kind = self._bag.pop()
         self.made[kind.__name__] += 1
+        began = time.monotonic()
         kind(act)
+        self._longest = max(self._longest, time.monotonic() - began)
 
     def end(self) -> None:
         """Let everything work again."""
@@ -283,6 +293,7 @@ def wrongs(
     rules: Sequence[RuleWrite],
     tenancies: Mapping[str, Tenancy],
     evictions: Sequence[Eviction],
+    lag: timedelta = LAG,
 ) -> list[str]:
     """Return what should never have been done, as sentences. Pure."""
     found: list[str] = []
@@ -290,9 +301,9 @@ def wrongs(
     standing: dict[str, str] = {}
     for rule in rules:
         mine = [one for one in episodes if one.device == rule.device]
-        if rule.effect and not any(one.covers(rule.at) for one in mine):
+        if rule.effect and not any(one.covers(rule.at, lag) for one in mine):
             found.append(f"{rule.device} was healthy and got {rule.effect} at {rule.at}")
-        if not rule.effect and any(_sick_at(one, rule.at) for one in mine):
+        if not rule.effect and any(_sick_at(one, rule.at, lag) for one in mine):
             found.append(f"{rule.device} was sick and was released at {rule.at}")
         fenced[rule.device] += bool(rule.effect and not standing.get(rule.device))
         standing[rule.device] = rule.effect
@@ -303,9 +314,11 @@ def wrongs(
     stood = _fences(rules)
     for one in evictions:
         home = tenancies.get(one.pod)
-        if home and any(_placed_late(home, one, fence) for fence in stood.get(home.device, ())):
+        if home and any(
+            _placed_late(home, one, fence, lag) for fence in stood.get(home.device, ())
+        ):
             continue
-        guilty = [its for its in episodes if home and _pays(one, home, its)]
+        guilty = [its for its in episodes if home and _pays(one, home, its, lag)]
         if not guilty:
             found.append(f"pod {one.pod} on {home} was evicted at {one.at} for nothing")
         else:
@@ -335,7 +348,7 @@ def _fences(rules: Iterable[RuleWrite]) -> Mapping[str, list[_Fence]]:
     return found
 
 
-def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence) -> bool:
+def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence, lag: timedelta) -> bool:
     """Whether the scheduler put a pod on a device against a rule, and Kubernetes took it away.
 
     The scheduler and the eviction controller each know a rule when their own watches have told
@@ -343,19 +356,19 @@ def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence) -> bool:
     and the other of its end. That is theirs and no decision of ours: what is judged is the rule.
     """
     by_kubernetes = evicted.by.startswith("kube-controller-manager")
-    late = fence.ended is None or evicted.at <= fence.ended + LAG
+    late = fence.ended is None or evicted.at <= fence.ended + lag
     return by_kubernetes and fence.began <= home.since and late
 
 
-def _sick_at(one: Episode, at: datetime) -> bool:
+def _sick_at(one: Episode, at: datetime, lag: timedelta) -> bool:
     """Whether it had been broken for so long that the remediator must have known."""
-    return one.began + LAG <= at and (one.ended is None or at < one.ended)
+    return one.began + lag <= at and (one.ended is None or at < one.ended)
 
 
-def _pays(evicted: Eviction, home: Tenancy, episode: Episode) -> bool:
+def _pays(evicted: Eviction, home: Tenancy, episode: Episode, lag: timedelta) -> bool:
     """Whether a pod was on a GPU when that was broken."""
     there = episode.ended is None or home.since <= episode.ended
-    return home.device == episode.device and there and episode.covers(evicted.at)
+    return home.device == episode.device and there and episode.covers(evicted.at, lag)
 
 
 def insistently(act: Callable[[], object], timeout: float = 60.0) -> None:

@@ -25,7 +25,7 @@ def crds(control_plane: ControlPlane, client: Client) -> None:
 def install(control_plane: ControlPlane, client: Client) -> None:
     """Make the objects known to an API server, and return when it serves them."""
     control_plane.kubectl("apply", "-f", str(CRDS))
-    established = ("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    established = ("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
     control_plane.kubectl(*established)
     for path in (REPORTS, INCIDENTS):
         await_true(f"{path} is served", partial(served, client, path))

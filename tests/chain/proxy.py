@@ -67,6 +67,7 @@ class Proxy:
         self.open_gate.set()
         self._server.shutdown()
         self._server.server_close()
+        self.cut()
 
     def connect(self) -> http.client.HTTPSConnection:
         target = self._target

@@ -75,12 +75,12 @@ class Remediator:
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=60)
 
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def await_saying(self, text: str, timeout: float = 20.0) -> None:
+    def await_saying(self, text: str, timeout: float = 60.0) -> None:
         def says() -> bool:
             assert self.running, f"the remediator ended: {self.said()[-2000:]}"
             return text in self.said()
@@ -216,7 +216,7 @@ class Scene:
         found = self.incidents()
         return found[0].get("status", {}).get("phase", "") if len(found) == 1 else ""
 
-    def await_rules(self, expected: Mapping[str, str], timeout: float = 20.0) -> None:
+    def await_rules(self, expected: Mapping[str, str], timeout: float = 60.0) -> None:
         seen: list[dict[str, str]] = [{}]
 
         def as_expected() -> bool:
@@ -226,7 +226,7 @@ class Scene:
         with _explained(lambda: f"rules are {seen[0]}"):
             await_true(f"rules are {dict(expected)}", as_expected, timeout)
 
-    def await_phase(self, phase: str, timeout: float = 20.0) -> Json:
+    def await_phase(self, phase: str, timeout: float = 60.0) -> Json:
         with _explained(lambda: f"phase is {self.phase()!r}"):
             await_true(f"phase {phase}", lambda: self.phase() == phase, timeout)
         return self.incident()

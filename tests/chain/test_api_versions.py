@@ -34,7 +34,7 @@ def emulating(release: str, folder: Path) -> Generator[Scene]:
         f"--feature-gates={','.join(gates)}",
     ]
     with ControlPlane(apiserver_flags=flags) as plane:
-        client = Client(plane.endpoint())
+        client = Client(plane.endpoint(), timeout=60.0)
         player = NodePlayer(client)
         player.start()
         try:
@@ -56,7 +56,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
     control_plane_built: None, release: str, tmp_path: Path
 ) -> None:
     with emulating(release, tmp_path) as scene:
-        scene.policy("defaults: {mode: enforce, settle: 2s, soak: 4s}")
+        scene.policy("defaults: {mode: enforce, settle: 6s, soak: 7s}")
         one = gpu(0)
         scene.node("node-a", one)
         remediator = scene.remediator()
@@ -74,7 +74,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         assert added(strong) > added(mild)
 
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
-        scene.await_rules({}, timeout=30)
+        scene.await_rules({})
         await_true("the incident is closed", lambda: scene.phase() == "Recovered")
 
 
@@ -105,5 +105,5 @@ def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
             with_xids(other, now(95), recovery_action=fresh(1)),
         )
 
-        scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(2)}, timeout=60)
+        scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(2)})
         assert "devicetaintrules: v1 instead of v1beta2" in remediator.said()

@@ -10,7 +10,7 @@ from tests.remediator.builders import gpu
 
 
 def page(port: int, path: str = "/metrics") -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
         return str(answer.read().decode())
 
 
@@ -28,7 +28,7 @@ def test_an_apiserver_that_hangs_only_delays_the_answer(scene: Scene) -> None:
 
         proxy.open_gate.set()
 
-        scene.await_rules({"node-a/gpu-0": "NoExecute"}, timeout=40)
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})
     assert remediator.running
 
 
@@ -42,7 +42,7 @@ def test_without_the_crds_it_says_what_to_install_and_waits(scene: Scene) -> Non
 
         proxy.refuse = 0
 
-        remediator.await_saying("caches are complete", timeout=40)
+        remediator.await_saying("caches are complete")
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
 
 

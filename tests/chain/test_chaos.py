@@ -89,7 +89,7 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
         f"{len(log.rules())} rules written, {len(evictions)} pods evicted, {lists} new lists "
         f"after 410; right again {converged:.1f} s after the end"
     )
-    found = wrongs(fleet.episodes, log.rules(), log.tenancies(), evictions)
+    found = wrongs(fleet.episodes, log.rules(), log.tenancies(), evictions, trouble.lag)
     assert not found, "\n".join(found)
     told = Counter(one["spec"]["uuid"] for one in scene.incidents())
     assert told <= Counter(one.uuid for one in fleet.episodes)

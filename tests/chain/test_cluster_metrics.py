@@ -27,7 +27,7 @@ class Page:
         self.address = f"127.0.0.1:{port}"
 
     def text(self) -> str:
-        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{self.address}/metrics", timeout=30) as answer:
             return answer.read().decode()
 
     def samples(self, name: str) -> list[tuple[Mapping[str, str], float]]:
@@ -105,7 +105,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_incident_consumer_info", "via", {"evicted": 1})
 
     scene.report("node-a", with_xids(broken, *broken.xids, recovery_action=fresh(0)), other)
-    scene.await_phase("Recovered", timeout=60)
+    scene.await_phase("Recovered")
     page.await_by("draguard_devices", "state", {"allocated": 2})
     page.await_by("draguard_claims", "state", {"in-use": 2})
     left = {line.split("{")[0] for line in page.text().splitlines() if "draguard_incident_" in line}
@@ -157,8 +157,10 @@ def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: S
 def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
-    leader, follower = remediator(scene), remediator(scene)
-    assert leader.samples("draguard_remediator_leader") == [({}, 1)]
+    leader = remediator(scene)
+    leads = "draguard_remediator_leader"
+    await_true("it leads", lambda: leader.samples(leads) == [({}, 1)])
+    follower = remediator(scene)
 
     scene.report("node-a", fails(one))
 
@@ -166,7 +168,7 @@ def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
     for page in (leader, follower):
         page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
         page.await_by("draguard_devices", "state", {"fenced": 1})
-    assert follower.samples("draguard_remediator_leader") == [({}, 0)]
+    assert follower.samples(leads) == [({}, 0)]
 
 
 WORDS = ('quotes" and {braces}', "lines\nof a\\ text", "<b>bold</b>")

@@ -80,4 +80,4 @@ def test_an_apiserver_that_refuses_for_a_while_only_delays_the_same_answer(scene
 
         proxy.refuse = 0
 
-        scene.await_rules({"node-a/gpu-0": "NoExecute"}, timeout=40)
+        scene.await_rules({"node-a/gpu-0": "NoExecute"})

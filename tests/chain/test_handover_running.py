@@ -40,7 +40,7 @@ def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happ
     repaired = with_xids(one, recovery_action=fresh(0), epoch=2)
     scene.report("node-a", repaired, other, boot_id="boot-2")
     await_condition(scene, "False", "RepairBeingVerified")
-    scene.await_phase("Recovered", timeout=40)
+    scene.await_phase("Recovered")
     await_condition(scene, "False", "NoRepairNeeded")
 
 

@@ -4,7 +4,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import msgspec
@@ -12,6 +12,7 @@ import pytest
 
 from exporter.report import GpuHealth, NodeHealth, XidRecord
 from kubeapi import clock
+from kubeapi.client import ApiError
 from remediator.decide.reconcile import MOST_OPEN
 from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
@@ -22,8 +23,8 @@ from tests.remediator.builders import gpu, uuid
 LIAR, VICTIM = "node-a", "node-b"
 GPUS = 8
 YEAR = timedelta(days=365)
-SECONDS = 10.0
-"""In which a broken GPU of an honest node is fenced while another lies."""
+SECONDS = 30.0
+"""In which a broken GPU of an honest node is fenced while another lies; it takes one or two."""
 MEMORY = 200
 """MiB; an idle one has about 60."""
 WRITES = 30
@@ -89,7 +90,8 @@ def telling(scene: Scene, lie: Lie) -> Generator[Callable[[], int]]:
     def run() -> None:
         while not stop.wait(0.05):
             written[0] = next(counted)
-            scene.write(LIAR, lie(written[0]))
+            with suppress(ApiError):  # a server that is busy is asked again
+                scene.write(LIAR, lie(written[0]))
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -114,7 +116,7 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_fenced(scene: Scene
     remediator = scene.remediator()
     began = remediator.memory
     with telling(scene, lie) as lies:
-        await_true("it has lied for a while", lambda: lies() >= WRITES, 40)
+        await_true("it has lied for a while", lambda: lies() >= WRITES)
         assert all(device.startswith(LIAR) for device in scene.rules())
 
         honest[3] = off_the_bus(honest[3])

@@ -10,7 +10,12 @@ from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, Json, await_true
 from tests.remediator.builders import gpu
 
-SLOW = "defaults: {mode: enforce, settle: 6s, soak: 10s}"
+EVICTING = """
+defaults: {mode: enforce, settle: 1s, soak: 10s}
+budget: {correlation: {after_change: 0s}}
+"""
+"""From the moment on that it is in force."""
+FENCING = f"{EVICTING}classes: {{lost: {{ceiling: NoSchedule}}}}"
 FENCED = {"node-a/gpu-0": "NoSchedule"}
 EMPTIED = {"node-a/gpu-0": "NoExecute"}
 
@@ -34,25 +39,34 @@ def told(incident: Json) -> list[str]:
 
 def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     one = gpu(0)
-    scene.policy(SLOW)
+    scene.policy(FENCING)
     scene.node("node-a", one)
     scene.remediator()
     scene.report("node-a", off_the_bus(one))
     scene.await_rules(FENCED)
     await_true("the incident is told", scene.phase)
+    counts = "a person's answer counts: hold until"
+    annotate(scene, "hold", for_seconds(600))
+    await_true("it counts", lambda: any(counts in one for one in told(scene.incident())))
 
-    annotate(scene, "hold", for_seconds(12))
+    scene.policy(EVICTING)
 
-    scene.holds_for(8, "nobody is moved", lambda: scene.rules() == FENCED)
-    conditions = {one["type"]: one for one in scene.incident()["status"]["conditions"]}
-    assert (conditions["Held"]["status"], conditions["Held"]["reason"]) == ("True", "Human")
+    await_true("it says what it holds", lambda: held(scene) == ("True", "Human"))
+    scene.holds_for(4, "nobody is moved", lambda: scene.rules() == FENCED)
+    annotate(scene, "hold", for_seconds(6))
     scene.await_rules(EMPTIED)
     over = "a person's answer has run out"  # the status follows the rules
     await_true("its end is told", lambda: any(over in one for one in told(scene.incident())))
     texts = told(scene.incident())
-    assert sum("a person's answer counts: hold until" in text for text in texts) == 1
+    assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
     assert scene.events("AnswerTaken") != []
+
+
+def held(scene: Scene) -> tuple[str, str]:
+    conditions = {one["type"]: one for one in scene.incident()["status"].get("conditions", [])}
+    one = conditions.get("Held", {})
+    return one.get("status", ""), one.get("reason", "")
 
 
 def test_an_ignored_fault_is_let_go_and_counts_again_at_the_end(scene: Scene) -> None:
@@ -68,10 +82,11 @@ def test_an_ignored_fault_is_let_go_and_counts_again_at_the_end(scene: Scene) ->
         lambda: any("changes nothing" in text for text in told(scene.incident())),
     )
     assert scene.rules() == EMPTIED
-    annotate(scene, "ignore", for_seconds(5))
+    annotate(scene, "ignore", for_seconds(600))
 
     scene.await_rules({})
     assert "closedAt" not in scene.incident()["status"]
+    annotate(scene, "ignore", for_seconds(6))
     scene.await_rules(EMPTIED)
 
 

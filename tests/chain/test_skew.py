@@ -121,8 +121,8 @@ def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
         await_true("the pod is gone", lambda: not scene.holders())
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
-        scene.await_rules({}, timeout=60)
-        await_true("the story is over", lambda: scene.phase() == "Recovered", timeout=30)
+        scene.await_rules({})
+        await_true("the story is over", lambda: scene.phase() == "Recovered")
         told = len(proxy.writes)
         scene.holds_for(4, "it is quiet", lambda: len(proxy.writes) <= told + 3)
         assert len(proxy.writes) < 60
@@ -142,7 +142,7 @@ def test_with_the_schemas_of_the_next_release_a_gpu_is_fenced_and_given_back(
 
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
 
-    scene.await_rules({}, timeout=40)
+    scene.await_rules({})
     stored = scene.cluster.get(f"{REPORTS}/node-a")
     assert stored["status"]["ofTomorrow"] == "yes"
 
@@ -213,6 +213,6 @@ def test_an_incident_that_a_newer_remediator_wrote_is_gone_on_with(scene: Scene)
     scene.remediator()
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
 
-    scene.await_rules({}, timeout=40)
+    scene.await_rules({})
     annotations = scene.incident()["metadata"]["annotations"]
     assert annotations["draguard.dev/of-tomorrow"] == "yes"

@@ -16,7 +16,7 @@ from tests.chain.scene import REPORTS, Remediator, Scene
 from tests.exporter.running import Exporter
 from tests.lab.cluster import await_true
 
-POLICY = "defaults: {mode: enforce, settle: 1s, soak: 6s}"
+POLICY = "defaults: {mode: enforce, settle: 1s, soak: 12s}"
 EIGHT = "8xH100"
 SLICE_OF_GI_5 = "node-a/gpu-7-mig-1g10gb-19-2"
 
@@ -142,7 +142,7 @@ def test_an_uncontained_error_is_fenced_emptied_repaired_and_released(chain: Cha
     chain.node.heal(7)
 
     scene.await_phase("Verifying")
-    scene.await_rules({}, timeout=30)
+    scene.await_rules({})
     scene.await_phase("Recovered")
 
 

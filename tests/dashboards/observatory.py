@@ -5,9 +5,11 @@ answered.
 """
 
 import re
+import time
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -31,6 +33,8 @@ budget: {{evict: {{cluster: {cluster}}}, correlation: {{after_change: 0s}}}}
 WATCHING = POLICY.format(mode="incident-only", cluster=16)
 NOBODY_IS_MOVED = POLICY.format(mode="enforce", cluster=0)
 ALL_MAY_BE_MOVED = POLICY.format(mode="enforce", cluster=16)
+HANGS_AFTER = 3
+"""Seconds after which a call is given up; a process that stalls for less is not taken for hung."""
 STALE_AFTER = 8
 """Seconds of silence after which an agent is not believed; its Lease is renewed each second."""
 EXPORTER_JOB, REMEDIATOR_JOB = "draguard-exporter", "draguard-remediator"
@@ -50,10 +54,13 @@ class Observatory:
         self.scene = scene
         self.node = node
         self.exporter = Exporter(
-            node, "run", *connection(scene.cluster.plane.endpoint(), root), "--lease-interval=1"
+            node,
+            "run",
+            *connection(scene.cluster.plane.endpoint(), root),
+            "--lease-interval=1",
+            f"--sample-deadline={HANGS_AFTER}",
         )
         self.remediator_port = free_port()
-        self.ago = VARIABLES["ago"]
         scene.policy(WATCHING)
 
     def start(self) -> None:
@@ -121,6 +128,15 @@ VARIABLES: Mapping[str, str] = {
     "ago": "5s",
 }
 """What Grafana would put in; `uuid` is that of the GPU that is lost."""
+Variables = Callable[[], Mapping[str, str]]
+"""Asked for before each question, since time goes on between two of them."""
+
+
+def since(began: float, uuid: str) -> Mapping[str, str]:
+    """Return the variables for a scenario; what was is what was before it, however long it took."""
+    passed = int(time.monotonic() - began) + 10
+    interval = {"__interval": f"{passed}s", "__interval_ms": f"{passed}000"}
+    return {**VARIABLES, **interval, "uuid": uuid, "ago": f"{passed}s"}
 
 
 def asked_as(expression: str, variables: Mapping[str, str]) -> str:
@@ -135,10 +151,10 @@ def asked_as(expression: str, variables: Mapping[str, str]) -> str:
 
 
 def answers(
-    prometheus: Prometheus, questions: Iterable[Asked], variables: Mapping[str, str]
+    prometheus: Prometheus, questions: Iterable[Asked], variables: Variables
 ) -> Mapping[Asked, Answer]:
     """Put every question to Prometheus."""
-    return {one: _answer(prometheus, asked_as(one.expr, variables)) for one in questions}
+    return {one: _answer(prometheus, asked_as(one.expr, variables())) for one in questions}
 
 
 def _answer(prometheus: Prometheus, expression: str) -> Answer:
@@ -216,9 +232,6 @@ def the_lost_gpu_is_back(one: Observatory, prometheus: Prometheus) -> None:
     one.told_to_the_kubelet()
     held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'
     await_answer(prometheus, "all GPUs are held", held)
-    fenced = f"max_over_time(timestamp({fenced.removeprefix('sum')})[10m:1s])"
-    (last,) = prometheus.query(f"ceil(time() - max({fenced}))")
-    one.ago = f"{int(last['value'][1]) + 3}s"
 
 
 def the_kubelet_does_not_answer(one: Observatory, prometheus: Prometheus) -> None:
@@ -272,9 +285,9 @@ def play(
     lost, sliced = one.node.gpu(one.victim()).uuid, one.node.gpu(max(MIG)).uuid
     of_oldest: Mapping[Asked, Answer] = {}
     for name, happens in SCENARIOS.items():
+        began = time.monotonic()
         happens(one, prometheus)
-        looked_at = sliced if name == RICHEST else lost
-        variables = {**VARIABLES, "uuid": looked_at, "ago": one.ago}
+        variables = partial(since, began, sliced if name == RICHEST else lost)
         told = answers(prometheus, asked, variables)
         if name == RICHEST:
             of_oldest = caught_up(oldest, told, variables)
@@ -286,7 +299,7 @@ OLDEST = "on Prometheus 2.42"
 
 
 def caught_up(
-    oldest: Prometheus, told: Mapping[Asked, Answer], variables: Mapping[str, str]
+    oldest: Prometheus, told: Mapping[Asked, Answer], variables: Variables
 ) -> Mapping[Asked, Answer]:
     """Return what another server answers; waits while it has scraped less than the first.
 

@@ -226,6 +226,30 @@ def test_a_node_is_as_its_worst_gpu_is(prometheus_built: Path) -> None:
     assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected)
 
 
+def test_a_board_that_moved_is_of_the_node_that_shows_it_and_is_counted_once(
+    prometheus_built: Path,
+) -> None:
+    """So is each GPU of a node that was renamed, or made anew."""
+    series = silent() | {
+        name.replace("node-a", "node-b").replace("a:9400", "b:9400"): "_x13 "
+        + values.replace(NOW, "420+30x380")
+        for name, values in WELL.items()
+    }
+    gone = "draguard_agent_stale"
+    series = {name: told for name, told in series.items() if not name.startswith(gone)}
+    board = {'{Hostname="node-b", UUID="GPU-1"}': health.HEALTHY.number}
+
+    state = health.state(FLEET)
+    assert_answers(prometheus_built, fleet.DASHBOARD, state, series, board, at="8m")
+    assert_answers(prometheus_built, fleet.DASHBOARD, BY_STATE, series, ONE_IS_WELL, at="8m")
+    nodes = f"count by (Hostname) ({health.known(FLEET)})"
+    one = {'{Hostname="node-b"}': 1}
+    assert_answers(prometheus_built, fleet.DASHBOARD, nodes, series, one, at="8m")
+
+
+ONE_IS_WELL = {'{state="Healthy"}': 1}
+
+
 def test_gpus_of_two_clusters_are_not_mixed_up(prometheus_built: Path) -> None:
     """The same names in both, as in two simulated ones, and an incident in one of them."""
     one = {name.replace("{", '{cluster="one", '): values for name, values in WELL.items()}

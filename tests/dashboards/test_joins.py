@@ -16,8 +16,12 @@ def row(claim_name: str, pod: str = "p", *, more: str = "") -> str:
     return f'draguard_device_allocation_info{{{GPU}, {labels}, pod="{pod}"{more}}}'
 
 
-def held(name: str, more: str = "") -> str:
+def given(name: str, more: str = "") -> str:
     return f'{{UUID="GPU-1", dra_claim_namespace="team", dra_claim_name="{name}"{more}}}'
+
+
+def held(name: str, more: str = "") -> str:
+    return given(name, f', Hostname="node-a"{more}')
 
 
 def test_a_claim_that_pods_and_containers_share_holds_a_device_once(
@@ -43,7 +47,7 @@ def test_who_only_looks_on_holds_nothing(prometheus_built: Path) -> None:
 
 def test_a_device_that_two_claims_share_gives_its_value_to_each(prometheus_built: Path) -> None:
     series = {row("one"): ALWAYS, row("two"): ALWAYS, f"busy{{{GPU}}}": "0.5x400"}
-    value = "max by (cluster, UUID, GPU_I_ID) (busy)"
+    value = "max by (cluster, Hostname, UUID, GPU_I_ID) (busy)"
 
     assert_answers(
         prometheus_built,
@@ -64,8 +68,8 @@ def test_a_slice_has_its_own_value_and_its_gpus_heat(prometheus_built: Path) -> 
         f"heat{{{GPU}}}": "70x400",
     }
 
-    own = of_holders("max by (cluster, UUID, GPU_I_ID) (busy)", holders())
-    shared = of_holders_gpus("max by (cluster, UUID) (heat)", holders())
+    own = of_holders("max by (cluster, Hostname, UUID, GPU_I_ID) (busy)", holders())
+    shared = of_holders_gpus("max by (cluster, Hostname, UUID) (heat)", holders())
     for expr, one, two in ((own, 0.5, 0.1), (shared, 70, 70)):
         expected = {held("one", slice_5): one, held("two", slice_6): two}
         assert_answers(prometheus_built, fleet.DASHBOARD, expr, series, expected)
@@ -93,9 +97,9 @@ def test_what_a_claim_was_given_of_a_device_adds_up_over_its_shares(
     asked = queries_of(claim.DASHBOARD, "Claims and their devices")
     whole = ', GPU_I_ID="whole GPU"'
 
-    given = {held("one", whole): 30, held("two", whole): 40}
-    assert_answers(prometheus_built, claim.DASHBOARD, asked["given"], series, given)
-    share = {held("one", whole): 0.5}
+    declared = {given("one", whole): 30, given("two", whole): 40}
+    assert_answers(prometheus_built, claim.DASHBOARD, asked["given"], series, declared)
+    share = {given("one", whole): 0.5}
     assert_answers(prometheus_built, claim.DASHBOARD, asked["share"], series, share)
 
 
@@ -109,7 +113,7 @@ def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
     }
     asked = queries_of(fleet.DASHBOARD, "Allocated, not used")["busy"]
 
-    expected = {held("old", ', Hostname="node-a", gpu="0"'): 0}
+    expected = {held("old", ', gpu="0"'): 0}
     assert_answers(prometheus_built, fleet.DASHBOARD, asked, series, expected, at="90m")
 
 

@@ -128,7 +128,7 @@ def test_a_cluster_without_gpus_gives_no_errors_and_pages_nobody(
     without_gpus: Prometheus,
 ) -> None:
     variables = {**VARIABLES, "uuid": "GPU-none"}
-    told = answers(without_gpus, (*queries(), *annotation_queries()), variables)
+    told = answers(without_gpus, (*queries(), *annotation_queries()), lambda: variables)
     errors = [answer.error for answer in told.values() if answer.error]
     assert not errors, "\n".join(errors)
     firing = without_gpus.query('ALERTS{alertname!="DraguardWatchdog"}')

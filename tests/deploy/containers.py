@@ -154,7 +154,8 @@ class Container:
     def _here(self, text: str) -> str:
         """Return an argument with the paths of mounts, and the port, of this machine."""
         for port in self._spec.get("ports", []):
-            text = text.replace(f"0.0.0.0:{port['containerPort']}", f"127.0.0.1:{self.port}")
+            if text == f"--listen=:{port['containerPort']}":
+                return f"--listen=127.0.0.1:{self.port}"
         name, sign, value = text.partition("=")
         for mount, folder in sorted(self._mounts.items(), reverse=True):
             if value == mount or value.startswith(f"{mount}/"):

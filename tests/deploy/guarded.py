@@ -119,6 +119,7 @@ class Guarded:
             self._empower(account)
         for node in (*_NODES, ""):
             self._enter(f"agent {node}".strip(), tokens.of_pod(self.admin, self._pod(AGENT, node)))
+        self._enter("asked for node-b", tokens.of_node(self.admin, LEASES, AGENT, "node-b"))
         for account in everybody:
             self._enter(account, tokens.of_account(self.admin, LEASES, account))
 

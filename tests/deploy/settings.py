@@ -51,7 +51,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     ),
     "more flags": (
         "exporter.extraArgs={--lost-after=120}",
-        "remediator.extraArgs={--no-leader-elect}",
+        "remediator.extraArgs={--kube-server=https://192.0.2.1}",
     ),
     "a handed over node": (
         "remediator.nodeConditions.enabled=true",
@@ -86,6 +86,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "people.operators[1].name=bot",
         "people.operators[1].namespace=chat",
     ),
+    "labels of the house": ("extraLabels.team=gpu", "exporter.extraPodLabels.team=gpu"),
     "CRDs from elsewhere": ("crds.install=false",),
     "pinned images": (
         f"image.exporter.digest=sha256:{'a' * 64}",

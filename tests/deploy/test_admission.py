@@ -1,7 +1,9 @@
 """What the admission policies let whom write, asked of the real API server with real tokens."""
 
 from collections.abc import Iterator
+from itertools import product
 
+import msgspec
 import pytest
 
 from kubeapi.lease import leases
@@ -14,6 +16,7 @@ from tests.deploy.guarded import (
     REMEDIATOR,
     STRANGER,
     Guarded,
+    Json,
     Write,
     identity,
     incident,
@@ -26,6 +29,8 @@ HERE, THERE, FRESH = "agent node-a", "agent node-b", "agent node-c"
 """The tokens of agents' pods on three nodes, the last of which has reported nothing yet."""
 NOWHERE = "agent"
 """The token of an agent's pod that no node runs."""
+ASKED = "asked for node-b"
+"""A token for which somebody in the namespace asked, for a node of his choice."""
 OWNED = [{"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}]
 SEEN = {"status": {"bootID": "8f6c"}}
 STATUS = f"{REPORTS}/node-a/status"
@@ -36,6 +41,8 @@ REPORTING = [
     Write(THERE, "patch", f"{REPORTS}/node-b/status", SEEN),
     Write(HERE, "patch", f"{REPORTS}/node-b/status", SEEN, "writes the report node-a and no other"),
     Write(THERE, "patch", STATUS, SEEN, "writes the report node-b and no other"),
+    Write(ASKED, "patch", STATUS, SEEN, "writes the report node-b and no other"),
+    Write(ASKED, "patch", f"{REPORTS}/node-b/status", SEEN),
     Write(NOWHERE, "patch", STATUS, SEEN, NO_NODE),
     Write(AGENT, "patch", STATUS, SEEN, NO_NODE),
     Write(AGENT, "create", REPORTS, report("node-c"), NO_NODE),
@@ -61,6 +68,14 @@ REPORTING = [
 ]
 
 AT = leases(LEASES)
+KEPT = {"metadata": {"finalizers": ["example.com/kept"]}}
+
+
+def kept_lease(name: str) -> Json:
+    one = lease(name)
+    return {**one, "metadata": {**one["metadata"], **KEPT["metadata"]}}
+
+
 RENEWED = {"spec": {"renewTime": "2026-07-30T10:00:00.000000Z"}}
 LIVING = [
     Write(HERE, "patch", f"{AT}/draguard-agent-node-a", RENEWED),
@@ -70,6 +85,11 @@ LIVING = [
     Write(HERE, "create", AT, lease("draguard-agent-node-c"), "draguard-agent-node-a and no other"),
     Write(HERE, "create", AT, lease("unheard-of"), "draguard-agent-node-a and no other"),
     Write(HERE, "delete", f"{AT}/draguard-agent-node-a", {}, "deletes a Lease"),
+    Write(THERE, "patch", f"{AT}/draguard-agent-node-b", RENEWED | KEPT),
+    Write(HERE, "patch", f"{AT}/draguard-agent-node-a", KEPT, "a finalizer on a Lease"),
+    Write(FRESH, "create", AT, kept_lease("draguard-agent-node-c"), "a finalizer on a Lease"),
+    Write(REMEDIATOR, "patch", f"{AT}/{REMEDIATOR}", KEPT, "a finalizer on a Lease"),
+    Write("admin", "patch", f"{AT}/{REMEDIATOR}", KEPT),
     Write(NOWHERE, "patch", f"{AT}/draguard-agent-node-a", RENEWED, NO_NODE),
     Write(AGENT, "patch", f"{AT}/draguard-agent-node-a", RENEWED, NO_NODE),
     Write(AGENT, "create", AT, lease("draguard-agent-node-c"), NO_NODE),
@@ -100,6 +120,14 @@ TELLING = [
         incident("gpu-1-1", **ANSWER["metadata"]),
         "the answers to a DeviceIncident are persons'",
     ),
+    Write(REMEDIATOR, "patch", CASE, KEPT, "no finalizer on a DeviceIncident"),
+    Write(
+        REMEDIATOR,
+        "create",
+        INCIDENTS,
+        incident("gpu-1-1", **KEPT["metadata"]),
+        "no finalizer on a DeviceIncident",
+    ),
     Write("admin", "patch", CASE, ANSWER),
     Write("admin", "patch", CASE, TICKET),
     Write("admin", "patch", CASE, {"metadata": {"finalizers": ["example.com/archive"]}}),
@@ -121,6 +149,7 @@ KUBELETS = {"type": "Ready", "status": "True"}
 MARK = {"annotations": {"draguard.dev/node-conditions": "DraguardDeviceRepairNeeded"}}
 KUBELETS_OWN = [
     {"capacity": {"cpu": "1"}},
+    {"capacity": None},
     {"allocatable": {"cpu": "1"}},
     {"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}]},
     {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10251}}},
@@ -128,6 +157,10 @@ KUBELETS_OWN = [
     {"images": [{"names": ["example.com/other:1"]}]},
     {"volumesInUse": ["kubernetes.io/csi/example.com^v"]},
     {"volumesAttached": [{"name": "kubernetes.io/csi/example.com^v", "devicePath": ""}]},
+    {"runtimeHandlers": [{"name": "runc"}]},
+    {"features": {"supplementalGroupsPolicy": True}},
+    {"declaredFeatures": ["Some"]},
+    {"phase": "Terminated"},
 ]
 HANDING_OVER = [
     Write(REMEDIATOR, "patch", f"{NODE}/status", {"status": {"conditions": [OURS]}}),
@@ -162,6 +195,8 @@ HANDING_OVER = [
 def guarded(control_plane_built: None, policies: str) -> Iterator[Guarded]:
     with ControlPlane() as plane:
         one = Guarded(plane, policies)
+        one.admin.merge_patch(f"{AT}/draguard-agent-node-b", KEPT)
+        one.admin.merge_patch(f"{NODE}/status", {"status": {"capacity": {"cpu": "2"}}})
         yield one
         one.close()
 
@@ -172,6 +207,28 @@ def test_a_write_is_let_through_or_refused_with_the_reason(guarded: Guarded, wri
 
     assert bool(refusal) == bool(write.refused), refusal or "it was let through"
     assert write.refused in refusal
+
+
+OF_AN_EDITOR = {
+    ("", "pods", "create"),
+    ("", "serviceaccounts", "impersonate"),
+    ("", "serviceaccounts/token", "create"),
+    ("", "configmaps", "patch"),
+    ("coordination.k8s.io", "leases", "patch"),
+}
+"""What the document says that the role edit lets one do in our namespace."""
+
+
+def test_who_may_edit_our_namespace_may_do_what_our_accounts_may(guarded: Guarded) -> None:
+    role = guarded.plane.kubectl("get", "clusterrole", "system:aggregate-to-edit", "-o=json")
+    rules: list[Json] = msgspec.json.decode(role)["rules"]
+    given = {
+        one
+        for rule in rules
+        for one in product(rule["apiGroups"], rule["resources"], rule["verbs"])
+    }
+
+    assert given >= OF_AN_EDITOR
 
 
 @pytest.mark.usefixtures("helm_built")

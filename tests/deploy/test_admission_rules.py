@@ -65,6 +65,7 @@ def changed(**metadata: object) -> Json:
 STANDING = wanted().name
 EFFECT: Json = {"spec": {"taint": {"effect": "NoExecute"}}}
 TAKEN: Json = {"metadata": {"labels": OURS}, "spec": {"taint": {"key": "draguard.dev/gpu"}}}
+KEPT: Json = {"metadata": {"finalizers": ["a.b/c"]}}
 FREED: Json = {"metadata": {"finalizers": None}}
 ALL_THREE, ALONE, THEIRS = "driver, pool and device, all three", "only draguard-remediator", "else"
 HAND = foreign("by-hand", MAINTENANCE, full("gpu-2"))
@@ -76,10 +77,12 @@ WRITES = [
     Write(REMEDIATOR, "create", "", without("driver", "pool", "device"), ALL_THREE),
     Write(REMEDIATOR, "create", "", changed(labels={}), "writes no rule but those"),
     Write(REMEDIATOR, "create", "", changed(ownerReferences=[OWNER]), "has no owner"),
+    Write(REMEDIATOR, "create", "", changed(finalizers=["a.b/c"]), "no finalizer on a rule"),
     Write(REMEDIATOR, "create", "", foreign("a", "example.com/b", full("gpu-1")), "no rule but"),
     Write(REMEDIATOR, "create", "", foreign("a", MAINTENANCE, full("gpu-1"), OURS), "no rule but"),
     Write(REMEDIATOR, "patch", STANDING, EFFECT),
     Write(REMEDIATOR, "patch", STANDING, {"metadata": {"labels": {"draguard.dev/incident": "b"}}}),
+    Write(REMEDIATOR, "patch", STANDING, KEPT, "no finalizer on a rule"),
     Write(REMEDIATOR, "patch", STANDING, {"spec": {"deviceSelector": None}}, ALL_THREE),
     Write(REMEDIATOR, "patch", STANDING, {"spec": {"deviceSelector": {"pool": None}}}, ALL_THREE),
     Write(
@@ -118,6 +121,7 @@ WRITES = [
     Write(STRANGER, "patch", STANDING, {"metadata": {"annotations": None}}, ALONE),
     Write(STRANGER, "patch", STANDING, {"metadata": {"ownerReferences": [OWNER]}}, ALONE),
     Write(STRANGER, "patch", STANDING, FREED),
+    Write(STRANGER, "patch", STANDING, KEPT),
     Write(STRANGER, "patch", "theirs", {"spec": {"taint": {"key": "draguard.dev/gpu"}}}, ALONE),
     Write(STRANGER, "patch", "theirs", {"metadata": {"labels": OURS}}, ALONE),
     Write(STRANGER, "patch", "theirs", EFFECT),

@@ -4,6 +4,7 @@ Operators are not here, but their kinds are: ServiceMonitor, PodMonitor and Prom
 CRDs of Prometheus' operator, GrafanaDashboard from that of the grafana-operator.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,35 @@ def test_what_the_values_say_of_changing_a_dashboard_later(
         return
     with pytest.raises(ControlPlaneError, match=refusal):
         tried(dashboards, text)
+
+
+LISTED = (*OF_OPERATORS, "admissionregistration.k8s.io/", "apiextensions.k8s.io/")
+"""Kinds whose lists GitOps tools compare as they stand; of others they know the defaults."""
+
+
+def changed(given: Any, stored: Any, at: str = "") -> Iterator[str]:
+    """Give the lists that are stored otherwise than they were given."""
+    if isinstance(given, dict):
+        for key, below in given.items():  # pyright: ignore[reportUnknownVariableType] - JSON
+            yield from changed(below, stored.get(key), f"{at}/{key}")
+    elif isinstance(given, list) and given != stored:
+        yield at
+
+
+@pytest.mark.parametrize("more", [SETTINGS["ServiceMonitors"], SETTINGS["PodMonitors"]])
+def test_the_server_changes_nothing_in_a_list(
+    operators_known: ControlPlane, more: tuple[str, ...]
+) -> None:
+    """A tool that compares a list with what it applied would never be content."""
+    monitors = ("monitoring.serviceMonitor.enabled=false", *more)
+    given = [
+        one
+        for one in rendered.objects((*EVERYTHING, *monitors))
+        if one["apiVersion"].startswith(LISTED)
+    ]
+    asked = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=json")
+    said = operators_known.kubectl(*asked, "-f", "-", stdin=yaml.safe_dump_all(given))
+
+    for one, stored in zip(given, json.loads(said)["items"], strict=True):
+        assert one["metadata"]["name"] == stored["metadata"]["name"]
+        assert list(changed(one, stored)) == [], one["metadata"]["name"]

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from exporter.setup import flags
 from remediator import settings
+from serving.front import Front
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
@@ -89,6 +91,7 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
     ),
     "TLS": (SETTINGS["TLS"], {"web_config": Path("/etc/draguard/web/web-config.yaml")}),
     "metrics only": (("metricsOnly=true",), {"report": False}),
+    "every address, of whichever family": ((), {"listen": ":9400"}),
     "reports": ((), {"report": True, "lease_namespace": "draguard-system"}),
     "log": (
         ("exporter.logLevel=DEBUG", "exporter.logFormat=json"),
@@ -118,6 +121,7 @@ def test_the_remediators_values_become_its_settings() -> None:
 
     assert found == settings.Settings(
         policy=Path("/etc/draguard/policy/policy.yaml"),
+        listen=":9401",
         writes_per_second=7.5,
         stale_after=300.0,
         resync=30.0,
@@ -132,11 +136,16 @@ def test_a_large_number_in_a_file_stays_whole(tmp_path: Path) -> None:
     """Helm reads numbers of a file as floats, and would write 2e+06."""
     file = tmp_path / "values.yaml"
     file.write_text(
-        "exporter: {maxSeries: 2000000}\nremediator: {nodeConditions: {enabled: true}}\n"
+        "exporter: {maxSeries: 2000000, maxUnavailable: 3000000}\n"
+        "remediator: {tolerations: [{key: a, operator: Exists, tolerationSeconds: 4000000}]}\n"
     )
-    found = containers(rendered.objects((), f"--values={file}"))
+    objects = rendered.objects((), f"--values={file}")
+    rolled = rendered.only(objects, "DaemonSet")["spec"]["updateStrategy"]["rollingUpdate"]
 
-    assert exporter_settings(found["agent"]).max_series == 2_000_000
+    assert exporter_settings(containers(objects)["agent"]).max_series == 2_000_000
+    assert rolled == {"maxUnavailable": 3_000_000}
+    (tolerated,) = rendered.pod(objects, "Deployment")["tolerations"]
+    assert tolerated["tolerationSeconds"] == 4_000_000
 
 
 def test_a_flag_that_no_program_has_would_be_noticed() -> None:
@@ -144,3 +153,21 @@ def test_a_flag_that_no_program_has_would_be_noticed() -> None:
 
     with contextlib.redirect_stderr(io.StringIO()), pytest.raises(SystemExit):
         exporter_settings(found["agent"])
+
+
+def test_a_page_is_reached_where_pods_have_ipv6_addresses_alone() -> None:
+    """What listens on 0.0.0.0 is never ready there."""
+    (listen,) = [
+        one.removeprefix("--listen=")
+        for one in containers(rendered.objects())["agent"]["args"]
+        if one.startswith("--listen=")
+    ]
+    families = ("127.0.0.1", "::1") if socket.has_dualstack_ipv6() else ("127.0.0.1",)
+    front = Front(listen.replace("9400", "0"), {})
+    front.start()
+    try:
+        for address in families:
+            with socket.create_connection((address, front.port), timeout=60) as one:
+                assert one.getpeername()[1] == front.port
+    finally:
+        front.stop()

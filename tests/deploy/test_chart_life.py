@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
 MONITORS = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/servicemonitors"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 SCRAPED = ("draguard-exporter", "draguard-remediator")
 RECORD = 1 << 20
 """Bytes that a Secret may have; Helm keeps a release in one."""
@@ -181,8 +183,29 @@ def left(client: Client) -> list[str]:
         "/apis/rbac.authorization.k8s.io/v1/clusterroles",
         "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies",
         f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
         f"/api/v1/namespaces/{NAMESPACE}/services",
     )
     names = (one["metadata"]["name"] for path in paths for one in items(client, path))
     return [name for name in names if "draguard" in name]
+
+
+def test_where_a_rollback_cannot_go_an_upgrade_does(
+    plane: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
+) -> None:
+    """Helm takes CRDs that it has kept over in an upgrade, and not in a rollback."""
+    off = ("--set", "admission.enabled=false")
+    helm("install", RELEASE, str(CHART), *off)
+    helm("upgrade", RELEASE, str(CHART), "--set", "metricsOnly=true")
+    assert items(admin, DEPLOYMENTS) == []
+
+    with pytest.raises(AssertionError, match=r"cannot patch .* CustomResourceDefinition"):
+        helm("rollback", RELEASE, "1")
+    helm("upgrade", RELEASE, str(CHART), *off)
+
+    assert "STATUS: deployed" in helm("status", RELEASE)
+    assert [one["metadata"]["name"] for one in items(admin, DEPLOYMENTS)] == ["draguard-remediator"]
+    with ReleaseJobs(plane, admin, tmp_path):
+        helm("uninstall", RELEASE)
+    assert left(admin) == []

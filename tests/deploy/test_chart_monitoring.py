@@ -60,6 +60,7 @@ def test_a_target_that_is_down_says_of_which_node(setting: str) -> None:
     steps = endpoints(setting)["draguard-exporter"]["relabelings"]
 
     assert {
+        "action": "replace",
         "sourceLabels": ["__meta_kubernetes_pod_node_name"],
         "targetLabel": "node",
     } in steps

@@ -278,11 +278,29 @@ def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
     objects = rendered.objects(SETTINGS["closed"])
     ports = {
         one["metadata"]["name"]: [
-            port["port"] for rule in one["spec"]["ingress"] for port in rule["ports"]
+            port["port"] for rule in one["spec"].get("ingress", ()) for port in rule["ports"]
         ]
         for one in of_kind(objects, "NetworkPolicy")
     }
 
-    assert ports == {"draguard-exporter": [9400], "draguard-remediator": [9401]}
+    assert ports == {
+        "draguard-exporter": [9400],
+        "draguard-remediator": [9401],
+        "draguard-release": [],
+    }
     for one in of_kind(objects, "NetworkPolicy"):
         assert [port["port"] for port in one["spec"]["egress"][0]["ports"]] == [443, 6443]
+
+
+def test_what_closes_the_network_lets_the_last_job_out_before_and_after_the_release() -> None:
+    """It is a hook as the Job is: after the release the other policies are gone."""
+    objects = rendered.objects(SETTINGS["closed"])
+    policy, job = only(objects, "NetworkPolicy", "release"), only(objects, "Job")
+    weights = [
+        int(one["metadata"]["annotations"].pop("helm.sh/hook-weight")) for one in (policy, job)
+    ]
+
+    assert weights == sorted(set(weights))
+    assert policy["metadata"]["annotations"] == job["metadata"]["annotations"]
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()

@@ -85,7 +85,7 @@ def test_the_hook_runs_where_the_remediator_may() -> None:
     )
     remediator, hook = pod(objects, "Deployment"), pod(objects, "Job")
 
-    for field in ("nodeSelector", "tolerations"):
+    for field in ("nodeSelector", "tolerations", "priorityClassName"):
         assert hook[field] == remediator[field]
     assert hook["affinity"]["nodeAffinity"] == remediator["affinity"]["nodeAffinity"]
 

@@ -39,6 +39,7 @@ def names(one: str, namespace: str) -> Json:
     labels = {one: one}
     seen_by = [{"kind": "ServiceAccount", "name": one, "namespace": namespace}]
     return {
+        "extraLabels": labels,
         "image": {
             "tag": one,
             "pullSecrets": [one],

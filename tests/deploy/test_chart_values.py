@@ -13,6 +13,7 @@ from deploy.program import HelmError, run
 from deploy.sources import CHART
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
+from tests.deploy.settings import SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -123,6 +124,29 @@ CONTRADICTIONS = [
         ),
         "let the engine",
     ),
+    (("remediator.extraArgs={--log-level=INFO,--no-leader-elect}",), "gives --no-leader-elect,"),
+    (("remediator.extraArgs={--leader-identity=me}",), "gives --leader-identity,"),
+    (("exporter.extraArgs={--listen=:9401}",), "exporter.extraArgs gives --listen,"),
+    (("networkPolicy.egress.enabled=true",), "nothing would be closed"),
+    (("networkPolicy.from[0].podSelector.matchLabels.a=b",), "nothing would be closed"),
+    (("dashboards.grafanaOperator.enabled=true",), "set dashboards.enabled"),
+    (("remediator.nodeConditions.acceleratedHardwareReady=true",), "no condition would be"),
+    (("people.create=false", *SETTINGS["people"]), "there is no role to give"),
+    (("exporter.podLabels.allow={team}",), "none would be shown"),
+    (
+        (*SETTINGS["a policy kept elsewhere"], r"remediator.policy.text=defaults: {}"),
+        "give one of them",
+    ),
+    (("exporter.hostnameLabel=hostname", "monitoring.rules.enabled=true"), "is not Hostname"),
+    (("exporter.hostnameLabel=none", "dashboards.enabled=true"), "is not Hostname"),
+    (("monitoring.interval=5s", *SETTINGS["ServiceMonitors"]), "10s is above .* 5s"),
+    (
+        ("monitoring.scrapeTimeout=1m1ms", "monitoring.interval=1m", *SETTINGS["PodMonitors"]),
+        "1m1ms is above .* 1m",
+    ),
+    ((r"extraLabels.app\.kubernetes\.io/name=gpu",), "extraLabels sets app"),
+    ((r"monitoring.labels.app\.kubernetes\.io/component=a",), "monitoring.labels sets app"),
+    ((r"exporter.extraPodLabels.app\.kubernetes\.io/name=a",), "exporter.extraPodLabels sets"),
 ]
 
 
@@ -132,6 +156,11 @@ def test_values_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(HelmError, match=sentence):
         rendered.text(values)
+
+
+@pytest.mark.parametrize("interval", ["10s", "10000ms", "1m", "1h"])
+def test_a_scrape_may_take_as_long_as_there_is_time(interval: str) -> None:
+    assert rendered.objects((*SETTINGS["ServiceMonitors"], f"monitoring.interval={interval}"))
 
 
 def test_helm_has_nothing_against_the_chart() -> None:

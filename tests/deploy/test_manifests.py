@@ -81,7 +81,10 @@ def test_a_dashboard_stays_well_below_what_a_config_map_may_hold() -> None:
 def test_a_crd_outlives_its_release_and_is_else_the_one_in_the_checkout() -> None:
     for path in (sources.ROOT / "deploy" / "crds").glob("*.yaml"):
         copy = yaml.safe_load((sources.FILES / "crds" / path.name).read_text(encoding="utf-8"))
-        assert copy["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+        assert copy["metadata"].pop("annotations") == {
+            "helm.sh/resource-policy": "keep",
+            "argocd.argoproj.io/sync-options": "Prune=false",
+        }
         assert copy == yaml.safe_load(path.read_text(encoding="utf-8"))
 
 

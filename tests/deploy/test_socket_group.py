@@ -178,3 +178,27 @@ def test_an_agent_that_sees_the_nodes_processes_sees_into_none(pod: Json) -> Non
     for other in (OF_MANY_IMAGES, STRANGER, 0):
         with of_another_pod(other) as process:
             assert not reads_environment(agent, process)
+
+
+def may_end(by: list[str], process: int) -> bool:
+    """Ask as `kill -0` does, which ends nothing."""
+    script = "import os, sys; os.kill(int(sys.argv[1]), 0)"
+    done = subprocess.run(
+        [*by, sys.executable, "-c", script, str(process)],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return done.returncode == 0
+
+
+def test_a_sensor_that_sees_the_nodes_processes_could_end_those_of_root_and_no_others(
+    pod: Json,
+) -> None:
+    """A signal asks for the user and for no capability: what hostPID costs, besides looking."""
+    ends: dict[int, bool] = {}
+    for user in (0, OURS, OF_MANY_IMAGES):
+        with of_another_pod(user) as process:
+            ends[user] = may_end(of_container(pod, "sensor"), process)
+
+    assert ends == {0: True, OURS: False, OF_MANY_IMAGES: False}

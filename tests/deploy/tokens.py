@@ -31,6 +31,12 @@ def of_account(admin: Client, namespace: str, account: str) -> str:
     return _requested(admin, namespace, account, None)
 
 
+def of_node(admin: Client, namespace: str, account: str, node: str) -> str:
+    """Return a token bound to a Node, as whoever may make tokens in the namespace gets it."""
+    bound = {"kind": "Node", "apiVersion": "v1", "name": node}
+    return _requested(admin, namespace, account, bound)
+
+
 def _requested(admin: Client, namespace: str, account: str, bound: Json | None) -> str:
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     body = {

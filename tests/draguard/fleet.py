@@ -5,7 +5,9 @@ words and times, so that what the commands print is the same each time. API
 server, scheduler and controllers are real, and so are the pods on the devices.
 """
 
-from contextlib import suppress
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 
@@ -14,7 +16,7 @@ import msgspec
 from exporter.device import Device
 from exporter.report import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
 from kubeapi import clock
-from kubeapi.client import Conflict, NotFound
+from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
 from remediator.hands.cluster import AGENT_LEASE_PREFIX
 from remediator.hands.leader import LEASE_NAME
@@ -46,8 +48,12 @@ classes:
 """
 VERSION = version("draguard")
 IMAGE = f"example.com/draguard:{VERSION}"
-_SOON = timedelta(hours=1)
-"""Leases are dated ahead, so that a slow machine makes nobody stale."""
+_SOON = timedelta(seconds=20)
+"""Leases are renewed all the time and dated ahead, so that a slow machine makes nobody stale; who
+dates farther ahead is not believed."""
+_BEAT = 3.0
+"""Seconds between two renewals."""
+_ALIVE = ("node-a", "node-b", "node-c")
 
 
 class Fleet:
@@ -56,6 +62,8 @@ class Fleet:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.kubeconfig = str(cluster.plane.kubeconfig)
+        self._over = threading.Event()
+        self._beating: threading.Thread | None = None
 
     def furnish(self) -> None:
         """Write everything; returns when the pods hold their devices."""
@@ -66,6 +74,7 @@ class Fleet:
         self._installation()
 
     def clear(self) -> None:
+        self._end()
         self.cluster.clean()
         for path in (
             f"/api/v1/namespaces/{LEASES}/configmaps/draguard-policy",
@@ -95,12 +104,39 @@ class Fleet:
         for name, gpus in boards().items():
             if name == "node-d":
                 continue
-            silent = name == "node-e"
-            report(self.cluster, name, health(*gpus, at=T0 if silent else now))
-            if not silent:
-                holder = f"{AGENT_LEASE_PREFIX}{name}"
-                renew(self.cluster.client, LEASES, holder, name, 60, now + _SOON)
-        renew(self.cluster.client, LEASES, LEASE_NAME, "remediator-0", 10, now + _SOON)
+            report(self.cluster, name, health(*gpus, at=now if name in _ALIVE else T0))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._over.clear()
+        self._renew()
+        self._beating = threading.Thread(target=self._beat, daemon=True)
+        self._beating.start()
+
+    def _end(self) -> None:
+        self._over.set()
+        if self._beating is not None:
+            self._beating.join()
+
+    @contextmanager
+    def silence(self) -> Generator[None]:
+        """Let nobody renew a Lease."""
+        self._end()
+        try:
+            yield
+        finally:
+            self._begin()
+
+    def _beat(self) -> None:
+        while not self._over.wait(_BEAT):
+            with suppress(ApiError):  # the next one will do
+                self._renew()
+
+    def _renew(self) -> None:
+        soon = clock.now() + _SOON
+        for node in _ALIVE:
+            renew(self.cluster.client, LEASES, f"{AGENT_LEASE_PREFIX}{node}", node, 60, soon)
+        renew(self.cluster.client, LEASES, LEASE_NAME, "remediator-0", 10, soon)
 
     def _stories(self) -> None:
         held = self.cluster.device_of("train").partition("/")[2]

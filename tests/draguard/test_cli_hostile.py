@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -19,9 +20,14 @@ from remediator.objects.incident import (
     PodHold,
     TimelineEntry,
 )
+from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import T0, Fleet
+from tests.draguard.test_cli_errors import config, written
+from tests.draguard.test_cli_terminal import COLOUR, on_terminal
 from tests.draguard.told import told
+from tests.lab.cluster import RULES
+from tests.remediator.builders import uuid
 
 NASTY = (
     "\x1b]0;owned\x07\x1b[2J[bold red]x[/] <b>&amp;\u202e\u2066 a\r\nINCIDENT  b\x9bm\x7f\t:smile:"
@@ -116,3 +122,49 @@ def test_what_looks_like_a_time_or_a_number_stays_text_in_yaml() -> None:
     values = {"a": "2026-01-05T12:00:00Z", "b": "1e3", "c": "no", "d": "0x1", "e": "~"}
 
     assert yaml.safe_load(encoded(values, "yaml")) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e3", "12e05", "0o17", "y", "N", "no", "on", "~", "null", "1_000", "-1", ".5", "+.inf"],
+)
+def test_what_another_reader_of_yaml_takes_for_a_number_or_a_truth_value_is_quoted(
+    text: str,
+) -> None:
+    """A node may be called 1e3: YAML 1.2 has numbers, and 1.1 truth values, that PyYAML has not."""
+    assert encoded({text: [text]}, "yaml") == f"'{text}':\n- '{text}'\n"
+
+
+def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
+    """Which node a rule is for is an annotation, and a plan is told under that name."""
+    (rule,) = (one for one in nasty.cluster.items(RULES) if "node-b" in str(one["spec"]))
+    path = f"{RULES}/{rule['metadata']['name']}"
+    said = {"metadata": {"annotations": {"draguard.dev/node": f"node-b{NASTY}"}}}
+    nasty.cluster.client.merge_patch(path, said)
+    try:
+        shown = on_terminal("plan", "--kubeconfig", nasty.kubeconfig)
+    finally:
+        said = {"metadata": {"annotations": {"draguard.dev/node": "node-b"}}}
+        nasty.cluster.client.merge_patch(path, said)
+
+    assert "Node node-b\\x1b]0;owned" in shown
+    assert is_harmless(COLOUR.sub("", shown))
+
+
+def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_path: Path) -> None:
+    """The pods of a node are asked for by the name that an incident gives it."""
+    name = "gpu-nasty-2"
+    spec = IncidentSpec(node=f"x{NASTY}", uuid=uuid(7), fault="lost")
+    nasty.incident(name, spec, IncidentStatus(phase="Fenced"))
+    endpoint = nasty.cluster.plane.endpoint()
+    try:
+        with Proxy(endpoint) as proxy:
+            proxy.refuse, proxy.refused_path = 403, "/api/v1/pods"
+            path = written(tmp_path, "config", config(proxy.url, endpoint.token or ""))
+            shown = on_terminal("plan", "--kubeconfig", str(path), columns=500)
+    finally:
+        nasty.cluster.client.delete(f"{INCIDENTS}/{name}")
+
+    assert is_harmless(COLOUR.sub("", shown))
+    assert "cannot be listed, so nobody there counts as moved or gone" in shown
+    assert "none of its devices counts as drained" not in shown

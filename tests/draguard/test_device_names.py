@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from draguard.maintenance.naming import Meant, NoDeviceError, meant
+from draguard.maintenance.naming import AmbiguousDeviceError, Meant, NoDeviceError, meant
 from draguard.maintenance.rule import Fence, label_value, manifest
 from draguard.maintenance.who_goes import EXTENDED, holders
 from exporter.device import Device
@@ -135,6 +135,15 @@ def test_who_fenced_is_a_label_whatever_the_name(who: str, label: str) -> None:
     assert label_value(who) == label
 
 
+def tolerating(**more: object) -> Toleration:
+    content = {
+        "key": "draguard.dev/maintenance",
+        "operator": "Exists",
+        "effect": "NoExecute",
+    }
+    return Toleration(**{**content, **more})  # pyright: ignore[reportArgumentType] - as the rows say
+
+
 def claim(*tolerations: Toleration, extended: bool = False, admin: bool = False) -> Claim:
     result = DeviceResult(
         DRIVER, "node-a", "gpu-0", admin_access=admin, tolerations=tuple(tolerations)
@@ -150,28 +159,59 @@ def claim(*tolerations: Toleration, extended: bool = False, admin: bool = False)
 
 
 @pytest.mark.parametrize(
-    ("one", "stays"),
+    ("one", "stays", "after"),
     [
-        (claim(), ""),
-        (claim(admin=True), ""),
-        (claim(extended=True), EXTENDED),
-        (claim(Toleration(operator="Exists", effect="NoExecute")), "tolerates it"),
-        (claim(Toleration(operator="Exists")), ""),
-        (claim(Toleration(key="draguard.dev/lost", operator="Exists", effect="NoExecute")), ""),
-        (
-            claim(
-                Toleration(
-                    key="draguard.dev/maintenance",
-                    operator="Exists",
-                    effect="NoExecute",
-                    toleration_seconds=30,
-                )
-            ),
-            "tolerates it for 30 s",
-        ),
+        (claim(), "", 0),
+        (claim(admin=True), "", 0),
+        (claim(extended=True), EXTENDED, 0),
+        (claim(tolerating(key="")), "tolerates it", 0),
+        (claim(Toleration(operator="Exists")), "", 0),
+        (claim(tolerating(key="draguard.dev/lost")), "", 0),
+        (claim(tolerating(toleration_seconds=30)), "", 30),
+        (claim(tolerating(toleration_seconds=0)), "", 0),
+        (claim(tolerating(toleration_seconds=-5)), "", 0),
+        (claim(tolerating(operator="Equal", value="ana")), "tolerates it", 0),
+        (claim(tolerating(operator="Equal", value="ben")), "", 0),
     ],
 )
-def test_who_an_eviction_by_taint_moves(one: Claim, stays: str) -> None:
-    (found,) = holders([one], frozenset({Device(DRIVER, "node-a", "gpu-0")}))
+def test_who_an_eviction_by_taint_moves(one: Claim, stays: str, after: int) -> None:
+    (found,) = holders([one], {Device(DRIVER, "node-a", "gpu-0"): "ana"})
 
-    assert found.stays == stays
+    assert (found.stays, found.goes_after) == (stays, after)
+
+
+def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None:
+    group = (ConsumerReference("batch", "podgroups", "u"),)
+    one = claim()
+    assert one.status is not None
+    one = msgspec.structs.replace(
+        one, status=msgspec.structs.replace(one.status, reserved_for=group)
+    )
+
+    (found,) = holders([one], {Device(DRIVER, "node-a", "gpu-0"): "ana"})
+
+    assert (found.pod, found.stays) == ("podgroups/batch", "")
+
+
+def test_a_gpu_that_is_reported_and_not_published_is_not_called_fenced() -> None:
+    with pytest.raises(NoDeviceError, match="no driver publishes it"):
+        meant("node-a/0", (), reports(WHOLE))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (WHOLE, msgspec.structs.replace(SLICED, minor=0)),
+        (msgspec.structs.replace(SLICED, minor=0),),
+    ],
+    ids=["two of one number", "an old report"],
+)
+def test_a_number_that_may_be_either_of_two_gpus_is_neither(told: tuple[GpuHealth, ...]) -> None:
+    """One that fell off the bus keeps its number in the report, and the next one is given it."""
+    with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}: give the UUID"):
+        meant("node-a/0", INVENTORY, reports(*told))
+
+
+def test_a_device_that_is_no_slice_is_not_called_one() -> None:
+    assert meant(str(TWIN.device), INVENTORY, ()).what == "this device alone"
+    assert meant(str(PARTITION.device), INVENTORY, ()).what == "one slice"

@@ -1,6 +1,5 @@
 """An interrupt comes at once, or when what must not be cut in two is done."""
 
-import os
 import signal
 from collections.abc import Iterator
 
@@ -19,7 +18,7 @@ def interrupts() -> Iterator[Interrupts]:
 @pytest.mark.parametrize("number", SIGNALS)
 def test_an_interrupt_comes_at_once(interrupts: Interrupts, number: signal.Signals) -> None:
     with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
 
 def test_what_must_be_whole_is_finished_first(interrupts: Interrupts) -> None:
@@ -27,7 +26,7 @@ def test_what_must_be_whole_is_finished_first(interrupts: Interrupts) -> None:
 
     def step() -> None:
         with interrupts.held():
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             done.append("finished")
 
     with pytest.raises(KeyboardInterrupt):
@@ -43,7 +42,7 @@ def test_an_error_inside_is_told(interrupts: Interrupts) -> None:
 def test_an_error_that_an_interrupt_brought_about_is_none(interrupts: Interrupts) -> None:
     def step() -> None:
         with interrupts.held():
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
             raise ValueError("a child was interrupted, too")
 
     with pytest.raises(KeyboardInterrupt) as ended:
@@ -53,6 +52,6 @@ def test_an_error_that_an_interrupt_brought_about_is_none(interrupts: Interrupts
 
 def test_the_cleaning_up_is_not_disturbed(interrupts: Interrupts) -> None:
     with interrupts.ignored():
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
     with interrupts.held():
         pass

@@ -1,6 +1,5 @@
 """`draguard plan` says what a real remediator beside it says, and asks it by --url."""
 
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import msgspec
 import pytest
 
 from remediator.hands.debug_plan import Page
+from simulator.cluster.ports import free_port
 from tests.chain.scene import Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.draguard.told import told
@@ -59,7 +59,7 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     scene.policy(POLICY)
     scene.node("node-a", lost, sick)
     scene.node("node-b", well)
-    address = free_address()
+    address = f"127.0.0.1:{free_port()}"
     scene.remediator("--listen", address)
     scene.report("node-a", off_the_bus(lost), with_xids(sick, now(95), recovery_action=fresh(1)))
     scene.await_rules({"node-a/gpu-0": "NoExecute", "node-a/gpu-1": "NoExecute"})
@@ -77,8 +77,3 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     assert theirs["page"]["role"].startswith("leader (remediator-0)")
     asked = tell("--url", f"http://{address}", "--node", "node-b")
     assert gist(asked["page"]) == gist(tell(*policy, "--node", "node-b")["page"])
-
-
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"127.0.0.1:{taken.getsockname()[1]}"

@@ -1,6 +1,7 @@
 """What is made of a cluster's objects, without a cluster: who is believed, what is counted."""
 
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import msgspec
 import pytest
@@ -17,12 +18,15 @@ from exporter.slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
 from remediator.hands.cluster import AGENT_LEASE_PREFIX
 from remediator.hands.leader import LEASE_NAME
+from remediator.objects.incident import Incident, IncidentSpec
+from remediator.objects.nodes import RawNode
 from remediator.policy.reading import read
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0
 from tests.draguard.test_cli_terminal import letters
-from tests.remediator.builders import dead, gpu, published, report
+from tests.remediator.builders import dead, gpu, published, report, uuid
 
+T = TypeVar("T")
 ENFORCE = read("defaults: {mode: enforce}")
 LATE = T0 + timedelta(minutes=5)
 DOWN = SourceHealth(name="kmsg", up=False, reason="PermissionDenied")
@@ -55,6 +59,11 @@ def looked_at(found: Objects) -> Status:
     return status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
 
 
+def known(one: T | None) -> T:
+    assert one is not None
+    return one
+
+
 def said(found: Status, now: datetime = T0) -> str:
     return letters(str(list(sheet(found, now))))
 
@@ -62,22 +71,30 @@ def said(found: Status, now: datetime = T0) -> str:
 def test_a_silent_agents_word_counts_for_nothing() -> None:
     fresh, stale = looked_at(objects(gpu(0))), looked_at(objects(gpu(0), at=LATE))
 
-    assert (fresh.gpus.healthy, fresh.gpus.unknown, len(fresh.sources_down)) == (1, 0, 1)
-    assert (stale.gpus.healthy, stale.gpus.unknown, len(stale.sources_down)) == (0, 1, 0)
-    assert (stale.nodes.reporting, stale.nodes.stale) == (0, ("node-a",))
+    assert (
+        known(fresh.gpus).healthy,
+        known(fresh.gpus).unknown,
+        len(known(fresh.sources_down)),
+    ) == (1, 0, 1)
+    assert (
+        known(stale.gpus).healthy,
+        known(stale.gpus).unknown,
+        len(known(stale.sources_down)),
+    ) == (0, 1, 0)
+    assert (known(stale.nodes).reporting, known(stale.nodes).stale) == (0, ("node-a",))
 
 
 def test_a_lease_keeps_an_old_report_believed() -> None:
     alive = (lease(f"{AGENT_LEASE_PREFIX}node-a", LATE),)
 
-    assert looked_at(objects(gpu(0), at=LATE, leases=alive)).gpus.healthy == 1
+    assert known(looked_at(objects(gpu(0), at=LATE, leases=alive)).gpus).healthy == 1
 
 
 def test_gpus_of_a_node_that_never_reported_are_unknown_and_not_none() -> None:
     found = looked_at(objects(gpu(0), reports=()))
 
-    assert (found.gpus.healthy, found.gpus.unknown) == (0, 1)
-    assert found.nodes.unwatched == ("node-a",)
+    assert (known(found.gpus).healthy, known(found.gpus).unknown) == (0, 1)
+    assert known(found.nodes).unwatched == ("node-a",)
 
 
 def test_the_emergency_stop_holds_what_would_be_done() -> None:
@@ -153,3 +170,32 @@ def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) 
     found = msgspec.structs.replace(looked_at(objects(gpu(0))), unknown=unknown)
 
     assert f"{words}draguard status -o json" in plain(sheet(found, T0))
+
+
+def nodes(*names: str) -> tuple[RawNode, ...]:
+    return tuple(RawNode(ObjectMeta(name=one)) for one in names)
+
+
+def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> None:
+    found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b")))
+
+    assert (known(found.nodes).stale, known(found.nodes).gone) == ((), ("node-a",))
+    assert (known(found.gpus).unknown, found.unknown) == (0, ())
+    assert "0 reporting, 1 gone, with a report left (node-a)" in plain(sheet(found, LATE))
+
+
+def test_a_node_that_reports_is_not_gone_and_where_nodes_are_not_seen_none_is() -> None:
+    fresh = looked_at(objects(gpu(0), nodes=nodes("node-b")))
+    blind = looked_at(objects(gpu(0), at=LATE, missing=frozenset({"nodes"})))
+
+    assert (known(fresh.gpus).healthy, known(fresh.nodes).gone) == (1, ())
+    assert (known(blind.gpus).unknown, known(blind.nodes).stale) == (1, ("node-a",))
+
+
+def test_a_gpu_of_a_node_that_is_gone_is_counted_while_its_story_is_open() -> None:
+    story = Incident(
+        ObjectMeta(name="gpu-x-1"), IncidentSpec(node="node-a", uuid=uuid(0), fault="lost")
+    )
+    found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b"), incidents=(story,)))
+
+    assert known(found.gpus).unknown == 1

@@ -4,7 +4,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from benchmarks.processes import descendants
+from simulator.cluster.ports import free_port
 from simulator.node import SimulatedNode
 
 ROOT = Path(__file__).parents[2]
@@ -31,11 +31,6 @@ def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str
             raise AssertionError(f"waited {seconds} s for {what or probe}: {value!r}")
         time.sleep(0.02)
     return value
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 class Exporter:
@@ -106,7 +101,7 @@ class Exporter:
         assert self._process is not None
         return self._process.pid
 
-    def get(self, path: str = "/metrics", seconds: float = 2.0) -> tuple[int, str]:
+    def get(self, path: str = "/metrics", seconds: float = 20.0) -> tuple[int, str]:
         """Return (status, body); (0, reason) while nothing answers."""
         url = f"http://127.0.0.1:{self.port}{path}"
         try:

@@ -120,7 +120,7 @@ def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folde
         server = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         server.bind(str(path))
         server.listen()
-        server.settimeout(20)
+        server.settimeout(60)
         link = SensorLink(path, listener, lambda: refused.append(1))
         link.start()
         try:
@@ -131,7 +131,7 @@ def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folde
                 channel.receive(wire.to_sensor)
                 channel.send(wire.Welcome("run", "boot"))
                 channel.send(wire.Signals((), None))
-            assert listener.heard.wait(20)
+            assert listener.heard.wait(60)
         finally:
             link.stop()
     assert refused == [1]

@@ -27,7 +27,7 @@ def test_an_address_that_cannot_be_read_is_refused_quietly(
 ) -> None:
     with (
         caplog.at_level(logging.INFO),
-        socket.create_connection(("127.0.0.1", front.port), timeout=10) as link,
+        socket.create_connection(("127.0.0.1", front.port), timeout=60) as link,
     ):
         link.sendall(f"GET {address} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         answer = b"".join(iter(lambda: link.recv(4096), b""))

@@ -18,7 +18,7 @@ from tests.exporter.worlds import Sensed, mig_gpu, seen
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
     one, other = socket.socketpair()
     with one, other:
-        other.settimeout(5)
+        other.settimeout(60)
         yield one, other
 
 

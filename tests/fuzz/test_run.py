@@ -1,5 +1,6 @@
 """The run itself: it finds what is planted, names it, and stops what hangs."""
 
+import signal
 from random import Random
 
 import pytest
@@ -44,8 +45,11 @@ def test_one_input_can_be_tried_again() -> None:
     assert [one.input for one in again] == [found.input]
 
 
-def test_what_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_hangs_is_a_finding_and_the_limit_of_the_test_itself_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(run, "LONGEST_SECONDS", 0.05)
+    signal.setitimer(signal.ITIMER_REAL, 500)
 
     def hang(_input: str) -> None:
         while True:
@@ -53,6 +57,7 @@ def test_what_hangs_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
 
     (found,) = fuzz(Target("hangs", 1, _digits, hang), 1, seed=1).findings
     assert "TooSlow" in found.error
+    assert signal.getitimer(signal.ITIMER_REAL)[0] > 400
 
 
 def test_a_target_with_many_kinds_of_faults_is_given_up() -> None:

@@ -14,6 +14,7 @@ from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.workloads import device_classes
 
 T = TypeVar("T")
+CLEAN_SECONDS = 120.0
 Json = dict[str, Any]
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 """`Cluster` reads it in the version that its API server has."""
@@ -21,9 +22,15 @@ _RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 NODES = "/api/v1/nodes"
+_TOLD = (
+    "/apis/coordination.k8s.io/v1/namespaces/draguard-system/leases",
+    "/api/v1/namespaces/default/events",
+)
+"""What the programs of a test said of themselves; nothing makes it go."""
 _OWNERS = ("/apis/apps/v1/deployments", "/apis/apps/v1/replicasets", "/apis/batch/v1/jobs")
 _REST = (
     "/api/v1/pods",
+    "/apis/policy/v1/poddisruptionbudgets",
     "/apis/resource.k8s.io/v1/resourceclaimtemplates",
     "/apis/resource.k8s.io/v1/resourceclaims",
     RULES,
@@ -88,9 +95,11 @@ class Cluster:
         """Remove what tests make; returns when nothing of it is left and no node is played."""
         for node in self.player.nodes():
             self.player.remove_node(node)
+        for path in _TOLD:
+            self.client.delete(path)
         self._delete_all(_OWNERS, {"propagationPolicy": "Background"})
         kinds = [*_REST, *self._custom()]
-        deadline = time.monotonic() + 30.0
+        deadline = time.monotonic() + CLEAN_SECONDS
         while left := [kind for kind in (*_OWNERS, *kinds) if self.items(kind)]:
             assert time.monotonic() < deadline, f"still there after a test: {', '.join(left)}"
             self._delete_all(left, {"gracePeriodSeconds": 0})

@@ -65,7 +65,7 @@ class PlayedCluster:
         listen = f"127.0.0.1:{self._remediator_port}"
         remediator = self.scene.remediator("--listen", listen, "--stale-after", str(STALE_AFTER))
         for name in self.nodes:
-            remediator.await_saying(f"{name}: 8 healthy", timeout=60.0)
+            remediator.await_saying(f"{name}: 8 healthy")
         for namespace, name, replicas, request in JOBS:
             self._run(namespace, name, replicas, request)
         wanted = sum(replicas for _, _, replicas, _ in JOBS)

@@ -45,16 +45,19 @@ class Prometheus(ServedProgram):
         protocols: tuple[str, ...] = (),
         labels: Mapping[str, str] | None = None,
         rules: Sequence[Path] = (),
+        flags: Sequence[str] = (),
     ) -> None:
         """`targets` is job name to host:port; `protocols` are Prometheus' scrape protocols.
 
-        `labels` are put on every series that is scraped, `rules` are rule files.
+        `labels` are put on every series that is scraped, `rules` are rule files, `flags` are more
+        of the server's own.
         """
         config = folder / "prometheus.json"
         arguments = (
             f"--config.file={config}",
             f"--storage.tsdb.path={folder / 'data'}",
             f"--web.listen-address=127.0.0.1:{port}",
+            *flags,
         )
         super().__init__(programs / "prometheus", folder, arguments, port=port)
         times = {"scrape_interval": interval, "evaluation_interval": interval}

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-START_SECONDS = 60.0
-ASK_SECONDS = 10.0
+START_SECONDS = 120.0
+ASK_SECONDS = 60.0
 
 
 class ServedProgram:

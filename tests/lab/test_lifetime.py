@@ -37,7 +37,7 @@ def test_nothing_is_left_when_the_owner_is_killed(
         assert len(processes) == 4
         assert all(is_alive(pid) for pid in processes)
         owner.send_signal(number)
-        owner.wait(30)
+        owner.wait(60)
     await_true("all processes ended", lambda: not any(is_alive(pid) for pid in processes))
     await_true("the folder is gone", lambda: not Path(folder).exists())
 

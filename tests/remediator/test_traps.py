@@ -1,7 +1,9 @@
 """Moments in which a healthy device or an innocent pod could be hit."""
 
 import msgspec
+import pytest
 
+from exporter.device import Device
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.decide.fleet import Fleet
@@ -28,6 +30,11 @@ from tests.remediator.builders import (
     xid,
 )
 from tests.remediator.telling import ENFORCE, claim, effect_of, settle, tick
+
+CHANNEL = Device("compute-domain.nvidia.com", "node-b", "channel-0")
+"""An IMEX channel: the other driver of NVIDIA's names its pools after nodes, too."""
+ON_A_SHELF = Device("gpu.example.com", "rack-7", "gpu-3")
+OF_MY_OWN = Device("gpu.example.com", NODE, "gpu-0")
 
 
 def wide(second: float) -> GpuHealth:
@@ -77,6 +84,28 @@ class TestOthers:
 
         assert stored.effects() == {}
         assert stored.incident.spec.scope.summary == "not published"
+
+    @pytest.mark.parametrize(
+        ("name", "contested", "fenced"),
+        [
+            (CHANNEL, False, False),
+            (ON_A_SHELF, True, False),
+            (ON_A_SHELF, False, True),
+            (OF_MY_OWN, True, True),
+        ],
+    )
+    def test_a_node_that_calls_others_devices_its_gpu_has_none_of_them_fenced(
+        self, name: Device, *, contested: bool, fenced: bool
+    ) -> None:
+        """A rule names driver, pool and device, and no node."""
+        stored = Stored()
+        sick = dead()
+        called = tuple(msgspec.structs.replace(one, device=name) for one in published(sick))
+        pools = frozenset({(name.driver, name.pool)} if contested else ())
+
+        settle(stored, view(sick, inventory=called, contested=pools), 1)
+
+        assert bool(stored.effects()) == fenced
 
     def test_a_gpu_that_only_the_log_names_has_no_story_and_stops_nobody(self) -> None:
         nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")

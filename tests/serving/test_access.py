@@ -1,6 +1,7 @@
 """The web configuration over real sockets: TLS, client certificates, users, and their change."""
 
 import base64
+import contextlib
 import http.client
 import os
 import socket
@@ -8,6 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import bcrypt
@@ -18,7 +20,8 @@ from serving import access, web_config
 from serving.access import Access
 from serving.basic_auth import Users, matches
 from serving.front import Front, Request, Response
-from serving.web_config import WebConfigError
+from serving.tls import Securing
+from serving.web_config import Tls, WebConfigError
 
 HASH = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 TLS = "tls_server_config: {cert_file: server.pem, key_file: server.key}\n"
@@ -144,6 +147,30 @@ def test_what_was_right_once_is_not_hashed_again() -> None:
     assert hashed == [b"secret", b"other", b"other"]
 
 
+def test_who_is_known_does_not_wait_while_wrong_passwords_are_checked() -> None:
+    checking, go = threading.Event(), threading.Event()
+
+    def check(password: bytes, known: str) -> bool:
+        if password == b"wrong":
+            checking.set()
+            assert go.wait(60)
+        return matches(password, known)
+
+    def admits(password: str) -> bool:
+        return users.admits("Basic " + base64.b64encode(f"scraper:{password}".encode()).decode())
+
+    users = Users({"scraper": HASH}, check)
+    assert admits("secret")
+    with ThreadPoolExecutor() as pool:
+        intruder = pool.submit(admits, "wrong")
+        assert checking.wait(60)
+        scraper = pool.submit(admits, "secret")
+        done, _ = wait([scraper], timeout=20)
+        go.set()
+        assert done
+        assert (scraper.result(), intruder.result()) == (True, False)
+
+
 def test_tls_is_spoken_and_plain_text_is_not(fronts: list[Front], folder: Path) -> None:
     front = serve(fronts, folder, TLS)
     assert get(front, trusting=folder)[0] == 200
@@ -185,6 +212,68 @@ def test_a_client_that_never_shakes_hands_costs_nobody_else(
     assert get(front, trusting=folder)[0] == 200
     for link in silent:
         link.close()
+
+
+def test_clients_that_never_shake_hands_take_no_more_than_the_places(folder: Path) -> None:
+    (folder / "web.yaml").write_text(TLS, encoding="utf-8")
+    front = Front("127.0.0.1:0", ROUTES, connections=4, access=Access(folder / "web.yaml"))
+    front.start()
+    silent = [socket_to(front) for _ in range(60)]
+    for link in silent[:56]:
+        with contextlib.suppress(ConnectionResetError):
+            assert link.recv(1) == b""
+    assert get(front, trusting=folder)[0] == 200
+    began = time.monotonic()
+    front.stop()
+    assert time.monotonic() - began < 2.0
+    for link in silent:
+        link.close()
+
+
+def test_certificates_that_come_later_than_the_configuration_are_taken_up(
+    fronts: list[Front], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    front = serve(fronts, folder, "{}")
+    for suffix in ("pem", "key"):
+        (folder / f"server.{suffix}").rename(folder / f"later.{suffix}")
+    _replace(folder, TLS)
+    assert get(front)[0] == 200
+    for suffix in ("pem", "key"):
+        (folder / f"later.{suffix}").rename(folder / f"server.{suffix}")
+    assert get(front, trusting=folder)[0] == 200
+
+
+def test_a_key_that_is_written_while_its_certificate_is_read_is_taken_up(
+    fronts: list[Front], folder: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "_LOOK_SECONDS", 0.0)
+    front = serve(fronts, folder, TLS)
+    _issue(folder, authority, "new", "new.example")
+    loads: list[Tls] = []
+
+    class Meanwhile(Securing):
+        """The new key is written just after the new certificate was found not to fit the old."""
+
+        def __init__(self, tls: Tls) -> None:
+            loads.append(tls)
+            try:
+                super().__init__(tls)
+            finally:
+                if len(loads) == 1:
+                    (folder / "new.key").rename(folder / "server.key")
+
+    monkeypatch.setattr(access, "Securing", Meanwhile)
+    (folder / "new.pem").rename(folder / "server.pem")
+    assert get(front, trusting=folder)[0] == 200
+    assert get(front, trusting=folder)[0] == 200
+    with (
+        socket_to(front) as stream,
+        ssl.create_default_context(cafile=folder / "ca.pem").wrap_socket(
+            stream, server_hostname="new.example"
+        ),
+    ):
+        assert len(loads) == 2
 
 
 def test_a_changed_file_counts_and_a_bad_one_does_not(

@@ -3,6 +3,7 @@
 import gzip
 import http.client
 import socket
+import threading
 import time
 from collections.abc import Iterator
 
@@ -204,6 +205,15 @@ def test_a_client_that_does_not_read_its_answer_holds_up_nobody(front: Front) ->
         pass
     assert everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
     deaf.close()
+
+
+def test_where_no_thread_can_be_started_the_front_goes_on(front: Front) -> None:
+    threading.stack_size(1 << 46)  # no process has room for such a one
+    try:
+        assert everything(raw(front)) == b""
+    finally:
+        threading.stack_size(0)
+    assert everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
 
 
 def test_stopping_ends_open_connections_at_once(front: Front) -> None:

@@ -213,7 +213,7 @@ class DcgmClient(LineClient):
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.stdin = None
-        return self._process.communicate(timeout=20)[1].decode()
+        return self._process.communicate(timeout=60)[1].decode()
 
 
 @contextmanager

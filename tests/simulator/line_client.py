@@ -60,12 +60,12 @@ class LineClient:
         assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], seconds)[0])
 
-    def result(self, seconds: float = 20.0) -> Any:
+    def result(self, seconds: float = 60.0) -> Any:
         """Return the value of the line sent before; raises AnswerError."""
         assert self.answers_within(seconds), "no answer in time"
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
-        assert line, f"the process ended: {self._process.wait(5)}"
+        assert line, f"the process ended: {self._process.wait(60)}"
         answer = json.loads(line)
         if self.refused in answer:
             raise AnswerError(answer[self.refused])
@@ -87,4 +87,4 @@ class LineClient:
     def killed_by(self, line: str) -> signal.Signals:
         """Send a line that kills the process and return the signal."""
         self.begin(line)
-        return signal.Signals(-self._process.wait(20))
+        return signal.Signals(-self._process.wait(60))

@@ -53,7 +53,7 @@ class NvmlClient(LineClient):
     def __init__(self, node: SimulatedNode) -> None:
         super().__init__(_PROGRAM, node.environment())
 
-    def complaint(self, seconds: float = 20.0) -> str:
+    def complaint(self, seconds: float = 60.0) -> str:
         """Return the next line that the library wrote to stderr."""
         assert self._process.stderr is not None
         assert select.select([self._process.stderr], [], [], seconds)[0], "no complaint in time"
@@ -69,4 +69,4 @@ class NvmlClient(LineClient):
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.stdin = None
-        return self._process.communicate(timeout=20)[1].decode()
+        return self._process.communicate(timeout=60)[1].decode()

@@ -72,16 +72,19 @@ def test_builders_that_start_together_wait_for_one_of_them(
     fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.1)
-    fake_go("1.99.0", 'sleep 1; echo binary > "$OUT"')
+    waits, say = pausing(tmp_path, "waiting for another build")
+    fake_go("1.99.0", f'{waits}; echo binary > "$OUT"')
     said: list[str] = []
     results: list[Path] = []
-    threads = [
-        threading.Thread(target=lambda: results.append(build.build(said.append))) for _ in range(3)
-    ]
+
+    def one() -> None:
+        results.append(build.build(lambda line: said.append(line) or say(line)))
+
+    threads = [threading.Thread(target=one) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert len(results) == 3
     assert len(set(results)) == 1
     assert (tmp_path / "runs").read_text() == "run\n"
@@ -89,19 +92,29 @@ def test_builders_that_start_together_wait_for_one_of_them(
 
 
 def test_while_the_compiler_is_silent_progress_is_said(
-    fake_go: FakeGo, monkeypatch: pytest.MonkeyPatch
+    fake_go: FakeGo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build, "PROGRESS_SECONDS", 0.2)
+    waits, say = pausing(tmp_path, "1 modules fetched, 2 packages compiled")
     fake_go(
         "1.99.0",
         "echo go: downloading k8s.io/api v0.37.1 >&2; echo fmt >&2; echo k8s.io/api/core/v1 >&2\n"
-        'sleep 1; echo binary > "$OUT"',
+        f'{waits}; echo binary > "$OUT"',
     )
     said: list[str] = []
-    build.build(said.append)
-    progress = [line for line in said if line.startswith("building the control plane v1.37.1:")]
-    assert progress
-    assert progress[-1].endswith("1 modules fetched, 2 packages compiled")
+    build.build(lambda line: said.append(line) or say(line))
+    assert any(line.startswith("building the control plane v1.37.1: ") for line in said)
+
+
+def pausing(folder: Path, text: str) -> tuple[str, Callable[[str], None]]:
+    """Return a shell command that goes on once a line with `text` is said, and who is told it."""
+    heard = folder / "heard"
+
+    def say(line: str) -> None:
+        if text in line:
+            heard.touch()
+
+    return f"while [ ! -e {heard} ]; do sleep 0.1; done", say
 
 
 def test_a_failing_compiler_is_quoted_and_leaves_no_half_result(fake_go: FakeGo) -> None:

@@ -328,6 +328,6 @@ def test_two_threads_may_call_at_once_while_the_file_changes(
         node.set_value(3, "temperature_c", number)
         dcgm.set_field(4, 150, number)
         node.inject_xid(3, 31, kernel=False)
-    client.result(60)
+    client.result(120)
     assert client.ask("history(h, 3, 230)") == [31] * 40
     assert client.ask("len(seen) == 4000 and set(seen) <= set(range(40)) | {31}") is True

@@ -48,7 +48,7 @@ def kubelet(tmp_path: Path) -> Iterator[Kubelet]:
     kubelet.stop()
 
 
-def listed(kubelet: Kubelet, method: str = api.LIST_METHOD, timeout: float = 10.0) -> Any:
+def listed(kubelet: Kubelet, method: str = api.LIST_METHOD, timeout: float = 60.0) -> Any:
     options = [("grpc.max_receive_message_length", 16 * 1024 * 1024)]
     with grpc.insecure_channel(f"unix:{kubelet.socket}", options=options) as channel:
         call = channel.unary_unary(
@@ -122,7 +122,7 @@ def test_it_can_hang_until_it_is_healed(kubelet: Kubelet) -> None:
     assert told.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     kubelet.heal()
     assert len(listed(kubelet).pod_resources) == 0
-    assert kubelet.calls == 2
+    assert kubelet.calls in (1, 2), "the first may have been given up before it arrived"
 
 
 def test_it_can_answer_more_than_grpc_takes_by_default(kubelet: Kubelet) -> None:

@@ -163,7 +163,7 @@ def test_the_command_line_creates_serves_injects_and_recovers(tmp_path: Path) ->
             assert main(["recover", "--root", str(root), "--gpu", "1"]) == 0
             assert nvml.error_of("nvmlDeviceGetHandleByIndex(1)") == 0
         served.send_signal(signal.SIGTERM)
-        assert served.wait(20) == 0
+        assert served.wait(60) == 0
 
 
 def test_the_command_line_reaches_every_kind_of_failure(

@@ -6,7 +6,7 @@ from tests.simulator.nvml_client import NvmlClient
 
 XID, RECOVERY, ANY = 0x8, 0x8000, 0xFFFFFFFF
 TIMEOUT, NOT_SUPPORTED, GPU_IS_LOST = 10, 3, 15
-WAIT = "nvmlEventSetWait_v2(s, 5000)"
+WAIT = "nvmlEventSetWait_v2(s, 60000)"
 
 
 def watch(nvml: NvmlClient, types: int = XID | RECOVERY) -> None:
@@ -64,14 +64,14 @@ def test_each_set_gets_each_event_and_only_of_the_kinds_and_gpus_it_asked_for(
     node.inject_xid(4, 48)
     node.set_recovery_action(4, 1)
     assert nvml.ask(f"{WAIT}.eventData") == 48
-    assert nvml.ask("nvmlEventSetWait_v2(only, 5000).eventType") == RECOVERY
+    assert nvml.ask("nvmlEventSetWait_v2(only, 60000).eventType") == RECOVERY
     assert nvml.error_of("nvmlEventSetWait_v2(s, 20)") == TIMEOUT
     assert nvml.error_of("nvmlEventSetWait_v2(only, 20)") == TIMEOUT
 
 
 def test_a_wait_that_began_before_the_event_wakes_up(node: SimulatedNode, nvml: NvmlClient) -> None:
     watch(nvml)
-    nvml.begin("nvmlEventSetWait_v2(s, 20000).eventData")
+    nvml.begin("nvmlEventSetWait_v2(s, 60000).eventData")
     assert not nvml.answers_within(0.05)
     node.inject_xid(6, 119)
     assert nvml.result() == 119
@@ -80,13 +80,13 @@ def test_a_wait_that_began_before_the_event_wakes_up(node: SimulatedNode, nvml: 
 def test_version_3_tells_the_uuid(node: SimulatedNode, nvml: NvmlClient) -> None:
     watch(nvml)
     node.inject_xid(0, 94, gi=3, ci=0)
-    nvml.ask("w = c_nvmlEventSetWait_v3_t(timeoutMs=5000)")
+    nvml.ask("w = c_nvmlEventSetWait_v3_t(timeoutMs=60000)")
     nvml.ask("nvmlEventSetWait_v3(s, w)")
     event = nvml.ask("w")
     assert event["uuid"] == node.gpu(0).uuid
     assert (event["eventType"], event["eventData"]) == (XID, 94)
     assert (event["gpuInstanceId"], event["computeInstanceId"]) == (3, 0)
-    assert (event["dataType"], event["timeoutMs"]) == (0, 5000)
+    assert (event["dataType"], event["timeoutMs"]) == (0, 60000)
     assert event["timestampUsec"] > 1_700_000_000_000_000
 
 
@@ -96,7 +96,7 @@ def test_the_oldest_form_writes_no_instance_beyond_its_struct(
     watch(nvml)
     node.inject_xid(0, 94, gi=3, ci=0)
     nvml.ask("data = c_nvmlEventData_t(gpuInstanceId=77, computeInstanceId=88)")
-    assert nvml.ask("p.nvmlLib.nvmlEventSetWait(s, byref(data), 5000)") == 0
+    assert nvml.ask("p.nvmlLib.nvmlEventSetWait(s, byref(data), 60000)") == 0
     assert nvml.ask("(data.eventData, data.gpuInstanceId, data.computeInstanceId)") == [94, 77, 88]
 
 
@@ -129,6 +129,6 @@ def test_a_burst_longer_than_the_file_keeps_is_delivered_in_parts(
         with node.scenario.edit() as scenario:
             for number in range(grammar.MAX_EVENTS):
                 scenario.add_event(number % 8, "xid", first + number)
-        read = f"[nvmlEventSetWait_v2(s, 5000).eventData for _ in range({grammar.MAX_EVENTS})]"
+        read = f"[nvmlEventSetWait_v2(s, 60000).eventData for _ in range({grammar.MAX_EVENTS})]"
         assert nvml.ask(read) == list(range(first, first + grammar.MAX_EVENTS))
     assert len(node.scenario.load().events) == grammar.MAX_EVENTS

@@ -74,7 +74,7 @@ def test_a_gpu_hung_in_every_call_hangs_enumeration_but_not_the_wait_for_events(
     nvml.ask("[nvmlDeviceRegisterEvents(h, 8, s) for h in g]")
     node.hang(3)
     node.inject_xid(2, 48)
-    assert nvml.ask("nvmlEventSetWait_v2(s, 5000).eventData") == 48
+    assert nvml.ask("nvmlEventSetWait_v2(s, 60000).eventData") == 48
     nvml.begin("nvmlDeviceGetHandleByIndex(3) and 1")
     assert not nvml.answers_within(0.1)
     node.lose(3)
@@ -161,7 +161,7 @@ def test_two_threads_may_wait_and_read_at_once(node: SimulatedNode, nvml: NvmlCl
     nvml.ask("[nvmlDeviceRegisterEvents(h, 8, s) for h in g]")
     nvml.ask("import threading; seen = []; codes = []")
     nvml.ask(
-        "def wait(): [codes.append(nvmlEventSetWait_v2(s, 9000).eventData) for _ in range(50)]"
+        "def wait(): [codes.append(nvmlEventSetWait_v2(s, 60000).eventData) for _ in range(50)]"
     )
     nvml.ask("def read(): [seen.append(nvmlDeviceGetTemperature(g[3], 0)) for _ in range(5000)]")
     nvml.ask("both = [threading.Thread(target=f) for f in (wait, read)]")
@@ -171,6 +171,6 @@ def test_two_threads_may_wait_and_read_at_once(node: SimulatedNode, nvml: NvmlCl
         with node.scenario.edit() as scenario:
             scenario.gpus[3].values["temperature_c"] = code
             scenario.add_event(code % 8, "xid", code)
-    nvml.result(60)
+    nvml.result(120)
     assert nvml.ask("codes") == list(range(50))
     assert nvml.ask("len(seen) == 5000 and seen == sorted(seen)") is True

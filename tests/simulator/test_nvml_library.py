@@ -158,7 +158,7 @@ def test_without_a_scenario_init_fails_and_says_what_to_set(node: SimulatedNode)
         env=environment,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert "DRAGUARD_SIM_SCENARIO is not set; point it at a scenario.ini" in done.stderr

@@ -69,8 +69,8 @@ def test_a_wait_takes_several_system_events_and_no_others(
         scenario.add_event(2, "dbe")  # has the number of "bind"
     node.bind(1)
     assert watching.ask("[kind for kind, _ in wait(5000)]") == [UNBOUND, BOUND]
-    assert watching.ask("nvmlEventSetWait_v2(s, 5000).eventData") == 79
-    assert watching.ask("nvmlEventSetWait_v2(s, 5000).eventType") == 2
+    assert watching.ask("nvmlEventSetWait_v2(s, 60000).eventData") == 79
+    assert watching.ask("nvmlEventSetWait_v2(s, 60000).eventType") == 2
     assert watching.error_of("nvmlEventSetWait_v2(s, 1)") == 10
 
 
@@ -127,7 +127,7 @@ def test_each_change_of_mig_is_an_event(node: SimulatedNode, nvml: NvmlClient) -
     nvml.ask("s = nvmlEventSetCreate()")
     nvml.ask("nvmlDeviceRegisterEvents(g[0], nvmlEventMigConfigChange, s)")
     node.recreate_instance(0, 5)
-    assert nvml.ask("nvmlEventSetWait_v2(s, 5000).eventType") == 0x100
+    assert nvml.ask("nvmlEventSetWait_v2(s, 60000).eventType") == 0x100
 
 
 def test_an_unloaded_driver_answers_nothing_until_it_is_loaded(

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import threading
 from collections.abc import Mapping
 
 import pytest
 
+from benchmarks.processes import descendants
 from exporter.children.child import VendorChild, VendorState
 from exporter.nvml.vendor import NvmlVendor
 from exporter.readings import NvmlReading
@@ -13,8 +15,11 @@ from exporter.setup.settings import Settings
 from simulator.node import SimulatedNode
 from tests.exporter.running import wait_for
 
+_NO_SUCH_STACK = 1 << 46
+"""Bytes; more than a process may have addresses for."""
 
-class Crowded(NvmlVendor):
+
+class NoProcess(NvmlVendor):
     """The first process cannot be started."""
 
     tries = 0
@@ -26,8 +31,24 @@ class Crowded(NvmlVendor):
         return super().environment()
 
 
+class NoThread(NvmlVendor):
+    """Nobody can be started to hear the first process: no memory has room for such a stack."""
+
+    tries = 0
+
+    def environment(self) -> Mapping[str, str]:
+        self.tries += 1
+        wait_for(lambda: [one.ident for one in threading.enumerate() if one.name == "folder watch"])
+        threading.stack_size(_NO_SUCH_STACK if self.tries == 1 else 0)
+        return super().environment()
+
+
+@pytest.mark.parametrize(
+    ("vendor", "said"),
+    [(NoProcess, "temporarily unavailable"), (NoThread, "can't start new thread")],
+)
 def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
-    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, vendor: type[NvmlVendor], said: str
 ) -> None:
     for name, value in node.environment().items():
         monkeypatch.setenv(name, value)
@@ -39,13 +60,16 @@ def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
     )
     states: list[VendorState[NvmlReading]] = []
     child = VendorChild[NvmlReading](
-        Crowded(settings, lambda: ()), settings, states.append, lambda _: None
+        vendor(settings, lambda: ()), settings, states.append, lambda _: None
     )
     child.start()
     try:
         wait_for(lambda: [one for one in states if one.reading], what="a reading")
     finally:
         child.stop()
+        threading.stack_size(0)
     first = states[0].source
     assert (first.up, first.reason) == (False, "NotStarted")
-    assert "temporarily unavailable" in first.message
+    assert said in first.message
+    left = [one for one in descendants(os.getpid()).values() if "exporter.nvml.child" in one]
+    assert not left, "a process nobody hears is left behind"

@@ -1,5 +1,6 @@
 """GPUs whose every call comes back, but late: they are named and left out, the others go on."""
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,8 +74,9 @@ def test_a_gpu_that_used_up_its_time_is_not_asked_any_more() -> None:
         asked.append((gpu, name))
         return name
 
-    budget = Budget(call)
-    budget.begin(0.0)
+    seconds = itertools.count()
+    budget = Budget(call, clock=lambda: float(next(seconds)))
+    budget.begin(0.5)
     budget(NO_GPU, "nvmlDeviceGetCount")
     budget(NO_GPU, "nvmlDeviceGetCount")
     budget(3, "nvmlDeviceGetUUID")

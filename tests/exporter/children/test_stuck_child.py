@@ -42,11 +42,11 @@ class Tracer:
         assert self._process.stdout.readline() == "holding\n"
 
     def let_go(self) -> None:
-        self._process.communicate("\n", timeout=10)
+        self._process.communicate("\n", timeout=60)
 
     def end(self) -> None:
         self._process.kill()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=60)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ class Writer:
     """A reporter and what it says of itself, against a server that follows a script."""
 
     def __init__(self, server: Hostile) -> None:
-        self._client = Client(server.endpoint, timeout=5.0)
+        self._client = Client(server.endpoint, timeout=60.0)
         self._metrics = SelfMetrics("1")
         settings = Settings(node_name="node-a", lease_interval=3600.0)
         self.adopted = threading.Event()
@@ -40,7 +40,7 @@ class Writer:
         self.adopted.set()
 
     def offer(self, report: NodeHealth) -> None:
-        assert self.adopted.wait(10)
+        assert self.adopted.wait(60)
         self.reporter.offer(report)
 
     def state(self, reason: str, *, up: bool) -> SourceHealth:

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from exporter.health import condition, ledger
@@ -119,6 +120,16 @@ class TestOneUuidOfTwoGpus:
         assert counts(report) == {"unknown-0000:01:00.0": {(79, None): 1}}
 
 
+def test_one_reading_that_is_told_again_and_again_makes_no_gpu_lost() -> None:
+    missing = seen(gpu(2), seconds=30)
+    report = ledger.observe(ledger.observe(FRESH, seen(gpu(), gpu(2))), missing)
+    for seconds in (40, 95, 300):
+        report = ledger.observe(report, msgspec.structs.replace(missing, at=at(seconds)))
+    assert first(report).presence == "Unknown"
+    report = ledger.observe(report, seen(gpu(2), seconds=300))
+    assert first(report).presence == "Lost"
+
+
 class TestTheClockIsSet:
     @pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
     def test_a_missing_gpu_is_lost_after_a_real_minute(self, step: timedelta) -> None:
@@ -129,6 +140,31 @@ class TestTheClockIsSet:
         assert first(report).presence == "Unknown"
         report = ledger.observe(report, seen(gpu(2), seconds=90 + shift))
         assert first(report).presence == "Lost"
+
+    def test_an_error_after_a_clock_that_was_set_back_is_of_this_epoch(self) -> None:
+        report = story(gpu(recovery_action=1), gpu(recovery_action=0))
+        assert (first(report).epoch, first(report).epoch_started) == (2, at(60))
+        hour, sensed = 3600, Sensed()
+        for seconds in (60 - hour, 70 - hour):
+            report = ledger.take(
+                report,
+                [sensed.kmsg(seconds, 48)],
+                run="run-1",
+                kernel_sequence=None,
+                now=at(seconds + 1),
+            )
+            report = ledger.observe(report, seen(gpu(), seconds=seconds + 2))
+        (record,) = first(report).xids
+        assert (record.count, record.epoch) == (2, 2)
+
+    def test_what_the_driver_wants_after_the_clock_was_set_back_is_heard(self) -> None:
+        report, sensed = story(gpu()), Sensed()
+        for seconds, wanted in ((60, 1), (70 - 3600, 2)):
+            line = sensed.kmsg(seconds, 154, recovery_to=wanted)
+            report = ledger.take(
+                report, [line], run="run-1", kernel_sequence=None, now=at(seconds + 1)
+            )
+        assert first(report).recovery_action.logged == 2
 
     @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
     def test_no_epoch_begins_and_no_record_ends_before_it_began(self, jump: float) -> None:

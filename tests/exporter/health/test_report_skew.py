@@ -48,7 +48,7 @@ class Agent:
         self._adopted.set()
 
     def __enter__(self) -> "Agent":
-        assert self._adopted.wait(20)
+        assert self._adopted.wait(60)
         return self
 
     def __exit__(self, *_: object) -> None:

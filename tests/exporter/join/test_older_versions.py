@@ -50,7 +50,7 @@ def every_version(control_plane_built: None) -> Iterator[Client]:
     with ControlPlane(apiserver_flags=[flag]) as plane:
         # It would take back what is reserved for a pod that is not there.
         plane.controller_manager.stop()
-        client = Client(plane.endpoint(), timeout=5.0)
+        client = Client(plane.endpoint(), timeout=60.0)
         made = slice_of("gpu-0", "gpu-0-mig-1g10gb-19-3")
         made["spec"]["devices"][1] = PARTITION
         client.create(SLICES, made)

@@ -143,7 +143,8 @@ class Answering:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.bytes = b""
-        self._server = grpc.server(ThreadPoolExecutor(2))
+        self._threads = ThreadPoolExecutor(2)
+        self._server = grpc.server(self._threads)
         handler = grpc.unary_unary_rpc_method_handler(lambda _request, _context: self.bytes)
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(wire.SERVICE, {"List": handler}),)
@@ -153,6 +154,7 @@ class Answering:
 
     def stop(self) -> None:
         self._server.stop(None).wait(5)
+        self._threads.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -169,7 +171,7 @@ def test_any_answer_is_a_list_or_an_error_with_a_word(answering: Answering, repl
     answering.bytes = reply
     refused: PodResourcesError | None = None
     try:
-        list_containers(answering.path)
+        list_containers(answering.path, deadline=60.0)
     except PodResourcesError as error:
         refused = error
     assert refused is None or refused.reason == "Malformed"

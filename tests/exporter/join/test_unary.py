@@ -86,7 +86,7 @@ def folder() -> Iterator[str]:
         yield name
 
 
-def asked(folder: str, answer: Answer | bytes, seconds: float = 5.0, most: int = 1000) -> bytes:
+def asked(folder: str, answer: Answer | bytes, seconds: float = 60.0, most: int = 1000) -> bytes:
     server = Server(folder, answer)
     try:
         return call(server.path, "/v1.Some/List", b"", seconds=seconds, most=most)
@@ -108,6 +108,7 @@ def test_an_empty_message_is_a_message(folder: str) -> None:
         (answering(b"", ("grpc-status", "12"), ("grpc-message", "no%20such")), 12, "no such"),
         (answering(framed(b"x"), ("grpc-status", "7")), unary.PERMISSION_DENIED, ""),
         (answering(framed(b"x"), ("grpc-status", "soon")), unary.INTERNAL, ""),
+        (answering(framed(b"x"), ("grpc-status", "9" * 5000)), unary.INTERNAL, ""),
         (answering(framed(b"x"), ("other", "1")), unary.INTERNAL, "no status"),
         (answering(b""), unary.INTERNAL, "no message"),
         (answering(framed(b"x", packed=1)), unary.INTERNAL, "compressed"),

@@ -282,6 +282,32 @@ def test_what_was_read_before_a_gap_and_behind_it_is_handed_on() -> None:
     assert [next(records) for _ in range(4)] == [b"a", b"b", None, b"c"]
 
 
+def test_a_log_that_has_an_end_is_no_log_and_is_not_asked_again_at_once() -> None:
+    records = device_records(answers(b"a", b""), lambda: None, lambda: False, lambda _: None)
+    assert next(records) == b"a"
+    with pytest.raises(KernelLogError) as failed:
+        next(records)
+    assert failed.value.reason == "NoLog"
+
+
+def test_where_the_device_is_dev_null_the_log_is_not_called_read(heard: Heard) -> None:
+    reader = heard.reader(Path(os.devnull))
+    reader.start()
+    wait_for(lambda: heard.sources)
+    reader.stop()
+    assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NoLog")
+    assert not heard.records
+
+
+def test_syslog_takes_the_place_of_dev_null(heard: Heard, ring: Ring) -> None:
+    ring.write(1, XID)
+    reader = heard.reader(Path(os.devnull), ring.read)
+    reader.start()
+    wait_for(lambda: heard.records)
+    reader.stop()
+    assert heard.messages() == [XID]
+
+
 def test_a_line_without_end_costs_no_memory_and_one_count(heard: Heard, tmp_path: Path) -> None:
     path = tmp_path / "kmsg"
     with path.open("wb") as file:

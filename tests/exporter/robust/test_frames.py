@@ -2,6 +2,7 @@
 
 from itertools import islice
 from pathlib import Path
+from threading import stack_size
 from time import sleep
 
 import msgspec
@@ -162,6 +163,37 @@ class Crowded(Sensor):
         sleep(0.01)
         position.number += 1
         return None, large(50_000 if position.number % 2 else 1)
+
+
+def test_a_sensor_that_ends_leaves_the_socket_of_the_next_one_alone(
+    node: SimulatedNode, at: Path
+) -> None:
+    settings, _ = parse(["sensor", *node.exporter_flags()], {})
+    first, second = (SensorServer(Sensor(settings), at) for _ in range(2))
+    second.start()
+    first.start()
+    first.stop()
+    with FakeAgent(at) as agent:
+        assert isinstance(agent.hello(), wire.Welcome)
+    second.stop()
+    assert not at.exists()
+
+
+def test_a_sensor_that_has_no_room_for_a_thread_hears_the_next_agent(
+    node: SimulatedNode, at: Path
+) -> None:
+    settings, _ = parse(["sensor", *node.exporter_flags()], {})
+    server = SensorServer(Sensor(settings), at)
+    server.start()
+    stack_size(1 << 46)  # no process has room for such a one
+    try:
+        with FakeAgent(at) as agent, pytest.raises(wire.Closed):
+            agent.hello()
+    finally:
+        stack_size(0)
+    with FakeAgent(at) as agent:
+        assert isinstance(agent.hello(), wire.Welcome)
+    server.stop()
 
 
 def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_agent(

@@ -13,6 +13,7 @@ from exporter.logs import Outlet
 from simulator.node import SimulatedNode
 from tests.exporter.robust.confined import Confined
 from tests.exporter.running import Exporter, send, wait_for
+from tests.lab import leftovers
 
 
 @pytest.fixture
@@ -56,11 +57,15 @@ def _works(node: SimulatedNode, exporter: Exporter) -> None:
     exporter.wait_count(79, 1)
 
 
-def test_lines_that_find_no_room_are_counted() -> None:
+@pytest.mark.parametrize("waits", [True, False], ids=["waits", "never waits"])
+def test_lines_that_find_no_room_are_counted(*, waits: bool) -> None:
     out, into = os.pipe()
+    # Whoever shares a pipe may have made it one that never waits.
+    os.set_blocking(into, waits)
     fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
     log = logging.Logger("of this test")
-    outlet = Outlet(into)
+    with leftovers.kept():  # its thread waits for lines until the process ends
+        outlet = Outlet(into)
     log.addHandler(outlet)
     for number in range(5000):
         log.warning("line %d", number)
@@ -73,6 +78,7 @@ def test_lines_that_find_no_room_are_counted() -> None:
     # Each line was written, or counted by a later one.
     left_out = map(int, re.findall(rb" \((\d+) lines before this one", read))
     assert sum(left_out) + len(re.findall(rb"^line \d+", read, re.MULTILINE)) == 5000
+    outlet.close()
     os.close(out)
     os.close(into)
 

@@ -25,7 +25,7 @@ def connect(exporter: Exporter) -> socket.socket:
     stream = socket.socket(socket.AF_UNIX)
     # Without a time limit: with one, a full queue would refuse instead of making us wait.
     stream.connect(str(exporter.socket))
-    stream.settimeout(5)
+    stream.settimeout(60)
     return stream
 
 

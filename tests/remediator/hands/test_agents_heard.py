@@ -53,7 +53,7 @@ def watching(watches: list[Behaviour]) -> Generator[tuple[Cluster, Callable[[str
     """Give a cluster, and what starts one of its watches; each answer is one of the script."""
     with Hostile([hostile.hang], watches) as server:
         cluster = Cluster(
-            Client(server.endpoint, timeout=5.0),
+            Client(server.endpoint, timeout=60.0),
             mark=lambda _: None,
             urgent=lambda _: None,
             leading=lambda: False,

@@ -86,6 +86,7 @@ class Hands:
 def hands(cluster: Cluster) -> Iterator[Hands]:
     one = Hands(cluster.client)
     yield one
+    one.writer.stop()
     one.rules.stop()
 
 

@@ -33,7 +33,7 @@ class Clock:
 @contextmanager
 def asked(clock: Clock, answers: Sequence[Behaviour]) -> Generator[tuple[Evictions, Hostile]]:
     with Hostile(answers) as server:
-        client = Client(server.endpoint, timeout=1.0)
+        client = Client(server.endpoint, timeout=60.0)
         yield Evictions(client, clock), server
         client.close()
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from kubeapi.client import Client
+from remediator.hands import node_pods
 from remediator.hands.node_pods import REMEMBERED, NodePods
 from simulator.cluster import workloads
 from tests.kubeapi import hostile
@@ -27,7 +28,7 @@ class Clock:
 @contextmanager
 def listed(clock: Clock, answers: Sequence[Behaviour]) -> Generator[tuple[NodePods, Hostile]]:
     with Hostile(answers) as server:
-        client = Client(server.endpoint, timeout=1.0)
+        client = Client(server.endpoint, timeout=60.0)
         yield NodePods(client, clock), server
         client.close()
 
@@ -93,7 +94,8 @@ def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
             clock.seconds = seconds
             assert names(pods) is None
         assert len(server.requests) == 3
-    (said,) = [one for one in caplog.records if one.levelno == logging.WARNING]
+    ours = [one for one in caplog.records if one.name == node_pods.__name__]
+    (said,) = [one for one in ours if one.levelno == logging.WARNING]
     assert "node-a: its pods cannot be listed" in said.getMessage()
 
 

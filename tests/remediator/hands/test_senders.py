@@ -1,8 +1,8 @@
 """Writes side by side: each node's in order, budgets count them, an error reaches who decides."""
 
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, cast
 
@@ -41,7 +41,7 @@ class Server:
         self.stored: list[str] = []
 
     def create(self, _path: str, body: Mapping[str, Any]) -> bytes:
-        assert self.open.wait(10)
+        assert self.open.wait(60)
         pool = body["spec"]["deviceSelector"]["pool"]
         if pool in self.refused:
             raise ApiError("no", status=500)
@@ -149,6 +149,34 @@ def test_when_all_senders_are_busy_the_worker_writes_itself() -> None:
     finally:
         gate.set()
         senders.stop()
+
+
+def test_what_was_handed_back_to_the_worker_is_not_written_a_second_time() -> None:
+    """As when there is no room for a thread more: the pool has queued it, and raises."""
+    senders, gate, written = Senders(most=2), threading.Event(), list[str]()
+    try:
+        assert senders.send("node-0", gate.wait)
+        with no_more_threads():
+            assert not senders.send("node-1", lambda: written.append("by a sender"))
+        gate.set()
+        senders.join("node-0")
+        assert senders.send("node-2", lambda: written.append("node-2"))
+        senders.join("node-2")
+        senders.join("node-1")
+        assert written == ["node-2"]
+    finally:
+        gate.set()
+        senders.stop()
+
+
+@contextmanager
+def no_more_threads() -> Generator[None]:
+    """Have the kernel refuse new threads for the size of their stacks."""
+    before = threading.stack_size(1 << 46)
+    try:
+        yield
+    finally:
+        threading.stack_size(before)
 
 
 @settings(deadline=None, max_examples=30)

@@ -1,5 +1,6 @@
 """Nodes that come and go, devices in many slices, peers on other nodes."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -32,6 +33,7 @@ from tests.remediator.telling import claim
 
 TraceFunction = Callable[[FrameType, str, object], Any]
 IMEX = "compute-domain.nvidia.com"
+SHELF = ("gpu.example.com", "rack-7")
 
 
 @pytest.fixture
@@ -46,6 +48,14 @@ def world(marks: Marks) -> World:
 
 def facts(name: str, uid: str = "n1", **fields: Any) -> NodeFacts:
     return NodeFacts(name=name, uid=uid, **fields)
+
+
+def on_the_shelf(node: str) -> ResourceSlice:
+    """A slice of a driver that names its pools as it likes."""
+    spec = slice_of("node-a", 0).spec
+    pool = msgspec.structs.replace(spec.pool, name=SHELF[1])
+    spec = msgspec.structs.replace(spec, driver=SHELF[0], pool=pool, node_name=node)
+    return ResourceSlice(ObjectMeta(), spec)
 
 
 class TestNodes:
@@ -94,6 +104,22 @@ class TestSlices:
             world.slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
 
         assert len(world.view("node-a", believed).inventory) == 150
+
+    def test_a_pool_is_contested_while_others_publish_into_it_as_well(
+        self, world: World, marks: Marks
+    ) -> None:
+        mine, theirs, nobodys = (on_the_shelf(node) for node in ("node-a", "node-b", ""))
+        world.slice("s0", None, mine)
+        assert world.view("node-a", believed).contested == frozenset()
+        marks.clear()
+
+        for other in (theirs, nobodys):
+            world.slice("s1", None, other)
+            assert world.view("node-a", believed).contested == {SHELF}
+            assert "node-a" in marks.taken()
+            world.slice("s1", other, None)
+            assert world.view("node-a", believed).contested == frozenset()
+            assert "node-a" in marks.taken()
 
     def test_a_pool_between_two_generations_has_the_devices_of_one(self, world: World) -> None:
         old = [slice_of("node-a", 0, count=2), slice_of("node-a", 1, count=2)]
@@ -222,11 +248,16 @@ class _Steps:
         self.total = 0
 
     def __enter__(self) -> None:
-        self._before = sys.gettrace()
+        self._before = sys.gettrace(), gc.isenabled()
+        # What others have asked to be told of by the collector are steps as well.
+        gc.disable()
         sys.settrace(self._seen)
 
     def __exit__(self, *_: object) -> None:
-        sys.settrace(self._before)
+        trace, collects = self._before
+        sys.settrace(trace)
+        if collects:
+            gc.enable()
 
     def _seen(self, frame: FrameType, _event: str, _argument: object) -> TraceFunction:
         frame.f_trace_opcodes = True

@@ -157,6 +157,15 @@ class TestMarksThatAPersonTookOff:
         assert not taints.is_ours(msgspec.structs.replace(bare, spec=other_key))
         assert not taints.is_ours(self.stored(labels={}, annotations={}, name="by-hand"))
 
+    def test_make_no_rule_ours_that_fences_for_maintenance(self) -> None:
+        stored = self.stored()
+        by_hand = taints.RawRuleSpec(
+            taints.RawTaint(taints.MAINTENANCE, "NoExecute"), stored.spec.device_selector
+        )
+
+        assert not taints.is_ours(msgspec.structs.replace(stored, spec=by_hand))
+        assert taints.parse(msgspec.structs.replace(stored, spec=by_hand)) is None
+
     def test_do_not_matter_where_the_selector_is_not_full(self) -> None:
         wide = taints.RawRuleSpec(
             taints.RawTaint("draguard.dev/gpu", "NoExecute"), taints.Selector("gpu.nvidia.com")

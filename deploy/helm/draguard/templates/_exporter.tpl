@@ -4,7 +4,7 @@ so that the two can never mean different things.
 */}}
 {{- define "draguard.exporterArgs" -}}
 {{- with .Values.exporter -}}
-- --listen=0.0.0.0:9400
+- --listen=:9400
 - --sensor-socket=/run/draguard/sensor.sock
 - --release-file=/host/run/draguard/release
 - --interval={{ .interval }}

@@ -7,6 +7,9 @@ policies and the leader's Lease are one per cluster, and so is an installation.
 app.kubernetes.io/name: draguard
 app.kubernetes.io/part-of: draguard
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- with .Values.extraLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* What Services, budgets and policies select by; never changes. Takes the component's name. */}}

@@ -22,11 +22,13 @@ basicAuth: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- end }}
-relabelings:
-  - targetLabel: job
+relabelings: {{- /* with the default action written out, or GitOps tools would see it added */}}
+  - action: replace
+    targetLabel: job
     replacement: draguard-{{ .component }}
   {{- if eq .component "exporter" }}
-  - sourceLabels: [__meta_kubernetes_pod_node_name]
+  - action: replace
+    sourceLabels: [__meta_kubernetes_pod_node_name]
     targetLabel: node
   {{- end }}
   - action: labeldrop
@@ -37,4 +39,14 @@ relabelings:
 {{- with .monitoring.metricRelabelings }}
 metricRelabelings: {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{- /* A duration of Prometheus, such as 1m30s, as a number. */}}
+{{- define "draguard.milliseconds" -}}
+{{- $total := 0 }}
+{{- range regexFindAll "[0-9]+(ms|s|m|h)" . -1 }}
+{{- $unit := regexFind "[a-z]+" . }}
+{{- $total = add $total (mul (trimSuffix $unit . | int64) (index (dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000) $unit)) }}
+{{- end }}
+{{- $total }}
 {{- end }}

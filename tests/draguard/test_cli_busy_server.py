@@ -1,0 +1,210 @@
+"""A server that is busy, forgets or hangs: waited for where it asks for it, else told."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import monotonic
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+
+from draguard.cluster.listing import listed
+from draguard.connection.patient import LONGEST_WAIT, TRIES, Patient
+from kubeapi.client import ApiError, Gone
+from kubeapi.endpoint import Endpoint
+from tests.draguard.test_cli_errors import config, written
+from tests.draguard.test_cli_terminal import environment
+
+Script = list[tuple[int, str]]
+"""Status and Retry-After of the next answers; after them everything is well."""
+PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
+THINGS = "/api/v1/things"
+
+
+class _Thing(msgspec.Struct, frozen=True):
+    metadata: dict[str, str]
+
+
+class Moody:
+    """Serves a list in two pages, and refuses as its script says."""
+
+    def __init__(self) -> None:
+        self.script: Script = []
+        self.asked: list[str] = []
+        self.only_from = ""
+        """Refuse only from this page on."""
+
+    def answer(self, method: str, url: str) -> tuple[int, str, object]:
+        page = parse_qs(urlsplit(url).query).get("continue", [""])[0]
+        self.asked.append(f"{method} {page}".strip())
+        if self.script and page >= self.only_from:
+            status, wait = self.script.pop(0)
+            return status, wait, {"kind": "Status", "message": "no"}
+        names, more = PAGES[page]
+        items = [{"metadata": {"name": one}} for one in names]
+        return 200, "", {"items": items, "metadata": {"continue": more}}
+
+
+@pytest.fixture
+def moody() -> Moody:
+    return Moody()
+
+
+@pytest.fixture
+def client(moody: Moody) -> Iterator[Patient]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, wait, content = moody.answer(self.command, self.path)
+            body = json.dumps(content).encode()
+            self.send_response(status)
+            if wait:
+                self.send_header("retry-after", wait)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - so named there
+            """Say nothing."""
+
+        do_GET = do_POST = do_DELETE = do_PATCH = _answer  # noqa: N815 - the base's names
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        one = Patient(Endpoint(server=f"http://127.0.0.1:{server.server_port}"), timeout=60)
+        yield one
+        one.close()
+        server.shutdown()
+
+
+def names(client: Patient) -> list[str]:
+    found, _ = listed(client, THINGS, _Thing)
+    return [one.metadata["name"] for one in found]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_busy_server_is_waited_for_as_long_as_it_asks(
+    status: int, moody: Moody, client: Patient
+) -> None:
+    moody.script = [(status, "1")]
+    began = monotonic()
+
+    assert names(client) == ["a", "b", "c"]
+    assert monotonic() - began >= 1.0
+    assert moody.asked == ["GET", "GET", "GET second"]
+
+
+def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
+    moody: Moody, client: Patient
+) -> None:
+    moody.script = [(429, "1"), (429, "1")]
+
+    client.create(THINGS, {})
+
+    assert moody.asked == ["POST", "POST", "POST"]
+
+
+@pytest.mark.parametrize(
+    ("status", "wait", "do"),
+    [
+        (503, "1", Patient.create),  # it may have been stored
+        (409, "1", Patient.create),
+        (500, "1", Patient.get),
+        (429, "", Patient.get),  # nobody says for how long
+        (429, str(int(LONGEST_WAIT) + 1), Patient.get),
+    ],
+)
+def test_everything_else_is_told_at_once(
+    status: int, wait: str, do: Callable[..., bytes], moody: Moody, client: Patient
+) -> None:
+    moody.script = [(status, wait)]
+    body: Sequence[object] = [{}] if do is Patient.create else []
+
+    with pytest.raises(ApiError) as error:
+        do(client, THINGS, *body)
+
+    assert (error.value.status, len(moody.asked)) == (status, 1)
+
+
+def test_patience_ends(moody: Moody, client: Patient) -> None:
+    moody.script = [(429, "1")] * (TRIES + 3)
+
+    with pytest.raises(ApiError, match="429"):
+        client.get(THINGS)
+    assert len(moody.asked) == TRIES
+
+
+def test_whoever_waits_is_let_go_when_the_command_ends(moody: Moody, client: Patient) -> None:
+    moody.script = [(429, str(int(LONGEST_WAIT)))] * TRIES
+
+    def ask() -> None:
+        with suppress(ApiError):
+            client.get(THINGS)
+
+    waiting = threading.Thread(target=ask)
+    waiting.start()
+    while not moody.asked:
+        threading.Event().wait(0.01)
+    began = monotonic()
+
+    client.abort()
+    waiting.join()
+
+    assert monotonic() - began < LONGEST_WAIT * TRIES / 2
+
+
+def test_a_list_that_the_server_forgot_half_way_is_read_anew(moody: Moody, client: Patient) -> None:
+    moody.script, moody.only_from = [(410, "")], "second"
+
+    assert names(client) == ["a", "b", "c"]
+    assert moody.asked == ["GET", "GET second", "GET", "GET second"]
+
+
+def test_a_list_that_is_forgotten_again_and_again_is_given_up(
+    moody: Moody, client: Patient
+) -> None:
+    moody.script, moody.only_from = [(410, "")] * 5, "second"
+
+    with pytest.raises(Gone):
+        names(client)
+
+
+@pytest.mark.parametrize("command", ["status", "release --all", "fence node-a/0 --why x"])
+def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
+    command: str, tmp_path: Path
+) -> None:
+    """Within seconds, though several lists are asked for and each may take half a minute."""
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        path = written(
+            tmp_path, "config", config(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
+        )
+        with subprocess.Popen(
+            [sys.executable, "-m", "draguard", *command.split(), "--kubeconfig", str(path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        ) as process:
+            silent.settimeout(60)
+            taken, _ = silent.accept()
+            taken.recv(1)
+            began = monotonic()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+            taken.close()
+
+    assert monotonic() - began < 25  # an answer is waited for half a minute
+    assert (process.returncode, out) == (130, "")
+    assert ("a part may be done" in err) == (command != "status")
+    assert "Traceback" not in err

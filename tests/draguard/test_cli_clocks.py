@@ -1,0 +1,132 @@
+"""A clock that is wrong, ours or a node's, makes nobody alive, and no answer longer or over."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+
+from kubeapi import clock
+from kubeapi.lease import renew
+from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.leader import LEASE_NAME
+from remediator.objects import answers
+from remediator.objects.answers import Answer
+from tests.chain.scene import INCIDENTS, LEASES
+from tests.draguard.fleet import LOST_STORY, T0, Fleet
+from tests.draguard.test_status_of_objects import LATE, known, lease, looked_at, objects, said
+from tests.draguard.told import told
+from tests.remediator.builders import gpu
+
+HOURS = timedelta(hours=5)
+AHEAD = T0 + HOURS
+AGENT = f"{AGENT_LEASE_PREFIX}node-a"
+Shift = Callable[[timedelta], None]
+
+
+@pytest.fixture
+def shift(monkeypatch: pytest.MonkeyPatch) -> Shift:
+    """Set this machine's clock wrong, as a command sees it; the cluster's stays."""
+
+    def by(time: timedelta) -> None:
+        wrong = SimpleNamespace(now=lambda: clock.now() + time)
+        monkeypatch.setattr("draguard.connection.server_time.clock", wrong)
+
+    return by
+
+
+@pytest.mark.parametrize("time", [-HOURS, HOURS, timedelta()], ids=["behind", "ahead", "right"])
+def test_who_is_alive_is_told_by_the_servers_clock(
+    time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shift(time)
+
+    text = told(capsys, "status", "--kubeconfig", fleet.kubeconfig)
+
+    assert "3 reporting, 1 stale (node-e), 1 without an agent (node-d)" in text
+    assert "remediator-0, renewed 0s ago" in text
+
+
+@pytest.mark.parametrize("time", [-HOURS, HOURS], ids=["behind", "ahead"])
+def test_an_answer_counts_as_long_as_was_said(
+    time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the remediator's clock: a hold of four hours by a laptop that slept for five is none."""
+    shift(time)
+    where = ("--kubeconfig", fleet.kubeconfig)
+
+    said = told(capsys, "hold", LOST_STORY, "--for", "4h", "--why", "x", *where)
+
+    meta = fleet.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["metadata"]
+    told(capsys, "hold", LOST_STORY, "--remove", *where)
+    read = answers.read("hold", meta["annotations"]["draguard.dev/hold"])
+    assert isinstance(read, Answer)
+    assert read.until is not None
+    assert abs(read.until - clock.now() - timedelta(hours=4)) < timedelta(minutes=5)
+    assert "Z, in 4h" in said
+
+
+def test_an_agent_that_dates_ahead_is_not_taken_for_alive() -> None:
+    """It may have died hours ago by the server's clock: nobody can tell from one look."""
+    found = looked_at(objects(gpu(0), at=LATE, leases=(lease(AGENT, AHEAD),)))
+
+    assert (known(found.gpus).healthy, known(found.gpus).unknown) == (0, 1)
+    assert known(found.unknown)[0].why == (
+        "the clock of node-a is 4h ahead of the API server's: whether its agent is alive cannot be "
+        "told"
+    )
+
+
+def test_an_agent_that_dates_a_little_ahead_is_alive() -> None:
+    near = (lease(AGENT, LATE + timedelta(seconds=100)),)
+
+    assert known(looked_at(objects(gpu(0), at=LATE, leases=near)).gpus).healthy == 1
+
+
+def test_of_two_signs_the_one_that_can_be_believed_counts() -> None:
+    found = looked_at(objects(gpu(0), leases=(lease(AGENT, AHEAD),)))
+
+    assert known(found.gpus).healthy == 1
+
+
+def test_a_lease_that_is_no_agents_makes_no_node_alive() -> None:
+    others = (lease("node-a", LATE), lease(f"x-{AGENT}", LATE))
+
+    assert known(looked_at(objects(gpu(0), at=LATE, leases=others)).gpus).healthy == 0
+
+
+def test_a_leader_that_dates_ahead_is_doubted() -> None:
+    found = looked_at(objects(gpu(0), leases=(lease(LEASE_NAME, AHEAD, "remediator-0"),)))
+
+    words = "remediator-0datesitsLease5haheadoftheAPIserver'sclock:whetheritleadscannotbetold"
+    assert words in said(found)
+
+
+@pytest.mark.parametrize(
+    ("renewed", "holder", "why"),
+    [
+        (
+            timedelta(hours=-1),
+            "remediator-0",
+            "remediator-0 was last heard of 1h ago: it is silent",
+        ),
+        (timedelta(), "", "nobody leads: nothing is fenced and nothing is released"),
+    ],
+)
+def test_an_answer_that_nobody_acts_on_says_so(
+    renewed: timedelta,
+    holder: str,
+    why: str,
+    fleet: Fleet,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Who is told that rules come down now must not wait for it in vain."""
+    where = ("--kubeconfig", fleet.kubeconfig)
+    arguments = ("ignore", LOST_STORY, "--for", "1h", "--why", "x", *where)
+    with fleet.silence():
+        renew(fleet.cluster.client, LEASES, LEASE_NAME, holder, 10, clock.now() + renewed)
+        words = told(capsys, *arguments)
+        told(capsys, "ignore", LOST_STORY, "--remove", *where)
+
+    assert f"but       {why}" in words
+    assert "it counts once a remediator runs" in words

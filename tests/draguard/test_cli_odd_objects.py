@@ -1,0 +1,233 @@
+"""Objects that somebody edited, or another version wrote: told of, and never taken for well."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from draguard.maintenance.rule import KEY
+from draguard.output.plain import plain
+from draguard.status.sheet import sheet
+from kubeapi.client import ApiError, NotFound
+from tests.chain.scene import INCIDENTS
+from tests.draguard.fleet import SICK_DEVICE, T0, Fleet
+from tests.draguard.test_status_of_objects import looked_at, objects
+from tests.draguard.told import told
+from tests.lab.cluster import RULES, Json
+from tests.remediator.builders import gpu
+
+ODD = "gpu-odd-1"
+Tell = Callable[..., str]
+
+
+@pytest.fixture
+def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
+    def run(*arguments: str, ends: int = 0) -> str:
+        return told(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
+
+    return run
+
+
+@contextmanager
+def incident(fleet: Fleet, **status: object) -> Generator[None]:
+    """Store an incident with a status that no remediator of this version writes."""
+    client = fleet.cluster.client
+    body = {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "DeviceIncident",
+        "metadata": {"name": ODD},
+        "spec": {"node": "node-a", "uuid": "GPU-odd", "fault": "of-another-version"},
+    }
+    client.create(INCIDENTS, body)
+    try:
+        client.merge_patch(f"{INCIDENTS}/{ODD}/status", {"status": status})
+        yield
+    finally:
+        client.delete(f"{INCIDENTS}/{ODD}")
+
+
+@contextmanager
+def rule(fleet: Fleet, selector: Json | None, key: str = "example.com/broken") -> Generator[None]:
+    taint = {"key": key, "value": "x", "effect": "NoSchedule"}
+    spec = {"taint": taint} | ({} if selector is None else {"deviceSelector": selector})
+    body = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "odd-rule"},
+        "spec": spec,
+    }
+    fleet.cluster.client.create(RULES, body)
+    try:
+        yield
+    finally:
+        fleet.cluster.client.delete(f"{RULES}/odd-rule")
+
+
+UNREADABLE: Json = {"phase": "Fenced", "phaseSince": "0000-01-01T00:00:00Z"}
+"""The year 0, which the server stores and Python has no time for."""
+
+
+class TestAnIncidentThatCannotBeRead:
+    def test_is_named_and_the_list_is_not_called_whole(self, fleet: Fleet, tell: Tell) -> None:
+        with incident(fleet, **UNREADABLE):
+            status = tell("status")
+            listed = tell("incidents", ends=1)
+            missing = tell("incidents", ODD, ends=1)
+            tell("incidents", "-o", "json", ends=1)
+
+        assert "cannot read them: 1 deviceincidents (gpu-odd-1)" in status
+        assert (ODD in listed, missing) == (False, "")
+
+    def test_is_not_said_to_be_missing(
+        self, fleet: Fleet, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        where = ("--kubeconfig", fleet.kubeconfig)
+        for command in (("incidents", ODD), ("hold", ODD, "--for", "1h", "--why", "x")):
+            with incident(fleet, **UNREADABLE):
+                assert main([*command, *where]) == 1
+            said = capsys.readouterr().err
+            assert "left out because this version cannot read them: 1 deviceincidents" in said
+
+    def test_leaves_nothing_green_when_it_is_the_only_one(self) -> None:
+        unreadable = ("1 deviceincidents (gpu-odd-1)",)
+        found = looked_at(objects(gpu(0), unreadable=unreadable))
+
+        assert "incidents  none open of those that can be read\n" in plain(sheet(found, T0))
+
+
+ODD_TIMES: tuple[str, ...] = (
+    "9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-14:00",
+    "0001-01-01T00:00:00+14:00",
+    "2026-01-05T12:00:00+02:00",
+    "2026-01-05t12:00:00z",
+    "0000-01-01T00:00:00Z",
+)
+
+
+@pytest.mark.parametrize("time", ODD_TIMES)
+@pytest.mark.parametrize("output", ["text", "json", "yaml"])
+def test_any_time_that_the_server_stores_can_be_told(
+    time: str, output: str, fleet: Fleet, tell: Tell
+) -> None:
+    line = {"time": time, "phase": "Fenced", "text": "x"}
+    odd: Json = {"phase": "Fenced", "phaseSince": time, "healthySince": time, "timeline": [line]}
+    with incident(fleet, **odd):
+        readable = main(["incidents", ODD, "--kubeconfig", fleet.kubeconfig]) == 0
+        tell("incidents", "-o", output, ends=0 if readable else 1)
+        tell("incidents", ODD, "-o", output, ends=0 if readable else 1)
+        tell("status", "-o", output)
+        tell("plan", "-o", output)
+
+
+@pytest.mark.parametrize(
+    "time", ["2026-01-05T12:00:00", "2026-01-05T12:00:60Z", "2026-01-05", "soon"]
+)
+def test_a_time_without_a_zone_or_beyond_a_minute_is_not_stored_at_all(
+    time: str, fleet: Fleet
+) -> None:
+    with pytest.raises(ApiError, match="422"), incident(fleet, phase="Fenced", phaseSince=time):
+        pass
+
+
+def test_a_time_of_another_zone_is_told_in_utc(fleet: Fleet, tell: Tell) -> None:
+    line = {"time": "2026-01-05T12:00:00+02:00", "phase": "Fenced", "text": "x"}
+    with incident(fleet, phase="Fenced", healthySince=line["time"], timeline=[line]):
+        said = tell("incidents", ODD)
+
+    assert said.count("2026-01-05T10:00:00Z") == 2
+
+
+def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
+    with incident(fleet):
+        assert ODD in tell("incidents")
+        assert "phase" in tell("incidents", ODD)
+        assert "3 open" in tell("status")
+
+
+@pytest.mark.parametrize(
+    ("selector", "fenced"),
+    [
+        (None, 12),
+        ({}, 12),
+        ({"driver": "gpu.nvidia.com"}, 12),
+        ({"driver": "gpu.nvidia.com", "pool": "node-a"}, 4),
+        ({"pool": "node-c"}, 8),
+        ({"driver": "example.com"}, 2),
+    ],
+)
+def test_a_rule_that_names_no_device_fences_all_that_it_means(
+    selector: Json | None, fenced: int, fleet: Fleet, tell: Tell
+) -> None:
+    with rule(fleet, selector):
+        found: Json = msgspec.json.decode(tell("status", "-o", "json"))
+
+    assert (found["devices"]["fenced"], found["rules"]["others"]) == (fenced, 1)
+
+
+@contextmanager
+def without_labels(fleet: Fleet, name: str) -> Generator[None]:
+    """Let somebody take every label off a rule."""
+    path = f"{RULES}/{name}"
+    before: Json = fleet.cluster.get(path)["metadata"]["labels"]
+    client = fleet.cluster.client
+    client.merge_patch(path, {"metadata": {"labels": None}})
+    try:
+        yield
+    finally:
+        with suppress(NotFound):
+            client.merge_patch(path, {"metadata": {"labels": before}})
+
+
+def test_a_rule_of_ours_that_lost_its_labels_is_released_all_the_same(
+    fleet: Fleet, tell: Tell
+) -> None:
+    """The remediator knows it by its name, and so does `status`."""
+    mine = [one for one in fleet.cluster.items(RULES) if SICK_DEVICE.pool in str(one["spec"])]
+    with without_labels(fleet, mine[0]["metadata"]["name"]):
+        status = tell("status")
+        everything = tell("release", "--all", "--dry-run")
+        one = tell("release", "gpu-b0000000-1", "--dry-run")
+
+    assert "2 NoSchedule" in status
+    assert f"{mine[0]['metadata']['name']}: NoSchedule" in everything
+    assert f"{mine[0]['metadata']['name']}: NoSchedule" in one
+
+
+def test_a_fence_for_maintenance_that_lost_its_labels_can_be_taken_away(
+    fleet: Fleet, tell: Tell
+) -> None:
+    tell("fence", "node-a/1", "--why", "x")
+    (name,) = (
+        one["metadata"]["name"]
+        for one in fleet.cluster.items(RULES)
+        if one["spec"]["taint"]["key"] == KEY
+    )
+    with without_labels(fleet, name):
+        assert "1 for maintenance" in tell("status")
+        assert "stood, by admin: x" in tell("fence", "node-a/1", "--why", "y")
+        assert "unfenced" in tell("unfence", "node-a/1")
+
+
+def test_a_fence_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tell: Tell) -> None:
+    tell("fence", "node-a/1", "--why", "x")
+    (one,) = (o for o in fleet.cluster.items(RULES) if o["spec"]["taint"]["key"] == KEY)
+    labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
+    fleet.cluster.client.merge_patch(f"{RULES}/{one['metadata']['name']}", labels)
+    found: Json = msgspec.json.decode(tell("status", "-o", "json"))
+    tell("unfence", "node-a/1")
+
+    assert (found["rules"]["ours"]["NoSchedule"], found["rules"]["maintenance"]) == (2, 1)
+    assert found["rules"]["others"] == 0
+
+
+@pytest.mark.parametrize(("node", "ends"), [("node-a", 0), ("node-z", 1), ("../nodes", 1)])
+def test_a_node_that_nobody_speaks_of_is_not_said_to_be_without_incidents(
+    node: str, ends: int, tell: Tell
+) -> None:
+    said = tell("incidents", "--node", node, ends=ends)
+
+    assert ("no incident is open on" in said) == (ends == 0)

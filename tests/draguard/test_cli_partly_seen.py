@@ -1,0 +1,203 @@
+"""Whoever may read a part is told that part, and of the rest that it is not known."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from tests.chain.proxy import Proxy
+from tests.draguard.fleet import Fleet
+from tests.draguard.test_cli_errors import config, written
+from tests.draguard.told import told
+from tests.lab.cluster import Json, await_true
+
+NAME = "part-reader-of-a-test"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+LISTS = {
+    "nodedevicehealths": "draguard.dev",
+    "deviceincidents": "draguard.dev",
+    "resourceslices": "resource.k8s.io",
+    "resourceclaims": "resource.k8s.io",
+    "devicetaintrules": "resource.k8s.io",
+    "leases": "coordination.k8s.io",
+}
+Without = Callable[[str], tuple[str, ...]]
+
+
+@pytest.fixture
+def without(fleet: Fleet) -> Iterator[Without]:
+    """Let a user read everything but one collection; gives the flags that make a command his."""
+    client = fleet.cluster.client
+    where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
+
+    def give(collection: str) -> tuple[str, ...]:
+        rules = [
+            {"apiGroups": [group], "resources": [one], "verbs": ["list"]}
+            for one, group in LISTS.items()
+            if one != collection
+        ]
+        client.create(f"{RBAC}/clusterroles", {"metadata": {"name": NAME}, "rules": rules})
+        group = "rbac.authorization.k8s.io"
+        reference = {"apiGroup": group, "kind": "ClusterRole", "name": NAME}
+        subject = {"apiGroup": group, "kind": "Group", "name": "draguard:remediators"}
+        body = {"metadata": {"name": NAME}, "roleRef": reference, "subjects": [subject]}
+        client.create(f"{RBAC}/clusterrolebindings", body)
+        await_true("the role counts", lambda: main(["status", *where]) == 1)
+        return where
+
+    yield give
+    client.delete(f"{RBAC}/clusterrolebindings/{NAME}")
+    client.delete(f"{RBAC}/clusterroles/{NAME}")
+    await_true("the role is gone", lambda: main(["status", *where]) == 2)
+
+
+@pytest.mark.parametrize(
+    ("collection", "lost", "kept"),
+    [
+        ("nodedevicehealths", ("nodes", "gpus", "unknown", "sources_down"), ("incidents", "rules")),
+        ("deviceincidents", ("incidents",), ("gpus", "rules", "devices")),
+        ("resourceslices", ("devices",), ("gpus", "incidents", "rules")),
+        ("devicetaintrules", ("rules",), ("gpus", "incidents", "devices")),
+        ("leases", ("leader",), ("incidents", "rules", "devices")),
+        ("resourceclaims", (), ("gpus", "incidents", "rules", "devices")),
+    ],
+)
+def test_status_tells_the_rest_and_ends_with_one(
+    collection: str,
+    lost: tuple[str, ...],
+    kept: tuple[str, ...],
+    without: Without,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    where = without(collection)
+    text = told(capsys, "status", *where, ends=1)
+    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+
+    assert f"not seen: remediator may not list {collection}.{LISTS[collection]}" in text
+    assert {name for name in lost if found[name] is not None} == set()
+    assert {name for name in kept if not found[name]} == set()
+    assert "none open" not in text
+    assert "none of ours" not in text
+    assert "nobody leads" not in text
+    assert ", 0 held" not in text
+    assert text.count("not known: it may not be read, see below") == sum(
+        name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
+        for name in lost
+    )
+
+
+def test_without_claims_nobody_is_said_to_hold_none(
+    without: Without, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = without("resourceclaims")
+    text = told(capsys, "status", *where, ends=1)
+    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+
+    assert "12 published, an unknown number held, 2 fenced" in text
+    assert found["devices"] == {"published": 12, "held": None, "fenced": 2}
+
+
+def test_without_leases_no_agent_is_called_alive_or_silent(
+    without: Without, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A report alone is as old as its last change: only the Lease tells who lives."""
+    said = told(capsys, "status", *without("leases"), ends=1)
+
+    assert "whether the agent of node-e is alive is not known: its Lease may not be read" in said
+    assert "silent" not in said
+
+
+def test_the_mode_is_not_told_where_the_policy_is_not_known(
+    without: Without, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shipped one enforces nothing: to name it would call an enforcing cluster harmless."""
+    where = without("resourceclaims")
+
+    assert "mode       not known: the policy in force cannot be read" in told(
+        capsys, "status", *where, ends=1
+    )
+    found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
+    assert found["modes"] is None
+
+
+@pytest.mark.parametrize(
+    ("collection", "unknown"),
+    [
+        ("nodedevicehealths", ("agents", "versions")),
+        ("leases", ("remediator",)),
+        ("devicetaintrules", ("rules have effect",)),
+        ("deviceincidents", ()),
+    ],
+)
+def test_the_doctor_tells_the_rest_and_calls_nothing_ok_that_it_did_not_see(
+    collection: str,
+    unknown: tuple[str, ...],
+    without: Without,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    where = without(collection)
+    capsys.readouterr()
+    main(["doctor", "-o", "json", *where])
+    found: list[Json] = msgspec.json.decode(capsys.readouterr().out)
+    states = {one["about"]: one["state"] for one in found}
+
+    assert {name: states[name] for name in unknown} == dict.fromkeys(unknown, "unknown")
+    assert any(f"may not list {collection}" in one["says"] for one in found)
+    assert {"agents", "remediator", "versions", "rules have effect", "emergency stop"} <= {*states}
+
+
+@pytest.mark.parametrize("command", ["plan", "incidents"])
+def test_what_is_decided_by_all_of_it_is_not_decided_by_a_part(
+    command: str, without: Without, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = without("deviceincidents")
+
+    assert "may not list deviceincidents" in told(capsys, command, *where, ends=2)
+
+
+def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = "/api/v1/namespaces/draguard-system/configmaps/draguard-policy"
+    where = ("--kubeconfig", fleet.kubeconfig)
+    before: Json = fleet.cluster.get(path)["data"]
+    fleet.cluster.client.merge_patch(path, {"data": {"policy.yaml": "defaults: {mode: harsh}"}})
+    try:
+        status = told(capsys, "status", *where)
+        plan = told(capsys, "plan", *where)
+    finally:
+        fleet.cluster.client.merge_patch(path, {"data": before})
+
+    assert "mode       not known" in status
+    assert "decided by the shipped policy: which one a running remediator obeys is not" in plan
+
+
+def test_a_namespace_that_is_not_there_is_said(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = told(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
+
+    assert "there is no namespace elsewhere: say where Draguard is installed by -n" in said
+
+
+@pytest.fixture
+def through(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Proxy, str]]:
+    with Proxy(fleet.cluster.plane.endpoint()) as proxy:
+        token = fleet.cluster.plane.endpoint().token or ""
+        folder = tmp_path_factory.mktemp("kube")
+        yield proxy, str(written(folder, "config", config(proxy.url, token)))
+
+
+@pytest.mark.parametrize("collection", sorted(LISTS))
+def test_a_list_that_fails_for_another_reason_fails_the_whole(
+    collection: str, through: tuple[Proxy, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is only broken may be asked again; what is forbidden stays so."""
+    proxy, path = through
+    proxy.refuse, proxy.refused_path = 500, f"/{collection}?"
+
+    said = told(capsys, "status", "--kubeconfig", path, ends=2)
+
+    assert f"/{collection}: 500" in said
+    assert said.count("\n") == 1

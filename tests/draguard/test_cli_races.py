@@ -1,0 +1,308 @@
+"""Somebody else is faster, or the server fails half-way: what is written, and what is said."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import pytest
+
+from draguard.__main__ import main
+from draguard.maintenance.rule import KEY, Fence, manifest
+from kubeapi.client import NotFound
+from remediator.objects.incident import IncidentSpec, IncidentStatus, Target
+from tests.chain.proxy import Proxy, Write
+from tests.chain.scene import INCIDENTS
+from tests.draguard.fleet import LOST_STORY, SLICED, T0, Fleet
+from tests.draguard.test_cli_errors import config, written
+from tests.lab.cluster import RULES, Json
+from tests.remediator.builders import DRIVER
+
+STORY = "gpu-raced-1"
+HOLD = "draguard.dev/hold"
+WHO = "selfsubjectreviews"
+"""Who asks is asked once more after everything was read, and before anything is written."""
+
+
+class Ended(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def proxy(fleet: Fleet) -> Iterator[Proxy]:
+    with Proxy(fleet.cluster.plane.endpoint()) as one:
+        yield one
+
+
+@pytest.fixture
+def run(
+    proxy: Proxy,
+    fleet: Fleet,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Run]:
+    """Run a command through the proxy."""
+    token = fleet.cluster.plane.endpoint().token or ""
+    path = written(tmp_path_factory.mktemp("kube"), "config", config(proxy.url, token))
+
+    def ran(*arguments: str) -> Ended:
+        capsys.readouterr()
+        status = main([*arguments, "--kubeconfig", str(path)])
+        said = capsys.readouterr()
+        return Ended(status, said.out, said.err)
+
+    fleet.incident(STORY, IncidentSpec(node="node-a", uuid="GPU-x", fault="lost"), IncidentStatus())
+    yield ran
+    with suppress(NotFound):
+        fleet.cluster.client.delete(f"{INCIDENTS}/{STORY}")
+    for name in fences(fleet):
+        fleet.cluster.client.delete(f"{RULES}/{name}")
+
+
+def fences(fleet: Fleet) -> dict[str, Json]:
+    every = fleet.cluster.items(RULES)
+    return {one["metadata"]["name"]: one for one in every if one["spec"]["taint"]["key"] == KEY}
+
+
+def effects(fleet: Fleet) -> list[str]:
+    return [one["spec"]["taint"]["effect"] for one in fences(fleet).values()]
+
+
+def after(proxy: Proxy, part: str, do: Callable[[], object], *, nth: int = 1) -> None:
+    """Do something when the n-th write to such a path is stored, before its writer hears of it."""
+    seen: list[Write] = []
+
+    def hook(write: Write) -> None:
+        if part in write[1]:
+            seen.append(write)
+            if len(seen) == nth:
+                do()
+
+    proxy.after_write = hook
+
+
+def refusing(proxy: Proxy, status: int, path: str) -> Callable[[], None]:
+    def begin() -> None:
+        proxy.refuse, proxy.refused_path = status, path
+
+    return begin
+
+
+def cut_off() -> None:
+    """End the connection: the write is stored, and its writer hears nothing."""
+    raise ConnectionResetError
+
+
+def fence_of(device: str, by: str = "ana") -> Json:
+    target = Target(DRIVER, "node-a", device, "GPU-x")
+    one = Fence(target=target, gpu="GPU-x", effect="NoSchedule", by=by, why="thermal paste")
+    body: Json = manifest(one, "v1", T0)
+    return body
+
+
+class TestAnAnswer:
+    def test_is_written_though_the_remediator_was_faster(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        status = {"status": IncidentStatus(phase="Fenced", message="news")}
+        path = f"{INCIDENTS}/{STORY}"
+        after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(f"{path}/status", status), nth=2)
+
+        assert run("hold", STORY, "--for", "1h", "--why", "x").status == 0
+
+        stored = fleet.cluster.get(path)
+        assert stored["metadata"]["annotations"][HOLD].endswith("why=x")
+        assert stored["status"]["message"] == "news"
+
+    @pytest.mark.parametrize("more", [(), ("--overwrite",)], ids=["plain", "overwriting"])
+    def test_of_somebody_else_is_not_lost(
+        self, more: tuple[str, ...], run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        """Whoever overwrites means what he has read, and not what has come since."""
+        theirs = {"metadata": {"annotations": {HOLD: "forever; by=ben; why=mine"}}}
+        path = f"{INCIDENTS}/{STORY}"
+        after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(path, theirs), nth=2)
+
+        ended = run("hold", STORY, "--for", "1h", "--why", "x", *more)
+
+        assert (ended.status, ended.out) == (1, "")
+        assert "somebody else has answered gpu-raced-1 just now: forever; by=ben" in ended.err
+        assert fleet.cluster.get(path)["metadata"]["annotations"][HOLD].endswith("why=mine")
+
+    def test_comes_too_late_for_an_incident_that_is_closed_or_gone(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        path, client = f"{INCIDENTS}/{STORY}", fleet.cluster.client
+        closed = {"status": IncidentStatus(phase="Closed", closed_at=T0)}
+        answer = ("ignore", STORY, "--for", "1h", "--why", "x")
+
+        after(proxy, WHO, lambda: client.merge_patch(f"{path}/status", closed), nth=2)
+        ended = run(*answer)
+        assert (ended.status, ended.out) == (1, "")
+        assert "is closed (Closed)" in ended.err
+
+        client.merge_patch(f"{path}/status", {"status": {"closedAt": None}})
+        after(proxy, WHO, lambda: client.delete(path), nth=2)
+        ended = run(*answer)
+        assert (ended.status, ended.out) == (1, "")
+        assert "gpu-raced-1 is gone since it was looked at" in ended.err
+
+    def test_that_nobody_confirmed_is_not_called_undone(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        after(proxy, STORY, cut_off)
+
+        ended = run("hold", STORY, "--for", "1h", "--why", "x")
+
+        assert (ended.status, ended.out) == (1, "")
+        assert "Whether it was done is not known: look, or give the command again" in ended.err
+        assert HOLD in fleet.cluster.get(f"{INCIDENTS}/{STORY}")["metadata"]["annotations"]
+
+
+class TestAFence:
+    def test_that_somebody_else_was_faster_with_stands(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        body = fence_of("gpu-1")
+        after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
+
+        ended = run("fence", "node-a/1", "--why", "x")
+
+        assert (ended.status, ended.err) == (0, "")
+        assert "stood, by ana: thermal paste" in ended.out
+        assert effects(fleet) == ["NoSchedule"]
+
+    def test_that_somebody_else_was_faster_with_is_raised(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        body = fence_of("gpu-1")
+        after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
+
+        assert run("fence", "node-a/1", "--why", "x", "--evict").status == 0
+
+        assert effects(fleet) == ["NoExecute"]
+
+    def test_that_somebody_takes_away_meanwhile_is_made_again(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        body, client = fence_of("gpu-1"), fleet.cluster.client
+        client.create(RULES, body)
+        path = f"{RULES}/{body['metadata']['name']}"
+        after(proxy, WHO, lambda: client.delete(path), nth=2)
+
+        assert run("fence", "node-a/1", "--why", "x", "--evict").status == 0
+
+        (rule,) = fences(fleet).values()
+        assert rule["spec"]["taint"]["effect"] == "NoExecute"
+        assert rule["metadata"]["annotations"]["draguard.dev/why"] == "x"
+
+    def test_of_which_a_part_fails_says_which_and_may_be_given_again(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
+
+        ended = run("fence", SLICED, "--why", "x")
+
+        assert ended.status == 1
+        assert ended.out.count("NOT fenced: POST ") == 6
+        assert "not all of it is done; the same command may be given again" in ended.out
+        assert len(fences(fleet)) == 1
+
+        proxy.refuse = 0
+        ended = run("fence", SLICED, "--why", "x")
+        assert ended.status == 0
+        assert "stood, by " in ended.out
+        assert len(fences(fleet)) == 7
+
+    def test_after_a_silence_no_more_is_tried(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
+        after(proxy, "devicetaintrules", cut_off)
+
+        ended = run("fence", SLICED, "--why", "x")
+
+        assert ended.status == 1
+        assert ended.out.count("NOT known to be fenced: ") == 1
+        assert ended.out.count("NOT tried: the server does not answer") == 6
+        assert len(fences(fleet)) == 1
+
+
+class TestTakingAway:
+    def test_of_which_a_part_fails_tells_what_is_gone_and_what_is_not(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        run("fence", SLICED, "--why", "x")
+        forbidden = refusing(proxy, 403, "devicetaintrules/")
+        after(proxy, "devicetaintrules", forbidden)
+
+        ended = run("unfence", SLICED)
+
+        assert ended.status == 1
+        assert ended.out.count("NOT unfenced: DELETE ") == 6
+        assert len(fences(fleet)) == 6
+
+        proxy.refuse = 0
+        ended = run("unfence", SLICED)
+        assert (ended.status, ended.out.count("unfenced\n"), fences(fleet)) == (0, 6, {})
+
+    def test_that_cannot_be_looked_at_is_not_called_done(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        run("fence", "node-a/1", "--why", "x")
+        after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
+
+        ended = run("unfence", "node-a/1")
+
+        assert ended.status == 1
+        assert "NOT seen to be gone, though asked for: GET " in ended.out
+        assert fences(fleet) == {}
+
+    def test_and_a_fence_of_somebody_else_at_once_leave_what_came_last(
+        self, run: Run, proxy: Proxy, fleet: Fleet
+    ) -> None:
+        run("fence", "node-a/1", "--why", "x")
+        body = fence_of("gpu-1")
+        after(proxy, "devicetaintrules", lambda: fleet.cluster.client.create(RULES, body))
+
+        ended = run("unfence", "node-a/1")
+
+        assert ended.status == 1
+        assert "NOT unfenced: somebody has fenced it again since" in ended.out
+        assert effects(fleet) == ["NoSchedule"]
+
+    def test_exactly_what_was_seen_goes(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
+        """The fence that was seen is taken away and made again before ours is deleted."""
+        run("fence", "node-a/1", "--why", "x")
+        run("fence", "node-a/0", "--why", "x")
+        body, client = fence_of("gpu-1"), fleet.cluster.client
+        first, second = sorted(fences(fleet))
+        body["metadata"]["name"] = second
+
+        def again() -> None:
+            client.delete(f"{RULES}/{second}")
+            client.create(RULES, body)
+
+        after(proxy, first, again)
+        ended = run("unfence", "--all")
+
+        assert ended.status == 1
+        assert "NOT unfenced: somebody has fenced it again since" in ended.out
+        assert list(fences(fleet)) == [second]
+
+
+def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
+    run: Run, proxy: Proxy, fleet: Fleet
+) -> None:
+    (rule,) = [one for one in fleet.cluster.items(RULES) if LOST_STORY in str(one)]
+    after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
+    try:
+        ended = run("release", LOST_STORY)
+    finally:
+        for name in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
+            rule["metadata"].pop(name, None)
+        fleet.cluster.client.create(RULES, rule)
+
+    assert ended.status == 1
+    assert "NOT removed: it was asked for, and whether it is gone cannot be seen: " in ended.out

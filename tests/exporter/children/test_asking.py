@@ -1,0 +1,47 @@
+"""Who asks for a sample gets one that knows what is wanted, at whatever moment it asks."""
+
+from collections.abc import Callable
+
+import pytest
+
+from exporter import wire
+from exporter.children.child import VendorChild, VendorState
+from exporter.nvml.vendor import NvmlVendor
+from exporter.readings import NvmlReading
+from exporter.setup.settings import Settings
+from simulator.node import SimulatedNode
+from tests.exporter.running import wait_for
+
+
+class Interrupted(NvmlVendor):
+    """Something else is wanted just when it was looked up for the first time."""
+
+    ask: Callable[[], None] | None = None
+
+    def request(self, now: float) -> wire.SampleRequest:
+        found = super().request(now)
+        ask, self.ask = self.ask, None
+        if ask is not None:
+            ask()
+        return found
+
+
+def test_what_is_asked_for_while_a_sample_is_begun_is_in_the_next_one(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in node.environment().items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(
+        node_name="node-a",
+        nvml_library_dir=node.library_dir,
+        release_file=node.root / "release",
+        interval=3600.0,
+    )
+    vendor, states = Interrupted(settings, lambda: ()), list[VendorState[NvmlReading]]()
+    child = VendorChild[NvmlReading](vendor, settings, states.append, lambda _: None)
+    vendor.ask = child.ask
+    child.start()
+    try:
+        wait_for(lambda: sum(one.reading is not None for one in states) == 2, what="a second one")
+    finally:
+        child.stop()
