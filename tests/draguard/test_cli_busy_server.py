@@ -25,6 +25,12 @@ from tests.draguard.test_cli_terminal import environment
 
 Script = list[tuple[int, str]]
 """Status and Retry-After of the next answers; after them everything is well."""
+INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("draguard", run_name="__main__", alter_sys=True)
+"""
+"""A shell that runs tests in the background has them, and their children, ignore Ctrl-C."""
 PAGES = {"": (["a", "b"], "second"), "second": (["c"], "")}
 THINGS = "/api/v1/things"
 
@@ -190,7 +196,7 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
             tmp_path, "config", config(f"http://127.0.0.1:{silent.getsockname()[1]}", "t")
         )
         with subprocess.Popen(
-            [sys.executable, "-m", "draguard", *command.split(), "--kubeconfig", str(path)],
+            [sys.executable, "-c", INTERRUPTIBLE, *command.split(), "--kubeconfig", str(path)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -198,11 +204,11 @@ def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
         ) as process:
             silent.settimeout(60)
             taken, _ = silent.accept()
-            taken.recv(1)
-            began = monotonic()
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
-            taken.close()
+            with taken:
+                taken.recv(1)
+                began = monotonic()
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=60)
 
     assert monotonic() - began < 25  # an answer is waited for half a minute
     assert (process.returncode, out) == (130, "")
