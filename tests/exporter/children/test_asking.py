@@ -5,11 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from exporter import wire
-from exporter.children.child import VendorChild, VendorState
 from exporter.nvml.vendor import NvmlVendor
-from exporter.readings import NvmlReading
-from exporter.setup.settings import Settings
 from simulator.node import SimulatedNode
+from tests.exporter.children.supervision import supervised
 from tests.exporter.running import wait_for
 
 
@@ -29,16 +27,7 @@ class Interrupted(NvmlVendor):
 def test_what_is_asked_for_while_a_sample_is_begun_is_in_the_next_one(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in node.environment().items():
-        monkeypatch.setenv(name, value)
-    settings = Settings(
-        node_name="node-a",
-        nvml_library_dir=node.library_dir,
-        release_file=node.root / "release",
-        interval=3600.0,
-    )
-    vendor, states = Interrupted(settings, lambda: ()), list[VendorState[NvmlReading]]()
-    child = VendorChild[NvmlReading](vendor, settings, states.append, lambda _: None)
+    vendor, child, states = supervised(node, monkeypatch, Interrupted, interval=3600.0)
     vendor.ask = child.ask
     child.start()
     try:

@@ -8,11 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from benchmarks.processes import descendants
-from exporter.children.child import VendorChild, VendorState
 from exporter.nvml.vendor import NvmlVendor
-from exporter.readings import NvmlReading
-from exporter.setup.settings import Settings
 from simulator.node import SimulatedNode
+from tests.exporter.children.supervision import supervised
 from tests.exporter.running import wait_for
 
 _NO_SUCH_STACK = 1 << 46
@@ -50,18 +48,7 @@ class NoThread(NvmlVendor):
 def test_a_process_that_cannot_be_started_is_a_state_and_is_tried_again(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, vendor: type[NvmlVendor], said: str
 ) -> None:
-    for name, value in node.environment().items():
-        monkeypatch.setenv(name, value)
-    settings = Settings(
-        node_name="node-a",
-        nvml_library_dir=node.library_dir,
-        release_file=node.root / "release",
-        interval=0.2,
-    )
-    states: list[VendorState[NvmlReading]] = []
-    child = VendorChild[NvmlReading](
-        vendor(settings, lambda: ()), settings, states.append, lambda _: None
-    )
+    _, child, states = supervised(node, monkeypatch, vendor, interval=0.2)
     child.start()
     try:
         wait_for(lambda: [one for one in states if one.reading], what="a reading")
