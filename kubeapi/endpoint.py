@@ -26,6 +26,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     ca_file: str | None = None
     """PEM. None: the machine's own authorities."""
+    tls_server_name: str | None = None
+    """What the server's certificate must name, behind a tunnel. None: the host of `server`."""
     client_cert_file: str | None = None
     client_key_file: str | None = None
 

@@ -136,8 +136,9 @@ class Transport:
         self._prefix = where.path.rstrip("/")
         settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
         if where.scheme == "https":
-            context = _ssl_context(endpoint)
-            self._pool = _TlsPool(where.hostname, where.port, ssl_context=context, **settings)
+            settings["ssl_context"] = _ssl_context(endpoint)
+            settings["server_hostname"] = endpoint.tls_server_name
+            self._pool = _TlsPool(where.hostname, where.port, **settings)
         else:
             self._pool = _Pool(where.hostname, where.port, **settings)
 

@@ -67,7 +67,7 @@ def _silent(message: str, server: str) -> str:
     if other:
         return (
             f"the certificate of {server} is another server's ({other[0]}): use its own "
-            "name in the kubeconfig; tls-server-name is not obeyed"
+            "name in the kubeconfig, or behind a tunnel give that as tls-server-name"
         )
     if _UNTRUSTED in message:
         return (

@@ -27,6 +27,7 @@ def endpoint(path: Path, context: str = "") -> Endpoint:
         server=found.host,
         token=token or None,
         ca_file=found.ssl_ca_cert,
+        tls_server_name=found.tls_server_name or None,
         client_cert_file=found.cert_file,
         client_key_file=found.key_file,
     )

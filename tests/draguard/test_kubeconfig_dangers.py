@@ -104,7 +104,7 @@ def test_a_certificate_of_another_name_is_not_called_untrusted() -> None:
     said = sentence(ApiError(message), "https://10.0.0.1:6443")
 
     assert "is another server's (IP address mismatch, certificate is not valid for" in said
-    assert "tls-server-name is not obeyed" in said
+    assert "give that as tls-server-name" in said
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.discovery import served
@@ -92,6 +93,17 @@ def test_a_server_with_another_certificate_is_not_trusted(control_plane: Control
     with pytest.raises(ApiError, match="TLS failed; check the CA file"):
         client.get("/version")
     client.close()
+
+
+def test_a_certificate_is_held_against_the_name_that_was_given(control_plane: ControlPlane) -> None:
+    admin = control_plane.endpoint()
+    named = Client(replace(admin, tls_server_name="kubernetes.default.svc"))
+    assert named.get("/version")
+    named.close()
+    other = Client(replace(admin, tls_server_name="elsewhere.example"))
+    with pytest.raises(ApiError, match=r"not valid for 'elsewhere\.example'"):
+        other.get("/version")
+    other.close()
 
 
 def test_the_reflector_pages_through_a_collection_and_follows_its_changes(admin: Client) -> None:

@@ -13,7 +13,7 @@ kind: Config
 current-context: one
 clusters:
 - {name: one, cluster: {server: "http://one.example"}}
-- {name: two, cluster: {server: "http://two.example"}}
+- {name: two, cluster: {server: "http://two.example", tls-server-name: api.two.example}}
 contexts:
 - {name: one, context: {cluster: one, user: u}}
 - {name: two, context: {cluster: two, user: u}}
@@ -27,6 +27,15 @@ def test_the_context_that_is_named_counts(tmp_path: Path, context: str, server: 
     file = tmp_path / "config"
     file.write_text(TWO, encoding="utf-8")
     assert server in endpoint(file, context).server
+
+
+@pytest.mark.parametrize(("context", "name"), [("one", None), ("two", "api.two.example")])
+def test_the_name_that_a_certificate_must_have_is_taken_up(
+    tmp_path: Path, context: str, name: str | None
+) -> None:
+    file = tmp_path / "config"
+    file.write_text(TWO, encoding="utf-8")
+    assert endpoint(file, context).tls_server_name == name
 
 
 @pytest.mark.parametrize("text", ["", "[", "a: b: c", "- 1", "clusters: 3\ncurrent-context: x"])
