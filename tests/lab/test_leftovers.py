@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,17 @@ def test_a_thread_that_ends_is_waited_for_and_one_of_the_session_may_stay() -> N
     go.set()
     assert leftovers.threads(before, 60) == []
     stay.set()
+
+
+def test_the_threads_of_a_pool_that_nobody_has_any_more_are_no_leftovers() -> None:
+    before = set(threading.enumerate())
+    pool = ThreadPoolExecutor(1)
+    pool.submit(int).result(60)
+    cycle: list[object] = [pool]
+    cycle.append(cycle)
+    del pool, cycle
+
+    assert leftovers.threads(before, 60) == []
 
 
 @pytest.mark.parametrize("deed", DEEDS)

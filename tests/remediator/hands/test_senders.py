@@ -82,6 +82,17 @@ class Hands:
         """Events are not what is looked at."""
 
 
+@contextmanager
+def at_work(server: Server) -> Generator[Hands]:
+    """Hands whose senders end with the test."""
+    hands = Hands(server)
+    try:
+        yield hands
+    finally:
+        server.open.set()
+        hands.writer.stop()
+
+
 def rule(node: str = "node-a") -> Rule:
     world = World(Marks())
     world.rule("one", raw_rule(node))
@@ -94,48 +105,48 @@ def dead_on(node: str) -> GpuHealth:
 
 
 def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> None:
-    hands = Hands(server := Server())
-    hands.writer.turn_to("node-a")
-    hands.writer.take(CreateRule(rule()))
+    with at_work(server := Server()) as hands:
+        hands.writer.turn_to("node-a")
+        hands.writer.take(CreateRule(rule()))
 
-    assert [one.gpu for one in hands.world.fleet().rules] == [rule().gpu]
-    assert hands.world.view("node-a", believed).rules == ()
-    server.open.set()
-    hands.writer.turn_to("node-a")
-    assert [one.uid for one in hands.world.fleet().rules] == ["u-node-a"]
+        assert [one.gpu for one in hands.world.fleet().rules] == [rule().gpu]
+        assert hands.world.view("node-a", believed).rules == ()
+        server.open.set()
+        hands.writer.turn_to("node-a")
+        assert [one.uid for one in hands.world.fleet().rules] == ["u-node-a"]
 
 
 def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
-    hands = Hands(server := Server(frozenset({"node-a"})))
-    hands.writer.turn_to("node-a")
-    hands.writer.take(CreateRule(rule()))
-    server.open.set()
-
-    await_true("its node is marked", lambda: "node-a" in hands.marks)
-    assert hands.world.fleet().rules == ()
-    hands.writer.turn_to("node-b")
-    with pytest.raises(ApiError, match="no"):
+    with at_work(server := Server(frozenset({"node-a"}))) as hands:
         hands.writer.turn_to("node-a")
-    hands.writer.turn_to("node-a")
+        hands.writer.take(CreateRule(rule()))
+        server.open.set()
+
+        await_true("its node is marked", lambda: "node-a" in hands.marks)
+        assert hands.world.fleet().rules == ()
+        hands.writer.turn_to("node-b")
+        with pytest.raises(ApiError, match="no"):
+            hands.writer.turn_to("node-a")
+        hands.writer.turn_to("node-a")
 
 
 def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
-    hands = Hands(server := Server())
-    server.open.set()
-    answers = iter((True, False))
-    hands.writer = Writer(
-        cast("Client", server),
-        hands.world,
-        cast("Versioned[Any]", Served()),
-        Pace(1, 5, hurried=lambda: True),
-        lambda: next(answers),
-    )
-    hands.writer.turn_to("node-a")
-    hands.writer.take(CreateRule(rule()))
-
-    with pytest.raises(NotLeadingError):
+    with at_work(server := Server()) as hands:
+        server.open.set()
+        answers = iter((True, False))
+        hands.writer = Writer(
+            cast("Client", server),
+            hands.world,
+            cast("Versioned[Any]", Served()),
+            Pace(1, 5, hurried=lambda: True),
+            lambda: next(answers),
+        )
         hands.writer.turn_to("node-a")
-    assert server.stored == []
+        hands.writer.take(CreateRule(rule()))
+
+        with pytest.raises(NotLeadingError):
+            hands.writer.turn_to("node-a")
+        assert server.stored == []
 
 
 def test_when_all_senders_are_busy_the_worker_writes_itself() -> None:
@@ -172,7 +183,7 @@ def test_what_was_handed_back_to_the_worker_is_not_written_a_second_time() -> No
 @contextmanager
 def no_more_threads() -> Generator[None]:
     """Have the kernel refuse new threads for the size of their stacks."""
-    before = threading.stack_size(1 << 46)
+    before = threading.stack_size(1 << 60)  # beyond every address space, however memory is lent
     try:
         yield
     finally:
@@ -189,29 +200,28 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
     order: list[int], refused: set[int], opens_after: int
 ) -> None:
     server = Server(frozenset(f"node-{one}" for one in refused))
-    hands = Hands(server)
-    for number in order:
-        node = f"node-{number}"
-        hands.world.report(node, health(node, report(dead_on(node))))
-        hands.world.slice(node, None, slice_of(node, 0))
-    limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(CAP)))
-    reconciler = Reconciler(hands, lambda: policy(limits))
-    nodes = [f"node-{number}" for number in order]
-    for number, node in enumerate(nodes):
-        if number == opens_after:
-            server.open.set()
-        with suppress(PacedError, ApiError):
-            reconciler.reconcile(node, at(0))
-    server.open.set()
-    for node in nodes:
-        with suppress(ApiError):
-            hands.writer.turn_to(node)
-    assert len(server.stored) <= CAP
-    for node in nodes:
-        if node not in server.refused:
-            with suppress(PacedError):
-                reconciler.reconcile(node, at(1))
-            hands.writer.turn_to(node)
-    hands.writer.stop()
+    with at_work(server) as hands:
+        for number in order:
+            node = f"node-{number}"
+            hands.world.report(node, health(node, report(dead_on(node))))
+            hands.world.slice(node, None, slice_of(node, 0))
+        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(CAP)))
+        reconciler = Reconciler(hands, lambda: policy(limits))
+        nodes = [f"node-{number}" for number in order]
+        for number, node in enumerate(nodes):
+            if number == opens_after:
+                server.open.set()
+            with suppress(PacedError, ApiError):
+                reconciler.reconcile(node, at(0))
+        server.open.set()
+        for node in nodes:
+            with suppress(ApiError):
+                hands.writer.turn_to(node)
+        assert len(server.stored) <= CAP
+        for node in nodes:
+            if node not in server.refused:
+                with suppress(PacedError):
+                    reconciler.reconcile(node, at(1))
+                hands.writer.turn_to(node)
 
     assert len(server.stored) == min(CAP, 6 - len(refused))
