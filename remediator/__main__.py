@@ -52,7 +52,7 @@ class Remediator:
         running = version("draguard")
         self._queue = Queue()
         self._metrics = Metrics(running)
-        self._policy_file = PolicyFile(settings.policy)
+        self._policy_file = PolicyFile(settings.policy, before_change=self._note_change_of_policy)
         self._asked: tuple[object, ...] | None = None
         self._unstated: tuple[str, ...] = ()
         client = Client(
@@ -151,14 +151,12 @@ class Remediator:
 
     def _reload_policy(self) -> None:
         if self._policy_file.load():
-            self._note_change_of_policy()
             self._metrics.policy(self._policy_file.policy)
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
-    def _note_change_of_policy(self) -> None:
+    def _note_change_of_policy(self, policy: Policy) -> None:
         """Note when more was allowed or less; a change of budgets or windows alone is no news."""
-        policy = self._policy_file.policy
         asked = (policy.rows, policy.overrides, policy.exempt)
         if self._asked is not None and asked != self._asked:
             self._cluster.policy_changed_at = clock.now()

@@ -135,8 +135,11 @@ def _node(options: argparse.Namespace) -> None:
     if exists:
         print(f"Opening {root} as it is; remove the folder for a new node.")
     with node.open() if exists else node.create(options.gpus, mig=mig_layouts(options.mig)):
+        asked = _hear_of_stops()  # from before anybody is told that it can be ended
         _print_use(node)
-        _until_stopped()
+        # Looked at, not waited for: a handler runs only while the main thread does.
+        while not asked:
+            sleep(0.2)
 
 
 def _print_use(node: SimulatedNode) -> None:
@@ -149,8 +152,8 @@ def _print_use(node: SimulatedNode) -> None:
     print("Ctrl-C ends it; the folder stays.", flush=True)
 
 
-def _until_stopped() -> None:
-    # Looked at, not waited for: a handler runs only while the main thread does.
+def _hear_of_stops() -> list[int]:
+    """Return the signals to end that have come: none yet."""
     asked: list[int] = []
 
     def stop(number: int, _frame: FrameType | None) -> None:
@@ -158,8 +161,7 @@ def _until_stopped() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    while not asked:
-        sleep(0.2)
+    return asked
 
 
 def _name(root: Path) -> str:

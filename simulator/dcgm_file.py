@@ -37,6 +37,7 @@ by the library, which keeps the last good version.
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,7 +85,12 @@ class DcgmFile:
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".dcgm-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
             os.fchmod(file.fileno(), 0o644)
+            # A kernel dates files by its tick, and a freed inode comes again: within one tick two
+            # versions of one length would pass for the same.
+            now = time.time_ns()
+            os.utime(file.fileno(), ns=(now, now))
         Path(name).replace(self.path)
 
     @contextmanager

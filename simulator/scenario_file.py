@@ -6,6 +6,7 @@ The C library sees each version entire, because a new one comes by rename.
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,7 +46,12 @@ class ScenarioFile:
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".scenario-")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
+            file.flush()
             os.fchmod(file.fileno(), 0o644)
+            # A kernel dates files by its tick, and a freed inode comes again: within one tick two
+            # versions of one length would pass for the same.
+            now = time.time_ns()
+            os.utime(file.fileno(), ns=(now, now))
         Path(name).replace(self.path)
 
     @contextmanager

@@ -1,15 +1,15 @@
 """The API server's collections into `Objects`. Reads only."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
-from time import sleep
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from draguard.cluster.listing import Heard, listed, unheard
 from draguard.cluster.objects import Objects
+from draguard.connection import ctrl_c
 from draguard.connection.refusal import NotInstalledError, forbidden
 from draguard.connection.server_time import ahead, now
 from draguard.output.amounts import some
@@ -34,8 +34,9 @@ WATCHED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes
 """What the remediator looks at."""
 SIDE_BY_SIDE = 6
 """Lists at a time; a client keeps eight connections."""
-_AGAIN = 0.1
-"""Seconds between two cuts: a connection that is just being made is missed by one."""
+_LOOK = 0.1
+"""Seconds between two looks for Ctrl-C, and between two cuts: a connection that is just being made
+is missed by one."""
 Part = Mapping[str, object] | ApiError
 """Fields of `Objects`, or the refusal of a right."""
 NOT_INSTALLED = (
@@ -53,7 +54,6 @@ class Reader:
         self._heard = heard
         self._unreadable: dict[str, tuple[str, ...]] = {}
         self._ahead = timedelta()
-        self._under_way: list[object] = []
         self._nowhere: tuple[str, ...] = ()
 
     def objects(self, *wanted: str, spared: Collection[str] = OPTIONAL) -> Objects:
@@ -82,29 +82,19 @@ class Reader:
 
     def _side_by_side(self, wanted: Sequence[str]) -> dict[str, Part]:
         """Read all at once; of several failures the one that is named first is told."""
-        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            try:
-                time = pool.submit(self._asking, lambda: ahead(self.client))
-                reads = {name: pool.submit(self._part, name) for name in wanted}
-                self._ahead = time.result()
-                return {name: read.result() for name, read in reads.items()}
-            except KeyboardInterrupt:
-                self.client.abort()  # else Ctrl-C would wait for the slowest list
-                while self._under_way:
-                    sleep(_AGAIN)
-                    self.client.abort()
-                raise
-
-    def _asking(self, ask: Callable[[], T]) -> T:
-        self._under_way.append(ask)
-        try:
-            return ask()
-        finally:
-            self._under_way.remove(ask)
+        with ctrl_c.put_off(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            time = pool.submit(ahead, self.client)
+            reads = {name: pool.submit(self._part, name) for name in wanted}
+            every: list[Future[Any]] = [time, *reads.values()]
+            while wait(every, _LOOK).not_done:
+                if ctrl_c.is_waiting():
+                    self.client.abort()  # else it would wait for the slowest list
+        self._ahead = time.result()
+        return {name: read.result() for name, read in reads.items()}
 
     def _part(self, name: str) -> Part:
         try:
-            return self._asking(lambda: _READ[name](self))
+            return _READ[name](self)
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

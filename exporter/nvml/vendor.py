@@ -21,6 +21,8 @@ from exporter.setup.settings import Settings
 _log = logging.getLogger(__name__)
 NO_EVENTS = "NoEvents"
 """Reason of a source that answers, and tells no XIDs by itself."""
+_WRITTEN_SECONDS = 0.1
+"""In which `echo UUID > FILE` has written what it made the file for."""
 
 
 class NvmlVendor:
@@ -98,13 +100,21 @@ def released(file: Path) -> tuple[str, ...] | None:
     """Return the GPUs that a release file names, () for all, None while there is no such file.
 
     A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form. A file that cannot
-    be read asks for nothing: a fault of the disk must not blind the node.
+    be read asks for nothing: a fault of the disk must not blind the node. An empty one is looked
+    at twice: a shell makes a file before it writes to it.
     """
+    lines = _lines(file)
+    if lines == []:
+        time.sleep(_WRITTEN_SECONDS)
+        lines = _lines(file)
+    return None if lines is None else tuple(normal_bus_id(line) or line for line in lines)
+
+
+def _lines(file: Path) -> list[str] | None:
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").split()
+        return file.read_text(encoding="utf-8", errors="replace").split()
     except OSError:
         return None
-    return tuple(normal_bus_id(line) or line for line in lines)
 
 
 def library_path(folder: Path | None) -> dict[str, str]:

@@ -27,7 +27,7 @@ from remediator.decide.case import Desired, HeldBy
 from remediator.decide.correlation import Waves
 from remediator.decide.fleet import Fleet, GpuPlace, names_on
 from remediator.decide.spending import EFFECT_OF, Harm, RuleHarm, Spending, placed, suffers
-from remediator.judge.fault import NODE_LEVEL
+from remediator.judge.fault import NODE_LEVEL, baffled
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
 from remediator.policy.place import ANYWHERE, Place
@@ -84,21 +84,28 @@ def budget(
         partial(_correlation, waves=waves),
         partial(_evict_caps, spending=spending, limits=policy.limits),
     )
-    granted: list[Desired] = []
-    for wish in wishes:
-        if not _asks(wish):
-            granted.append(wish)
-            continue
+
+    def grant(wish: Desired) -> Desired:
         known = (places or {}).get(wish.uuid, ANYWHERE)
         asked = _about(wish, stored.get(wish.uuid, ()), fleet, known)
         hold = next((no for no in (question(asked) for question in questions) if no), None)
-        granted.append(_cut(asked, hold) if hold else wish)
+        given = _cut(asked, hold) if hold else wish
         for harm in EFFECT_OF:
-            if _is_new(harm, granted[-1], asked.stored):
+            if _is_new(harm, given, asked.stored):
                 spending.grant(harm, wish.uuid, asked.place)
         if calling and hold is None and _calls(wish):
-            granted[-1] = _called(asked, waves, spending, policy.limits)
-    return tuple(granted)
+            return _called(asked, waves, spending, policy.limits)
+        return given
+
+    return tuple(_or_nothing(wish, grant) if _asks(wish) else wish for wish in wishes)
+
+
+def _or_nothing(wish: Desired, grant: Callable[[Desired], Desired]) -> Desired:
+    """Return what is granted; a GPU for which this program fails to count gets nothing new."""
+    try:
+        return grant(wish)
+    except Exception as error:  # noqa: BLE001 - the other GPUs go on
+        return Desired(uuid=wish.uuid, undecided=baffled(error))
 
 
 def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> Desired:

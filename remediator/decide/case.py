@@ -7,7 +7,7 @@ import msgspec
 
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from remediator.judge.fault import Need, Verdict
+from remediator.judge.fault import Need, Unknown, Verdict
 from remediator.objects.incident import (
     AnswerRecord,
     DeletedRule,
@@ -70,6 +70,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Others' cordons and quarantines of the node, in words."""
     remarks: tuple[str, ...] = ()
     """What its links say of the device at their other end: no fault of this GPU."""
+    blank: Unknown | None = None
+    """Why nothing but its incidents and rules is known; None where everything was looked into."""
 
 
 HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human"]
@@ -135,3 +137,5 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """Slices that errors of one instance meant when they were new."""
     duplicates: tuple[Incident, ...] = ()
     """Younger open incidents of the same GPU: they are closed."""
+    undecided: Unknown | None = None
+    """Why nothing is decided about it: `rules` are those that stand, and its story says so."""

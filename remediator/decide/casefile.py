@@ -17,7 +17,7 @@ from remediator.decide.foreign import in_words
 from remediator.decide.ladder import AWAITING
 from remediator.decide.phase import phase, progress
 from remediator.decide.recovery import errors_rose
-from remediator.decide.timeline import timeline
+from remediator.decide.timeline import kernel, timeline
 from remediator.judge.fault import Healthy, Unknown
 from remediator.judge.surroundings import NEAR
 from remediator.objects.incident import (
@@ -87,6 +87,20 @@ def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus
         closed_at=now,
         duplicate_of=leading.name,
         timeline=(*one.status.timeline, TimelineEntry(now, "Closed", why)),
+    )
+
+
+def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+    """Return how an incident reads about whose GPU nothing is decided: as before, and why.
+
+    Health that was seen until now has a gap. Words that differ in figures only are not news.
+    """
+    known = next((one for one in old.conditions if one.type == "Unknown"), None)
+    said = known.message if known and kernel(known.message) == kernel(why) else why
+    condition = _condition("Unknown", "ReportUnusable", said, known, now)
+    others = (one for one in old.conditions if one.type != "Unknown")
+    return msgspec.structs.replace(
+        old, message=said, healthy_since=None, conditions=(*others, condition)
     )
 
 

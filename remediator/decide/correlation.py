@@ -78,7 +78,9 @@ class Waves:
         if not limits.nodes:
             return None
         alike = (*self._of(cause), story)
-        witnesses = _witnesses([(opened_at(one) or self._now, one) for one in alike], self._fleet)
+        # One that is dated later than now would end a wave, and can be of no later one.
+        openings = [(min(opened_at(one) or self._now, self._now), one) for one in alike]
+        witnesses = _witnesses(openings, self._fleet)
         until = _held_until(witnesses, limits)
         if until is None or self._now >= until:
             return None
@@ -143,7 +145,7 @@ def _held_until(witnesses: Iterable[tuple[datetime, str]], limits: Correlation) 
             continue
         recent.append((at, who))
         latest[who] = at
-        while until is None and recent[0][0] <= at - limits.within:
+        while until is None and at - recent[0][0] >= limits.within:
             old, one = recent.popleft()
             if latest.get(one) == old:
                 del latest[one]

@@ -26,6 +26,7 @@ from remediator.decide import history, person, recovery, standing, story, wanted
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import SEEN_APART, look_again
 from remediator.decide.ladder import Demand, demand, placed, together, youngest
+from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.words import class_of
 from remediator.judge.fault import (
     NEEDS,
@@ -47,18 +48,16 @@ def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
     """Return what should be so for one GPU, whatever is wrong with this program.
 
     A bug about one GPU must not cost its neighbours their fences: it is unknown then,
-    its rules stay, and the trace is in the verdict.
+    its rules stay, and the trace is in the verdict. What could not even be looked into
+    stays as it stands.
     """
+    if case.blank is not None:
+        return undecided(case, case.blank)
     try:
         return case, decide(case, policy, now)
     except Exception as error:  # noqa: BLE001 - the other GPUs of the node go on
         blind = msgspec.structs.replace(case, verdict=baffled(error), gpu=None)
-    try:
-        return blind, decide(blind, policy, now)
-    except Exception as error:  # noqa: BLE001 - not even as an unknown one
-        lost = baffled(error)
-    blind = msgspec.structs.replace(blind, verdict=lost)
-    return blind, Desired(uuid=case.uuid, rules=case.rules, reason=lost.why)
+    return or_undecided(blind, lambda: decide(blind, policy, now))
 
 
 def decide(case: Case, policy: Policy, now: datetime) -> Desired:

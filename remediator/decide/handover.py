@@ -192,13 +192,13 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
 ) -> _Answer | None:
     """Return what the condition should say, None where not knowing leaves it as it is."""
     standing = tuple(one for one in due if isinstance(one.case.verdict, Sick))
-    unknown = len(standing) < len(due)
+    unknown = len(standing) < len(due) or any(wish.undecided for _, wish in pairs)
     if not standing:
         return None if unknown else _answer_for_none(_soaked(pairs), old)
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
     free = tuple(one for one in standing if not one.held and not stopped)
     if free:
-        answer = _answer_for(view, free, _deadline(free, deadline), now, said)
+        answer = _answer_for(view, free, _deadline(free, deadline, now), now, said)
     else:
         answer = _held(standing, stopped)
     kept = said and (unknown or not free)  # not knowing, and a hold, take nothing back
@@ -243,10 +243,10 @@ def _answer_for(
     return _Answer(needed=False, reason=WAITING, message=_bounded(text))
 
 
-def _deadline(free: tuple[_Due, ...], deadline: timedelta) -> datetime | None:
+def _deadline(free: tuple[_Due, ...], deadline: timedelta, now: datetime) -> datetime | None:
     """Return when waiting ends; None while no incident says since when the act is needed."""
     since = [one.incident.status.needs_since for one in free]
-    return min((one + deadline for one in since if one is not None), default=None)
+    return min((min(one, now) + deadline for one in since if one is not None), default=None)
 
 
 def _alias(answer: _Answer, due: tuple[_Due, ...]) -> _Answer:

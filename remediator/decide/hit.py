@@ -38,10 +38,11 @@ def to_evict(case: Case, desired: Desired) -> tuple[PodHold, ...]:
     anything but a budget holds harm back: a budget has let pass what is stored.
     """
     held_back = bool(desired.held) and desired.held_by != "Budget"
-    if case.pods is None or isinstance(case.verdict, Unknown) or held_back:
+    missed = _missed(case, desired)
+    if not missed or case.pods is None or isinstance(case.verdict, Unknown) or held_back:
         return ()
     here = {pod.uid for pod in case.pods if pod.running and not pod.terminating}
-    found = {hold.uid: hold for hold in _missed(case, desired) if hold.uid in here}
+    found = {hold.uid: hold for hold in missed if hold.uid in here}
     return tuple(found.values())
 
 

@@ -86,33 +86,27 @@ Step = (
 )
 
 
-def plan(
-    pairs: Iterable[tuple[Case, Desired]],
-    statuses: dict[str, IncidentStatus],
-    conditions: Iterable[WriteNodeCondition] = (),
-    pruned: Iterable[Incident] = (),
-    closings: Iterable[WriteStatus] = (),
-) -> list[Step]:
-    """Return the steps for one node, in the order in which they must be taken.
-
-    `statuses` holds, by GPU UUID, how each incident's status should read now;
-    `pruned` are closed incidents that are old enough to go.
-    """
-    steps = [step for case, desired in pairs for step in _steps(case, desired)]
-    touched = {step.rule.gpu for step in steps if isinstance(step, CreateRule | ChangeRule)}
-    touched |= {step.stored.gpu for step in steps if isinstance(step, DeleteRule)}
-    # Two writes of one object in one plan would carry one resourceVersion.
-    touched |= {step.incident.spec.uuid for step in steps if isinstance(step, UpdateIncident)}
-    steps += [
-        WriteStatus(desired.incident, statuses[case.uuid])
-        for case, desired in pairs
-        if desired.incident is not None
-        and desired.incident.metadata.uid
-        and case.uuid not in touched  # a status tells what is stored: it follows the rules
-        and desired.incident.status != statuses[case.uuid]
-    ]
-    steps += [*closings, *conditions, *(DeleteIncident(one) for one in pruned)]
+def ordered(steps: Iterable[Step]) -> list[Step]:
+    """Return the steps for one node, in the order in which they must be taken."""
     return sorted(steps, key=_rank)
+
+
+def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
+    """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
+
+    A status tells what is stored: it follows the rules. And two writes of one object in one
+    plan would carry one resourceVersion.
+    """
+    steps = list(_steps(case, desired))
+    story = desired.incident
+    if story is None or status is None or not story.metadata.uid or story.status == status:
+        return steps
+    if not any(isinstance(one, _BEFORE_STATUS) for one in steps):
+        steps.append(WriteStatus(story, status))
+    return steps
+
+
+_BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule | UpdateIncident
 
 
 def _steps(case: Case, desired: Desired) -> Iterable[Step]:

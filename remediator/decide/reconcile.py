@@ -4,9 +4,9 @@
 and takes the steps through the hands that it is given.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -18,14 +18,16 @@ from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
 from remediator.decide.hit import moving
 from remediator.decide.plan import Step
+from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.view import NodeView, cases, unnamed
 from remediator.decide.words import class_of
-from remediator.judge.fault import Healthy, Sick, Unknown
+from remediator.judge.fault import Healthy, Sick, Unknown, baffled
 from remediator.objects import events
 from remediator.objects.events import Event
 from remediator.objects.incident import IncidentStatus
 from remediator.policy.table import Mode, Place, Policy
 
+T = TypeVar("T")
 MOST_OPEN = 64
 """Open incidents of one node, more than it has GPUs: who tells of ever new ones is lying."""
 
@@ -42,6 +44,14 @@ class Hands(Protocol):
     def post(self, event: Event, now: datetime) -> None: ...
 
 
+class Bug(msgspec.Struct, frozen=True):
+    """Where this program failed: the others were decided about."""
+
+    uuid: str
+    """GPU that it is about, "" for the node."""
+    trace: str
+
+
 class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     steps: list[Step]
@@ -49,6 +59,7 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     wake_at: datetime | None
     pairs: tuple[tuple[Case, Desired], ...]
+    bugs: tuple[Bug, ...] = ()
 
 
 def decide_node(
@@ -58,33 +69,37 @@ def decide_node(
     now: datetime,
     options: HandoverOptions = handover.OFF,
 ) -> NodeDecision:
-    """Return everything that follows from one view of a node."""
-    known = [decided(case, policy, now) for case in cases(view)]
-    seen, wishes = [case for case, _ in known], [wish for _, wish in known]
-    places = {case.uuid: case.place for case in seen}
-    granted = budget(wishes, fleet, policy, now, places, calling=options.enabled)
-    by_gpu = {wish.uuid: wish for wish in granted}
-    pairs = tuple((case, moving(case, by_gpu[case.uuid], fleet, policy, now)) for case in seen)
+    """Return everything that follows from one view of a node.
+
+    A GPU on which this program fails is unknown and stays as it stands; the others go on.
+    """
+    granted = _granted(view, fleet, policy, now, calling=options.enabled)
+    moved = [_moved(case, wish, fleet, policy, now) for case, wish in granted]
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
-    called = handover.called_since(view, pairs, now, options, stopped)
-    statuses = _statuses(pairs, called, policy, now)
-    conditions = handover.conditions(view, pairs, now, options, stopped=stopped)
-    pruned = history.pruned(view.incidents, policy, now)
-    closings = tuple(
-        plan.WriteStatus(one, casefile.duplicate(one, wish.incident, now))
-        for _, wish in pairs
-        for one in wish.duplicates
-        if wish.incident is not None
+    stories = [_story(view, case, wish, policy, now, options, stopped) for case, wish in moved]
+    pairs = tuple((one.case, one.wish) for one in stories)
+    bugs: list[Bug] = []
+    conditions = _courtesy(
+        bugs, lambda: handover.conditions(view, pairs, now, options, stopped=stopped)
     )
-    steps = _bounded(view, plan.plan(pairs, statuses, conditions, pruned, closings))
+    old = _courtesy(bugs, lambda: history.pruned(view.incidents, policy, now))
+    steps = [step for one in stories for step in one.steps]
+    steps += [step for one in stories for step in one.closings]
+    steps += [
+        *conditions,
+        *(plan.DeleteIncident(one) for one in old if one.name not in view.unread),
+    ]
+    steps = _bounded(view, plan.ordered(steps))
+    told = _courtesy(bugs, lambda: (*events.of_view(view), *events.of_steps(steps, pairs)))
     wakes = [wish.wake_at for _, wish in pairs if wish.wake_at is not None]
     return NodeDecision(
         node=view.node,
         steps=steps,
-        events=(*events.of_view(view), *events.of_steps(steps, pairs)),
+        events=told,
         sentence=_sentence(view, pairs, steps),
         wake_at=min(wakes, default=None),
         pairs=pairs,
+        bugs=(*_bugs(pairs), *bugs),
     )
 
 
@@ -142,21 +157,102 @@ def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
     ]
 
 
-def _statuses(
-    pairs: Iterable[tuple[Case, Desired]],
-    called: Mapping[str, datetime],
+def _granted(
+    view: NodeView, fleet: Fleet, policy: Policy, now: datetime, *, calling: bool
+) -> list[tuple[Case, Desired]]:
+    """Return every GPU with what should be so for it, cut to what may be done now."""
+    known = [decided(case, policy, now) for case in cases(view)]
+    places = {case.uuid: case.place for case, _ in known}
+    wishes = (wish for _, wish in known)
+    granted = budget(wishes, fleet, policy, now, places, calling=calling)
+    by_gpu = {wish.uuid: wish for wish in granted}
+    return [(case, by_gpu[case.uuid]) for case, _ in known]
+
+
+def _moved(
+    case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime
+) -> tuple[Case, Desired]:
+    """Return what a budget has granted, with the pods that are to be moved for it."""
+    if wish.undecided is not None:
+        return undecided(case, wish.undecided)
+    return or_undecided(case, lambda: moving(case, wish, fleet, policy, now))
+
+
+class _Story(msgspec.Struct, frozen=True):
+    """One GPU, with the steps that only it asks for."""
+
+    case: Case
+    wish: Desired
+    steps: list[Step]
+    closings: tuple[plan.WriteStatus, ...] = ()
+
+
+def _story(  # noqa: PLR0917 - everything that a status rests on
+    view: NodeView,
+    case: Case,
+    wish: Desired,
     policy: Policy,
     now: datetime,
-) -> dict[str, IncidentStatus]:
-    """Return by GPU how its incident's status should read now."""
-    told = ((case, wish) for case, wish in pairs if wish.incident is not None)
-    return {
-        case.uuid: msgspec.structs.replace(
-            casefile.status(case, wish, _mode(case, wish, policy), now),
-            needs_since=called.get(case.uuid),
-        )
-        for case, wish in told
-    }
+    options: HandoverOptions,
+    stopped: str,
+) -> _Story:
+    """Return the steps of one GPU; where this program fails to give them, nothing changes."""
+    if wish.undecided is None:
+        try:
+            called = handover.called_since(view, ((case, wish),), now, options, stopped)
+            status = _status(case, wish, called.get(case.uuid), policy, now)
+            steps = plan.steps_of(case, wish, status)
+            return _Story(case, wish, steps, _closings(wish, now))
+        except Exception as error:  # noqa: BLE001 - the other GPUs go on
+            case, wish = undecided(case, baffled(error))
+    return _Story(case, wish, _told(case, wish, now))
+
+
+def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
+    """Return the step that tells of a bug in the GPU's story, where it can be told there."""
+    why = wish.undecided
+    try:
+        story = next((one for one in case.incidents if one.open), None)
+        # One that cannot be read as it is stored now cannot be written either.
+        if story is None or story.spec.node != case.node or why is None or not why.bug:
+            return []
+        status = casefile.undecided(story.status, why.why, now)
+        return [plan.WriteStatus(story, status)] if status != story.status else []
+    except Exception:  # noqa: BLE001 - the log tells it all the same
+        return []
+
+
+def _status(
+    case: Case, wish: Desired, called: datetime | None, policy: Policy, now: datetime
+) -> IncidentStatus | None:
+    """Return how a GPU's incident should read now, None where it has none."""
+    if wish.incident is None:
+        return None
+    status = casefile.status(case, wish, _mode(case, wish, policy), now)
+    return msgspec.structs.replace(status, needs_since=called)
+
+
+def _closings(wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:
+    return tuple(
+        plan.WriteStatus(one, casefile.duplicate(one, wish.incident, now))
+        for one in wish.duplicates
+        if wish.incident is not None
+    )
+
+
+def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
+    """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001 - the fences of the node go on
+        bugs.append(Bug("", baffled(error).bug))
+        return ()
+
+
+def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
+    for case, _ in pairs:
+        if isinstance(case.verdict, Unknown) and case.verdict.bug:
+            yield Bug(case.uuid, case.verdict.bug)
 
 
 def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:

@@ -82,7 +82,9 @@ class Spending:
         if harm == "call":
             called = ((one.spec.uuid, one.status.needs_since) for one in _called(self._fleet))
             begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
-        return sorted((begun | dict.fromkeys(self._granted[harm], self._now)).values())
+        begun |= dict.fromkeys(self._granted[harm], self._now)
+        # What is dated later than now has begun: from that date on nothing could be reckoned.
+        return sorted(min(at, self._now) for at in begun.values())
 
     def grant(self, harm: Harm, gpu: str, place: GpuPlace) -> None:
         """Count a GPU that begins to suffer a harm now."""

@@ -16,7 +16,7 @@ from exporter.slices import PoolKey, SliceDevice
 from remediator.decide.case import Case
 from remediator.decide.fleet import GpuPlace
 from remediator.decide.hit import gang
-from remediator.judge.fault import Fault, Unknown
+from remediator.judge.fault import Fault, Unknown, baffled
 from remediator.judge.links import remarks
 from remediator.judge.presence import NOT_REPORTED, unlisted
 from remediator.judge.scope import displaced, parts_of
@@ -24,7 +24,7 @@ from remediator.judge.surroundings import surroundings
 from remediator.judge.suspicion import joined
 from remediator.judge.verdict import verdict
 from remediator.objects.claims import Claim, holds
-from remediator.objects.incident import Incident, of_gpu
+from remediator.objects.incident import Incident, of_gpu, tells_of
 from remediator.objects.nodes import NodeFacts
 from remediator.objects.pods import PodFacts
 from remediator.objects.taints import ForeignRule, Rule
@@ -42,6 +42,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Its pools into which others publish as well."""
     incidents: tuple[Incident, ...] = ()
     """Of this node, and of GPUs that it reports."""
+    unread: frozenset[str] = frozenset()
+    """Names of incidents, of any node, that cannot be read as they are stored now."""
     rules: tuple[Rule, ...] = ()
     """Ours, for this node, one for each device."""
     leftovers: tuple[Rule, ...] = ()
@@ -87,7 +89,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     here |= {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
     uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
-    return tuple(_case(bound, uuid, reported.get(uuid)) for uuid in uuids)
+    return tuple(_case_or_blank(bound, uuid, reported.get(uuid)) for uuid in uuids)
 
 
 def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
@@ -120,8 +122,32 @@ def _may_be_of(name: Device, node: str) -> bool:
     return name.pool == node or not name.driver.endswith(_NVIDIAS)
 
 
+def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
+    """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
+    try:
+        unread = sorted(name for name in view.unread if tells_of(name, uuid))
+        if not unread:
+            return _case(view, uuid, gpu)
+        why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
+        blank = Unknown(f"{why}: mend or delete it")
+    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
+        blank = baffled(error)
+    return Case(
+        node=view.node,
+        uuid=uuid,
+        verdict=blank,
+        blank=blank,
+        incidents=of_gpu(view.incidents, uuid),
+        rules=_rules(view, uuid),
+    )
+
+
+def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
+    return tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
+
+
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
-    rules = tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
+    rules = _rules(view, uuid)
     incidents = of_gpu(view.incidents, uuid)
     ruled = {rule.device for rule in rules}
     parts = _parts(view, uuid, gpu)

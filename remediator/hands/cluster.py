@@ -99,9 +99,11 @@ class Cluster:
         self._nodes = Reflector(
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
-        stories = Reflector(client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
+        self._stories = Reflector(
+            client, INCIDENTS, Incident, on_change=self._incident, by_watch=True
+        )
         self._leases = self._agents(lease_namespace)
-        self._reflectors = (self._reports, stories, self._leases)
+        self._reflectors = (self._reports, self._stories, self._leases)
 
     def _agents(self, namespace: str) -> Reflector[Lease]:
         """Watch the agents' Leases and not our own, which changes every two seconds."""
@@ -204,7 +206,7 @@ class Cluster:
         """Return what is known of a node now, with what is asked for where a story needs it."""
         self.writer.turn_to(node)
         self.world.nodes_known = self._nodes.synced
-        view = self.world.view(node, self._stale)
+        view = self._seen(node)
         story = any(one.open for one in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (story and self._hands_over)
@@ -223,7 +225,12 @@ class Cluster:
 
     def peek(self, node: str) -> NodeView:
         """Return a node's view with what the last decision asked for; asks nobody anything."""
-        return _with(self.world.view(node, self._stale), self._asked.get(node, Asked()))
+        return _with(self._seen(node), self._asked.get(node, Asked()))
+
+    def _seen(self, node: str) -> NodeView:
+        view = self.world.view(node, self._stale)
+        unread = self._stories.unreadable
+        return msgspec.structs.replace(view, unread=unread) if unread else view
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident speaks of."""

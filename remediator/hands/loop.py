@@ -19,17 +19,20 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from kubeapi.client import ApiError, Conflict, NotFound
 from remediator.decide.plan import ChangeRule, CreateRule, EvictPod
-from remediator.decide.reconcile import NodeDecision, Reconciler
-from remediator.hands.metrics import Metrics, bugs
+from remediator.decide.reconcile import Bug, NodeDecision, Reconciler
+from remediator.hands.metrics import Metrics
 from remediator.hands.pace import PacedError
 from remediator.hands.queue import Queue
 from remediator.hands.writes import NotLeadingError, RulesNotServedError
+from remediator.judge.fault import baffled
 
 _log = logging.getLogger(__name__)
 FIRST_RETRY = 0.25
 LONGEST_SENTENCE = 4000
 """Characters of one line of the log; eight GPUs with a fault each have half of it."""
 LONGEST_RETRY = 30.0
+MOST_BUGS = 64
+"""Faults of one node that are remembered as logged: a report can name ever new GPUs."""
 EVICT_AGAIN = 2.0
 """Seconds to the next look at a node whose pods are being evicted; a refusal waits for longer."""
 
@@ -63,8 +66,8 @@ class Loop:
         self._now = now
         self._failures: dict[str, int] = {}
         self._said: dict[str, str] = {}
-        self._bugs: dict[str, tuple[str, ...]] = {}
-        """Traces that were logged, by node."""
+        self._bugs: dict[str, dict[Bug, None]] = {}
+        """What was logged with its trace, by node, the oldest first."""
         self._stopping = False
         """A plain value: it is set by a signal handler, which may take no lock."""
         self._scheduler = BackgroundScheduler(timezone="UTC")
@@ -123,9 +126,9 @@ class Loop:
             self._metrics.reconciles.labels("failed").inc()
             _log.warning("%s: %s; trying again", node, error)
             self._retry(node, getattr(error, "retry_after", 0.0))
-        except Exception:  # noqa: BLE001 - one node's bug must not stop the others
+        except Exception as error:  # noqa: BLE001 - one node's bug must not stop the others
             self._metrics.reconciles.labels("bug").inc()
-            _log.exception("%s: this is a bug, please report it; the other nodes go on", node)
+            self._say_bugs(node, (Bug("", baffled(error).bug),))
             self._retry(node)
         else:
             self._done(node, decision, monotonic() - started)
@@ -135,7 +138,7 @@ class Loop:
         self._metrics.decided(decision)
         self._metrics.duration.observe(took)
         self._say(node, decision.sentence)
-        self._say_bugs(node, bugs(decision))
+        self._say_bugs(node, decision.bugs)
         if any(isinstance(step, EvictPod) for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
         if decision.wake_at is not None:
@@ -162,13 +165,26 @@ class Loop:
         self._said[node] = sentence
         _log.log(level, "%s", sentence)
 
-    def _say_bugs(self, node: str, found: tuple[str, ...]) -> None:
-        """Log what went wrong about single GPUs, once; the others were decided about."""
-        if found != self._bugs.get(node, ()):
-            for trace in found:
-                _log.error("%s: this is a bug, please report it; others go on\n%s", node, trace)
-        self._bugs[node] = found
+    def _say_bugs(self, node: str, found: tuple[Bug, ...]) -> None:
+        """Log what went wrong, each fault of a GPU or of the node once; the others go on."""
+        said = self._bugs.setdefault(node, {}) if found else {}
+        for bug in found:
+            if (place := _place(bug)) in said:
+                continue
+            said[place] = None
+            about = f"{node} {bug.uuid}".rstrip()
+            _log.error("%s: this is a bug, please report it; others go on\n%s", about, bug.trace)
+        for oldest in list(said)[:-MOST_BUGS]:
+            del said[oldest]
 
     def _job_failed(self, event: JobExecutionEvent) -> None:
         self._metrics.jobs_failed.inc()
         _log.error("timer %s: %s", event.job_id, getattr(event, "exception", None) or "missed")
+
+
+def _place(bug: Bug) -> Bug:
+    """Return where a trace comes from, without its words, which may differ at each look."""
+    lines = bug.trace.splitlines()
+    kind = lines[-1].partition(":")[0] if lines else ""
+    frames = [line for line in lines if line.startswith('  File "')]
+    return Bug(bug.uuid, "\n".join((*frames, kind)))

@@ -15,7 +15,7 @@ from prometheus_client.openmetrics import exposition as openmetrics_exposition
 
 from remediator.decide.reconcile import NodeDecision
 from remediator.hands.metric_table import OWN_FAMILIES
-from remediator.judge.fault import Healthy, Sick, Unknown, Verdict
+from remediator.judge.fault import Healthy, Sick, Verdict
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
@@ -46,10 +46,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """By result."""
 
 
-def bugs(decision: NodeDecision) -> tuple[str, ...]:
-    """Return the traces of what kept GPUs of a node from being decided about."""
-    verdicts = (case.verdict for case, _ in decision.pairs)
-    return tuple(one.bug for one in verdicts if isinstance(one, Unknown) and one.bug)
+_written = msgspec.json.Encoder(order="deterministic", enc_hook=str)
+"""Sets in one order in every process; a time zone by its name."""
+
+
+def name_of(policy: Policy) -> str:
+    """Return a name that all replicas give this policy, and no other."""
+    return hashlib.sha256(_written.encode(policy)).hexdigest()[:12]
 
 
 class ClusterFamilies:
@@ -115,7 +118,7 @@ class Metrics:
 
     def decided(self, decision: NodeDecision) -> None:
         """Count one decision; call it after its writes succeeded."""
-        self.reconciles.labels("bug" if bugs(decision) else "done").inc()
+        self.reconciles.labels("bug" if decision.bugs else "done").inc()
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
         self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)
@@ -129,12 +132,12 @@ class Metrics:
 
     def policy(self, policy: Policy) -> None:
         """Say which policy is in force."""
-        digest = hashlib.sha256(repr(policy).encode()).hexdigest()[:12]
-        for name in ("policy_info", "policy_mode"):
-            self._gauges[name].clear()
-        self._gauges["policy_info"].labels(digest).set(1)
-        for row in policy.rows:
-            self._gauges["policy_mode"].labels(row.fault_class, row.mode).set(1)
+        with self._guard:
+            for name in ("policy_info", "policy_mode"):
+                self._gauges[name].clear()
+            self._gauges["policy_info"].labels(name_of(policy)).set(1)
+            for row in policy.rows:
+                self._gauges["policy_mode"].labels(row.fault_class, row.mode).set(1)
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""

@@ -215,6 +215,11 @@ def incident_name(uuid: str, episode: int) -> str:
     return f"{uuid.lower()}-{episode}"
 
 
+def tells_of(name: str, uuid: str) -> bool:
+    """Whether an incident is one of a GPU, by its name alone."""
+    return name.rpartition("-")[0] == uuid.lower()
+
+
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
     """Return the incidents of one GPU, first episode first."""
     mine = [one for one in incidents if one.spec.uuid == uuid]

@@ -19,16 +19,28 @@ from remediator.policy.table import Policy
 _log = logging.getLogger(__name__)
 
 
+def _unheard(policy: Policy) -> None:
+    """Tell nobody of another policy."""
+
+
 class PolicyFile:
     """The policy in force. A file that turns bad changes nothing but `error`.
 
+    `before_change` is told each other policy before it is in force: others may act by it as soon
+    as it is.
     A file that was never good gives no policy at all (`ready` is False): to fall
     back to the shipped one would take down every rule that a better day set up.
     """
 
-    def __init__(self, path: Path | None, now: Callable[[], datetime] = clock.now) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        now: Callable[[], datetime] = clock.now,
+        before_change: Callable[[Policy], None] = _unheard,
+    ) -> None:
         self._path = path
         self._now = now
+        self._before_change = before_change
         self._stamp: tuple[int, ...] = ()
         self._good: Policy | None = None
         """What the file said when it was last good, with what has run out since."""
@@ -48,6 +60,8 @@ class PolicyFile:
             return False
         lasting = self._good.at(self._now())
         changed = lasting != self.policy or not self.ready
+        if changed:
+            self._before_change(lasting)
         self.policy, self.ready = lasting, True
         return changed
 

@@ -26,7 +26,7 @@ from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import Supervisor
 from simulator.cluster.toolchain import Say
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 _ATTEMPTS = 3
 _USERS: Mapping[str, Sequence[str]] = {
     ADMIN: ("system:masters",),

@@ -241,7 +241,7 @@ def inhibited(server: Alertmanager, cluster: str) -> dict[str, set[str]]:
     found = server.alerts()
     names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
     return {
-        key(one["labels"]): {names[by] for by in one["status"]["inhibitedBy"]}
+        key(one["labels"]): {names.get(by, by) for by in one["status"]["inhibitedBy"]}
         for one in found
         if one["labels"].get("cluster", "") == cluster
     }

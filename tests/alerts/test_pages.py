@@ -152,7 +152,10 @@ def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
     names = {one["fingerprint"]: one["labels"]["alertname"] for one in alerts}
     return {
         (one["labels"]["alertname"], one["labels"].get("UUID", "")): {
-            names[by] for by in one["status"]["inhibitedBy"]
+            # Who came while the list was made mutes others and is not in it: next time.
+            names[by]
+            for by in one["status"]["inhibitedBy"]
+            if by in names
         }
         for one in alerts
     }

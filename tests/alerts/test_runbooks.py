@@ -104,7 +104,10 @@ def test_every_series_that_a_sentence_names_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_draguard_command_has_the_flags_that_it_is_given(page: Path) -> None:
+def test_every_draguard_command_has_the_flags_that_it_is_given(
+    page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     for program, *words in commands(page):
         if program == "draguard" and words[0] != "--help":
             name = words[:2] if words[0] in {"policy"} else words[:1]

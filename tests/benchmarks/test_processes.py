@@ -66,8 +66,9 @@ def test_alone_a_shared_page_of_a_file_counts_once_and_in_full() -> None:
 
 
 def test_this_process_has_memory_and_a_cpu_clock_that_runs() -> None:
+    found = pss_megabytes(maps_of(os.getpid()))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    assert 5 < pss_megabytes(maps_of(os.getpid())) <= most
+    assert 5 < found <= most
     mine = time.process_time()
     theirs = cpu_seconds(os.getpid())
     assert mine <= theirs <= time.process_time()
@@ -96,12 +97,9 @@ def sleeper() -> Iterator[int]:
 
 
 def test_a_sleep_of_any_thread_is_counted_and_of_the_first_apart(sleeper: int) -> None:
-    before = sleeps(sleeper)
-    await_true("the second has slept", lambda: sleeps(sleeper) >= before + 50)
-    assert leader_sleeps(sleeper) < sleeps(sleeper) / 2
+    # How often the first one slept at its start is the disk's affair.
+    await_true("the second sleeps on", lambda: leader_sleeps(sleeper) < sleeps(sleeper) / 2)
 
     mine, ours = leader_sleeps(os.getpid()), sleeps(os.getpid())
-    for _ in range(5):
-        time.sleep(0.001)
-    assert leader_sleeps(os.getpid()) >= mine + 5
+    await_true("this one has slept", lambda: leader_sleeps(os.getpid()) >= mine + 5)
     assert ours > 0

@@ -19,6 +19,8 @@ rules:
   - {group: "", resources: [pods, pods/eviction]}
 - level: None
 """
+_OWNER = "/replicaset-controller"
+"""Makes a pod once more when the answer to it was lost with a server, and takes one away then."""
 Json = dict[str, Any]
 
 
@@ -107,11 +109,13 @@ class AuditLog:
         return found
 
     def evictions(self) -> list[Eviction]:
-        """Return each accepted deletion of a pod by anybody but its node, in order."""
+        """Return each accepted deletion of a pod by anybody but its node and owner, in order."""
         return [
             Eviction(one.stage_timestamp, one.response_object["metadata"]["uid"], one.user_agent)
             for one in self._entries("pods")
-            if one.verb == "delete" and one.request_object.get("gracePeriodSeconds") != 0
+            if one.verb == "delete"
+            and one.request_object.get("gracePeriodSeconds") != 0
+            and not one.user_agent.endswith(_OWNER)
         ]
 
     def _entries(self, resource: str) -> Iterator[_Entry]:

@@ -176,7 +176,8 @@ class Trouble:
     @property
     def lag(self) -> timedelta:
         """How late anybody may be: a busy machine starts a killed server slowly."""
-        return max(LAG, timedelta(seconds=self._longest + AFTERWARDS))
+        # Who has asked in vain all the time waits as long again before he asks once more.
+        return max(LAG, timedelta(seconds=2 * self._longest + AFTERWARDS))
 
     def make(self, act: Callable[[], None]) -> None:
         """Disturb something around `act`, before it or shortly after."""

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -72,10 +72,15 @@ class Remediator:
             self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                self._process.send_signal(number)
-            self._process.wait(timeout=60)
+        process = self._process  # who starts it again need not be who ends it
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
 
     def said(self) -> str:
         return self.log.read_text(encoding="utf-8")
@@ -133,9 +138,10 @@ class Scene:
         return one
 
     def close(self) -> None:
-        for one in self._remediators:
-            one.send(signal.SIGCONT)
-            one.stop()
+        with ExitStack() as ends:
+            for one in self._remediators:
+                one.send(signal.SIGCONT)
+                ends.callback(one.stop)
         with suppress(NotFound):
             self.cluster.client.delete(f"{leases(LEASES)}/{LEASE_NAME}")
 
@@ -230,6 +236,15 @@ class Scene:
         with _explained(lambda: f"phase is {self.phase()!r}"):
             await_true(f"phase {phase}", lambda: self.phase() == phase, timeout)
         return self.incident()
+
+    def await_passed(self, phase: str, timeout: float = 60.0) -> None:
+        """Wait until the only incident was in a phase, which may be over before anybody looks."""
+
+        def entered() -> bool:
+            timeline = self.incident().get("status", {}).get("timeline", [])
+            return phase in {entry["phase"] for entry in timeline}
+
+        await_true(f"phase {phase} was entered", entered, timeout)
 
     def events(self, reason: str) -> list[Json]:
         return [one for one in self.cluster.items("/api/v1/events") if one["reason"] == reason]

@@ -1,18 +1,19 @@
 """Rules on API servers of older releases: in the version that is there, and with a fresh time."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from datetime import datetime
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeapi import clock
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
-from tests.chain.conftest import install
-from tests.chain.scene import Scene, fresh
+from tests.chain.conftest import install, served
+from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, with_xids
 from tests.lab.cluster import RULES, Cluster, await_true
 from tests.remediator.builders import gpu
@@ -22,6 +23,8 @@ EMULATED = {
     "1.36": ("v1beta2", "--runtime-config=resource.k8s.io/v1beta2=true", GATES[1:]),
     "1.35": ("v1alpha3", "--runtime-config=resource.k8s.io/v1alpha3=true", GATES),
 }
+AT_ONCE = "budget: {correlation: {after_change: 0s}}"
+"""Nobody waits for half an hour because the policy changed."""
 
 
 @contextmanager
@@ -39,9 +42,8 @@ def emulating(release: str, folder: Path) -> Generator[Scene]:
         player.start()
         try:
             install(plane, client)
-            scene = Scene(Cluster(plane, client, player), folder)
-            yield scene
-            scene.close()
+            with closing(Scene(Cluster(plane, client, player), folder)) as scene:
+                yield scene
         finally:
             player.stop()
             client.close()
@@ -56,7 +58,7 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
     control_plane_built: None, release: str, tmp_path: Path
 ) -> None:
     with emulating(release, tmp_path) as scene:
-        scene.policy("defaults: {mode: enforce, settle: 6s, soak: 7s}")
+        scene.policy(f"defaults: {{mode: enforce, settle: 1h, soak: 2h}}\n{AT_ONCE}")
         one = gpu(0)
         scene.node("node-a", one)
         remediator = scene.remediator()
@@ -68,6 +70,8 @@ def test_rules_are_made_raised_with_a_new_time_and_taken_away(
         scene.await_rules({"node-a/gpu-0": "NoSchedule"})
         (mild,) = scene.cluster.items(RULES)
         assert f"/{version}/" in scene.cluster.rules
+        await_true("its time is over", lambda: clock.now() > added(mild) + timedelta(seconds=1))
+        scene.policy(f"defaults: {{mode: enforce, settle: 1s, soak: 4s}}\n{AT_ONCE}")
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
         (strong,) = scene.cluster.items(RULES)
         assert strong["metadata"]["uid"] == mild["metadata"]["uid"]
@@ -99,6 +103,7 @@ def test_a_server_that_stops_serving_a_version_is_asked_again_at_once(
         apiserver.start()
         scene.cluster.plane.wait_ready()
         scene.cluster.rules = RULES
+        await_true("reports are served", lambda: served(scene.cluster.client, REPORTS))
         scene.report(
             "node-a",
             with_xids(one, now(95), recovery_action=fresh(1)),

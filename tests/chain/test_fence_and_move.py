@@ -5,7 +5,7 @@ import msgspec
 from exporter.report import GpuHealth, XidRecord
 from kubeapi import clock
 from simulator.cluster.workloads import gpu_request, mig_request
-from tests.chain.scene import INCIDENT_ONLY, Scene, fresh
+from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene, fresh
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu, mig_gpu, uuid, xid
 
@@ -139,7 +139,7 @@ def test_application_xids_in_bursts_make_no_rule_and_no_incident(scene: Scene) -
 
 
 def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> None:
-    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 12s}")  # longer than a stall
+    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 1h}")
     one = gpu(0)
     scene.node("node-a", one)
     scene.train("train", 1, gpu_request())
@@ -151,7 +151,8 @@ def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> 
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
 
     scene.await_phase("Verifying")
-    assert scene.rules() == {"node-a/gpu-0": "NoExecute"}
+    scene.holds_for(2, "it is fenced", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+    scene.policy(ENFORCE)
     scene.await_rules({})
     incident = scene.await_phase("Recovered")
     phases = [entry["phase"] for entry in incident["status"]["timeline"]]

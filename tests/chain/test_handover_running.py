@@ -1,13 +1,15 @@
 """The whole hand-over by the running remediator: a Node's condition from need to repair."""
 
 from simulator.cluster import workloads
-from tests.chain.scene import Scene, fresh
+from tests.chain.scene import ENFORCE, Scene, fresh
 from tests.chain.test_fence_and_move import now, with_xids
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu
 
 OURS = "DraguardDeviceRepairNeeded"
 EKS = "AcceleratedHardwareReady"
+SLOW = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
+"""Nothing is verified before the test says so."""
 
 
 def condition(scene: Scene, kind: str = OURS) -> tuple[str, str] | None:
@@ -23,6 +25,7 @@ def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happ
     scene: Scene,
 ) -> None:
     one, other = gpu(0), gpu(1)
+    scene.policy(SLOW)
     scene.node("node-a", one, other)
     scene.train("train", 2, workloads.gpu_request())
     scene.remediator("--node-condition", "--accelerated-hardware-ready")
@@ -40,6 +43,7 @@ def test_a_reboot_is_asked_for_when_the_pods_are_gone_and_no_longer_once_it_happ
     repaired = with_xids(one, recovery_action=fresh(0), epoch=2)
     scene.report("node-a", repaired, other, boot_id="boot-2")
     await_condition(scene, "False", "RepairBeingVerified")
+    scene.policy(ENFORCE)
     scene.await_phase("Recovered")
     await_condition(scene, "False", "NoRepairNeeded")
 

@@ -53,14 +53,14 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
 
     await_true("it says what it holds", lambda: held(scene) == ("True", "Human"))
     scene.holds_for(4, "nobody is moved", lambda: scene.rules() == FENCED)
-    annotate(scene, "hold", for_seconds(6))
+    annotate(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
     over = "a person's answer has run out"  # the status follows the rules
     await_true("its end is told", lambda: any(over in one for one in told(scene.incident())))
     texts = told(scene.incident())
     assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
-    assert scene.events("AnswerTaken") != []
+    await_true("an event says so", lambda: scene.events("AnswerTaken"))
 
 
 def held(scene: Scene) -> tuple[str, str]:
@@ -107,7 +107,7 @@ def test_a_rule_that_a_person_deletes_stays_away(scene: Scene) -> None:
     remediator.kill()
     scene.remediator()
     scene.holds_for(2, "not by the next one either", lambda: scene.rules() == {})
-    assert scene.events("RuleDeletedByPerson") != []
+    await_true("an event says so", lambda: scene.events("RuleDeletedByPerson"))
 
     again = msgspec.structs.replace(sick.xids[0], last_seen=clock.now(), count=2)
     scene.report("node-a", msgspec.structs.replace(sick, xids=(again,)))

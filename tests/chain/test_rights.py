@@ -33,7 +33,7 @@ def account(crds: None, control_plane: ControlPlane, client: Client) -> Iterator
     token = control_plane.kubectl("create", "token", ACCOUNT, "-n", LEASES).strip()
     admin = control_plane.endpoint()
     one = Endpoint(server=admin.server, token=token, ca_file=admin.ca_file)
-    asker = Client(one)
+    asker = Client(one, timeout=60.0)
     for path in (INCIDENTS, leases(LEASES)):
         await_true("the role counts", lambda at=path: refusal(asker, "GET", at) != FORBIDDEN)
     asker.close()
@@ -51,7 +51,7 @@ def node_conditions(account: Endpoint, control_plane: ControlPlane) -> Iterator[
 
 @pytest.fixture
 def remediator(account: Endpoint) -> Iterator[Client]:
-    one = Client(account)
+    one = Client(account, timeout=60.0)
     yield one
     one.close()
 

@@ -33,10 +33,11 @@ budget: {{evict: {{cluster: {cluster}}}, correlation: {{after_change: 0s}}}}
 WATCHING = POLICY.format(mode="incident-only", cluster=16)
 NOBODY_IS_MOVED = POLICY.format(mode="enforce", cluster=0)
 ALL_MAY_BE_MOVED = POLICY.format(mode="enforce", cluster=16)
-HANGS_AFTER = 3
+HANGS_AFTER = 10
 """Seconds after which a call is given up; a process that stalls for less is not taken for hung."""
-STALE_AFTER = 8
-"""Seconds of silence after which an agent is not believed; its Lease is renewed each second."""
+STALE_AFTER = 20
+"""Seconds of silence after which an agent is not believed; its Lease is renewed each second, and a
+busy machine may stop it for some."""
 EXPORTER_JOB, REMEDIATOR_JOB = "draguard-exporter", "draguard-remediator"
 
 

@@ -45,7 +45,7 @@ def operators_known(plane: ControlPlane, real_components: list[str]) -> ControlP
 
 @pytest.fixture(scope="session")
 def admin(plane: ControlPlane) -> Iterator[Client]:
-    one = Client(plane.endpoint())
+    one = Client(plane.endpoint(), timeout=60.0)
     yield one
     one.close()
 

@@ -26,6 +26,8 @@ AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-
 STRANGER = "stranger"
 RULES = "/apis/resource.k8s.io/{version}/devicetaintrules"
 FORBIDDEN = 403
+PATIENCE = 60.0
+"""Seconds for one answer: a busy machine answers late."""
 _NODES = ("node-a", "node-b", "node-c")
 _WITH_SPEC = {
     "op": "add",
@@ -70,7 +72,7 @@ class Guarded:
         self.rules = RULES.format(version=version)
         self.version = version
         self._server = plane.endpoint()
-        self.admin = Client(self._server)
+        self.admin = Client(self._server, timeout=PATIENCE)
         self._clients: dict[str, Client] = {"admin": self.admin}
         install(plane, self.admin)
         patch = msgspec.json.encode([_WITH_SPEC]).decode()
@@ -144,7 +146,8 @@ class Guarded:
 
     def _enter(self, who: str, token: str) -> None:
         at = self._server
-        client = Client(Endpoint(server=at.server, token=token, ca_file=at.ca_file))
+        endpoint = Endpoint(server=at.server, token=token, ca_file=at.ca_file)
+        client = Client(endpoint, timeout=PATIENCE)
         self._clients[who] = client
         await_true(f"{who} may read", partial(_may_read, client))
 

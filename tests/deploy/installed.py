@@ -38,7 +38,7 @@ class Installed:
         self.plane = plane
         self._helm = helm_built
         self._folder = folder
-        self.client = Client(plane.endpoint())
+        self.client = Client(plane.endpoint(), timeout=60.0)
         self.node = SimulatedNode(folder / "node", GPU_NODE).create("8xH100")
         self._player = NodePlayer(self.client, self._pods_changed)
         self._running: dict[str, list[Container]] = {}

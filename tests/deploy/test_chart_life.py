@@ -106,7 +106,7 @@ def stored(client: Client) -> bool:
 def tell(admin: Client, **status: str) -> Json:
     """Write an incident's status as the remediator does; returns what is stored of it."""
     token = tokens.of_account(admin, NAMESPACE, "draguard-remediator")
-    remediator = Client(msgspec.structs.replace(admin.endpoint, token=token))
+    remediator = Client(msgspec.structs.replace(admin.endpoint, token=token), timeout=60.0)
     try:
         said = remediator.merge_patch(f"{INCIDENTS}/gpu-0-1/status", {"status": status})
     finally:

@@ -117,7 +117,7 @@ def test_the_agent_as_rendered_hears_the_sensor_as_rendered(
             'draguard_source_up{source="kmsg"} 1',
             'draguard_source_up{source="podresources"} 1',
         )
-        assert len(agent.series("DCGM_FI_DEV_GPU_TEMP")) == 2
+        wait_for(lambda: len(agent.series("DCGM_FI_DEV_GPU_TEMP")) == 2, what="two GPUs")
         node.inject_xid(0, 79)
         agent.wait_count(79, 1)
 

@@ -184,7 +184,7 @@ class Story:
 
     def the_chart_is_uninstalled(self) -> None:
         """Helm waits for its hooks, whose pods are played meanwhile."""
-        assert len(self.scene.rules()) == 3, "there is something to take back"
+        await_true("there is something to take back", lambda: len(self.scene.rules()) == 3)
         failed: list[BaseException] = []
 
         def uninstall() -> None:

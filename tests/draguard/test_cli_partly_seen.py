@@ -1,6 +1,7 @@
 """Whoever may read a part is told that part, and of the rest that it is not known."""
 
 from collections.abc import Callable, Iterator
+from itertools import count
 
 import msgspec
 import pytest
@@ -12,7 +13,8 @@ from tests.draguard.test_cli_errors import config, written
 from tests.draguard.told import told
 from tests.lab.cluster import Json, await_true
 
-NAME = "part-reader-of-a-test"
+NAMES = (f"part-reader-{number}-of-a-test" for number in count())
+"""A new one each time: what the server has not forgotten yet of the last one counts for nobody."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 LISTS = {
     "nodedevicehealths": "draguard.dev",
@@ -30,6 +32,7 @@ def without(fleet: Fleet) -> Iterator[Without]:
     """Let a user read everything but one collection; gives the flags that make a command his."""
     client = fleet.cluster.client
     where = ("--kubeconfig", fleet.kubeconfig, "--context", "remediator")
+    name = next(NAMES)
 
     def give(collection: str) -> tuple[str, ...]:
         rules = [
@@ -37,18 +40,18 @@ def without(fleet: Fleet) -> Iterator[Without]:
             for one, group in LISTS.items()
             if one != collection
         ]
-        client.create(f"{RBAC}/clusterroles", {"metadata": {"name": NAME}, "rules": rules})
+        client.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
         group = "rbac.authorization.k8s.io"
-        reference = {"apiGroup": group, "kind": "ClusterRole", "name": NAME}
+        reference = {"apiGroup": group, "kind": "ClusterRole", "name": name}
         subject = {"apiGroup": group, "kind": "Group", "name": "draguard:remediators"}
-        body = {"metadata": {"name": NAME}, "roleRef": reference, "subjects": [subject]}
+        body = {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
         client.create(f"{RBAC}/clusterrolebindings", body)
         await_true("the role counts", lambda: main(["status", *where]) == 1)
         return where
 
     yield give
-    client.delete(f"{RBAC}/clusterrolebindings/{NAME}")
-    client.delete(f"{RBAC}/clusterroles/{NAME}")
+    client.delete(f"{RBAC}/clusterrolebindings/{name}")
+    client.delete(f"{RBAC}/clusterroles/{name}")
     await_true("the role is gone", lambda: main(["status", *where]) == 2)
 
 

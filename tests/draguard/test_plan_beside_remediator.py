@@ -1,6 +1,7 @@
 """`draguard plan` says what a real remediator beside it says, and asks it by --url."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,9 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
         return all(one["status"].get("phase") == "Drained" for one in scene.incidents())
 
     await_true("both are drained", settled)
+    # It hears of what it has written itself a moment after everybody else.
+    with suppress(AssertionError):
+        await_true("it has heard of it", lambda: alike(tell, address, *policy))
     theirs = tell("--url", f"http://{address}")
     ours = tell(*policy)
 
@@ -77,3 +81,8 @@ def test_it_decides_as_the_remediator_does(scene: Scene, tell: Tell) -> None:
     assert theirs["page"]["role"].startswith("leader (remediator-0)")
     asked = tell("--url", f"http://{address}", "--node", "node-b")
     assert gist(asked["page"]) == gist(tell(*policy, "--node", "node-b")["page"])
+
+
+def alike(tell: Tell, address: str, *policy: str) -> bool:
+    theirs, ours = tell("--url", f"http://{address}"), tell(*policy)
+    return gist(ours["page"]) == gist(theirs["page"])

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -21,6 +22,9 @@ from simulator.node import SimulatedNode
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")
 PATIENCE = 60.0
+HANGS_AFTER = 1.0
+"""Seconds, for a test in which a call hangs; where none does, a busy machine may take its time."""
+SOON = f"--sample-deadline={HANGS_AFTER:g}"
 
 
 def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str = "") -> T:
@@ -31,6 +35,24 @@ def wait_for(probe: Callable[[], T | None], seconds: float = PATIENCE, what: str
             raise AssertionError(f"waited {seconds} s for {what or probe}: {value!r}")
         time.sleep(0.02)
     return value
+
+
+class Page:
+    """What `/metrics` said at one moment: what is asked of it is true of the same moment."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def series(self, family: str) -> dict[str, float]:
+        """Return the samples of a family by label text."""
+        found = re.findall(rf"^{family}(?:{{(.*)}})? (\S+)$", self._text, re.MULTILINE)
+        return {labels: float(value) for labels, value in found}
+
+    def shows(self, *texts: str) -> bool:
+        return all(text in self._text for text in texts)
+
+    def missing(self, *texts: str) -> list[str]:
+        return [text for text in texts if text not in self._text]
 
 
 class Exporter:
@@ -48,7 +70,7 @@ class Exporter:
             f"--listen=127.0.0.1:{self.port}",
             f"--sensor-socket={self.socket}",
             "--interval=0.3",
-            "--sample-deadline=1",
+            "--sample-deadline=10",
             "--hang-retry=2",
             *flags,
         ]
@@ -110,25 +132,34 @@ class Exporter:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             return 0, str(error)
+
+    def page(self) -> Page:
+        """Return the page of now; an empty one while nothing answers."""
+        return Page(self.get()[1])
 
     def series(self, family: str) -> dict[str, float]:
         """Return the samples of a family by label text."""
-        found = re.findall(rf"^{family}(?:{{(.*)}})? (\S+)$", self.get()[1], re.MULTILINE)
-        return {labels: float(value) for labels, value in found}
+        return self.page().series(family)
 
     def shows(self, *texts: str) -> bool:
-        body = self.get()[1]
-        return all(text in body for text in texts)
+        return self.page().shows(*texts)
 
-    def wait_shows(self, *texts: str, seconds: float = PATIENCE) -> None:
+    def wait_shows(self, *texts: str, seconds: float = PATIENCE) -> Page:
+        """Wait until all of this is on one page, and return that page."""
         end = time.monotonic() + seconds
-        while not self.shows(*texts):
+        while (page := self.page()).missing(*texts):
             if time.monotonic() > end:
-                missing = [text for text in texts if text not in self.get()[1]]
+                missing = page.missing(*texts)
                 raise AssertionError(f"not shown in {seconds} s: {missing}\n{self.said()[-3000:]}")
             time.sleep(0.03)
+        return page
+
+    def wait_said(self, *texts: str) -> None:
+        """Wait for lines in the log, which is written by a thread that nobody waits for."""
+        for text in texts:
+            wait_for(lambda text=text: text in self.said(), what=f"{text!r} in the log")
 
     def wait_count(self, code: int, count: int, seconds: float = PATIENCE) -> None:
         """Wait until exactly `count` XIDs of a code are counted, on whatever GPU."""

@@ -77,7 +77,9 @@ def test_a_page_that_cannot_be_rendered_is_not_replaced_by_an_older_one(folder: 
         wait_for(agent.page, what="a first page")
         counters.failing = True
         wait_for(lambda: agent.page() is None, what="the page to go")
-        assert b"draguard_render_failures_total 0" not in agent.metrics.text()
+        # Counted once the page is gone.
+        none = b"draguard_render_failures_total 0"
+        wait_for(lambda: none not in agent.metrics.text(), what="its count")
         counters.failing = False
         wait_for(agent.page, what="the next page")
     finally:

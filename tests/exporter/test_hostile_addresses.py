@@ -32,4 +32,5 @@ def test_an_address_that_cannot_be_read_is_refused_quietly(
         link.sendall(f"GET {address} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         answer = b"".join(iter(lambda: link.recv(4096), b""))
     assert answer.startswith(b"HTTP/1.1 400 ")
-    assert not caplog.records
+    # Threads of other tests may have something to say meanwhile.
+    assert not [one for one in caplog.records if one.name.startswith("serving")]

@@ -12,7 +12,7 @@ import pytest
 
 from exporter import wire
 from simulator.node import SimulatedNode
-from tests.exporter.running import Exporter, is_running, send, wait_for
+from tests.exporter.running import SOON, Exporter, is_running, send, wait_for
 
 
 @pytest.fixture
@@ -64,35 +64,40 @@ def test_a_lost_gpu_loses_its_readings_and_stays_visible(
 ) -> None:
     node.lose(1)
     uuid = node.gpu(1).uuid
-    exporter.wait_shows('presence="Lost",reason="GpuIsLost"')
-    assert not [one for one in exporter.series("DCGM_FI_DEV_GPU_TEMP") if uuid in one]
-    assert [v for one, v in exporter.series("draguard_gpu_up").items() if uuid in one] == [0.0]
-    assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2
+    page = exporter.wait_shows('presence="Lost",reason="GpuIsLost"')
+    assert not [one for one in page.series("DCGM_FI_DEV_GPU_TEMP") if uuid in one]
+    assert [v for one, v in page.series("draguard_gpu_up").items() if uuid in one] == [0.0]
+    assert len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 2
 
 
 def test_a_gpu_that_nvml_no_longer_lists_is_lost_after_the_set_time(node: SimulatedNode) -> None:
     with Exporter(node, "run", "--lost-after=1") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1', 'nvidia1"')
         node.lose(1, gone=True)
-        exporter.wait_shows('presence="Lost"')
-        assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2
+        page = exporter.wait_shows('presence="Lost"')
+        assert len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 2
 
 
-def test_the_nvml_child_killed_is_named_and_started_again(exporter: Exporter) -> None:
+def test_the_nvml_child_killed_is_named_and_started_again(
+    node: SimulatedNode, exporter: Exporter
+) -> None:
     child = exporter.nvml_child()
     send(child, signal.SIGKILL)
-    exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
-    assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
-    assert len(exporter.series("draguard_gpu_info")) == 3
+    # So that it stays down until it was looked at, however long that takes.
+    node.segfault(0, "nvmlDeviceGetTemperature")
+    page = exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
+    assert not page.series("DCGM_FI_DEV_GPU_TEMP")
+    assert len(page.series("draguard_gpu_info")) == 3
+    node.heal(0)
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-    assert "ended by SIGKILL" in exporter.said()
+    exporter.wait_said("ended by SIGKILL")
     assert exporter.nvml_child() != child
 
 
 def test_a_library_that_crashes_costs_only_itself(node: SimulatedNode, exporter: Exporter) -> None:
     node.segfault(0, "nvmlDeviceGetTemperature")
     exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
-    wait_for(lambda: "ended by SIGSEGV" in exporter.said())
+    exporter.wait_said("ended by SIGSEGV")
     node.inject_xid(1, 79)
     exporter.wait_count(79, 1)
     node.heal(0)
@@ -100,11 +105,19 @@ def test_a_library_that_crashes_costs_only_itself(node: SimulatedNode, exporter:
     assert exporter.get("/readyz")[0] == 200
 
 
+@pytest.fixture
+def impatient(node: SimulatedNode) -> Iterator[Exporter]:
+    """It calls a call hung soon."""
+    with Exporter(node, "run", SOON) as running:
+        running.wait_shows('draguard_source_up{source="nvml"} 1')
+        yield running
+
+
 def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
-    node: SimulatedNode, exporter: Exporter
+    node: SimulatedNode, impatient: Exporter
 ) -> None:
     """For half a minute, in which the page answers every time."""
-    uuid = node.gpu(1).uuid
+    exporter, uuid = impatient, node.gpu(1).uuid
     node.hang(1, "nvmlDeviceGetTemperature")
     named = f'draguard_source_hang_info{{gpu="1",UUID="{uuid}",call="nvmlDeviceGetTemperature"}} 1'
     hung_seen = False
@@ -115,14 +128,25 @@ def test_a_hang_is_named_by_gpu_and_call_and_the_other_gpus_come_back(
         hung_seen = hung_seen or named in body
         time.sleep(0.05)
     assert hung_seen
-    wait_for(lambda: len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 2)
-    assert exporter.shows(named, 'presence="Unknown",reason="Hung"')
-    up = exporter.series("draguard_gpu_up")
-    assert sorted(up.values()) == [0.0, 1.0, 1.0]
-    assert "GPU 1 (" + uuid + ") hangs in nvmlDeviceGetTemperature" in exporter.said()
+
+    def without_it() -> bool:
+        # Of one page: the GPU is tried again now and then, and hangs again.
+        page = exporter.page()
+        up = sorted(page.series("draguard_gpu_up").values())
+        shown = len(page.series("DCGM_FI_DEV_GPU_TEMP"))
+        named_there = page.shows(named, 'presence="Unknown",reason="Hung"')
+        return named_there and (shown, up) == (2, [0.0, 1.0, 1.0])
+
+    wait_for(without_it, what="the other GPUs")
+    exporter.wait_said("GPU 1 (" + uuid + ") hangs in nvmlDeviceGetTemperature")
     node.heal(1)
-    wait_for(lambda: len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3)
-    assert not exporter.series("draguard_source_hang_info")
+
+    def whole() -> bool:
+        page = exporter.page()
+        hangs = page.series("draguard_source_hang_info")
+        return len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 3 and not hangs
+
+    wait_for(whole, what="all GPUs")
 
 
 def test_slow_calls_are_no_hang(node: SimulatedNode, exporter: Exporter) -> None:
@@ -137,7 +161,7 @@ def test_without_the_nvml_library_everything_else_goes_on(node: SimulatedNode) -
         exporter.wait_shows('draguard_source_up{source="nvml",reason="LibraryNotFound"} 0')
         node.inject_xid(1, 79)
         exporter.wait_shows('code="79"', node.gpu(1).uuid)
-        assert "install the NVIDIA driver, or name its folder" in exporter.said()
+        exporter.wait_said("install the NVIDIA driver, or name its folder")
         assert exporter.get("/readyz")[0] == 200
 
 
@@ -147,7 +171,7 @@ def test_without_the_kubelets_socket_only_the_names_of_pods_are_missing(
     node.kubelet.stop()
     exporter.wait_shows('draguard_source_up{source="podresources",reason="NotFound"} 0')
     assert len(exporter.series("DCGM_FI_DEV_GPU_TEMP")) == 3
-    assert "--pod-resources-socket" in exporter.said()
+    exporter.wait_said("--pod-resources-socket")
     node.kubelet.start()
     exporter.wait_shows('draguard_source_up{source="podresources"} 1')
 
@@ -178,7 +202,7 @@ def test_a_kernel_log_that_is_missing_or_forbidden_is_a_sentence(node: Simulated
             'draguard_source_up{source="kmsg",reason="NotFound"} 0',
             'draguard_source_up{source="nvml"} 1',
         )
-        assert "--kernel-log" in exporter.said()
+        exporter.wait_said("--kernel-log")
         node.inject_xid(1, 48, kernel=False)
         exporter.wait_count(48, 1)
 
@@ -212,10 +236,15 @@ def test_a_sensor_that_is_killed_is_started_again_and_nothing_is_counted_twice(
 ) -> None:
     node.inject_xid(0, 43)
     exporter.wait_count(43, 1)
-    send(exporter.sensor(), signal.SIGKILL)
-    exporter.wait_shows('reason="SensorUnreachable"')
+    sensor = exporter.sensor()
+    # While a folder is in the way no sensor can serve: it stays away until it was looked at.
+    exporter.socket.unlink()
+    exporter.socket.mkdir()
+    send(sensor, signal.SIGKILL)
+    page = exporter.wait_shows('reason="SensorUnreachable"')
     assert exporter.get("/readyz")[0] == 503
-    assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
+    assert not page.series("DCGM_FI_DEV_GPU_TEMP")
+    exporter.socket.rmdir()
     node.inject_xid(1, 79, nvml=False)
     exporter.wait_count(79, 1)
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
@@ -274,4 +303,4 @@ def test_a_flag_that_cannot_be_used_ends_the_exporter_with_a_sentence(
 ) -> None:
     exporter = Exporter(node, "sensor", "--interval=-1").start()
     assert exporter.wait() == 2
-    assert "--interval must be above 0" in exporter.said()
+    exporter.wait_said("--interval must be above 0")

@@ -45,6 +45,17 @@ def hang(_connection: socket.socket, end: threading.Event) -> None:
     end.wait()
 
 
+def once(may: threading.Event, then: Behaviour) -> Behaviour:
+    """Answer when a test lets it: what was true before stays so until then."""
+
+    def behave(connection: socket.socket, end: threading.Event) -> None:
+        while not (may.wait(0.05) or end.is_set()):
+            pass
+        then(connection, end)
+
+    return behave
+
+
 def drop(connection: socket.socket, _end: threading.Event) -> None:
     connection.close()
 
@@ -104,6 +115,11 @@ class Hostile:
     @property
     def endpoint(self) -> Endpoint:
         return Endpoint(server=f"http://127.0.0.1:{self._listener.getsockname()[1]}")
+
+    def go_on_with(self, *lists: Behaviour) -> None:
+        """Answer lists by another script from now on."""
+        with self._guard:
+            self._scripts[False] = list(lists)
 
     def close(self) -> None:
         self._end.set()

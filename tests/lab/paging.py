@@ -68,7 +68,8 @@ def _configure(
     rules.write_text(yaml.safe_dump(_hastened(RULES, minute)), encoding="utf-8")
     config = {
         "global": {
-            "scrape_interval": "1s",
+            # As long may a scrape take: a page that stalls for a second is not down.
+            "scrape_interval": "5s",
             "evaluation_interval": "1s",
             "external_labels": {"cluster": "lab"},
         },

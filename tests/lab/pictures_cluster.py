@@ -32,8 +32,9 @@ NODES: Mapping[str, Mapping[int, tuple[str, ...]]] = {
 """Each with eight H100; which of them are cut, and how."""
 REMEDIATOR = "remediator"
 POLICY = "defaults: {mode: enforce, settle: 1s, soak: 600s}"
-STALE_AFTER = 8
-"""Seconds of silence after which an agent is not believed; its Lease is renewed each second."""
+STALE_AFTER = 20
+"""Seconds of silence after which an agent is not believed; its Lease is renewed each second, and a
+busy machine may stop it for some."""
 JOBS = (
     ("research", TRAINING, 12, workloads.gpu_request()),
     ("research", TUNING, 5, workloads.gpu_request()),

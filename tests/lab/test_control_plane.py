@@ -55,7 +55,8 @@ def test_a_pod_with_a_claim_template_is_scheduled_to_a_gpu_and_runs(cluster: Clu
     (pod,) = run_workload(cluster, 1)
     device = cluster.device_of(pod)
     assert device in ("lab-a/gpu-0", "lab-a/gpu-1")
-    (told,) = cluster.player.pods_of("lab-a")
+    # What it tells of is its own watch's, which hears of the pod a moment after its API server.
+    (told,) = await_true("the kubelet tells of it", lambda: cluster.player.pods_of("lab-a"))
     (resource,) = told["containers"][0]["dynamic_resources"][0]["claim_resources"]
     assert told["name"] == pod
     assert f"{resource['pool_name']}/{resource['device_name']}" == device

@@ -1,7 +1,9 @@
 """The HTTP front over real sockets, with clients that behave and clients that do not."""
 
+import contextlib
 import gzip
 import http.client
+import select
 import socket
 import threading
 import time
@@ -48,24 +50,25 @@ def front() -> Iterator[Front]:
 
 @pytest.fixture
 def http_client(front: Front) -> Iterator[http.client.HTTPConnection]:
-    link = http.client.HTTPConnection("127.0.0.1", front.port, timeout=5)
+    link = http.client.HTTPConnection("127.0.0.1", front.port, timeout=60)
     yield link
     link.close()
 
 
 def raw(front: Front, sent: bytes = b"") -> socket.socket:
-    link = socket.create_connection(("127.0.0.1", front.port), timeout=5)
-    link.sendall(sent)
+    link = socket.create_connection(("127.0.0.1", front.port), timeout=60)
+    try:
+        link.sendall(sent)
+    except OSError:
+        link.close()
+        raise
     return link
 
 
 def everything(link: socket.socket) -> bytes:
     """Read until the server closes the connection."""
-    pieces: list[bytes] = []
-    while piece := link.recv(65536):
-        pieces.append(piece)
-    link.close()
-    return b"".join(pieces)
+    with link:
+        return b"".join(iter(lambda: link.recv(65536), b""))
 
 
 def test_one_connection_serves_scrape_after_scrape(http_client: http.client.HTTPConnection) -> None:
@@ -139,12 +142,9 @@ def test_other_methods_are_refused(http_client: http.client.HTTPConnection) -> N
     ],
 )
 def test_what_is_no_request_ends_the_connection_and_nothing_else(front: Front, sent: bytes) -> None:
-    link = raw(front, sent)
-    try:
-        got = everything(link)
-    except ConnectionResetError:  # it closed with unread bytes of ours
-        got = b""
-        link.close()
+    got = b""
+    with contextlib.suppress(ConnectionError):  # it closed with unread bytes of ours
+        got = everything(raw(front, sent))
     assert not got or b" 400 " in got or b" 50" in got or b" 431 " in got
     assert everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
 
@@ -168,29 +168,31 @@ def test_clients_that_never_finish_their_request_are_put_out(
     front: Front, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.3)
-    link = raw(front, b"GET /metrics HTTP/1.1\r\nx: ")
-    began = time.monotonic()
-    for _ in range(20):
-        try:
-            link.sendall(b"y")
-        except OSError:
-            break
+    with raw(front, b"GET /metrics HTTP/1.1\r\nx: ") as link, pytest.raises(ConnectionError):
+        _dawdle(link)
+
+
+def _dawdle(link: socket.socket) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        link.sendall(b"y")
         time.sleep(0.05)
-    link.close()
-    assert time.monotonic() - began < 0.9
 
 
-def test_clients_that_take_all_places_and_say_nothing_keep_nobody_out(front: Front) -> None:
-    """The fixture has four places; whoever idles longest has to go."""
+def test_clients_that_take_all_places_and_say_nothing_keep_nobody_out(
+    front: Front, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fixture has four places; whoever idles longest has to go, and not by a deadline."""
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 300.0)
     idle = [raw(front, b"GET /metrics HTTP/1.1\r\nslow: ") for _ in range(20)]
     for _ in range(3):
         got = everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n"))
         assert got.endswith(b"ok\n")
-    began = time.monotonic()
-    for link in idle[:16]:
-        assert everything(link) == b""
-    assert time.monotonic() - began < 2.0
-    for link in idle[16:]:
+    end = time.monotonic() + 60
+    while len(select.select(idle, [], [], 0)[0]) < 16:  # an end can be read
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    for link in idle:
         link.close()
 
 
@@ -221,7 +223,7 @@ def test_stopping_ends_open_connections_at_once(front: Front) -> None:
     assert links[1].recv(1000)
     began = time.monotonic()
     front.stop()
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 60.0  # of two minutes that an idle one may stay
     assert links[0].recv(1) == b""
     for link in links:
         link.close()
@@ -257,7 +259,8 @@ def test_an_address_that_is_none_is_refused(listen: str) -> None:
 def test_all_addresses_means_ipv4_too() -> None:
     wide = Front(":0", ROUTES)
     wide.start()
-    link = socket.create_connection(("127.0.0.1", wide.port), timeout=5)
-    link.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
-    assert everything(link).endswith(b"ok\n")
-    wide.stop()
+    try:
+        asked = b"GET /healthz HTTP/1.0\r\n\r\n"
+        assert everything(raw(wide, asked)).endswith(b"ok\n")
+    finally:
+        wide.stop()

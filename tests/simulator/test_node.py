@@ -90,9 +90,11 @@ def test_the_open_modules_print_no_instance_but_the_event_carries_it(
 
 
 def test_the_event_can_come_later_than_the_line(node: SimulatedNode) -> None:
-    node.inject_xid(0, 94, gi=5, nvml_delay=0.2)
+    node.inject_xid(0, 94, gi=5, nvml_delay=60)
     assert ": 94, " in node.kernel_log.text()
     assert node.scenario.load().events == []
+    node.stop()
+    node.inject_xid(0, 94, gi=5, nvml_delay=0.2)
     node.finish()
     assert [event.data for event in node.scenario.load().events] == [94]
 

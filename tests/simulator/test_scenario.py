@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator import board, facts, grammar
+from simulator.dcgm_file import DcgmFile
 from simulator.gpu import Event, Failure, Gpu, Process, Scenario
 from simulator.node import SimulatedNode
 from simulator.scenario import ScenarioError, parse, render
@@ -324,6 +325,18 @@ def test_an_edit_that_ends_badly_changes_nothing(tmp_path: Path) -> None:
         scenario.gpus[1].uuid = scenario.gpus[0].uuid
     assert file.path.read_text(encoding="utf-8") == GOOD
     assert [path.name for path in tmp_path.glob("*.ini")] == ["scenario.ini"]
+
+
+@pytest.mark.parametrize("kind", [ScenarioFile, DcgmFile])
+def test_versions_of_one_length_that_follow_at_once_have_times_of_their_own(
+    kind: type[ScenarioFile] | type[DcgmFile], tmp_path: Path
+) -> None:
+    """Else a library that has seen the last but one may take the new one for it."""
+    file, times = kind(tmp_path / "file.ini"), set[int]()
+    for number in range(100, 200):
+        file.save_text(f"version {number}")
+        times.add(file.path.stat().st_mtime_ns)
+    assert len(times) == 100
 
 
 def test_a_missing_file_says_to_create_the_node(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """To name one GPU in the release file, as a shell writes it, lets go of no other."""
 
+from pathlib import Path, PosixPath
+from typing import Any
+
+from exporter.nvml.vendor import released
 from simulator.node import SimulatedNode
 from tests.exporter.running import Exporter
 
@@ -18,3 +22,28 @@ def test_a_file_that_is_empty_while_it_is_written_does_not_let_go_of_the_node(
             file.unlink()
             exporter.wait_shows(f'draguard_gpu_up{{UUID="{node.gpu(0).uuid}"')
         assert "names no GPU" not in exporter.said()
+
+
+class BeingWritten(PosixPath):
+    """A file that is written just after it was found to be empty."""
+
+    def read_text(self, *how: Any, **more: Any) -> str:
+        found = super().read_text(*how, **more)
+        if not found:
+            self.write_text("GPU-1\n", encoding="utf-8")
+        return found
+
+
+def test_a_file_that_was_made_and_not_written_yet_names_what_it_is_made_for(tmp_path: Path) -> None:
+    file = BeingWritten(tmp_path / "now")
+    file.touch()
+    assert released(file) == ("GPU-1",)
+
+
+def test_a_file_that_stays_empty_lets_go_of_all_and_one_that_is_not_there_of_none(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "now"
+    assert released(file) is None
+    file.touch()
+    assert released(file) == ()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from simulator.node import SimulatedNode
-from tests.exporter.running import Exporter, is_running, wait_for
+from tests.exporter.running import SOON, Exporter, is_running, wait_for
 
 _TRACER = """
 import ctypes, sys
@@ -51,7 +51,7 @@ class Tracer:
 
 @pytest.fixture
 def held(node: SimulatedNode) -> Iterator[tuple[SimulatedNode, Exporter, int, Tracer]]:
-    with Exporter(node) as exporter:
+    with Exporter(node, "run", SOON) as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
         child = exporter.nvml_child()
         tracer = Tracer(child)
@@ -73,7 +73,7 @@ def test_a_child_that_cannot_be_killed_is_called_stuck_and_gets_no_second(
     # The rest goes on: what the kernel log says is still counted.
     node.inject_xid(1, 79, nvml=False)
     exporter.wait_count(79, 1)
-    assert "reboot the node" in exporter.said()
+    exporter.wait_said("reboot the node")
     tracer.let_go()
     node.heal(0)
     wait_for(lambda: not is_running(child), what="the end of the stuck child")

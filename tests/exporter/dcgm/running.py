@@ -35,12 +35,12 @@ class Supervised:
             "release_file": dcgm.node.root / "release",
             "dcgm": address,
             "interval": INTERVAL,
-            "sample_deadline": 1.0,
-            "start_deadline": 3.0,
         }
         self.settings = Settings(**(usual | fields))
         self.states: list[VendorState[DcgmReading]] = []
         self.signals: list[Signal] = []
+        self._told = 0
+        """How many states there were up to the one that was returned last."""
         self._changed = threading.Condition()
         vendor = DcgmVendor(self.settings, lambda: self.wanted)
         self._child = VendorChild(vendor, self.settings, self._state, self._signal)
@@ -60,12 +60,7 @@ class Supervised:
     def wait(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
         """Return the first state from now on that is as asked."""
         with self._changed:
-            at = len(self.states)
-            found = self._changed.wait_for(
-                lambda: next((one for one in self.states[at:] if good(one)), None), PATIENCE
-            )
-        assert found is not None, f"not in {PATIENCE} s; the last was {self.states[-1:]}"
-        return found
+            return self._first(good, len(self.states))
 
     def reading(self, good: Callable[[DcgmReading], object] = lambda _: True) -> DcgmReading:
         """Return the first reading from now on that is as asked."""
@@ -74,7 +69,26 @@ class Supervised:
         return state.reading
 
     def down(self, reason: str) -> VendorState[DcgmReading]:
-        return self.wait(lambda one: not one.source.up and one.source.reason == reason)
+        """Return the first such state since the one that was returned last.
+
+        Not from now on: what a test has just done may be known, and over, by the time it asks.
+        """
+        with self._changed:
+            return self._first(
+                lambda one: not one.source.up and one.source.reason == reason, self._told
+            )
+
+    def _first(
+        self, good: Callable[[VendorState[DcgmReading]], object], at: int
+    ) -> VendorState[DcgmReading]:
+        def found() -> int | None:
+            return next((n for n in range(at, len(self.states)) if good(self.states[n])), None)
+
+        self._changed.wait_for(lambda: found() is not None, PATIENCE)
+        place = found()
+        assert place is not None, f"not in {PATIENCE} s; the last was {self.states[-1:]}"
+        self._told = place + 1
+        return self.states[place]
 
     def heard(self, count: int) -> list[Signal]:
         """Wait for so many signals in all."""

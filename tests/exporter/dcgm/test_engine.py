@@ -16,7 +16,7 @@ from tests.exporter.dcgm.running import (
     uuid,
     values,
 )
-from tests.exporter.running import ROOT
+from tests.exporter.running import HANGS_AFTER, ROOT
 
 MEMORY_USED = 252
 FIRST, SECOND, MIG = 0, 1, 2
@@ -117,7 +117,7 @@ def test_one_blank_gpu_is_not_the_engine(dcgm: SimulatedDcgm) -> None:
 
 
 def test_a_call_that_hangs_is_named(dcgm: SimulatedDcgm) -> None:
-    with Supervised(dcgm) as seen:
+    with Supervised(dcgm, sample_deadline=HANGS_AFTER) as seen:
         seen.reading()
         dcgm.fail("hung", call="dcgmUpdateAllFields")
         hung = seen.down("Hung")

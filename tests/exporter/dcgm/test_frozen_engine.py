@@ -10,6 +10,7 @@ from exporter.dcgm.values import Answer
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.node import SimulatedNode
 from tests.exporter.dcgm.running import TEMPERATURE, Supervised, listening, simulated, values
+from tests.exporter.running import HANGS_AFTER
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def tcp(dcgm: SimulatedDcgm) -> str:
 
 def test_what_an_engine_says_from_memory_alone_is_not_shown(dcgm: SimulatedDcgm, tcp: str) -> None:
     uuid = dcgm.node.gpu(0).uuid
-    with Supervised(dcgm, tcp) as seen:
+    with Supervised(dcgm, tcp, sample_deadline=HANGS_AFTER, start_deadline=3.0) as seen:
         seen.reading(lambda one: values(one, uuid).get(TEMPERATURE))
         dcgm.node.hang(0)
         down = seen.down("EngineFrozen")

@@ -65,8 +65,10 @@ class Writer:
 def writing(*answers: Behaviour) -> Generator[Writer]:
     with Hostile(answers) as server:
         writer = Writer(server)
-        yield writer
-        writer.reporter.stop()
+        try:
+            yield writer
+        finally:
+            writer.reporter.stop()
 
 
 def report() -> NodeHealth:
@@ -132,10 +134,12 @@ def test_another_warning_does_not_blame_the_crd() -> None:
 def test_a_refused_report_is_written_again_and_then_all_is_well(
     answer: Behaviour, reason: str
 ) -> None:
-    with writing(NONE_YET, answer, TAKEN) as writer:
+    seen = threading.Event()
+    with writing(NONE_YET, answer, hostile.once(seen, TAKEN), TAKEN) as writer:
         writer.offer(report())
         writer.state(reason, up=False)
         assert writer.shows("draguard_report_up 0.0")
+        seen.set()
         writer.state("", up=True)
         assert wait_for(lambda: writer.shows("draguard_report_up 1.0"))
         assert writer.shows("draguard_report_writes_total 1.0")
@@ -149,9 +153,11 @@ def test_a_cluster_without_the_crd_is_a_state_that_says_how_to_install_it() -> N
 
 def test_a_report_that_is_too_large_is_written_again_with_less() -> None:
     full = ledger.take(node(sliced=True), storm(), run="r", kernel_sequence=None)
-    with writing(NONE_YET, hostile.refusal(413, "RequestEntityTooLarge"), TAKEN) as writer:
+    seen, large = threading.Event(), hostile.refusal(413, "RequestEntityTooLarge")
+    with writing(NONE_YET, large, hostile.once(seen, TAKEN), TAKEN) as writer:
         writer.offer(full)
         writer.state("TooLarge", up=False)
+        seen.set()
         writer.state("", up=True)
         first, second = writer.patches()
         assert 200_000 < first < 263_000

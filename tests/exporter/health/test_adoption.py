@@ -89,7 +89,7 @@ def the_lock_of(agent: Agent) -> AbstractContextManager[object]:
 def test_what_was_seen_while_the_last_report_came_in_is_not_written_over_it(
     server: LateServer, tmp_path: Path
 ) -> None:
-    client = Client(Endpoint(server=f"http://127.0.0.1:{server.server_port}"))
+    client = Client(Endpoint(server=f"http://127.0.0.1:{server.server_port}"), timeout=60.0)
     settings = Settings(node_name="node-a", sensor_socket=tmp_path / "none.sock", kubernetes=False)
     agent = Agent(settings, client, "1", CountersFile(None))
     agent.start()

@@ -184,7 +184,7 @@ def test_an_older_crd_is_said_and_what_it_knows_is_stored(
     state = agent.state("FieldsDropped", up=True)
     assert 'unknown field "status.' in state.message
     assert "deploy/crds" in state.message
-    assert "draguard_report_up 1.0" in agent.metrics.text().decode()
+    wait_for(lambda: "draguard_report_up 1.0" in agent.metrics.text().decode())
     wait_for(lambda: xid_counts(stored(client)) == {79: 1})
     assert "switches" not in raw_status(client)
 
@@ -248,7 +248,7 @@ def test_a_report_one_version_apart_is_taken_up_and_one_further_apart_is_begun_a
 
 
 def test_an_agent_without_the_right_to_write_says_what_to_grant(plane: ControlPlane) -> None:
-    nobody = Client(plane.endpoint("remediator"))
+    nobody = Client(plane.endpoint("remediator"), timeout=60.0)
     with _Unadopted(nobody) as writer:
         state = writer.state("Forbidden", up=False)
         assert "nodedevicehealths/status" in state.message

@@ -13,6 +13,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint
 
 GROUP = "/apis/resource.k8s.io/"
+_NOT_FOUND = b'{"kind": "Status", "code": 404, "reason": "NotFound"}'
 
 
 class OlderServer(ThreadingHTTPServer):
@@ -24,13 +25,27 @@ class OlderServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.client = client
         self.served = served
-        self.watches: list[Client] = []
+        self._watches: list[Client] = []
+        self._guard = threading.Lock()
 
     def upgrade(self, served: str) -> None:
         """Serve another version from now on; watches end, as in any upgrade."""
-        self.served = served
-        for watch in self.watches:
-            watch.abort()
+        with self._guard:
+            self.served = served
+            for watch in self._watches:
+                watch.abort()
+
+    def admits(self, path: str) -> bool:
+        served = f"{GROUP}{self.served}"
+        return not path.startswith(GROUP) or path == served or path.startswith(f"{served}/")
+
+    def watching(self, path: str) -> Client | None:
+        """Return what a watch is to go through, None where an upgrade came just before."""
+        with self._guard:
+            if not self.admits(path):
+                return None
+            self._watches.append(watch := self.client.sibling())
+            return watch
 
     def endpoint(self) -> Endpoint:
         return Endpoint(server=f"http://127.0.0.1:{self.server_port}")
@@ -44,13 +59,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
-        served = f"{GROUP}{self.front.served}"
-        if path.startswith(GROUP) and path != served and not path.startswith(f"{served}/"):
-            self._answer(404, b'{"kind": "Status", "code": 404, "reason": "NotFound"}')
-        elif "watch=true" in self.path:
-            self._watch()
+        if "watch=true" not in self.path:
+            if self.front.admits(path):
+                self._answer(200, self.front.client.get(self.path))
+            else:
+                self._answer(404, _NOT_FOUND)
+        elif (through := self.front.watching(path)) is not None:
+            self._watch(through)
         else:
-            self._answer(200, self.front.client.get(self.path))
+            self._answer(404, _NOT_FOUND)
 
     def _answer(self, status: int, content: bytes) -> None:
         self.send_response(status)
@@ -58,9 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    def _watch(self) -> None:
-        own = self.front.client.sibling()
-        self.front.watches.append(own)
+    def _watch(self, own: Client) -> None:
         self.send_response(200)
         self.end_headers()
         with suppress(ApiError, OSError), own.stream(self.path, {}, idle_timeout=60.0) as lines:

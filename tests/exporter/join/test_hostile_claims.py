@@ -36,7 +36,7 @@ def test_a_claim_nested_as_deep_as_the_server_allows_stops_no_watch(cluster: Clu
     with_claims: Reflector[RawClaim] = Reflector(cluster.client, CLAIMS, RawClaim)
     with_claims.start()
     try:
-        assert with_claims.wait_synced(10)
+        assert with_claims.wait_synced(60)
         add_nested(cluster)
         wait_for(lambda: "default/deep" in with_claims.items(), what="the nested claim")
         assert not with_claims.dead
@@ -45,7 +45,7 @@ def test_a_claim_nested_as_deep_as_the_server_allows_stops_no_watch(cluster: Clu
     again: Reflector[RawClaim] = Reflector(cluster.client, CLAIMS, RawClaim)
     again.start()
     try:
-        assert again.wait_synced(10)
+        assert again.wait_synced(60)
         assert "default/deep" in again.items()
     finally:
         again.stop()

@@ -75,7 +75,7 @@ class Node:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
         self.kubelet = Kubelet(folder / "k.sock")
-        self.resources = PodResources(self.kubelet.socket)
+        self.resources = PodResources(self.kubelet.socket, deadline=60.0)
         self.published = PublishedDevices(cluster.client, "node-a", lambda: None)
         self.details = ClaimDetails(cluster.client, lambda: None)
         self.pods = Pods(cluster.client, "node-a", lambda: None)

@@ -64,10 +64,11 @@ def every_version(control_plane_built: None) -> Iterator[Client]:
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2", "v1"])
 def test_each_version_of_a_real_server_says_the_same(every_version: Client, version: str) -> None:
     with older_server(every_version, version) as server:
-        client = Client(server.endpoint())
+        client = Client(server.endpoint(), timeout=60.0)
         with watching(client) as watched:
             wait_for(lambda: len(names(watched)) == 2, what="the slice")
             gpu, part = watched.devices()
+            wait_for(lambda: watched.source().up, what="the end of the list")
             assert watched.source().message == f"watched as resource.k8s.io/{version}"
         client.close()
     assert (gpu.uuid, gpu.memory, gpu.shareable) == ("GPU-1", 80 << 30, False)
@@ -80,16 +81,16 @@ def test_a_version_that_goes_is_left_for_the_next_one_and_nothing_is_forgotten(
     every_version: Client,
 ) -> None:
     with older_server(every_version, "v1beta1") as server:
-        client = Client(server.endpoint())
+        client = Client(server.endpoint(), timeout=60.0)
         with watching(client) as watched:
             wait_for(lambda: len(names(watched)) == 2, what="the slice")
             before = watched.devices()
             server.upgrade("none")
             # What is not served is asked for again after up to 15 s, twice on a busy machine.
-            wait_for(lambda: watched.source().reason == "NotServed", 60.0, "its end is noticed")
+            wait_for(lambda: watched.source().reason == "NotServed", 120.0, "its end is noticed")
             assert watched.devices() is before
             server.upgrade("v1")
-            wait_for(lambda: watched.source().up, 60.0, "the watch of v1")
+            wait_for(lambda: watched.source().up, 120.0, "the watch of v1")
             assert watched.source().message == "watched as resource.k8s.io/v1"
             assert watched.devices() is before
         client.close()
@@ -100,11 +101,11 @@ def test_each_version_of_a_claim_says_the_same(every_version: Client, version: s
     held = ClaimDevice("claim", "default", "gpu.nvidia.com", "node-a", "gpu-0")
     news = threading.Event()
     with older_server(every_version, version) as server:
-        client = Client(server.endpoint())
+        client = Client(server.endpoint(), timeout=60.0)
         details = ClaimDetails(client, news.set)
         details.start()
         details.want([ContainerDevices("default", "train-0", "main", (held,))])
-        assert news.wait(20.0), details.source()
+        assert news.wait(60.0), details.source()
         (found,) = details.details().items()
         details.stop()
         client.close()

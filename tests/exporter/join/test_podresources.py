@@ -53,7 +53,7 @@ def test_claims_and_device_plugin_ids_are_read_and_idle_containers_left_out(
     node: SimulatedNode,
 ) -> None:
     node.kubelet.set_pods([POD])
-    (found,) = list_containers(node.kubelet.socket)
+    (found,) = list_containers(node.kubelet.socket, deadline=60.0)
     cdi = ("k8s.gpu.nvidia.com/claim=uid-gpu-0",)
     claim = ClaimDevice("claim-0", "team", "gpu.nvidia.com", "node-a", "gpu-0", "share-1", cdi)
     plugin = tuple(PluginDevice("nvidia.com/gpu", uuid) for uuid in ("GPU-1", "GPU-2"))
@@ -63,19 +63,19 @@ def test_claims_and_device_plugin_ids_are_read_and_idle_containers_left_out(
 def test_an_answer_above_grpcs_usual_limit_is_read(node: SimulatedNode) -> None:
     node.kubelet.set_pods([POD])
     node.kubelet.swell(5 << 20)
-    assert len(list_containers(node.kubelet.socket)) == 1
+    assert len(list_containers(node.kubelet.socket, deadline=60.0)) == 1
 
 
-def reason(node: SimulatedNode) -> str:
+def reason(node: SimulatedNode, deadline: float = 60.0) -> str:
     with pytest.raises(PodResourcesError) as caught:
-        list_containers(node.kubelet.socket, deadline=0.5)
+        list_containers(node.kubelet.socket, deadline=deadline)
     assert str(node.kubelet.socket) in str(caught.value)
     return caught.value.reason
 
 
 def test_each_failure_has_a_word_and_a_sentence(node: SimulatedNode) -> None:
     node.kubelet.hang()
-    assert reason(node) == "Timeout"
+    assert reason(node, deadline=0.5) == "Timeout"
     node.kubelet.heal()
     node.kubelet.fail("UNIMPLEMENTED")
     assert reason(node) == "Unsupported"
@@ -104,14 +104,14 @@ def busy(number: int) -> dict[str, Any]:
 def test_a_full_node_of_four_mebibytes_is_read_whole(node: SimulatedNode) -> None:
     pods = [busy(number) for number in range(160)]
     node.kubelet.set_pods(pods)
-    kubelet = PodResources(node.kubelet.socket)
+    kubelet = PodResources(node.kubelet.socket, deadline=60.0)
     found = kubelet.list()
     assert len(kubelet._bytes or b"") > 4 << 20  # noqa: SLF001 - that the test is what it says
     assert sorted(one.claims[0].device for one in found) == sorted(f"gpu-{n}" for n in range(160))
 
 
 def test_an_unchanged_answer_gives_the_same_tuple_whatever_its_order(node: SimulatedNode) -> None:
-    kubelet = PodResources(node.kubelet.socket)
+    kubelet = PodResources(node.kubelet.socket, deadline=60.0)
     node.kubelet.set_pods([busy(1), busy(2)])
     first = kubelet.list()
     assert kubelet.list() is first
@@ -122,7 +122,7 @@ def test_an_unchanged_answer_gives_the_same_tuple_whatever_its_order(node: Simul
 
 
 def test_a_kubelet_that_was_restarted_is_heard_at_once(node: SimulatedNode) -> None:
-    kubelet = PodResources(node.kubelet.socket)
+    kubelet = PodResources(node.kubelet.socket, deadline=60.0)
     node.kubelet.set_pods([busy(1)])
     first = kubelet.list()
     node.kubelet.stop()
@@ -179,7 +179,7 @@ def test_any_answer_is_a_list_or_an_error_with_a_word(answering: Answering, repl
 
 
 def test_an_answer_without_sense_is_an_error_and_the_next_one_is_read(answering: Answering) -> None:
-    kubelet = PodResources(answering.path)
+    kubelet = PodResources(answering.path, deadline=60.0)
     answering.bytes = b"\x0a\xff"
     with pytest.raises(PodResourcesError) as caught:
         kubelet.list()

@@ -68,7 +68,8 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     cluster.add("v1", "pods", made)
     wait_for(cluster.running, what="a running pod")
     wait_for(lambda: KEY in pods.facts(), what="the pod")
-    before, told = pods.facts(), len(news)
+    # Told once, just after it can be seen.
+    before, told = pods.facts(), wait_for(lambda: len(news))
     path = "/api/v1/namespaces/default/pods/train-0"
     cluster.client.merge_patch(path, {"metadata": {"annotations": {"a": "b"}}})
     cluster.client.merge_patch(path, {"metadata": {"labels": {"other": "y"}}})
@@ -76,6 +77,7 @@ def test_a_change_that_is_not_shown_is_no_news_and_a_deletion_is(
     cluster.add("v1", "pods", second)
     wait_for(lambda: len(pods.facts()) == 2, what="the pod written after")
     assert pods.facts()[KEY] is before[KEY] or pods.facts()[KEY] == before[KEY]
+    wait_for(lambda: len(news) > told, what="its telling")
     assert len(news) == told + 1
     cluster.client.delete(path, {"gracePeriodSeconds": 0})
     wait_for(lambda: KEY not in pods.facts(), what="the deletion")
@@ -101,7 +103,7 @@ def test_without_the_switch_no_label_rides(cluster: Cluster) -> None:
 
 
 def test_who_may_not_watch_pods_is_told_so(control_plane: ControlPlane) -> None:
-    client = Client(control_plane.endpoint("remediator"))
+    client = Client(control_plane.endpoint("remediator"), timeout=60.0)
     pods = Pods(client, "node-a", lambda: None)
     pods.start()
     wait_for(lambda: "labels are missing" in pods.source().message, what="a refusal")

@@ -94,13 +94,15 @@ def test_an_equal_generation_is_no_news(cluster: Cluster) -> None:
     cluster.client.create(SLICES, slice_of("gpu-0"))
     with watching(cluster.client) as watched:
         wait_for(lambda: names(watched) == ["gpu-0"])
-        told = len(watched.news)
+        # Told once, just after it can be seen.
+        told = wait_for(lambda: len(watched.news))
         again = slice_of("gpu-0", generation=2)
         again["metadata"]["name"] = "again"
         cluster.client.create(SLICES, again)
         cluster.client.delete(f"{SLICES}/node-a-gpu-0")
         cluster.client.create(SLICES, other_driver())
         wait_for(lambda: "nic-0" in names(watched), what="what was written after")
+        wait_for(lambda: len(watched.news) > told, what="its telling")
         assert len(watched.news) == told + 1
 
 
@@ -118,7 +120,7 @@ def test_what_cannot_be_watched_has_a_word_and_is_tried_again(
     answer: Behaviour, reason: str
 ) -> None:
     server = Hostile([answer])
-    client = Client(server.endpoint, timeout=2.0)
+    client = Client(server.endpoint, timeout=60.0)
     try:
         with watching(client) as watched:
             assert watched.published() is None
@@ -133,7 +135,7 @@ def test_what_cannot_be_watched_has_a_word_and_is_tried_again(
 
 def test_who_may_not_see_what_is_served_asks_for_the_newest_and_for_this_node_alone() -> None:
     server = Hostile([refusal(403, "Forbidden"), listing("7")])
-    client = Client(server.endpoint, timeout=2.0)
+    client = Client(server.endpoint, timeout=60.0)
     try:
         with watching(client) as watched:
             wait_for(lambda: watched.source().up, what="the watch")

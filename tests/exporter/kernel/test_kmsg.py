@@ -3,8 +3,9 @@
 import errno
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tests.exporter.running import wait_for
 
 PLACES_PER_MICROSECOND = 16
 """As exporter/kernel/record_order.py gives them."""
+A_STALL = timedelta(minutes=2)
+"""Longer than a busy machine lets a thread wait between two looks at its clocks."""
 XID = "NVRM: Xid (PCI:0000:18:00): 31, x"
 
 
@@ -138,8 +141,8 @@ def test_old_records_have_the_kernels_time_and_new_ones_that_of_the_look(
     assert at is None
     for _, at, boot in heard.records[1:]:
         assert at is not None
-        assert before - timedelta(seconds=2) <= at <= clock.now()
-        assert abs(boot - heard.records[0][2]) < timedelta(seconds=1)
+        assert before - A_STALL <= at <= clock.now()
+        assert abs(boot - heard.records[0][2]) < A_STALL
 
 
 def test_user_space_is_marked_in_the_text_too(
@@ -189,11 +192,11 @@ def test_after_a_refusal_the_same_lines_are_not_told_again(
 ) -> None:
     ring.write(1, "first")
     by_syslog.start()
-    wait_for(lambda: heard.records)
+    wait_for(lambda: heard.sources)
     ring.refusal = SyslogError("NotSupported", "syslog(2) answers no")
     wait_for(lambda: not heard.sources[-1].up)
-    ring.refusal = None
     ring.write(2, "second")
+    ring.refusal = None
     wait_for(lambda: heard.sources[-1].up)
     assert heard.messages() == ["first", "second"]
 
@@ -225,10 +228,8 @@ def test_lines_without_times_are_refused_with_what_to_do(
 def test_a_log_of_another_name_is_never_replaced_by_this_machines(
     heard: Heard, tmp_path: Path
 ) -> None:
-    reader = heard.reader(tmp_path / "kmsg")
-    reader.start()
-    wait_for(lambda: heard.sources)
-    reader.stop()
+    with running(heard.reader(tmp_path / "kmsg")):
+        wait_for(lambda: heard.sources)
     assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NotFound")
     assert heard.records == []
 
@@ -243,6 +244,8 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             return
         # The machine goes on writing: what stood in the log at one moment is compared.
         told = text.told()
+        if not told:
+            return  # somebody has cleared it
         (oldest, _), (newest, _) = told[0], told[-1]
         wait_for(lambda: max(device.places(), default=0) > newest - PLACES_PER_MICROSECOND)
         seen = {
@@ -256,17 +259,23 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
 
 def test_a_device_gives_records_in_order_and_says_when_it_cannot(heard: Heard) -> None:
     device = KernelLogDevice()
-    reader = heard.reader(device.path)
-    reader.start()
-    device.write_all(["one", "two"])
-    wait_for(lambda: len(heard.records) == 2)
-    device.write("three")
-    wait_for(lambda: len(heard.records) == 3)
-    assert heard.messages() == ["one", "two", "three"]
-    assert heard.places() == sorted(set(heard.places()))
-    assert heard.records[2][1] is not None
-    reader.stop()
-    device.close()
+
+    def told_with_its_time(pause: float) -> bool:
+        # Only once the reader has met the end of what was there; when that is, nobody tells.
+        time.sleep(pause)
+        before = len(heard.records)
+        device.write("new")
+        wait_for(lambda: len(heard.records) > before)
+        return heard.records[-1][1] is not None
+
+    with closing(device), running(heard.reader(device.path)):
+        device.write_all(["one", "two"])
+        wait_for(lambda: len(heard.records) == 2)
+        device.write("three")
+        wait_for(lambda: len(heard.records) == 3)
+        assert heard.messages() == ["one", "two", "three"]
+        assert heard.places() == sorted(set(heard.places()))
+        assert any(told_with_its_time(pause) for pause in (0.0, 0.1, 1.0, 10.0, 60.0))
 
 
 def answers(*said: bytes | int) -> Callable[[], bytes]:
@@ -309,20 +318,16 @@ def test_a_log_that_has_an_end_is_no_log_and_is_not_asked_again_at_once() -> Non
 
 
 def test_where_the_device_is_dev_null_the_log_is_not_called_read(heard: Heard) -> None:
-    reader = heard.reader(Path(os.devnull))
-    reader.start()
-    wait_for(lambda: heard.sources)
-    reader.stop()
+    with running(heard.reader(Path(os.devnull))):
+        wait_for(lambda: heard.sources)
     assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NoLog")
     assert not heard.records
 
 
 def test_syslog_takes_the_place_of_dev_null(heard: Heard, ring: Ring) -> None:
     ring.write(1, XID)
-    reader = heard.reader(Path(os.devnull), ring.read)
-    reader.start()
-    wait_for(lambda: heard.records)
-    reader.stop()
+    with running(heard.reader(Path(os.devnull), ring.read)):
+        wait_for(lambda: heard.records)
     assert heard.messages() == [XID]
 
 
@@ -333,10 +338,8 @@ def test_a_line_without_end_costs_no_memory_and_one_count(heard: Heard, tmp_path
         for _ in range(200):
             file.write(b"x" * LONGEST_RECORD)
         file.write(b"\n3,2,2,-;two\n")
-    reader = heard.reader(path)
-    reader.start()
-    wait_for(lambda: len(heard.records) == 2)
-    reader.stop()
+    with running(heard.reader(path)):
+        wait_for(lambda: len(heard.records) == 2)
     assert (heard.messages(), heard.rejected) == (["one", "two"], ["too_long"])
 
 
@@ -361,7 +364,6 @@ def test_a_million_garbage_records_in_a_file_are_all_refused(tmp_path: Path) -> 
         on_source=lambda _: None,
         on_replaced=lambda: None,
     )
-    reader.start()
-    assert done.wait(60)
-    reader.stop()
+    with running(reader):
+        assert done.wait(300)
     assert refused == 1_000_000

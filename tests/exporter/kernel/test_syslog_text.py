@@ -136,7 +136,8 @@ def test_a_million_lines_of_garbage_are_counted_in_little_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert bad + sum(line is None for line in told) == 1_000_000
-    assert peak < 1 << 16
+    # The garbage is 16 MB; what threads of other tests take meanwhile is counted with ours.
+    assert peak < 1 << 20
 
 
 @given(st.lists(st.binary(max_size=60), max_size=5), st.lists(st.binary(max_size=60), max_size=5))

@@ -137,8 +137,8 @@ def test_a_configmap_that_is_swapped_is_taken_up_and_a_bad_one_is_not(
     exporter.wait_shows("draguard_counters_last_reload_success 0")
     assert failures(exporter) == 1
     assert exporter.shows("DCGM_FI_DEV_BAR1_USED{")
-    assert "line 2 of" in exporter.said()
-    assert "DCGM_FI_DEV_NO_SUCH_THING" in exporter.said()
+    exporter.wait_said("line 2 of")
+    exporter.wait_said("DCGM_FI_DEV_NO_SUCH_THING")
     mounted.swap(TEMPERATURE_ROW)
     exporter.wait_shows("draguard_counters_last_reload_success 1", f"{TEMPERATURE}{{")
     assert failures(exporter) == 1
@@ -184,7 +184,7 @@ def test_arguments_of_dcgm_exporter_start_and_mean_what_they_meant(
         (held,) = samples(exporter, TEMPERATURE, uuid=node.gpu(1).uuid)
         assert (held["pod_namespace"], held["container_name"]) == ("ml", "main")
         assert not exporter.shows(f"{POWER}{{")
-        assert "--switch-devices" in exporter.said()
+        exporter.wait_said("--switch-devices")
 
 
 def test_the_environment_of_dcgm_exporter_means_the_same(

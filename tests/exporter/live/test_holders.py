@@ -297,7 +297,7 @@ def test_metrics_alone_need_no_api_server_and_say_what_is_missing(node: Simulate
         sources = {one["source"] for one in labels_of(exporter, "draguard_source_up")}
         assert sources == {"nvml", "kmsg", "podresources"}
         assert exporter.get("/readyz")[0] == 200
-        assert "metrics only, without names from DRA and without reports" in exporter.said()
+        exporter.wait_said("metrics only, without names from DRA and without reports")
 
 
 def test_a_token_that_is_refused_costs_the_names_of_dra_alone(
@@ -310,7 +310,10 @@ def test_a_token_that_is_refused_costs_the_names_of_dra_alone(
         plugin = holdings.plugin("nvidia.com/gpu", node.gpu(0).uuid)
         node.kubelet.set_pods([holdings.pod("train", holdings.container(plugins=[plugin]))])
         wait_for(lambda: samples(exporter, MEMORY, pod="train"), what="the kubelet's pod")
-        rows = labels_of(exporter, "draguard_source_up")
-        refused = {one["source"] for one in rows if one.get("reason") == "Unauthorized"}
-        assert refused == {"resourceslices", "report"}
+
+        def refused() -> set[str]:
+            rows = samples(exporter, "draguard_source_up", reason="Unauthorized")
+            return {one["source"] for one in rows}
+
+        wait_for(lambda: refused() == {"resourceslices", "report"}, what="both refusals")
         assert exporter.get("/readyz")[0] == 200

@@ -24,6 +24,8 @@ from tests.exporter.worlds import UP, gpu, seen
 WELCOME = wire.Welcome("run-1", "boot-1")
 SEEN = wire.Observed(seen(gpu(1, temperature=40)))
 SKEW = 'reason="VersionSkew"'
+PATIENT = "--sample-deadline=120"
+"""For an agent whose sensor says nothing more and is not to be left for that."""
 
 
 @pytest.fixture
@@ -36,8 +38,8 @@ def test_an_agent_understands_a_sensor_whose_every_object_has_a_field_more(
 ) -> None:
     frames = frame(newer(WELCOME)), frame(newer(SEEN))
     with FakeSensor(at, *frames), Exporter(node, "agent") as agent:
-        agent.wait_shows('draguard_source_up{source="nvml"} 1', 'UUID="GPU-1"')
-        assert not agent.shows(SKEW)
+        page = agent.wait_shows('draguard_source_up{source="nvml"} 1', 'UUID="GPU-1"')
+        assert not page.shows(SKEW)
 
 
 def test_an_agent_understands_a_sensor_that_says_only_what_must_be_said(
@@ -45,7 +47,7 @@ def test_an_agent_understands_a_sensor_that_says_only_what_must_be_said(
 ) -> None:
     observed = {"type": "observed", "observation": {"at": SEEN.observation.at}}
     frames = frame(WELCOME), frame(observed)
-    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent") as agent:
+    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent", PATIENT) as agent:
         wait_for(lambda: agent.get("/readyz")[0] == 200)
         assert len(sensor.hellos) == 1
 
@@ -54,14 +56,14 @@ def test_a_message_of_an_unknown_kind_is_left_out_and_the_rest_goes_on(
     node: SimulatedNode, at: Path
 ) -> None:
     frames = frame(WELCOME), frame({"type": "weather", "degrees": 40}), frame(SEEN)
-    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent") as agent:
+    with FakeSensor(at, *frames) as sensor, Exporter(node, "agent", PATIENT) as agent:
         agent.wait_shows(
             'draguard_source_up{source="nvml"} 1',
             'draguard_source_up{source="sensor",reason="VersionSkew"} 1',
             "draguard_agent_frames_refused_total 1",
         )
         assert len(sensor.hellos) == 1
-        assert "'weather'" in agent.said()
+        agent.wait_said("'weather'")
 
 
 @pytest.mark.parametrize(
@@ -78,12 +80,12 @@ def test_a_sensor_that_cannot_be_understood_is_a_state_of_its_own(
 ) -> None:
     with FakeSensor(at, skewed) as sensor, Exporter(node, "agent") as agent:
         agent.wait_shows(f'draguard_source_up{{source="nvml",{SKEW}}} 0')
-        assert "use one image for both" in agent.said()
+        agent.wait_said("use one image for both")
         assert agent.get("/healthz")[0] == 200
         # The sensor is replaced in its turn.
         sensor.frames = (frame(WELCOME), frame(SEEN))
-        agent.wait_shows('draguard_source_up{source="nvml"} 1')
-        assert not agent.shows(SKEW)
+        page = agent.wait_shows('draguard_source_up{source="nvml"} 1')
+        assert not page.shows(SKEW)
 
 
 @pytest.fixture

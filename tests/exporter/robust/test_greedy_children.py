@@ -13,8 +13,10 @@ import os, sys, threading, time
 
 def leak():
     held = []
+    # No more than this machine can do without, should nobody look for a while.
+    most = 12
     while True:
-        if os.path.exists(WISH + "/leak"):
+        if os.path.exists(WISH + "/leak") and len(held) < most:
             held.append(b"x" * (64 << 20))
         if os.path.exists(WISH + "/spin"):
             end = time.monotonic() + 1
@@ -51,17 +53,17 @@ def test_a_child_that_leaks_is_ended_before_it_takes_the_nodes_memory(
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         child = exporter.nvml_child()
         leaking = wish(node, "leak")
-        exporter.wait_shows('draguard_source_up{source="nvml",reason="Leaking"} 0')
-        assert not is_running(child)
+        page = exporter.wait_shows('draguard_source_up{source="nvml",reason="Leaking"} 0')
+        wait_for(lambda: not is_running(child), what="its end")
         # What is still true is served, what is not known any more is not.
-        assert not exporter.series("DCGM_FI_DEV_GPU_TEMP")
-        assert len(exporter.series("draguard_gpu_info")) == 3
+        assert not page.series("DCGM_FI_DEV_GPU_TEMP")
+        assert len(page.series("draguard_gpu_info")) == 3
         node.inject_xid(1, 79, nvml=False)
         exporter.wait_count(79, 1)
         leaking.unlink()
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         assert exporter.nvml_child() != child
-        assert "more than --child-memory-limit allows (200 MiB)" in exporter.said()
+        exporter.wait_said("more than --child-memory-limit allows (200 MiB)")
 
 
 def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
@@ -73,7 +75,9 @@ def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
         wait_for(lambda: exporter.said().count("NVML child ") >= 4, 120.0)
         starts = [_clock(line) for line in exporter.said().splitlines() if "NVML child " in line]
         gaps = [after - before for before, after in itertools.pairwise(starts)]
-        assert gaps[2] - gaps[1] > 1.0
+        # One second, two and four, and what each took to be found on this machine.
+        assert gaps[1] > 1.9
+        assert gaps[2] > 3.9
         assert exporter.get("/readyz")[0] == 200
 
 
@@ -82,8 +86,9 @@ def test_a_child_that_spins_is_ended(node: SimulatedNode) -> None:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         child = exporter.nvml_child()
         spinning = wish(node, "spin")
-        exporter.wait_shows('draguard_source_up{source="nvml",reason="Spinning"} 0', seconds=90)
-        assert not is_running(child)
+        # On a busy machine it gets half a core only now and then.
+        exporter.wait_shows('draguard_source_up{source="nvml",reason="Spinning"} 0', seconds=300)
+        wait_for(lambda: not is_running(child), what="its end")
         spinning.unlink()
         exporter.wait_shows('draguard_source_up{source="nvml"} 1', "DCGM_FI_DEV_GPU_TEMP")
 

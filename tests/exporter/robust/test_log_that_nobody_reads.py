@@ -49,7 +49,10 @@ def test_a_pipe_that_is_closed_stops_nothing(node: SimulatedNode, closed_pipe: i
 def _works(node: SimulatedNode, exporter: Exporter) -> None:
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
     send(exporter.nvml_child(), signal.SIGKILL)
+    # So that it stays down until it was looked at, however long that takes.
+    node.segfault(0, "nvmlDeviceGetTemperature")
     exporter.wait_shows('draguard_source_up{source="nvml",reason="Crashed"} 0')
+    node.heal(0)
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')
     node.kubelet.stop()
     exporter.wait_shows('draguard_source_up{source="podresources",reason="NotFound"} 0')

@@ -7,7 +7,8 @@ from tests.exporter.running import Exporter, send, wait_for
 
 
 def test_a_sensor_that_was_silent_is_heard_again(node: SimulatedNode) -> None:
-    with Exporter(node, "run", "--no-report") as exporter:
+    # It is called silent after three intervals and a deadline.
+    with Exporter(node, "run", "--no-report", "--sample-deadline=3") as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
         sensor = exporter.sensor()
         send(sensor, signal.SIGSTOP)

@@ -15,12 +15,13 @@ from tests.exporter.robust.peers import FakeSensor, frame
 from tests.exporter.running import Exporter, send, wait_for
 from tests.exporter.worlds import gpu, seen
 
-STANDSTILL = 8.0
-"""Seconds: longer than a call, and the wait for an event beside it, may take here."""
+STANDSTILL = 12.0
+"""Seconds: longer than a call, and the wait of five seconds for an event beside it, may take, and
+longer than a sensor may be silent: three intervals and a deadline."""
 
 
 def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -> None:
-    with Exporter(node, "run", "--no-report") as exporter:
+    with Exporter(node, "run", "--no-report", "--sample-deadline=5") as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
         child = exporter.nvml_child()
         everybody = (exporter.pid, exporter.sensor(), child)
@@ -45,8 +46,7 @@ def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: Simulat
     frames = frame(wire.Welcome("run-1", "boot-1")), frame(told)
     with (
         FakeSensor(at, *frames) as sensor,
-        # A sensor may be silent for 7 seconds: three intervals and a deadline.
-        Exporter(node, "agent", "--no-report", "--interval=2") as agent,
+        Exporter(node, "agent", "--no-report", "--interval=2", "--sample-deadline=5") as agent,
     ):
         agent.wait_shows('UUID="GPU-1"')
         send(agent.pid, signal.SIGSTOP)

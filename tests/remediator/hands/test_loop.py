@@ -17,7 +17,7 @@ from remediator.hands.metrics import Metrics
 from remediator.objects.events import Event
 from remediator.policy.table import Policy
 from tests.lab.cluster import await_true
-from tests.remediator.builders import NODE, gpu, view, xid
+from tests.remediator.builders import NODE, gpu, uuid, view, xid
 
 
 def test_a_node_waits_once_however_often_it_is_added() -> None:
@@ -126,8 +126,42 @@ def test_a_bug_about_one_gpu_is_logged_once_and_counted_each_time(
     assert len(traces) == 1
     assert "OverflowError" in traces[0]
     assert "Traceback" in traces[0]
+    assert traces[0].startswith(f"{NODE} {uuid(1)}: ")
     page = metrics.page(openmetrics=False).decode()
     assert 'draguard_remediator_reconciles_total{result="bug"} 3.0' in page
+
+
+def test_each_fault_of_ours_is_logged_once_whatever_its_words_and_however_often_it_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def one() -> Exception:
+        return ValueError(f"at {len(hands.seen)}")
+
+    class Changing(Hands):
+        def view(self, node: str) -> NodeView:
+            self.seen.append(node)
+            if len(self.seen) in (4, 8):
+                raise KeyError(node)
+            raise one()
+
+    hands, queue, metrics = Changing({}), Queue(), Metrics()
+    loop = Loop(Reconciler(hands, Policy), queue, metrics, now=clock.now)
+    worker = threading.Thread(target=loop.run)
+    worker.start()
+    try:
+        for times in range(1, 10):
+            queue.add(NODE)
+            await_true("it was tried", lambda times=times: len(hands.seen) >= times)
+    finally:
+        loop.stop()
+        worker.join(60)
+
+    traces = [text for text in caplog.messages if "this is a bug, please report it" in text]
+    assert [text.splitlines()[-1].partition(":")[0] for text in traces] == [
+        "ValueError",
+        "KeyError",
+    ]
+    assert all(text.startswith(f"{NODE}: ") and "Traceback" in text for text in traces)
 
 
 def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:

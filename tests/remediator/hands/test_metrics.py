@@ -1,16 +1,22 @@
 """The metrics page: what the table promises is there, and it means what it says."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.hands.metric_table import FAMILIES
-from remediator.hands.metrics import Metrics, Reading
+from remediator.hands.metrics import Metrics, Reading, name_of
 from remediator.policy.table import Policy
 from remediator.tell.family import markdown
 from tests.remediator.builders import at, dead, gpu, policy, view
+
+ROOT = Path(__file__).parents[3]
 
 
 def reading(**changed: object) -> Reading:
@@ -97,5 +103,33 @@ def test_the_policy_in_force_has_a_name_of_its_own_and_tells_each_class() -> Non
     shown = samples(metrics)
 
     assert {key[1] for key in shown if key[0] == "policy_info"} != first
+    assert shown["policy_info", name_of(policy(mode="enforce"))] == 1
     assert shown["policy_mode", "gpu", "enforce"] == 1
     assert ("policy_mode", "gpu", "incident-only") not in shown
+
+
+EXEMPTED = """
+from remediator.hands.metrics import name_of
+from remediator.policy.reading import read
+devices = [f"GPU-{one}aaaaaaa-0000-0000-0000-000000000000" for one in "0123456789"]
+named = ", ".join(devices)
+print(name_of(read(f"exempt: [{{devices: [{named}], why: a test}}]".encode())))
+"""
+
+
+def test_every_replica_gives_a_policy_the_same_name() -> None:
+    """Each process has its own order of what is in a set."""
+
+    def named(seed: str) -> str:
+        told = subprocess.run(
+            [sys.executable, "-c", EXEMPTED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return told.stdout.strip()
+
+    names = {named(seed) for seed in ("1", "2", "3")}
+    assert [len(one) for one in names] == [12]

@@ -1,0 +1,316 @@
+"""An object of a shape that nobody thought of costs its own GPU the decision, and no other one."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from kubeapi.store import Store
+from remediator.decide import plan
+from remediator.decide.fleet import Fleet
+from remediator.decide.handover import HandoverOptions
+from remediator.decide.plan import DeleteIncident, OpenIncident, WriteStatus
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.judge.fault import Unknown
+from remediator.objects.claims import Claim
+from remediator.objects.incident import Incident, TimelineEntry
+from remediator.objects.nodes import REPAIR_NEEDED, NodeCondition, NodeFacts
+from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Limits, Rate
+from tests.remediator.builders import (
+    NODE,
+    RESET,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import ENFORCE, claim, settle, tick
+
+LAST = datetime.max.replace(tzinfo=UTC)
+FIRST = datetime.min.replace(tzinfo=UTC)
+STRANGE: Any = None
+"""Where no decoded object has it."""
+
+
+def strange_claim() -> Claim:
+    """A claim of gpu-0 that cannot be told in words."""
+    one = claim("gpu-0")
+    assert one.status is not None
+    assert one.status.allocation is not None
+    (result,) = one.results
+    odd = msgspec.structs.replace(result, tolerations=(STRANGE,))
+    devices = msgspec.structs.replace(one.status.allocation.devices, results=(odd,))
+    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
+    return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
+
+
+class StrangePod:
+    """Has of a pod what tells who holds a device, and not whether it goes."""
+
+    namespace, name, uid, owner, pod_group = "team", "train-0", "u-train-0", "", ""
+    running, extended_claim, claims = True, "claim-of-train-0", ()
+
+
+def fenced(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
+    """A cluster in which one dead GPU is fenced for good and its story is told."""
+    stored = Stored()
+    for second in (1.0, seconds):
+        settle(stored, view(dead(index), *others), second)
+    return stored
+
+
+def about(decision: NodeDecision, index: int) -> list[plan.Step]:
+    return [step for step in decision.steps if plan.gpu_of(step) == uuid(index)]
+
+
+def is_unknown_for_a_bug(decision: NodeDecision, index: int = 0) -> bool:
+    (verdict,) = [case.verdict for case, _ in decision.pairs if case.uuid == uuid(index)]
+    listed = [bug for bug in decision.bugs if bug.uuid == uuid(index)]
+    return isinstance(verdict, Unknown) and bool(verdict.bug) and len(listed) == 1
+
+
+def poisoned(kind: str, stored: Stored, seen: NodeView) -> NodeView:
+    """Put something strange where only gpu-0 is concerned."""
+    if kind == "case":
+        return msgspec.structs.replace(seen, claims=(strange_claim(),))
+    if kind == "moving":
+        strange: Any = StrangePod()
+        return msgspec.structs.replace(seen, claims=(claim("gpu-0"),), pods=(strange,))
+    story = stored.incidents[f"{uuid(0).lower()}-1"]
+    status = msgspec.structs.replace(story.status, evicted=(STRANGE,))
+    stored.incidents[story.name] = msgspec.structs.replace(story, status=status)
+    return seen
+
+
+KINDS = ("case", "moving", "status")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_on_which_we_fail_stays_fenced_and_its_neighbour_gets_its_fence(kind: str) -> None:
+    stored = fenced(gpu(1))
+    before = dict(stored.rules)
+    seen = poisoned(kind, stored, view(dead(0), dead(1)))
+
+    decision = tick(stored, seen, 20)
+    assert is_unknown_for_a_bug(decision)
+    assert all(isinstance(step, WriteStatus) for step in about(decision, 0))
+    for second in (25, 30):
+        settle(stored, seen, second)
+
+    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoExecute")
+    assert [stored.rules[device] for device in before] == list(before.values())
+    told = stored.incidents[f"{uuid(0).lower()}-1"].status
+    assert "a bug of Draguard" in told.message
+    assert told.phase == "Evicting"
+    assert "a bug of Draguard" in decision.sentence
+    assert stored.evicted == []
+
+
+@pytest.mark.parametrize("kind", ["case", "status"])
+def test_a_gpu_on_which_we_fail_is_not_healed_and_its_soak_begins_anew(kind: str) -> None:
+    stored = fenced()
+    mended = gpu(0, xid(79), epoch_started=at(100), recovery_action=action(0, 101, 101))
+    settle(stored, view(mended), 110)
+    name = stored.incident.name
+    assert stored.incident.status.healthy_since == at(110)
+    good = stored.incident
+    seen = poisoned(kind, stored, view(mended))
+
+    decision = settle(stored, seen, 5000)
+
+    assert is_unknown_for_a_bug(decision)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.incident.status.healthy_since is None
+
+    cured = msgspec.structs.replace(stored.incident.status, evicted=good.status.evicted)
+    stored.incidents[name] = msgspec.structs.replace(stored.incident, status=cured)
+    settle(stored, view(mended), 5010)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    for second in (5620.0, 5630.0):
+        settle(stored, view(mended), second)
+    assert stored.effects() == {}
+
+
+def test_a_healthy_gpu_of_a_node_with_a_strange_pod_is_healthy() -> None:
+    strange: Any = StrangePod()
+
+    decision = settle(Stored(), view(gpu(0), gpu(1), pods=(strange,)), 1)
+
+    assert decision.bugs == ()
+    assert "2 healthy" in decision.sentence
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_on_which_we_fail_frees_no_budget(kind: str) -> None:
+    limits = msgspec.structs.replace(LIFTED, fence=Caps(node=Cap(1)))
+    stored = fenced(gpu(1))
+    seen = poisoned(kind, stored, view(dead(0), dead(1)))
+
+    settle(stored, seen, 20, policy(limits))
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    held = stored.incidents[f"{uuid(1).lower()}-1"].status
+    assert "budget fence.node=1 is used up (1/1 GPUs" in held.message
+
+
+def elsewhere(**status: Any) -> Incident:
+    """An open incident of another node, with a date that somebody wrote by hand."""
+    stored = Stored()
+    other = view(gpu(0, xid(95), node="node-b", recovery_action=RESET), node="node-b")
+    settle(stored, other, 1)
+    one = stored.incident
+    return msgspec.structs.replace(one, status=msgspec.structs.replace(one.status, **status))
+
+
+ODD = (
+    {"timeline": (TimelineEntry(LAST, "Suspected", "by hand"),)},
+    {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
+    {"fenced_at": LAST, "evicting_at": LAST},
+    {"fenced_at": FIRST, "evicting_at": FIRST},
+    {"needs_since": LAST, "mode": "enforce"},
+    {"needs_since": FIRST, "mode": "enforce"},
+)
+WATCHFUL = Limits(
+    evict=Caps(rate=Rate(5, timedelta(minutes=10))),
+    fence=Caps(rate=Rate(5, timedelta(minutes=10))),
+    correlation=Correlation(nodes=3, within=timedelta(minutes=10)),
+)
+FULL = Limits(
+    evict=Caps(rate=Rate(1, timedelta(minutes=10))),
+    fence=Caps(rate=Rate(1, timedelta(minutes=10))),
+    correlation=Correlation(nodes=0),
+)
+
+
+def ran(stored: Stored, one: Incident, limits: Limits) -> list[NodeDecision]:
+    sick, found = view(gpu(0, xid(95), recovery_action=RESET)), []
+    options = HandoverOptions(enabled=True)
+    for second in (10, 11, 20, 21, 30):
+        fleet = msgspec.structs.replace(stored.fleet(), incidents=(one, *stored.incidents.values()))
+        now = at(second)
+        found.append(decide_node(stored.over(sick), fleet, policy(limits), now, options))
+        for step in found[-1].steps:
+            stored.take(step, now)
+    return found
+
+
+@pytest.mark.parametrize("status", ODD, ids=str)
+@pytest.mark.parametrize("limits", [WATCHFUL, FULL], ids=["free", "full"])
+def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
+    status: dict[str, Any], limits: Limits
+) -> None:
+    stored = Stored()
+
+    assert [one.bugs for one in ran(stored, elsewhere(**status), limits)] == [()] * 5
+
+    if limits is WATCHFUL:
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_an_incident_of_the_time_to_come_goes_on_to_count_against_a_rate() -> None:
+    stored = Stored()
+
+    ran(stored, elsewhere(fenced_at=LAST), FULL)
+
+    assert stored.effects() == {}
+    assert "budget fence.rate=1 in 10m is used up" in stored.incident.status.message
+
+
+class StrangePlace(msgspec.Struct, frozen=True):
+    """Says nothing of what budgets ask."""
+
+    node: str = NODE
+
+
+def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() -> None:
+    stored = Stored()
+    strange: Any = StrangePlace()
+    limits = msgspec.structs.replace(LIFTED, fence=Caps(pool=Cap(8)))
+    seen = view(dead(0), dead(1))
+    fleet = Fleet(places={uuid(0): strange})
+
+    decision = decide_node(stored.over(seen), fleet, policy(limits), at(1))
+
+    assert is_unknown_for_a_bug(decision)
+    assert about(decision, 0) == []
+    assert {plan.gpu_of(step) for step in decision.steps} == {uuid(1)}
+
+
+def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> None:
+    stored = fenced()
+    said = NodeCondition(
+        type=REPAIR_NEEDED, status="True", reason="NodeRebootNeeded", message="reboot, please"
+    )
+    facts = NodeFacts(name=NODE, uid="n", conditions=(said,))
+    options = HandoverOptions(enabled=True)
+    seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
+    blind = msgspec.structs.replace(seen, claims=(strange_claim(),))
+
+    def conditions(one: NodeView) -> list[plan.Step]:
+        decision = decide_node(stored.over(one), stored.fleet(), ENFORCE, at(50), options)
+        return [step for step in decision.steps if isinstance(step, plan.WriteNodeCondition)]
+
+    assert conditions(blind) == []
+    assert conditions(seen) != []
+
+
+def year_0(stored: Stored) -> frozenset[str]:
+    """Return the names of incidents that cannot be read once somebody wrote the year 0."""
+    store, one = Store(Incident), stored.incident
+    raw = msgspec.json.encode(one)
+    store.put(msgspec.Raw(raw))
+    odd = raw.replace(b'"fencedAt":"2026', b'"fencedAt":"0000')
+    meta = b'"resourceVersion":"' + one.metadata.resource_version.encode()
+    assert odd != raw
+    assert store.put(msgspec.Raw(odd.replace(meta, meta + b"1"))) == []
+    assert store.items()[one.name] == one
+    return store.unreadable
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.parametrize("state", ["sick", "healthy"])
+def test_a_fence_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
+    state: str, restarted: bool
+) -> None:
+    stored = fenced(gpu(1))
+    unread, effects = year_0(stored), stored.effects()
+    assert unread == {f"{uuid(0).lower()}-1"}
+    if restarted:
+        stored.incidents.clear()
+    one = dead(0) if state == "sick" else gpu(0, epoch_started=at(100))
+
+    for second in (200, 5000, 9000):
+        seen = view(one, dead(1), unread=unread)
+        decision = settle(stored, seen, second)
+        assert f"{uuid(0).lower()}-1 cannot be read" in decision.sentence
+        assert decision.bugs == ()
+
+    assert stored.effects() == effects | {"gpu-1": "NoExecute"}
+    touched = [step for step in stored.taken if plan.gpu_of(step) == uuid(0)]
+    late = [step for step in touched if isinstance(step, OpenIncident)]
+    assert len(late) == 1
+
+
+def test_an_incident_that_cannot_be_read_is_not_pruned() -> None:
+    stored = fenced()
+    one = stored.incident
+    closed = msgspec.structs.replace(one.status, closed_at=at(6), handled_through=at(6))
+    stored.incidents[one.name] = msgspec.structs.replace(one, status=closed)
+    stored.rules.clear()
+    later = 400 * 86400.0
+    there = gpu(0, xid(79), epoch_started=at(7), recovery_action=action(0, 8, 8))
+
+    def pruned(**fields: Any) -> bool:
+        seen = stored.over(view(there, **fields))
+        steps = decide_node(seen, stored.fleet(), ENFORCE, at(later)).steps
+        return any(isinstance(step, DeleteIncident) for step in steps)
+
+    assert pruned()
+    assert not pruned(unread=frozenset({one.name}))
