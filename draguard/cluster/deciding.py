@@ -19,7 +19,7 @@ from remediator.decide.view import NodeView, cases
 from remediator.hands.cluster import AGENT_LEASE_PREFIX
 from remediator.hands.world import World
 from remediator.judge.fault import Sick
-from remediator.judge.freshness import Freshness
+from remediator.judge.freshness import Freshness, Sign
 from remediator.objects.nodes import facts
 from remediator.objects.pods import PodFacts
 from remediator.policy.table import Policy
@@ -38,11 +38,11 @@ class Deciding:
         """By node: how far ahead of the server's clock its agent dates what it writes."""
         self.world = _world(objects)
         for report in objects.reports:
-            self._heard(report.metadata.name, report.status.observed_at)
+            self._heard(report.metadata.name, "report", report.status.observed_at)
         for lease in objects.leases:
             prefix, is_agents, node = lease.metadata.name.partition(AGENT_LEASE_PREFIX)
             if is_agents and not prefix:
-                self._heard(node, lease.spec.renew_time)
+                self._heard(node, "Lease", lease.spec.renew_time)
 
     def stale(self, node: str) -> str:
         """Say why a node's report is not to be believed, "" when it is."""
@@ -80,13 +80,13 @@ class Deciding:
         judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}
         return sorted({*storied, *ruled, *judged} - {""})
 
-    def _heard(self, node: str, at: datetime | None) -> None:
+    def _heard(self, node: str, sign: Sign, at: datetime | None) -> None:
         """Take in a date by the node's clock; one far ahead may be long past, and says nothing."""
         ahead = at - self._objects.at if at is not None else timedelta()
         if ahead > self._stale_after:
             self._ahead[node] = ahead
             return
-        self._freshness.first_seen(node, at, self._objects.at)
+        self._freshness.first_seen(node, sign, at, self._objects.at)
 
 
 def _world(objects: Objects) -> World:

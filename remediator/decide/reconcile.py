@@ -125,7 +125,9 @@ class Reconciler:
         The first error is raised at the end, so that the node is looked at again.
         """
         view = self._hands.view(node)
-        decision = decide_node(view, self._hands.fleet(), self._policy(), now, self._options)
+        # Before the fleet, which says when the policy changed: a new one never meets an old date.
+        policy = self._policy()
+        decision = decide_node(view, self._hands.fleet(), policy, now, self._options)
         failed: dict[str, Exception] = {}
         untold: set[str] = set()
         for step in decision.steps:

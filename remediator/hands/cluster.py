@@ -75,9 +75,7 @@ class Cluster:
         now: Callable[[], datetime],
         hands_over: bool = False,
     ) -> None:
-        self._client = client
-        self._hands_over = hands_over
-        self._now = now
+        self._client, self._hands_over, self._now = client, hands_over, now
         self._mark, self._urgent = mark, urgent
         self.world = World(mark)
         self.gates = Gates()
@@ -99,11 +97,12 @@ class Cluster:
         self._nodes = Reflector(
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
-        self._stories = Reflector(
-            client, INCIDENTS, Incident, on_change=self._incident, by_watch=True
-        )
+        self._stories = self._case_files()
         self._leases = self._agents(lease_namespace)
         self._reflectors = (self._reports, self._stories, self._leases)
+
+    def _case_files(self) -> Reflector[Incident]:
+        return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
 
     def _agents(self, namespace: str) -> Reflector[Lease]:
         """Watch the agents' Leases and not our own, which changes every two seconds."""
@@ -279,9 +278,9 @@ class Cluster:
             self._freshness.forget(change.key)
         elif change.old is None:
             written = change.new.status.observed_at
-            self._freshness.first_seen(change.key, written, self._now())
+            self._freshness.first_seen(change.key, "report", written, self._now())
         else:
-            self._freshness.changed(change.key)
+            self._freshness.changed(change.key, "report")
         self.world.report(change.key, change.new)
         self._urgent(change.key)
 
@@ -295,9 +294,9 @@ class Cluster:
             return
         was_stale = bool(self._freshness.stale(node))
         if change.old is None:
-            self._freshness.first_seen(node, change.new.spec.renew_time, self._now())
+            self._freshness.first_seen(node, "Lease", change.new.spec.renew_time, self._now())
         else:
-            self._freshness.changed(node)
+            self._freshness.changed(node, "Lease")
         if was_stale:
             self._mark(node)
 

@@ -119,7 +119,8 @@ def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
 
 
 def _talks(case: Case, wish: Desired) -> bool:
-    return wish.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
+    talks = wish.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
+    return talks or wish.undecided is not None
 
 
 def _gpu(case: Case, wish: Desired) -> GpuPlan:

@@ -8,6 +8,11 @@ must not seem fresh because we have just started. Pure but for its memory.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Literal, get_args
+
+Sign = Literal["report", "Lease"]
+"""By what an agent is heard. Each is told by a thread of its own, which alone writes its times."""
+_SIGNS: tuple[Sign, ...] = get_args(Sign)
 
 
 class Freshness:
@@ -16,28 +21,33 @@ class Freshness:
     def __init__(self, stale_after: float, tick: Callable[[], float]) -> None:
         self._stale_after = stale_after
         self._tick = tick
-        self._seen: dict[str, float] = {}
+        self._seen: dict[tuple[str, Sign], float] = {}
 
-    def changed(self, node: str) -> None:
-        """Note that the node's agent wrote something just now."""
-        self._seen[node] = self._tick()
+    def changed(self, node: str, sign: Sign) -> None:
+        """Note that the node's agent wrote this just now."""
+        self._seen[node, sign] = self._tick()
 
-    def first_seen(self, node: str, written_at: datetime | None, now: datetime) -> None:
-        """Note what was found at our start, and count its own age; the youngest sign counts."""
+    def first_seen(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
+        """Note what was found at our start, and count its own age."""
         if written_at is None:
             return
         age = max(now - written_at, timedelta())
         heard = self._tick() - age.total_seconds()
-        self._seen[node] = max(heard, self._seen.get(node, heard))
+        self._seen[node, sign] = max(heard, self._seen.get((node, sign), heard))
 
     def forget(self, node: str) -> None:
-        self._seen.pop(node, None)
+        for sign in _SIGNS:
+            self._seen.pop((node, sign), None)
 
     def stale(self, node: str) -> str:
-        """Return why the node's report is not to be believed now, "" when it is fresh."""
-        seen = self._seen.get(node)
-        if seen is None:
+        """Return why the node's report is not to be believed now, "" when it is fresh.
+
+        The youngest sign counts.
+        """
+        heard = [self._seen.get((node, sign)) for sign in _SIGNS]
+        youngest = max((at for at in heard if at is not None), default=None)
+        if youngest is None:
             return f"the agent of {node} has not been heard of"
-        if self._tick() - seen > self._stale_after:
+        if self._tick() - youngest > self._stale_after:
             return f"the agent of {node} has been silent for more than {self._stale_after:g} s"
         return ""

@@ -101,6 +101,8 @@ def test_a_gpu_on_which_we_fail_stays_fenced_and_its_neighbour_gets_its_fence(ki
     decision = tick(stored, seen, 20)
     assert is_unknown_for_a_bug(decision)
     assert all(isinstance(step, WriteStatus) for step in about(decision, 0))
+    (wish,) = [wish for _, wish in decision.pairs if wish.uuid == uuid(0)]
+    assert wish.rules == tuple(before.values())
     for second in (25, 30):
         settle(stored, seen, second)
 
@@ -190,7 +192,8 @@ FULL = Limits(
 
 
 def ran(stored: Stored, one: Incident, limits: Limits) -> list[NodeDecision]:
-    sick, found = view(gpu(0, xid(95), recovery_action=RESET)), []
+    sick = view(gpu(0, xid(95), recovery_action=RESET))
+    found: list[NodeDecision] = []
     options = HandoverOptions(enabled=True)
     for second in (10, 11, 20, 21, 30):
         fleet = msgspec.structs.replace(stored.fleet(), incidents=(one, *stored.incidents.values()))
@@ -201,7 +204,7 @@ def ran(stored: Stored, one: Incident, limits: Limits) -> list[NodeDecision]:
     return found
 
 
-@pytest.mark.parametrize("status", ODD, ids=str)
+@pytest.mark.parametrize("status", ODD, ids=range(len(ODD)))
 @pytest.mark.parametrize("limits", [WATCHFUL, FULL], ids=["free", "full"])
 def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
     status: dict[str, Any], limits: Limits
@@ -211,7 +214,7 @@ def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
     assert [one.bugs for one in ran(stored, elsewhere(**status), limits)] == [()] * 5
 
     if limits is WATCHFUL:
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
 
 def test_an_incident_of_the_time_to_come_goes_on_to_count_against_a_rate() -> None:
@@ -221,6 +224,47 @@ def test_an_incident_of_the_time_to_come_goes_on_to_count_against_a_rate() -> No
 
     assert stored.effects() == {}
     assert "budget fence.rate=1 in 10m is used up" in stored.incident.status.message
+
+
+def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
+    stored, sick = Stored(), view(dead(0))
+    settle(stored, sick, 1)
+    mine = stored.incident
+    begun = (TimelineEntry(at(1), "Suspected", "seen"), TimelineEntry(LAST, "Suspected", "seen"))
+    wave = [
+        msgspec.structs.replace(
+            mine,
+            metadata=msgspec.structs.replace(mine.metadata, name=f"other-{index}"),
+            spec=msgspec.structs.replace(mine.spec, node=f"node-{index}", uuid=uuid(index)),
+            status=msgspec.structs.replace(mine.status, timeline=(begun[index == 4],)),
+        )
+        for index in (2, 3, 4)
+    ]
+    fleet = msgspec.structs.replace(stored.fleet(), incidents=(mine, *wave))
+
+    for second in (5, 9):
+        steps = decide_node(stored.over(sick), fleet, policy(WATCHFUL), at(second)).steps
+        for step in steps:
+            stored.take(step, at(second))
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert "lost is new on 3 nodes or more" in stored.incident.status.message
+
+
+def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
+    stored = fenced()
+    odd = msgspec.structs.replace(stored.incident.status, needs_since=LAST)
+    name = stored.incident.name
+    stored.incidents[name] = msgspec.structs.replace(stored.incident, status=odd)
+    facts = NodeFacts(name=NODE, uid="n", conditions=())
+    seen = view(dead(0), facts=facts, nodes_known=True, pods=(), claims=(claim("gpu-0"),))
+    options = HandoverOptions(enabled=True)
+
+    decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(9), options)
+
+    assert decision.bugs == ()
+    (step,) = [one for one in decision.steps if isinstance(one, plan.WriteNodeCondition)]
+    assert "waiting until 2026-01-05T13:00:09Z" in step.condition.message
 
 
 class StrangePlace(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -65,7 +65,7 @@ class Heard:
 
 
 @contextmanager
-def running(*readers: KernelLogReader) -> Iterator[None]:
+def running(*readers: KernelLogReader) -> Generator[None]:
     """Readers that end with the test, also with one that fails."""
     for reader in readers:
         reader.start()

@@ -100,6 +100,38 @@ def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
         await_true("it is believed again", lambda: stale(cluster) == "")
 
 
+def incident(version: str, fenced_at: str) -> hostile.Json:
+    name = f"{uuid(0).lower()}-1"
+    return {
+        "metadata": {"name": name, "uid": "u-1", "resourceVersion": version},
+        "spec": {"node": "node-a", "uuid": uuid(0), "fault": "gpu"},
+        "status": {"fencedAt": fenced_at},
+    }
+
+
+def test_an_incident_that_cannot_be_read_is_named_until_it_can() -> None:
+    bad, good = Event(), Event()
+    script = [
+        hostile.watch(event("ADDED", incident("1", T0.isoformat())), LISTED),
+        hostile.watch(then=ended_after(bad)),
+        hostile.watch(
+            event("MODIFIED", incident("2", "0000-01-01T00:00:00Z")), then=ended_after(good)
+        ),
+        hostile.watch(event("MODIFIED", incident("3", T0.isoformat()))),
+    ]
+    with watching(script) as (cluster, start):
+        start("deviceincidents")
+        assert cluster.peek("node-a").unread == frozenset()
+
+        bad.set()
+        named = frozenset({f"{uuid(0).lower()}-1"})
+        await_true("it is noticed", lambda: cluster.peek("node-a").unread == named)
+        assert len(cluster.peek("node-a").incidents) == 1, "the last good one is kept"
+
+        good.set()
+        await_true("it is read again", lambda: not cluster.peek("node-a").unread)
+
+
 def test_an_agent_of_which_nothing_is_stored_any_more_is_forgotten() -> None:
     """Else nodes that come and go would be remembered for ever."""
     gone = Event()
