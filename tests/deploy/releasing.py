@@ -11,8 +11,9 @@ import msgspec
 import yaml
 
 from deploy.program import NAMESPACE
-from kubeapi.client import Client
+from kubeapi.client import ApiError, Client
 from simulator.cluster.controlplane import ControlPlane
+from tests.lab.cluster import RULES, await_true
 
 Json = dict[str, Any]
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -20,6 +21,24 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 def items(client: Client, path: str) -> list[Json]:
     return msgspec.json.decode(client.get(path), type=Json)["items"]
+
+
+def store_rule(admin: Client, rule: Json) -> None:
+    """Store a DeviceTaintRule where no policies stand.
+
+    Those of a release that has just gone are in force for a moment more.
+    """
+
+    def stored() -> bool:
+        try:
+            admin.create(RULES, rule)
+        except ApiError as error:
+            if "ValidatingAdmissionPolicy" not in str(error):
+                raise
+            return False
+        return True
+
+    await_true("the policies of the release before are out of force", stored)
 
 
 class Helm:

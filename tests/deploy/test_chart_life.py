@@ -14,7 +14,7 @@ from remediator.objects import taints
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS
 from tests.deploy import tokens
-from tests.deploy.releasing import Helm, ReleaseJobs, items
+from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
 from tests.deploy.settings import EVERYTHING
 from tests.lab.cluster import RULES, await_true
 
@@ -129,8 +129,8 @@ def test_a_release_is_installed_upgraded_and_leaves_no_fence(
     at = {NEW: "2026-11-21T12:00:00Z"}
     assert tell(admin, phase="Fenced", **at) == {"phase": "Fenced"}
     for name in ("gpu-0", "gpu-1"):
-        admin.create(RULES, fence(name, ours=True))
-    admin.create(RULES, fence("gpu-2", ours=False))
+        store_rule(admin, fence(name, ours=True))
+    store_rule(admin, fence("gpu-2", ours=False))
 
     settings = [word for one in EVERYTHING for word in ("--set", one)]
     helm("upgrade", RELEASE, str(CHART), "--reset-values", *settings)

@@ -5,7 +5,7 @@ import pytest
 from deploy.program import RELEASE
 from deploy.sources import CHART
 from kubeapi.client import Client
-from tests.deploy.releasing import Helm
+from tests.deploy.releasing import Helm, store_rule
 from tests.deploy.test_chart_life import fence
 from tests.lab.cluster import RULES
 
@@ -18,8 +18,8 @@ def test_a_remediator_is_not_switched_off_while_its_fences_stand(
     ours, theirs = fence("gpu-0", ours=True), fence("gpu-1", ours=False)
     theirs["metadata"]["name"] = "somebody-elses-too"
     try:
-        admin.create(RULES, ours)
-        admin.create(RULES, theirs)
+        store_rule(admin, ours)
+        store_rule(admin, theirs)
         with pytest.raises(AssertionError, match="draguard release --all"):
             helm("upgrade", RELEASE, str(CHART), "--set", setting)
 

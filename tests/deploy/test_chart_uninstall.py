@@ -9,7 +9,7 @@ from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
-from tests.deploy.releasing import Helm, ReleaseJobs, items
+from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
 from tests.deploy.test_chart_life import fence, left
 from tests.lab.cluster import RULES
 
@@ -27,9 +27,9 @@ def stands(admin: Client) -> bool:
 @pytest.fixture
 def stuck(admin: Client, helm: Helm) -> Iterator[str]:
     """A release with a fence, and the words of an uninstallation that got no pod to run."""
-    helm("install", RELEASE, str(CHART), *SOON)
-    admin.create(RULES, FENCE)
     try:
+        helm("install", RELEASE, str(CHART), *SOON)
+        store_rule(admin, FENCE)
         with pytest.raises(AssertionError) as refusal:
             helm("uninstall", RELEASE)
         yield str(refusal.value)
