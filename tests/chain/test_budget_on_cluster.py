@@ -88,7 +88,7 @@ def test_one_cause_on_many_nodes_moves_nobody_and_fences_all(scene: Scene) -> No
         "as if it were no fault of the GPUs"
     }
 
-    scene.policy(correlated(settle="1s", within="1s"))
+    scene.policy(correlated(settle="1s", within="20s"))  # then time alone ends the wait
     scene.await_rules({f"{name}/gpu-0": "NoExecute" for name in nodes})
     await_true("nothing waits any more", lambda: not held(scene))
 

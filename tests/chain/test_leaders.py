@@ -1,8 +1,6 @@
 """Two replicas: one writes, the other is ready, and nothing happens twice."""
 
 import signal
-import subprocess
-import sys
 import time
 
 from kubeapi.lease import read
@@ -16,8 +14,8 @@ from tests.remediator.builders import gpu
 
 HANDED_OVER = 2.5
 """Seconds, the end of the leader's process included."""
-STARTS = 6
-"""Where the program takes so long to begin that this many starts are longer: as many."""
+TRIES = 10
+"""At most: a machine may stall in some of them, and not in all."""
 
 
 def holder(scene: Scene) -> str:
@@ -34,24 +32,11 @@ def two(scene: Scene, server: str = "") -> tuple[Remediator, Remediator]:
 
 
 def handed_over(scene: Scene, leader: Remediator, successor: str) -> float:
-    """Stop the leader; return the seconds until the other one leads.
-
-    A leader whose requests take seconds may fail to give its Lease back, which then runs out later.
-    """
+    """Stop the leader; return the seconds until the other one leads."""
     began = time.monotonic()
     leader.stop()
+    assert holder(scene) in ("", successor), "it gives its Lease back"
     await_true(f"{successor} leads", lambda: holder(scene) == successor)
-    return time.monotonic() - began
-
-
-def leads(one: Remediator) -> bool:
-    return "now leader" in one.said()
-
-
-def a_start() -> float:
-    """Return the seconds in which the program begins and ends here and now."""
-    began = time.monotonic()
-    subprocess.run([sys.executable, "-m", "remediator", "--help"], capture_output=True, check=True)
     return time.monotonic() - began
 
 
@@ -101,11 +86,11 @@ def test_a_leader_that_is_told_to_stop_hands_over_within_two_seconds(scene: Scen
     replicas = dict(zip(("first", "second"), two(scene), strict=True))
     leader, successor = replicas
     took = [handed_over(scene, replicas[leader], successor)]
-    while took[-1] > (allowed := max(HANDED_OVER, STARTS * a_start())):
-        assert len(took) < 10, f"{took}, of {allowed:.1f} s"
+    while took[-1] > HANDED_OVER and len(took) < TRIES:
         start_again(replicas[leader])
         leader, successor = successor, leader
         took.append(handed_over(scene, replicas[leader], successor))
+    assert min(took) < HANDED_OVER
 
     scene.report("node-a", off_the_bus(one))
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
@@ -115,16 +100,15 @@ def test_a_follower_is_ready_and_writes_nothing(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
     with Proxy(scene.cluster.plane.endpoint()) as proxy:
-        first = scene.remediator("--leader-identity", "first")
+        scene.remediator("--leader-identity", "first")
         await_true("the first leads", lambda: holder(scene) == "first")
         second = scene.remediator("--leader-identity", "second", server=proxy.url)
 
         scene.report("node-a", off_the_bus(one))
         scene.await_rules({"node-a/gpu-0": "NoExecute"})
-        scene.holds_for(2, "no write", lambda: not proxy.writes or leads(second))
+        scene.holds_for(2, "no write", lambda: not proxy.writes)
 
-    if leads(second):  # by right, where the first stood still for longer than its Lease lasts
-        await_true("the first knows", lambda: "now follower of second" in first.said())
+    assert "now leader" not in second.said()
 
 
 def test_a_leader_that_was_frozen_beyond_its_lease_repeats_at_most_one_write(
