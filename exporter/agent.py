@@ -251,7 +251,7 @@ class Agent:
         if self._counters.look():
             self._link.want(wanted(self._counters.current))
         begun = time.perf_counter()
-        found = page(self.snapshot(), self.metrics.text(), self.metrics.openmetrics())
+        found = page(self.snapshot(), *self.metrics.forms())
         self._render_seconds = time.perf_counter() - begun
         return found
 

@@ -5,10 +5,13 @@ Names are here alone; dashboards and alerts may use them beside those of `metric
 # pyright: basic
 # prometheus_client's renderers carry no types.
 
+from typing import NamedTuple
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Metric,
     ProcessCollector,
     disable_created_metrics,
 )
@@ -66,5 +69,16 @@ class SelfMetrics:
     def text(self) -> bytes:
         return generate_latest(self._registry)
 
-    def openmetrics(self) -> bytes:
-        return openmetrics.generate_latest(self._registry)
+    def forms(self) -> tuple[bytes, bytes]:
+        """Return text and OpenMetrics of one look: CPU time and memory move between two."""
+        seen = _Seen(tuple(self._registry.collect()))
+        return generate_latest(seen), openmetrics.generate_latest(seen)
+
+
+class _Seen(NamedTuple):
+    """What a registry held at one moment, in the place of the registry."""
+
+    families: tuple[Metric, ...]
+
+    def collect(self) -> tuple[Metric, ...]:
+        return self.families
