@@ -54,7 +54,6 @@ class SensorServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join(_RETRY_SECONDS + 1)
-        self._listener.close()
         with self._guard:
             left = [*self._waiting, *([self._agent] if self._agent else [])]
         for channel in left:
@@ -62,6 +61,8 @@ class SensorServer:
         if _inode(self._path) == self._bound:
             with contextlib.suppress(OSError):
                 self._path.unlink()
+        # Only now: as long as it is open no other socket is given its inode.
+        self._listener.close()
 
     def _accept(self) -> None:
         while not self._stopping.is_set():

@@ -14,6 +14,8 @@ import pytest
 from _pytest.capture import CaptureManager
 from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from xdist.workermanage import WorkerController
 
 from deploy import program as helm
@@ -92,6 +94,18 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), LOOPBACK)))
+    if not config.getoption("--hypothesis-profile", None):
+        _draw_from_no_module()
+
+
+def _draw_from_no_module() -> None:
+    """Let examples be the same whatever was loaded: Hypothesis draws constants of our modules too.
+
+    Which of them are loaded is a matter of what ran before on the same worker.
+    """
+    nothing = Constants()
+    known = providers._get_local_constants  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - no setting turns it off
+    setattr(providers, known.__name__, lambda: nothing)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -145,7 +145,7 @@ class Stage:
         self.plane = ControlPlane(say=self._say)
         self._closing.callback(self.plane.stop)
         self.plane.start()
-        self.client = Client(self.plane.endpoint())
+        self.client = Client(self.plane.endpoint(), timeout=PATIENCE)
         self._closing.callback(self.client.close)
         self.player = NodePlayer(self.client, self._pods_changed)
         self.player.start()

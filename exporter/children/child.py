@@ -223,7 +223,8 @@ class VendorChild(Generic[R]):
             self._answered = True
             self._up(reading)
             self._rest(process, time.monotonic())
-            if self._vendor.must_reopen():
+            if self._must_let_go():
+                # Ended first and told of afterwards: who hears that a GPU is released may reset it.
                 return
 
     def _request(self, process: Process, asked: wire.SampleRequest) -> None:
@@ -255,11 +256,12 @@ class VendorChild(Generic[R]):
             self._check(process, resting=True)
             wait = _MIN_GAP if self._asked.is_set() else self._settings.interval
             left = sampled + min(wait, self._settings.interval) - time.monotonic()
-            if left <= 0 or self._vendor.must_reopen():
+            if left <= 0 or self._must_let_go():
                 return
             self._next(process, min(left, self._next_look()))
-            if (withheld := self._vendor.withheld()) is not None:
-                raise Ended(*withheld)
+
+    def _must_let_go(self) -> bool:
+        return self._vendor.withheld() is not None or self._vendor.must_reopen()
 
     def _next_look(self) -> float:
         return min(self._calls.next_look(first=not self._answered), _APPETITE_SECONDS)
@@ -373,11 +375,14 @@ class VendorChild(Generic[R]):
         self._drain()
 
     def _stuck(self, process: Process) -> None:
+        stuck = f"process {process.pid} cannot be killed (it sleeps in the kernel): reboot the node"
+        before = self._state.source.message
         source = msgspec.structs.replace(
             self._state.source,
+            # A process that worked and was only to let go of a GPU was told of as up.
+            up=False,
             reason="Stuck",
-            message=f"{self._state.source.message}; process {process.pid} cannot be killed "
-            "(it sleeps in the kernel): reboot the node",
+            message=f"{before}; {stuck}" if before else stuck,
         )
         _log.error("%s", source.message)
         self._tell(source=source, reading=None, hang=self._state.hang)

@@ -87,12 +87,15 @@ def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
     listener = _Listener(channel, events, system)
     request = channel.request()
     sampler.open()
+    # Before the first pass, which may take seconds: a GPU that is bound meanwhile is not in it.
+    listener.hear_system()
     while True:
         wish = Wish(frozenset(request.wanted), request.processes)
         reading = sampler.sample(frozenset(request.skip), wish, request.gpu_seconds)
         # Registered before the first answer, so that no XID after it goes unheard.
         registered = events.register(sampler.handles, sampler.uuid_of)
-        listener.start(devices=registered > 0)
+        if registered:
+            listener.hear_devices()
         unheard = events.unheard(sampler.handles, sampler.uuid_of)
         channel.sampled(_marked(reading, unheard), sampler.overdue())
         request = channel.request()
@@ -113,15 +116,15 @@ class _Listener:
         self._events = events
         self._system = system
         self._devices = False
-        self._begun = False
 
-    def start(self, *, devices: bool) -> None:
-        """Begin to listen once there is something to listen to."""
-        if not self._begun:
-            self._begun = True
-            if self._system.open():
-                self._listen(self._hear_system)
-        if devices and not self._devices:
+    def hear_system(self) -> None:
+        """Begin to listen for GPUs that come and go, where the library tells."""
+        if self._system.open():
+            self._listen(self._hear_system)
+
+    def hear_devices(self) -> None:
+        """Begin to listen on the GPUs, once some are registered."""
+        if not self._devices:
             self._devices = True
             self._listen(self._hear)
 

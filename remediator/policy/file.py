@@ -41,7 +41,8 @@ class PolicyFile:
         self._path = path
         self._now = now
         self._before_change = before_change
-        self._stamp: tuple[int, ...] = ()
+        self._text: bytes | None = None
+        """What was last read, good or bad."""
         self._good: Policy | None = None
         """What the file said when it was last good, with what has run out since."""
         self.policy: Policy = Policy()
@@ -66,19 +67,19 @@ class PolicyFile:
         return changed
 
     def _look(self, path: Path) -> None:
-        found = path.stat()
-        stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
+        # Not by its date: two versions of one length may follow each other within a kernel's tick.
         with path.open("rb") as file:
-            self._good = read(file.read(LARGEST + 1))  # one byte too many tells that it is too long
+            text = file.read(LARGEST + 1)  # one byte too many tells that it is too long
+        if text == self._text:
+            return
+        self._text = text
+        self._good = read(text)
         self.error = ""
         _log.info("policy %s: %s", path, in_words(self._good))
 
     def _keep(self, error: str, *, gone: bool) -> None:
         if gone:
-            self._stamp = ()  # the same file may come back
+            self._text = None  # the same file may come back
         goes_on = (
             "the last good policy stays in force"
             if self.ready

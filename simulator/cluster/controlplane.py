@@ -174,9 +174,11 @@ class ControlPlane:
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
         """Run the real kubectl as admin; returns its output. Raises ControlPlaneError."""
-        command = [str(self.layout.programs / "kubectl"), "--kubeconfig", str(self.kubeconfig)]
+        at = self.layout
+        # What it remembers of an API server is no use to the next one on the same port.
+        memory = f"--cache-dir={at.folder / 'kubectl'}"
         done = subprocess.run(
-            [*command, *arguments],
+            [at.programs / "kubectl", "--kubeconfig", at.kubeconfig, memory, *arguments],
             check=False,
             capture_output=True,
             text=True,
@@ -197,7 +199,7 @@ class ControlPlane:
     def _said(self, program: str, *arguments: str) -> str:
         command = [self.layout.programs / program, *arguments]
         return subprocess.run(
-            command, check=True, capture_output=True, text=True, timeout=30
+            command, check=True, capture_output=True, text=True, timeout=120
         ).stdout
 
     def wait_ready(self, timeout: float = START_SECONDS) -> None:

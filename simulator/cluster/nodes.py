@@ -166,7 +166,9 @@ class NodePlayer:
             uid = {"uid": pod.metadata.uid}
             self._client.delete(path, {"gracePeriodSeconds": 0, "preconditions": uid})
         elif pod.status.phase == "Pending" and is_startable(pod, self._claims.items()):
-            self._client.merge_patch(f"{_path(pod)}/status", {"status": _running(pod)})
+            # By its UID: another pod may have its name by now.
+            body = {"metadata": {"uid": pod.metadata.uid}, "status": _running(pod)}
+            self._client.merge_patch(f"{_path(pod)}/status", body)
         elif pod.status.phase == "Running":
             self._tell(pod.spec.node_name)
 

@@ -67,7 +67,7 @@ struct visit {
 static bool waited(struct visit *visit, dcgmReturn_t *answer) {
     if (*answer != DCGM_ST_TIMEOUT || visit->outage.kind < OUTAGE_HUNG) return false;
     if (visit->outage.kind != OUTAGE_HUNG && visit->outage.kind != OUTAGE_SLOW) return false;
-    if (visit->end_ms != 0 && now_usec() / 1000 >= visit->end_ms) {
+    if (visit->end_ms != 0 && elapsed_usec() / 1000 >= visit->end_ms) {
         *answer = DCGM_ST_CONNECTION_NOT_VALID;
         return false;
     }
@@ -91,7 +91,7 @@ static dcgmReturn_t ask(const struct settings *settings, const char *address, co
 
 dcgmReturn_t begin_library(const char *name, const char *address, long timeout_ms,
                            const struct settings **settings) {
-    struct visit visit = {.end_ms = timeout_ms > 0 ? now_usec() / 1000 + timeout_ms : 0};
+    struct visit visit = {.end_ms = timeout_ms > 0 ? elapsed_usec() / 1000 + timeout_ms : 0};
     dcgmReturn_t answer;
     pthread_mutex_lock(&lock);
     do {

@@ -115,7 +115,7 @@ static void sample_one(const struct call *call, struct series *series, long long
 }
 
 dcgmReturn_t sample_all(const struct call *call, bool forced) {
-    long long now = now_usec();
+    long long now = elapsed_usec();
     for (int g = 0; g < gpu_count(call); g++) {
         const struct failure *failure = &call->scenario->gpus[g].failure;
         if (failure->kind == FAILURE_SEGFAULT && failure->call[0] == '\0')

@@ -27,7 +27,7 @@ static void watch(const struct call *call, struct entity entity, unsigned field,
     if (series == NULL) return;
     bool late = call->settings->first_sample == FIRST_LATE;
     bool xids = series->field->source == SOURCE_XID;
-    if (!series->begun) series->due = late ? now_usec() + every : 0;
+    if (!series->begun) series->due = late ? elapsed_usec() + every : 0;
     if (!series->begun && xids && call->scenario != NULL) recall_xids(call, series);
     series->begun |= xids;
     series->every = every;

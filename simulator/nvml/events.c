@@ -121,14 +121,14 @@ static nvmlReturn_t failure_of_wait(nvmlEventSet_t set, const char *call) {
 
 static nvmlReturn_t wait_for(nvmlEventSet_t set, const char *call, unsigned timeout_ms,
                              struct delivery *into) {
-    long long end = now_usec() + timeout_ms * 1000LL;
+    long long end = elapsed_usec() + timeout_ms * 1000LL;
     if (set == NULL) return NVML_ERROR_INVALID_ARGUMENT;
     for (;;) {
         nvmlReturn_t answer = enter_library(call);
         if (answer == NVML_SUCCESS) answer = failure_of_wait(set, call);
         if (answer != NVML_SUCCESS) return answer;
         if (next_event(set, into)) return NVML_SUCCESS;
-        long long left = (end - now_usec() + 999) / 1000;
+        long long left = (end - elapsed_usec() + 999) / 1000;
         if (left <= 0) return NVML_ERROR_TIMEOUT;
         wait_ms(left < WATCH_MS ? (long)left : WATCH_MS);
     }

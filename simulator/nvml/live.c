@@ -25,11 +25,15 @@ void wait_ms(long milliseconds) {
     }
 }
 
-long long now_usec(void) {
+static long long usec_of(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
+
+long long now_usec(void) { return usec_of(CLOCK_REALTIME); }
+
+long long elapsed_usec(void) { return usec_of(CLOCK_MONOTONIC); }
 
 static bool same_version(const struct stat *one, const struct stat *other) {
     return one->st_ino == other->st_ino && one->st_dev == other->st_dev &&

@@ -94,7 +94,8 @@ bool number_of(const char *text, unsigned long long largest, unsigned long long 
 const struct scenario *scenario_lock(void); /* NULL: no good one was ever read */
 void scenario_unlock(void);
 void wait_ms(long milliseconds);
-long long now_usec(void);
+long long now_usec(void);     /* of the day, for what is told */
+long long elapsed_usec(void); /* for waits: nobody sets this clock */
 
 /* handle.c */
 enum handle_kind { HANDLE_GPU, HANDLE_MIG, HANDLE_GPU_INSTANCE, HANDLE_COMPUTE_INSTANCE };

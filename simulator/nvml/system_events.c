@@ -72,11 +72,11 @@ API nvmlReturn_t nvmlSystemEventSetWait(nvmlSystemEventSetWaitRequest_t *request
     if (answer != NVML_SUCCESS) return answer;
     if (request->set == NULL || request->data == NULL || request->dataSize == 0)
         return NVML_ERROR_INVALID_ARGUMENT;
-    long long end = now_usec() + request->timeoutms * 1000LL;
+    long long end = elapsed_usec() + request->timeoutms * 1000LL;
     for (;;) {
         request->numEvent = collect(request->set, request->data, request->dataSize);
         if (request->numEvent > 0) return NVML_SUCCESS;
-        long long left = (end - now_usec() + 999) / 1000;
+        long long left = (end - elapsed_usec() + 999) / 1000;
         if (left <= 0) return NVML_ERROR_TIMEOUT;
         wait_ms(left < WATCH_MS ? (long)left : WATCH_MS);
         answer = enter_library(__func__);

@@ -26,6 +26,7 @@ from tests.exporter.live.stage import connection
 from tests.exporter.running import Exporter, free_port
 from tests.lab.alertmanager import rendered
 from tests.lab.cluster import Cluster, await_true
+from tests.lab.kubelets import pods_on
 from tests.lab.paging import TEMPLATE, Paging, Programs, Target, paging
 
 pytestmark = pytest.mark.timeout(600)
@@ -91,7 +92,7 @@ def told(
         targets = watched(stack, scene, node)
         scene.train("train", 6, gpu_request())
         scene.train("infer", 7, mig_request("1g.10gb"))
-        node.kubelet.set_pods(scene.cluster.player.pods_of(NODE))
+        node.kubelet.set_pods(pods_on(scene.cluster, NODE))
         servers = stack.enter_context(
             paging(programs, tmp_path_factory.mktemp("paging"), targets, minute=MINUTE)
         )

@@ -1,9 +1,8 @@
 """A scene for each test: an empty real cluster with the CRDs, and the remediator to start."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,8 @@ from tests.chain.scene import INCIDENTS, LEASES, REPORTS, Scene
 from tests.lab.cluster import Cluster, await_true
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+STEADY = 25
+"""Good answers in a row after which a definition is taken to be in force: half a second."""
 
 
 @pytest.fixture(scope="session")
@@ -27,16 +28,27 @@ def install(control_plane: ControlPlane, client: Client) -> None:
     control_plane.kubectl("apply", "-f", str(CRDS))
     established = ("wait", "--for=condition=Established", "--timeout=60s", "-f", str(CRDS))
     control_plane.kubectl(*established)
-    for path in (REPORTS, INCIDENTS):
-        await_true(f"{path} is served", partial(served, client, path))
+    await_true("both are served", steadily(lambda: served(client, REPORTS, INCIDENTS)))
     with suppress(Conflict):
         client.create("/api/v1/namespaces", {"metadata": {"name": LEASES}})
 
 
-def served(client: Client, path: str) -> bool:
-    """A new CRD answers 429 for a moment, while its storage is made."""
+def steadily(look: Callable[[], bool]) -> Callable[[], bool]:
+    """Ask for STEADY good looks in a row: what was changed is in force a moment later."""
+    in_a_row = [0]
+
+    def good() -> bool:
+        in_a_row[0] = in_a_row[0] + 1 if look() else 0
+        return in_a_row[0] >= STEADY
+
+    return good
+
+
+def served(client: Client, *paths: str) -> bool:
+    """A new CRD, and a changed one, answers 429 for a moment, while its storage is made."""
     try:
-        client.get(path)
+        for path in paths:
+            client.get(path)
     except ApiError:
         return False
     return True

@@ -79,6 +79,9 @@ class Proxy:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 128
+    """Connections that wait; a remediator that was cut off makes a dozen at once, and of more than
+    the usual five some would be dropped and come seconds later."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A peer that was killed is what this proxy is for."""

@@ -237,15 +237,6 @@ class Scene:
             await_true(f"phase {phase}", lambda: self.phase() == phase, timeout)
         return self.incident()
 
-    def await_passed(self, phase: str, timeout: float = 60.0) -> None:
-        """Wait until the only incident was in a phase, which may be over before anybody looks."""
-
-        def entered() -> bool:
-            timeline = self.incident().get("status", {}).get("timeline", [])
-            return phase in {entry["phase"] for entry in timeline}
-
-        await_true(f"phase {phase} was entered", entered, timeout)
-
     def events(self, reason: str) -> list[Json]:
         return [one for one in self.cluster.items("/api/v1/events") if one["reason"] == reason]
 

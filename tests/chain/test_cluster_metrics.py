@@ -17,7 +17,12 @@ from tests.lab.prometheus import Prometheus, check_metrics
 from tests.remediator.builders import gpu, uuid
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-SLOW = "defaults: {mode: enforce, settle: 15s, soak: 16s}"
+FENCING = "defaults: {mode: enforce, settle: 1h, soak: 2h}"
+"""Nobody is moved while a person takes his time to hold."""
+EVICTING = """
+defaults: {mode: enforce, settle: 1s, soak: 16s}
+budget: {correlation: {after_change: 0s}}
+"""
 
 
 class Page:
@@ -61,7 +66,7 @@ def fails(one: GpuHealth) -> GpuHealth:
 
 def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scene) -> None:
     one, other = gpu(0), gpu(1)
-    scene.policy(SLOW)
+    scene.policy(FENCING)
     scene.node("node-a", one, other)
     scene.train("train", 2, gpu_request())
     page = remediator(scene)
@@ -74,6 +79,8 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     scene.report("node-a", broken, other)
     await_true("the incident is told", scene.phase)
     annotate(scene, "hold", for_seconds(600))
+    await_true("the hold counts", lambda: scene.incident()["status"].get("answers"))
+    scene.policy(EVICTING)
     page.await_by("draguard_incident_held", "reason", {"Human": 1})
     page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
     await_true("who is hit is told", lambda: page.samples("draguard_incident_consumer_info"))

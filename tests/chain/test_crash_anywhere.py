@@ -40,6 +40,7 @@ def test_killed_after_each_write_it_reaches_the_same_end_and_evicts_once(scene: 
                     remediator.start()
                 time.sleep(0.05)
 
+        look()
         proxy.after_write = die
         record = now(95)
         scene.report("node-a", with_xids(sick, record, recovery_action=fresh(1)))

@@ -9,6 +9,9 @@ from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene, fresh
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu, mig_gpu, uuid, xid
 
+LASTING = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
+"""What was fenced stays so while a test looks at it, also where the fault passes by itself."""
+
 
 def now(record_code: int, **fields: object) -> XidRecord:
     stamp = clock.now()
@@ -53,6 +56,7 @@ def test_one_dead_gpu_of_eight_costs_one_gpu_and_moves_one_pod(scene: Scene) -> 
 
 
 def test_a_contained_error_costs_one_slice_and_six_keep_running(scene: Scene) -> None:
+    scene.policy(LASTING)
     parts = mig_gpu(0)
     scene.node("node-a", parts)
     scene.train("infer", 7, mig_request("1g.10gb"))
@@ -71,6 +75,7 @@ def test_a_contained_error_costs_one_slice_and_six_keep_running(scene: Scene) ->
 
 
 def test_the_instance_that_arrives_later_still_means_that_slice_only(scene: Scene) -> None:
+    scene.policy(LASTING)
     parts = mig_gpu(0)
     scene.node("node-a", parts)
     scene.remediator()
@@ -88,11 +93,8 @@ def test_a_contained_error_that_nobody_places_never_goes_beyond_no_schedule(scen
     parts = mig_gpu(0)
     scene.node("node-a", parts)
     scene.train("infer", 7, mig_request("1g.10gb"))
+    scene.policy(LASTING)
     scene.remediator()
-    scene.policy(
-        "defaults: {mode: enforce, settle: 1s, soak: 60s}\n"
-        "budget: {correlation: {after_change: 0s}}"
-    )
 
     scene.report("node-a", with_xids(parts, now(94), recovery_action=fresh()))
 
@@ -139,7 +141,7 @@ def test_application_xids_in_bursts_make_no_rule_and_no_incident(scene: Scene) -
 
 
 def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> None:
-    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 1h}")
+    scene.policy(LASTING)
     one = gpu(0)
     scene.node("node-a", one)
     scene.train("train", 1, gpu_request())

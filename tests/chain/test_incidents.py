@@ -103,11 +103,12 @@ def test_a_rule_that_a_person_deletes_stays_away(scene: Scene) -> None:
     scene.cluster.plane.kubectl("delete", "devicetaintrule", rule["metadata"]["name"])
 
     await_true("it is noticed", lambda: scene.incident()["status"].get("deletedRules"))
+    # Before the end of who posts it: nobody else would.
+    await_true("an event says so", lambda: scene.events("RuleDeletedByPerson"))
     scene.holds_for(2, "it is not made again", lambda: scene.rules() == {})
     remediator.kill()
     scene.remediator()
     scene.holds_for(2, "not by the next one either", lambda: scene.rules() == {})
-    await_true("an event says so", lambda: scene.events("RuleDeletedByPerson"))
 
     again = msgspec.structs.replace(sick.xids[0], last_seen=clock.now(), count=2)
     scene.report("node-a", msgspec.structs.replace(sick, xids=(again,)))

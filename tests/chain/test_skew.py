@@ -16,7 +16,7 @@ import yaml
 from exporter.report import SCHEMA_VERSION, NodeHealth
 from kubeapi import clock
 from simulator.cluster.workloads import gpu_request
-from tests.chain.conftest import CRDS, served
+from tests.chain.conftest import CRDS, served, steadily
 from tests.chain.proxy import Proxy
 from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
@@ -25,8 +25,6 @@ from tests.remediator import builders
 from tests.remediator.builders import gpu
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-STEADY = 25
-"""Good answers in a row after which a definition is taken to be in force: half a second."""
 FIRST_STATUS = frozenset(
     {
         *("phase", "phaseSince", "mode", "message", "conditions", "timeline", "rules", "hit"),
@@ -81,14 +79,11 @@ def installed(scene: Scene, body: dict[str, Any]) -> Generator[None]:
 def await_served(scene: Scene, body: dict[str, Any]) -> None:
     """Wait until a definition is in force: each change of one makes its storage anew (429)."""
     path = f"/apis/draguard.dev/v1alpha1/{body['spec']['names']['plural']}"
-    in_a_row = [0]
 
-    def steadily() -> bool:
-        there = known(scene, body) == fields(body) and served(scene.cluster.client, path)
-        in_a_row[0] = in_a_row[0] + 1 if there else 0
-        return in_a_row[0] >= STEADY
+    def there() -> bool:
+        return known(scene, body) == fields(body) and served(scene.cluster.client, path)
 
-    await_true(f"{path} is served by the new schema", steadily)
+    await_true(f"{path} is served by the new schema", steadily(there))
 
 
 def status_of(definition: dict[str, Any]) -> dict[str, Any]:

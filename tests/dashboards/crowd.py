@@ -206,7 +206,8 @@ DIFFERENT: Mapping[str, tuple[Target, ...]] = {
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _TIME = re.compile(r"_timestamp_seconds$")
 _COUNTER = re.compile(r"_(total|bucket)$")
-_LIVE_AGE = 100.0
+_LIVE_AGE = 10.0
+"""Seconds; the rules' tests go on for as long as a page counts as fresh, five minutes."""
 
 
 def write(end: int, programs: Path, data: Path) -> None:
@@ -249,7 +250,7 @@ def _value(name: str, value: float, ago: int, end: int) -> float:
     return value + (ago - TIMES[0]) / 10 if _COUNTER.search(name) else value
 
 
-def asked(server: Prometheus, expression: str, at: int) -> list[dict[str, Any]]:
-    """Return the samples of an instant query at a time; raises HTTPError with the reason."""
+def asked(server: Prometheus, expression: str, at: float) -> list[dict[str, Any]]:
+    """Return the samples of an instant query at a Unix time; raises HTTPError with the reason."""
     query = urllib.parse.urlencode({"query": expression, "time": at})
     return json.loads(server.ask(f"/api/v1/query?{query}"))["data"]["result"]

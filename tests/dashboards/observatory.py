@@ -8,7 +8,6 @@ import re
 import time
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +17,11 @@ from dashboards.boards import Asked
 from simulator.cluster.workloads import DRIVER, gpu_request, mig_request
 from simulator.node import SimulatedNode
 from tests.chain.scene import Scene
+from tests.dashboards import crowd
 from tests.exporter.live.stage import connection
 from tests.exporter.running import Exporter, free_port
 from tests.lab.cluster import RULES, await_true
+from tests.lab.kubelets import pods_on
 from tests.lab.prometheus import Prometheus
 
 NODE, GPUS, MIG = "node-a", "4xH100", {3: ["1g.10gb"] * 7}
@@ -81,7 +82,7 @@ class Observatory:
 
     def told_to_the_kubelet(self) -> None:
         """Let the kubelet's socket say which pods run now."""
-        self.node.kubelet.set_pods(self.scene.cluster.player.pods_of(NODE))
+        self.node.kubelet.set_pods(pods_on(self.scene.cluster, NODE))
 
     @property
     def targets(self) -> Mapping[str, str]:
@@ -152,10 +153,10 @@ def asked_as(expression: str, variables: Mapping[str, str]) -> str:
 
 
 def answers(
-    prometheus: Prometheus, questions: Iterable[Asked], variables: Variables
+    prometheus: Prometheus, questions: Iterable[Asked], variables: Variables, at: float = 0.0
 ) -> Mapping[Asked, Answer]:
-    """Put every question to Prometheus."""
-    return {one: _answer(prometheus, asked_as(one.expr, variables())) for one in questions}
+    """Put every question to Prometheus, of Unix time `at`; 0: of now."""
+    return {one: _answer(prometheus, asked_as(one.expr, variables()), at) for one in questions}
 
 
 GAPS = f"""
@@ -187,9 +188,9 @@ def earlier(variables: Variables, seconds: int) -> Mapping[str, str]:
     return {**now, "ago": f"{ago}s", "__interval": f"{ago}s", "__interval_ms": f"{ago}000"}
 
 
-def _answer(prometheus: Prometheus, expression: str) -> Answer:
+def _answer(prometheus: Prometheus, expression: str, at: float) -> Answer:
     try:
-        return Answer(len(prometheus.query(expression)))
+        return Answer(len(crowd.asked(prometheus, expression, at or time.time())))
     except urllib.error.HTTPError as error:
         with error:
             return Answer(0, f"{error.read().decode()}: {expression}")
@@ -320,9 +321,10 @@ def play(
         began = time.monotonic()
         happens(one, prometheus)
         variables = partial(since, began, sliced if name == RICHEST else lost)
+        moment = time.time()
         told = asked_around_gaps(prometheus, asked, variables)
         if name == RICHEST:
-            of_oldest = caught_up(oldest, told, variables)
+            of_oldest = caught_up(oldest, told, moment, variables)
         yield name, told
     yield OLDEST, of_oldest
 
@@ -330,21 +332,27 @@ def play(
 OLDEST = "on Prometheus 2.42"
 
 
-def caught_up(
-    oldest: Prometheus, told: Mapping[Asked, Answer], variables: Variables
-) -> Mapping[Asked, Answer]:
-    """Return what another server answers; waits while it has scraped less than the first.
+NEARBY = sorted(range(-30, 31), key=abs)
+"""Seconds; two servers do not scrape at the same times."""
 
-    Where it never answers as much, its answers are returned all the same, for a test to name them.
+
+def caught_up(
+    oldest: Prometheus, told: Mapping[Asked, Answer], moment: float, variables: Variables
+) -> Mapping[Asked, Answer]:
+    """Return what another server answers of when the first was asked: the scenario has gone on.
+
+    Of nearby where that is less. Where it never is as much, its answers are returned all the same,
+    for a test to name them.
     """
     found: Mapping[Asked, Answer] = {}
-
-    def as_much() -> bool:
-        nonlocal found
-        silent = [one for one in told if one not in found or not found[one].series]
-        found = {**found, **answers(oldest, silent, variables)}
-        return all(found[one].series for one, answer in told.items() if answer.series)
-
-    with suppress(AssertionError):
-        await_true("the other server answers as much", as_much)
+    for shift in NEARBY:
+        less = [
+            one
+            for one, answer in told.items()
+            if one not in found or (answer.series and not found[one].series)
+        ]
+        if not less:
+            break
+        time.sleep(max(0.0, moment + shift + 1 - time.time()))
+        found = {**found, **answers(oldest, less, variables, moment + shift)}
     return found

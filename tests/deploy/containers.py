@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeapi.client import Client
+from kubeapi.client import Client, NotFound
 from tests.deploy import tokens
 from tests.exporter.running import PATIENCE, free_port
+from tests.lab.cluster import await_true
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -95,9 +96,17 @@ class Pod:
         (here / "kubeconfig").write_bytes(msgspec.json.encode(content))
 
     def _config_map(self, name: str) -> Mapping[str, str]:
+        """Return its data; waits for one that a controller makes, as a kubelet does."""
         path = f"/api/v1/namespaces/{self.body['metadata']['namespace']}/configmaps/{name}"
-        found: Json = msgspec.json.decode(self._admin.get(path))
-        return found["data"]
+
+        def found() -> bytes:
+            try:
+                return self._admin.get(path)
+            except NotFound:
+                return b""
+
+        stored: Json = msgspec.json.decode(await_true(f"{path} is there", found))
+        return stored["data"]
 
 
 class Container:

@@ -76,7 +76,7 @@ class ReleaseJobs(threading.Thread):
         while not self._stopped.wait(0.2):
             for pod in items(self._client, PODS):
                 uid = pod["metadata"]["uid"]
-                if pod["spec"].get("serviceAccountName") == "draguard-release" and uid not in done:
+                if _is_of_hook(pod) and _is_due(pod) and uid not in done:
                     done.add(uid)
                     self._play(pod)
 
@@ -123,3 +123,12 @@ class ReleaseJobs(threading.Thread):
         phase = "Failed" if ran.returncode else "Succeeded"
         name = pod["metadata"]["name"]
         self._client.merge_patch(f"{PODS}/{name}/status", {"status": {"phase": phase}})
+
+
+def _is_of_hook(pod: Json) -> bool:
+    return pod["spec"].get("serviceAccountName") == "draguard-release"
+
+
+def _is_due(pod: Json) -> bool:
+    """Whether it waits for a kubelet: one of a release before may still be there, played."""
+    return pod["status"]["phase"] == "Pending" and "deletionTimestamp" not in pod["metadata"]

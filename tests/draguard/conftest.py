@@ -24,6 +24,8 @@ def fleet(
     """Not for tests that use `cluster`, which empties what this has made."""
     one = Fleet(Cluster(control_plane, client, _player))
     one.clear()
-    one.furnish()
-    yield one
-    one.clear()
+    try:
+        one.furnish()
+        yield one
+    finally:
+        one.clear()

@@ -288,6 +288,7 @@ def test_who_may_read_the_most_is_told_what_is_not_seen(
     finally:
         client.delete(f"{root}/clusterrolebindings/reader-of-a-test")
         client.delete(f"{root}/clusterroles/reader-of-a-test")
+        await_true("the role is gone", lambda: main(["status", *where]) == 2)
 
     assert "3 healthy (1 with an open incident), 1 sick, 2 unknown" in status
     assert "not seen: remediator may not list nodes; " in status

@@ -16,9 +16,8 @@ import pytest
 PATIENCE = 500
 """Seconds for a story that takes one minute where nothing else runs."""
 ROOT = Path(__file__).parents[2]
-CLAIMS = "draguard-ports-"
-"""An empty file by which processes agree on ports (`simulator.cluster.ports`): it is all users' and
-stays."""
+CLAIMS = f"draguard-ports-{os.getuid()}"
+"""An empty file by which processes agree on ports (`simulator.cluster.ports`): it stays."""
 
 pytestmark = pytest.mark.usefixtures("control_plane_built")
 
@@ -27,6 +26,10 @@ pytestmark = pytest.mark.usefixtures("control_plane_built")
 def folder() -> Iterator[Path]:
     """Where the demo puts its temporary files; short, because unix sockets lie in it."""
     made = Path(tempfile.mkdtemp(prefix="d-"))
+    claims = made.parent / CLAIMS
+    claims.touch(mode=0o600)
+    # Else it would agree on ports with itself alone, and take one that a test here was given.
+    (made / CLAIMS).hardlink_to(claims)
     yield made
     shutil.rmtree(made)
 
@@ -59,7 +62,7 @@ def left_of(folder: Path) -> list[str]:
             continue
         if str(folder) in line:
             lines.append(line)
-    return [*(str(one) for one in folder.iterdir() if not one.name.startswith(CLAIMS)), *lines]
+    return [*(str(one) for one in folder.iterdir() if one.name != CLAIMS), *lines]
 
 
 def await_nothing_left(folder: Path) -> None:

@@ -24,12 +24,15 @@ def test_many_signals_at_once_are_one_end() -> None:
             [sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, text=True
         ) as process:
             assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            for _ in range(200):
-                process.send_signal(signal.SIGTERM)
-            # A signal that comes while the interpreter is taken down ends it by its own.
-            assert process.wait(60) in (0, -signal.SIGTERM)
-            assert process.stdout.read() == "ended\n"
+            try:
+                assert process.stdout.readline() == "ready\n"
+                for _ in range(200):
+                    process.send_signal(signal.SIGTERM)
+                # A signal that comes while the interpreter is taken down ends it by its own.
+                assert process.wait(60) in (0, -signal.SIGTERM)
+                assert process.stdout.read() == "ended\n"
+            finally:
+                process.kill()
 
 
 BUSY = """

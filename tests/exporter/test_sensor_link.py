@@ -1,5 +1,6 @@
 """The agent's end of the sensor's socket, used by several threads at once."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -54,7 +55,10 @@ def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
     listener = Listener()
     link = SensorLink(path, listener, lambda: None)
     link.start()
-    with server.accept()[0] as stream:
+    with contextlib.ExitStack() as ends:
+        ends.callback(link.stop)
+        ends.callback(listener.may.set)
+        stream = ends.enter_context(server.accept()[0])
         assert listener.asked.wait(60)
         wanting = threading.Thread(target=link.want, args=((2,),))
         wanting.start()
@@ -67,7 +71,6 @@ def test_the_hello_is_said_first_whatever_is_wanted_meanwhile(
         assert isinstance(channel.receive(wire.to_sensor), wire.Hello)
         assert channel.receive(wire.to_sensor) == wire.Wanted((2,))
         wanting.join()
-        link.stop()
 
 
 class Slow(PosixPath):

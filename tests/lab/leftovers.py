@@ -65,7 +65,7 @@ def _handlers() -> dict[int, object]:
 
 
 def _silenced() -> list[str]:
-    loggers = logging.Logger.manager.loggerDict.items()
+    loggers = list(logging.Logger.manager.loggerDict.items())  # a thread may add one meanwhile
     return sorted(name for name, one in loggers if getattr(one, "disabled", False))
 
 

@@ -203,14 +203,14 @@ def test_a_client_that_does_not_read_its_answer_holds_up_nobody(front: Front) ->
     try:
         for _ in range(20000):
             deaf.send(request)
-    except BlockingIOError:
+    except (BlockingIOError, ConnectionError):  # it may have lost patience with us by now
         pass
     assert everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
     deaf.close()
 
 
 def test_where_no_thread_can_be_started_the_front_goes_on(front: Front) -> None:
-    threading.stack_size(1 << 46)  # no process has room for such a one
+    threading.stack_size(1 << 60)  # beyond every address space, however memory is lent
     try:
         assert everything(raw(front)) == b""
     finally:

@@ -1,6 +1,7 @@
 """Building the simulated library."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from simulator import build
+from simulator.compiler import find_compiler
 
 
 def test_a_second_build_is_the_same_file_and_compiles_nothing(
@@ -41,9 +43,10 @@ def test_changed_sources_or_compiler_give_another_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CC", "cc")
+    mine = shlex.join(find_compiler())
+    monkeypatch.setenv("CC", mine)
     first = build.build()
-    monkeypatch.setenv("CC", "cc -DOTHER")
+    monkeypatch.setenv("CC", f"{mine} -DOTHER")
     assert build.build() != first
 
 
@@ -67,7 +70,7 @@ def test_a_compiler_that_fails_is_told_in_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CC", "cc -include no-such-file.h")
+    monkeypatch.setenv("CC", f"{shlex.join(find_compiler())} -include no-such-file.h")
     with pytest.raises(build.BuildError, match=r"no-such-file\.h"):
         build.build()
     assert list(tmp_path.rglob(build.LIBRARY)) == []

@@ -98,8 +98,10 @@ def test_pods_of_nodes_that_are_not_played_are_left_alone(cluster: Cluster, clie
     (running,) = await_true("the other runs", cluster.running)
     assert running["metadata"]["name"] == "played"
     other.start()
-    await_true("a late player finds it", lambda: len(cluster.running()) == 2)
-    other.stop()
+    try:
+        await_true("a late player finds it", lambda: len(cluster.running()) == 2)
+    finally:
+        other.stop()
 
 
 def test_pods_that_wait_on_a_node_start_when_it_is_taken_over(

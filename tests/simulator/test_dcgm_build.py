@@ -4,6 +4,7 @@ import csv
 import ctypes
 import json
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ def test_a_compiler_that_fails_is_told_in_its_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CC", "cc -include no-such-file.h")
+    monkeypatch.setenv("CC", f"{shlex.join(find_compiler())} -include no-such-file.h")
     with pytest.raises(build.BuildError, match=r"no-such-file\.h"):
         dcgm_build.build_library()
 

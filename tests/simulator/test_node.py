@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -150,11 +151,19 @@ def test_failures_that_cannot_be_simulated_are_refused(
 def test_the_command_line_creates_serves_injects_and_recovers(tmp_path: Path) -> None:
     root = tmp_path / "box"
     command = [sys.executable, "-m", "simulator", "node", "--root", str(root), "--gpus", "2xH100"]
-    with subprocess.Popen(
-        [*command, "--mig", "0:1g.10gb*7"], stdout=subprocess.PIPE, text=True
-    ) as served:
+    with (
+        subprocess.Popen(
+            [*command, "--mig", "0:1g.10gb*7"], stdout=subprocess.PIPE, text=True
+        ) as served,
+        ExitStack() as ended,
+    ):
+        ended.callback(served.kill)  # before it is waited for, also where something here fails
         assert served.stdout is not None
-        said = "".join(iter(served.stdout.readline, "Ctrl-C ends it; the folder stays.\n"))
+        said = ""
+        while not said.endswith("Ctrl-C ends it; the folder stays.\n"):
+            line = served.stdout.readline()
+            assert line, f"it ended, and had said: {said}"
+            said += line
         assert f"export DRAGUARD_SIM_SCENARIO={root}/scenario.ini" in said
         assert f"--pod-resources-socket={root}/kubelet.sock" in said
         xid = ["xid", "79", "--lost", "--recovery-action", "1"]

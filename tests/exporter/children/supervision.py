@@ -1,5 +1,6 @@
 """One supervised NVML process over a simulated node, and the states that it went through."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
@@ -11,13 +12,21 @@ from exporter.setup.settings import Settings
 from simulator.node import SimulatedNode
 
 V = TypeVar("V", bound=NvmlVendor)
-States = list[VendorState[NvmlReading]]
+State = VendorState[NvmlReading]
+States = list[State]
 
 
 def supervised(
-    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, kind: type[V], interval: float
+    node: SimulatedNode,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[V],
+    interval: float,
+    told: Callable[[State], None] = lambda _: None,
 ) -> tuple[V, VendorChild[NvmlReading], States]:
-    """Return a vendor, its child, which is not started yet, and the list its states go to."""
+    """Return a vendor, its child, which is not started yet, and the list its states go to.
+
+    The supervisor waits for `told` with each state before it does anything else.
+    """
     for name, value in node.environment().items():
         monkeypatch.setenv(name, value)
     settings = Settings(
@@ -27,5 +36,10 @@ def supervised(
         interval=interval,
     )
     vendor, states = kind(settings, lambda: ()), States()
-    child = VendorChild[NvmlReading](vendor, settings, states.append, lambda _: None)
+
+    def on_state(state: State) -> None:
+        told(state)
+        states.append(state)
+
+    child = VendorChild[NvmlReading](vendor, settings, on_state, lambda _: None)
     return vendor, child, states

@@ -13,8 +13,8 @@ from simulator.node import SimulatedNode
 from tests.exporter.children.supervision import supervised
 from tests.exporter.running import wait_for
 
-_NO_SUCH_STACK = 1 << 46
-"""Bytes; more than a process may have addresses for."""
+_NO_SUCH_STACK = 1 << 60
+"""Bytes; beyond every address space, so that it is refused however freely memory is lent."""
 
 
 class NoProcess(NvmlVendor):

@@ -1,11 +1,16 @@
-"""To name one GPU in the release file, as a shell writes it, lets go of no other."""
+"""What the release file names is let go of, nothing else is, and it is said no sooner."""
 
+import os
 from pathlib import Path, PosixPath
 from typing import Any
 
-from exporter.nvml.vendor import released
+import pytest
+
+from benchmarks.processes import descendants
+from exporter.nvml.vendor import NvmlVendor, released
 from simulator.node import SimulatedNode
-from tests.exporter.running import Exporter
+from tests.exporter.children.supervision import State, supervised
+from tests.exporter.running import Exporter, wait_for
 
 
 def test_a_file_that_is_empty_while_it_is_written_does_not_let_go_of_the_node(
@@ -22,6 +27,27 @@ def test_a_file_that_is_empty_while_it_is_written_does_not_let_go_of_the_node(
             file.unlink()
             exporter.wait_shows(f'draguard_gpu_up{{UUID="{node.gpu(0).uuid}"')
         assert "names no GPU" not in exporter.said()
+
+
+def test_all_gpus_are_called_released_once_no_process_holds_them(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holding: list[str] = []
+
+    def told(state: State) -> None:
+        if state.source.reason == "Released":
+            lines = descendants(os.getpid()).values()
+            holding.extend(line for line in lines if "exporter.nvml.child" in line)
+
+    _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, told)
+    child.start()
+    try:
+        wait_for(lambda: [one for one in states if one.reading], what="a reading")
+        (node.root / "release").touch()
+        wait_for(lambda: states[-1].source.reason == "Released", what="the release")
+    finally:
+        child.stop()
+    assert not holding, "who resets the GPUs now finds them held"
 
 
 class BeingWritten(PosixPath):

@@ -7,6 +7,7 @@ supervisor that is the same as uninterruptible sleep.
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,9 +50,13 @@ class Tracer:
         self._process.communicate(timeout=60)
 
 
+def _release_file(node: SimulatedNode) -> Path:
+    return node.root / "release"
+
+
 @pytest.fixture
 def held(node: SimulatedNode) -> Iterator[tuple[SimulatedNode, Exporter, int, Tracer]]:
-    with Exporter(node, "run", SOON) as exporter:
+    with Exporter(node, "run", SOON, f"--release-file={_release_file(node)}") as exporter:
         exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
         child = exporter.nvml_child()
         tracer = Tracer(child)
@@ -79,3 +84,16 @@ def test_a_child_that_cannot_be_killed_is_called_stuck_and_gets_no_second(
     wait_for(lambda: not is_running(child), what="the end of the stuck child")
     exporter.wait_shows("DCGM_FI_DEV_GPU_TEMP")
     assert exporter.nvml_child() != child
+
+
+def test_a_child_that_works_and_cannot_be_killed_for_a_release_is_not_called_up(
+    held: tuple[SimulatedNode, Exporter, int, Tracer],
+) -> None:
+    node, exporter, _, tracer = held
+    _release_file(node).write_text(f"{node.gpu(1).uuid}\n", encoding="utf-8")
+    page = exporter.wait_shows('draguard_source_up{source="nvml",reason="Stuck"}')
+    assert page.series("draguard_source_up")['source="nvml",reason="Stuck"'] == 0
+    assert not page.series("DCGM_FI_DEV_GPU_TEMP")
+    assert not page.shows('reason="Released"')
+    tracer.let_go()
+    exporter.wait_shows('presence="Unknown",reason="Released"', "DCGM_FI_DEV_GPU_TEMP")

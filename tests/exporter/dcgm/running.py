@@ -68,15 +68,17 @@ class Supervised:
         assert state.reading is not None
         return state.reading
 
-    def down(self, reason: str) -> VendorState[DcgmReading]:
-        """Return the first such state since the one that was returned last.
+    def since(self, good: Callable[[VendorState[DcgmReading]], object]) -> VendorState[DcgmReading]:
+        """Return the first state that is as asked since the one that was returned last.
 
         Not from now on: what a test has just done may be known, and over, by the time it asks.
         """
         with self._changed:
-            return self._first(
-                lambda one: not one.source.up and one.source.reason == reason, self._told
-            )
+            return self._first(good, self._told)
+
+    def down(self, reason: str) -> VendorState[DcgmReading]:
+        """Return the first such state since the one that was returned last."""
+        return self.since(lambda one: not one.source.up and one.source.reason == reason)
 
     def _first(
         self, good: Callable[[VendorState[DcgmReading]], object], at: int
@@ -128,6 +130,14 @@ def simulated(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> Simulated
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("LD_LIBRARY_PATH")
     return made
+
+
+def let_go(seen: Supervised, names: str) -> None:
+    """Write the release file at once: one that is empty for a moment names all GPUs."""
+    file = seen.settings.release_file
+    whole = file.with_name("release-to-be")
+    whole.write_text(names, encoding="utf-8")
+    whole.replace(file)
 
 
 def listening(dcgm: SimulatedDcgm) -> str:

@@ -104,8 +104,10 @@ def test_what_was_seen_while_the_last_report_came_in_is_not_written_over_it(
         with the_lock_of(agent):
             agent.welcome(wire.Welcome("run-2", "boot-1"))
             agent.observed(wire.Observed(seen(gpu())))
-        written = wait_for(lambda: server.written, what="a report")
+        wait_for(lambda: server.written, what="a report")
     finally:
         agent.stop()
         client.close()
-    assert [counts(one) for one in written] == [{"GPU-1": {(79, None): 1}}] * len(written)
+    # One look: a report that was under way at the end may still come in.
+    for report in tuple(server.written):
+        assert counts(report) == {"GPU-1": {(79, None): 1}}

@@ -18,7 +18,7 @@ from kubeapi.endpoint import Endpoint
 from simulator.cluster import publisher
 from simulator.cluster.controlplane import ControlPlane
 from simulator.node import SimulatedNode
-from tests.exporter.running import Exporter, wait_for
+from tests.exporter.running import PATIENCE, Exporter, wait_for
 
 CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 NAMESPACE = "draguard-system"
@@ -27,7 +27,8 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 
 def install(plane: ControlPlane, client: Client) -> None:
     plane.kubectl("apply", "-f", str(CRDS))
-    plane.kubectl("wait", "--for=condition=Established", "crd/nodedevicehealths.draguard.dev")
+    established = ("--for=condition=Established", "--timeout=60s")
+    plane.kubectl("wait", *established, "crd/nodedevicehealths.draguard.dev", timeout=2 * PATIENCE)
     with contextlib.suppress(Conflict):
         client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
 
@@ -291,7 +292,7 @@ def test_without_the_crd_there_are_metrics_and_a_sentence_and_later_a_report(
 
 
 def test_an_apiserver_that_hangs_delays_the_report_and_nothing_else(
-    node: SimulatedNode,
+    control_plane_built: None, node: SimulatedNode
 ) -> None:
     with ControlPlane() as own:
         client = Client(own.endpoint(), timeout=60.0)
@@ -318,7 +319,7 @@ def test_an_apiserver_that_hangs_delays_the_report_and_nothing_else(
             again.wait_shows("draguard_report_up 1")
             node.inject_xid(1, 43, nvml=False)
             wait_for(lambda: _counted_when_up(client) == {(79, None): 1, (43, None): 3})
-            assert again.count(79) == 1
+            again.wait_count(79, 1)
         client.close()
 
 

@@ -200,8 +200,8 @@ def test_an_outage_ends_by_itself_and_is_asked_about_politely() -> None:
     listed = body(b'{"resources": [{"name": "resourceclaims"}]}')
     whole = body(
         b'{"metadata": {"name": "c", "uid": "u"}, "status": {"reservedFor": '
-        b'[{"resource": "pods", "name": "pod", "uid": "p"}], "allocation": {"devices": '
-        b'{"results": [{"request": "r", "driver": "d", "pool": "p", "device": "x"}]}}}}'
+        b'[{"resource": "pods", "name": "pod", "uid": "p"}], "allocation": {"devices": {"results": '
+        b'[{"request": "r", "driver": "gpu.nvidia.com", "pool": "n", "device": "gpu-0"}]}}}}'
     )
     server = Hostile([listed, refusal(503), whole])
     client = Client(server.endpoint, timeout=60.0)

@@ -104,11 +104,13 @@ def test_each_version_of_a_claim_says_the_same(every_version: Client, version: s
         client = Client(server.endpoint(), timeout=60.0)
         details = ClaimDetails(client, news.set)
         details.start()
-        details.want([ContainerDevices("default", "train-0", "main", (held,))])
-        assert news.wait(60.0), details.source()
-        (found,) = details.details().items()
-        details.stop()
-        client.close()
+        try:
+            details.want([ContainerDevices("default", "train-0", "main", (held,))])
+            assert news.wait(60.0), details.source()
+            (found,) = details.details().items()
+        finally:
+            details.stop()
+            client.close()
     where: dict[str, Any] = {"driver": "gpu.nvidia.com", "pool": "node-a"}
     gpu = ResultDetail(**where, device="gpu-0", request="main", device_class="gpu.nvidia.com")
     part = ResultDetail(

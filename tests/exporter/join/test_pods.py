@@ -97,8 +97,10 @@ def test_without_the_switch_no_label_rides(cluster: Cluster) -> None:
     cluster.add("v1", "pods", made)
     pods = Pods(cluster.client, "node-a", lambda: None)
     pods.start()
-    wait_for(lambda: KEY in pods.facts(), what="the pod")
-    pods.stop()
+    try:
+        wait_for(lambda: KEY in pods.facts(), what="the pod")
+    finally:
+        pods.stop()
     assert (pods.facts()[KEY].labels, pods.facts()[KEY].uid != "") == ((), True)
 
 
@@ -106,10 +108,12 @@ def test_who_may_not_watch_pods_is_told_so(control_plane: ControlPlane) -> None:
     client = Client(control_plane.endpoint("remediator"), timeout=60.0)
     pods = Pods(client, "node-a", lambda: None)
     pods.start()
-    wait_for(lambda: "labels are missing" in pods.source().message, what="a refusal")
-    assert not pods.source().up
-    pods.stop()
-    client.close()
+    try:
+        wait_for(lambda: "labels are missing" in pods.source().message, what="a refusal")
+        assert not pods.source().up
+    finally:
+        pods.stop()
+        client.close()
 
 
 def test_a_bad_pattern_is_refused_before_anything_runs() -> None:

@@ -57,15 +57,22 @@ class Server:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.path))
         self._listener.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
+        # Wakes the thread if nobody came; close alone does not.
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(60)
         self._listener.close()
 
     def _serve(self) -> None:
-        stream, _ = self._listener.accept()
-        # The client hangs up as soon as it knows enough.
-        with stream, contextlib.suppress(OSError):
+        # The client hangs up as soon as it knows enough, maybe before it is served at all.
+        with contextlib.suppress(OSError):
+            self._answer_one(self._listener.accept()[0])
+
+    def _answer_one(self, stream: socket.socket) -> None:
+        with stream:
             if isinstance(self._answer, bytes):
                 stream.recv(1 << 16)
                 stream.sendall(self._answer)
@@ -140,7 +147,7 @@ def test_a_server_that_is_silent_costs_the_deadline(folder: str) -> None:
 
 def test_a_socket_that_nobody_serves_is_unavailable(folder: str) -> None:
     with pytest.raises(CallFailed) as failed:
-        call(Path(folder) / "none", "/v1.Some/List", b"", seconds=1.0, most=10)
+        call(Path(folder) / "none", "/v1.Some/List", b"", seconds=60.0, most=10)
     assert failed.value.code == unary.UNAVAILABLE
 
 

@@ -84,10 +84,11 @@ def _live(exporter: Exporter, gi: int, uuid: str) -> bool:
     """Return whether the new slice is shown; in no page may it bear the old one's pod."""
     _, page = fetch(exporter, TEXT)
     found = read_strictly(page, TEXT)
-    part = [one for one in found["draguard_mig_slice_info"] if one["GPU_I_ID"] == str(gi)]
+    slices = found.get("draguard_mig_slice_info", ())
+    part = [one for one in slices if one["GPU_I_ID"] == str(gi)]
     live = [one["dra_mig_device_uuid"] for one in part] == [uuid]
     if live:
-        assert not [one for one in found[MEMORY] if one.get("pod") == "before"]
+        assert not [one for one in found.get(MEMORY, ()) if one.get("pod") == "before"]
     return live
 
 

@@ -72,7 +72,9 @@ def test_every_field_that_nvml_tells_is_shown_under_all_of_its_names() -> None:
         file = node.root / "all.csv"
         file.write_text(rows_of(*numbers) + rows_of(*texts, kind="label"), encoding="utf-8")
         with exporter_of(node, f"--collectors={file}") as exporter:
-            exporter.wait_shows(NVML_UP, "DCGM_FI_PROF_GR_ENGINE_ACTIVE{")
+            # What the exporter says of a rendering is on the page after it.
+            rendered = "\ndraguard_render_duration_seconds "
+            exporter.wait_shows(NVML_UP, "DCGM_FI_PROF_GR_ENGINE_ACTIVE{", rendered)
             text, strict = (fetch(exporter, form)[1] for form in (TEXT, OPENMETRICS))
     found = read_strictly(text, TEXT)
     assert read_strictly(strict, OPENMETRICS).keys() == found.keys()

@@ -14,7 +14,7 @@ from exporter.children import callnotes
 from exporter.readings import GpuReading, NvmlReading
 from exporter.signals import Signal
 from simulator.node import SimulatedNode
-from tests.exporter.running import PATIENCE, ROOT
+from tests.exporter.running import PATIENCE, ROOT, wait_for
 
 
 class NvmlChild:
@@ -73,6 +73,15 @@ class NvmlChild:
     ) -> None:
         """Ask for a pass and do not wait for it."""
         self._channel.send(wire.SampleRequest(skip, tuple(wanted), processes))
+
+    def await_call(self, gpu: int) -> None:
+        """Wait until a pass has come to a GPU."""
+
+        def called() -> bool:
+            note = callnotes.read(self._notes, callnotes.SAMPLING)
+            return note is not None and note.gpu == gpu
+
+        wait_for(called, what=f"a call on GPU {gpu}")
 
     def gpu(self, index: int, wanted: Iterable[int] = ()) -> GpuReading:
         """Return one GPU of a new pass."""

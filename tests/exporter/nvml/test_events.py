@@ -99,6 +99,15 @@ def test_a_new_gpu_is_seen(node: SimulatedNode) -> None:
         assert child.gpu(3).uuid == node.gpu(number).uuid
 
 
+def test_a_gpu_that_is_bound_during_the_first_pass_is_seen(node: SimulatedNode) -> None:
+    node.hang(0)
+    with NvmlChild(node) as child:
+        child.ask()
+        child.await_call(0)
+        node.add_gpu()
+        assert child.wait_failure().reason == "Bound"
+
+
 def test_without_system_events_xids_are_heard_all_the_same(node: SimulatedNode) -> None:
     node.set_node_failure(Failure("error", 3, "nvmlSystemEventSetCreate"))
     with NvmlChild(node) as child:

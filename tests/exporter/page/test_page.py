@@ -164,7 +164,7 @@ def test_the_exporters_own_families_follow_and_the_mark_of_the_end_stays_last() 
 
 
 def test_both_forms_of_the_exporters_own_families_are_of_one_moment() -> None:
-    """CPU time moves each hundredth of a second: two looks would differ in some of so many tries."""
+    """CPU time moves each hundredth of a second: two looks would differ in some of so many."""
     own = SelfMetrics("1")
     for _ in range(1000):
         text, openmetrics = (

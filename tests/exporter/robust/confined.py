@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -29,25 +29,20 @@ class Confined(Exporter):
         *flags: str,
         by: Sequence[str] = (),
         log: int | None = None,
-        before: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(node, role, *flags)
         self._command = [*by, *self._command]
         self._stderr = log
-        self._before = before
         for name in _UNSET:
             self._environment.pop(name, None)
+        # Where there is no room Python 3.11 leaves half a file of bytecode, which nobody can read.
+        self._environment["PYTHONDONTWRITEBYTECODE"] = "1"
 
     def start(self) -> Self:
         with self.log.open("ab") as log:
             out = log.fileno() if self._stderr is None else self._stderr
             self._process = subprocess.Popen(
-                self._command,
-                cwd=ROOT,
-                env=self._environment,
-                stdout=out,
-                stderr=out,
-                preexec_fn=self._before,  # noqa: PLW1509 - sets a limit, and starts no thread
+                self._command, cwd=ROOT, env=self._environment, stdout=out, stderr=out
             )
         return self
 
@@ -74,6 +69,11 @@ def read_only(but: Path) -> list[str]:
     script = 'mount --bind "$0" "$0" && mount -o remount,bind,ro / && exec "$@"'
     user = [] if os.getuid() == 0 else ["--map-root-user"]
     return [_tool("unshare"), *user, "--mount", "sh", "-c", script, str(but)]
+
+
+def without_room(most: int) -> list[str]:
+    """Return a command that runs another for which no file may grow beyond so many bytes."""
+    return [_tool("prlimit"), f"--fsize={most}:{most}", "--"]
 
 
 def folder_of_both(node: SimulatedNode) -> Path:

@@ -13,7 +13,7 @@ import msgspec
 from exporter import wire
 from exporter.readings import Observation
 from exporter.report import Cursor
-from tests.exporter.running import PATIENCE
+from tests.exporter.running import PATIENCE, wait_for
 
 
 def frame(message: Any, version: int = wire.PROTOCOL) -> bytes:
@@ -49,14 +49,18 @@ class FakeSensor:
         self._listener.bind(str(path))
         self._listener.listen(8)
         self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def __enter__(self) -> "FakeSensor":
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
+        for one in (self._listener, *self._open):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        # Only when it has ended does nobody open one more.
+        self._thread.join(PATIENCE)
         for one in (*self._open, self._listener):
             one.close()
 
@@ -80,9 +84,7 @@ class FakeAgent:
     """One connection to a real sensor."""
 
     def __init__(self, path: Path) -> None:
-        self.stream = socket.socket(socket.AF_UNIX)
-        self.stream.settimeout(PATIENCE)
-        self.stream.connect(str(path))
+        self.stream = wait_for(lambda: _connected(path), what=f"who listens at {path}")
         self.channel = wire.Channel(self.stream)
 
     def __enter__(self) -> "FakeAgent":
@@ -103,3 +105,15 @@ class FakeAgent:
             if isinstance(message, wire.Observed):
                 yield message.observation
         raise AssertionError("nothing of what was waited for was observed")
+
+
+def _connected(path: Path) -> socket.socket | None:
+    """Return a connection; None where there is a socket at which nobody listens yet."""
+    stream = socket.socket(socket.AF_UNIX)
+    stream.settimeout(PATIENCE)
+    try:
+        stream.connect(str(path))
+    except (ConnectionRefusedError, FileNotFoundError):
+        stream.close()
+        return None
+    return stream

@@ -32,7 +32,7 @@ def test_a_call_that_begins_at_any_time_after_a_look_is_named_within_a_second(
     while now <= end:
         seen = notes(slot, now - begins) if now >= begins else IDLE
         if LIMITS.overdue(seen, first=False):
-            assert now > begins + ALLOWED[slot]
+            assert now - begins > ALLOWED[slot]
             return
         now += LIMITS.next_look(seen, first=False)
     raise AssertionError(f"not named until {now}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 from pathlib import Path
 
 from simulator.node import SimulatedNode
@@ -13,6 +12,7 @@ from tests.exporter.robust.confined import (
     read_only,
     rights_of,
     with_rights,
+    without_room,
 )
 from tests.exporter.running import Exporter, wait_for
 
@@ -66,7 +66,8 @@ def test_on_a_read_only_root_only_the_sockets_folder_is_written(node: SimulatedN
 
 def test_nothing_is_written_to_any_file_so_a_full_disk_is_no_matter(node: SimulatedNode) -> None:
     out, into = os.pipe()
-    with Confined(node, "run", log=into, before=_no_room) as exporter:
+    # A page, which the shared memory for call notes has.
+    with Confined(node, "run", log=into, by=without_room(4096)) as exporter:
         os.close(into)
         is_complete(exporter)
         node.inject_xid(0, 79)
@@ -75,11 +76,6 @@ def test_nothing_is_written_to_any_file_so_a_full_disk_is_no_matter(node: Simula
         assert len(pids) == 3
         assert [file for pid in pids for file in _open_for_writing(pid)] == []
     os.close(out)
-
-
-def _no_room() -> None:
-    """Let no file grow beyond a page, which the shared memory for call notes has."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
 def _open_for_writing(pid: int) -> list[str]:

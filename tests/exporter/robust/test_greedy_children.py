@@ -9,19 +9,21 @@ from simulator.node import SimulatedNode
 from tests.exporter.running import Exporter, is_running, wait_for
 
 GREEDY = """
-import os, sys, threading, time
+import contextlib, hashlib, os, sys, threading, time
 
 def leak():
     held = []
+    # On a busy machine half a core is more than a fair share; not everybody may ask for it.
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -15)
     # No more than this machine can do without, should nobody look for a while.
     most = 12
     while True:
         if os.path.exists(WISH + "/leak") and len(held) < most:
             held.append(b"x" * (64 << 20))
         if os.path.exists(WISH + "/spin"):
-            end = time.monotonic() + 1
-            while time.monotonic() < end:
-                pass
+            # As a library does, without the interpreter's lock: samples take no longer for it.
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)
         else:
             time.sleep(0.05)
 
@@ -37,7 +39,8 @@ def greedy(node: SimulatedNode, *flags: str) -> Exporter:
     wish = f"WISH = {str(node.root)!r}\n"
     (code / "sitecustomize.py").write_text(wish + GREEDY, encoding="utf-8")
     paths = [str(code), os.environ.get("PYTHONPATH", "")]
-    return Exporter(node, "run", *flags, PYTHONPATH=os.pathsep.join(filter(None, paths)))
+    found = os.pathsep.join(filter(None, paths))
+    return Exporter(node, "run", *flags, PYTHONPATH=found, TZ="UTC")
 
 
 def wish(node: SimulatedNode, what: str) -> Path:
@@ -82,7 +85,7 @@ def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
 
 
 def test_a_child_that_spins_is_ended(node: SimulatedNode) -> None:
-    with greedy(node) as exporter:
+    with greedy(node, "--interval=2") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         child = exporter.nvml_child()
         spinning = wish(node, "spin")
@@ -96,4 +99,4 @@ def test_a_child_that_spins_is_ended(node: SimulatedNode) -> None:
 def _clock(line: str) -> float:
     """Return the moment that a log line begins with, in seconds."""
     day, time = line.split()[:2]
-    return datetime.fromisoformat(f"{day}T{time.replace(',', '.')}").timestamp()
+    return datetime.fromisoformat(f"{day}T{time.replace(',', '.')}+00:00").timestamp()

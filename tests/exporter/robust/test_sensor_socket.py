@@ -1,6 +1,7 @@
 """What may happen at the sensor's socket without the agent's page noticing."""
 
 import contextlib
+import resource
 import socket
 import struct
 from collections.abc import Iterator
@@ -36,6 +37,16 @@ def is_alive(node: SimulatedNode, exporter: Exporter, temperature: int) -> None:
     assert "cannot be heard" not in exporter.said()
 
 
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """Many shells allow 1024 open files, some of which are taken already."""
+    before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(before, min(most, 4096)), most))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+
+
+@pytest.mark.usefixtures("many_files")
 def test_a_thousand_connections_that_say_nothing_cost_neither_threads_nor_descriptors(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
@@ -64,20 +75,30 @@ def test_half_frames_are_waited_for_in_vain_and_let_go(
 def test_an_agent_that_does_not_read_holds_up_neither_the_sensor_nor_the_next_agent(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
-    slow = FakeAgent(exporter.socket)
-    slow.hello()
-    # It reads no more; the real agent comes back, as the newest.
-    exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-    node.set_value(0, "temperature_c", 74)
-    wait_for(lambda: 74.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
-    slow.channel.close()
+    with wait_for(lambda: _welcomed(exporter.socket), what="a welcome"):
+        # It reads no more; the real agent comes back, as the newest.
+        exporter.wait_shows('draguard_source_up{source="nvml"} 1')
+        node.set_value(0, "temperature_c", 74)
+        wait_for(lambda: 74.0 in exporter.series("DCGM_FI_DEV_GPU_TEMP").values())
+
+
+def _welcomed(socket: Path) -> FakeAgent | None:
+    """Return an agent that was heard; None when the real one came back before its answer."""
+    agent = FakeAgent(socket)
+    try:
+        agent.hello()
+    except wire.Closed:
+        agent.channel.close()
+        return None
+    return agent
 
 
 def test_agents_that_come_and_go_leave_no_thread_behind(exporter: Exporter) -> None:
     sensor = exporter.sensor()
     before = _count(sensor, "task")
     for _ in range(50):
-        with FakeAgent(exporter.socket) as agent:
+        # Whether it is welcomed before the real one comes back or not.
+        with FakeAgent(exporter.socket) as agent, contextlib.suppress(wire.Closed):
             agent.hello()
     wait_for(lambda: _count(sensor, "task") <= before + 2, what="the end of their threads")
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')

@@ -42,9 +42,11 @@ def emergency(client: Client, changes: Changes) -> Iterator[Emergency]:
         annotate(client, namespace, None)
     one = changes.emergency = Emergency(client, OURS, changes)
     one.start()
-    await_true("the namespace is read", lambda: one.settled)
-    yield one
-    one.stop()
+    try:
+        await_true("the namespace is read", lambda: one.settled)
+        yield one
+    finally:
+        one.stop()
 
 
 def test_setting_the_annotation_stops_and_taking_it_away_releases(
@@ -69,10 +71,12 @@ def test_a_stop_that_stood_before_the_start_is_seen_before_anything_is_done(
 
     assert not second.settled
     second.start()
-    await_true("the namespace is read", lambda: second.settled)
+    try:
+        await_true("the namespace is read", lambda: second.settled)
 
-    assert second.stopped == "bob: wait for me"
-    second.stop()
+        assert second.stopped == "bob: wait for me"
+    finally:
+        second.stop()
 
 
 def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -> None:
@@ -107,12 +111,13 @@ def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
         client = Client(server.endpoint)
         blind = Emergency(client, OURS)
         blind.start()
-        await_true("it is refused", lambda: blind.settled)
+        try:
+            await_true("it is refused", lambda: blind.settled)
 
-        assert [blind.stopped, blind.stopped] == ["", ""]
-
-        blind.stop()
-        client.close()
+            assert [blind.stopped, blind.stopped] == ["", ""]
+        finally:
+            blind.stop()
+            client.close()
     (said,) = (one.getMessage() for one in caplog.records if one.name == logger)
     assert f"annotation {ANNOTATION} of namespace {OURS} stops nothing" in said
     assert "allow get, list and watch" in said
@@ -123,9 +128,10 @@ def test_an_api_server_that_fails_is_waited_for() -> None:
         client = Client(server.endpoint)
         waiting = Emergency(client, OURS)
         waiting.start()
-        await_true("it has failed", lambda: waiting.blind)
+        try:
+            await_true("it has failed", lambda: waiting.blind)
 
-        assert not waiting.settled
-
-        waiting.stop()
-        client.close()
+            assert not waiting.settled
+        finally:
+            waiting.stop()
+            client.close()

@@ -96,6 +96,7 @@ def test_two_never_lead_at_once_however_late_each_of_them_looks(
 def namespace(cluster: Cluster) -> Iterator[Client]:
     with suppress(Conflict):
         cluster.client.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    cluster.client.delete(leases(NAMESPACE))
     yield cluster.client
     cluster.client.delete(leases(NAMESPACE))
 

@@ -1,5 +1,6 @@
 """The policy file: what it may say, what it is told when it is wrong, and that bad never wins."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -62,6 +63,21 @@ def test_an_unchanged_file_is_no_change(tmp_path: Path) -> None:
     file = PolicyFile(path)
 
     assert [file.load(), file.load()] == [True, False]
+
+
+def test_another_version_of_the_same_length_and_date_is_read(tmp_path: Path) -> None:
+    """As two are that follow each other within one tick of the clock by which a kernel dates."""
+    path = tmp_path / "policy.yaml"
+    path.write_text("defaults: {mode: enforce}")
+    file = PolicyFile(path)
+    file.load()
+    before = path.stat()
+
+    path.write_text("defaults: {mode: dry-run}")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    assert file.load()
+    assert file.policy.row("gpu").mode == "dry-run"
 
 
 def test_without_rules_no_class_does_more_than_incidents() -> None:
