@@ -207,7 +207,8 @@ class Reflector(Generic[T]):
             self._version = None
             _log.info("%s; listing again", error.message)
         else:
-            self.error, self.status = error.message, error.status
+            # The message last: who sees one reads the status that belongs to it.
+            self.status, self.error = error.status, error.message
             _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "%s", self.error)
         self.missing = isinstance(error, NotFound)
         if self.missing:

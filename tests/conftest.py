@@ -90,7 +90,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[REAL_COMPONENTS] = []
-    for name in NOT_OURS:
+    settings_of_exporters = [one for one in os.environ if one.startswith(("DCGM_", "DRAGUARD_"))]
+    for name in (*NOT_OURS, *settings_of_exporters):
         os.environ.pop(name, None)
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), LOOPBACK)))
