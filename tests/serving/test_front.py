@@ -203,7 +203,7 @@ def test_a_client_that_does_not_read_its_answer_holds_up_nobody(front: Front) ->
     try:
         for _ in range(20000):
             deaf.send(request)
-    except (BlockingIOError, ConnectionError):  # it may have lost patience with us by now
+    except BlockingIOError:
         pass
     assert everything(raw(front, b"GET /healthz HTTP/1.0\r\n\r\n")).endswith(b"ok\n")
     deaf.close()
