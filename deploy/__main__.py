@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deploy import manifests, reference, sources
 from deploy.program import HelmError
-from simulator.cluster.toolchain import BuildError
+from simulator.compiler import BuildError
 
 WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
     sources.files,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 class BuildError(Exception):
-    """The library cannot be built; the message says what to do."""
+    """Something cannot be built here; the message says what to do."""
 
 
 def find_compiler() -> Sequence[str]:

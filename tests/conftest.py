@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +19,13 @@ from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 from xdist.workermanage import WorkerController
 
-from deploy import program as helm
 from kubeapi.client import Client
 from simulator.cluster.build import CONTROL_PLANE, CONTROL_PLANE_1_36, Recipe, build
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
-from simulator.cluster.toolchain import BuildError, Say
-from tests.lab import alertmanager as lab_alertmanager
-from tests.lab import leftovers
-from tests.lab import prometheus as lab_prometheus
+from simulator.cluster.toolchain import Say
+from simulator.compiler import BuildError
+from tests.lab import builds, leftovers
 from tests.lab.cluster import Cluster, install_classes
 from tests.lab.served_program import version
 
@@ -48,16 +47,7 @@ LOOPBACK = "127.0.0.1,localhost,::1"
 """Where all servers of the tests are; downloads may need a proxy all the same."""
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
 WORKER_COMPONENTS = "real_components"
-BUILT = pytest.StashKey[dict[str, Path | BuildError]]()
-BUILDS: dict[str, Recipe] = {
-    "control_plane_built": CONTROL_PLANE,
-    "prometheus_built": lab_prometheus.RECIPE,
-    "prometheus_2_42_built": lab_prometheus.RECIPE_2_42,
-    "alertmanager_built": lab_alertmanager.RECIPE,
-    "amtool_0_25_built": lab_alertmanager.RECIPE_0_25,
-    "helm_built": helm.RECIPE,
-}
-"""What a fixture needs built before the first test."""
+BUILT = pytest.StashKey[dict[str, object]]()
 
 
 class Release(NamedTuple):
@@ -111,21 +101,24 @@ def _draw_from_no_module() -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build servers before the first test, whose time limit is too short for it."""
-    built = session.config.stash.setdefault(BUILT, {})
     if session.config.option.collectonly:
         return
-    asked = {name for one in session.items for name in getattr(one, "fixturenames", ())}
+    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
     release = RELEASES[str(session.config.getoption("--kubernetes"))]
-    for name, recipe in {**BUILDS, "control_plane_built": release.recipe}.items():
-        if name in asked:
-            try:
-                built[name] = build(printer(session.config), recipe)
-            except BuildError as error:
-                built[name] = error
+    known = {**builds.VERIFY, "control_plane_built": partial(build, recipe=release.recipe)}
+    needed = {name: make for name, make in known.items() if name in asked}
+    session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
 
 
 def built(config: pytest.Config, name: str) -> Path:
     """Return the folder of what was built for a fixture; raises BuildError when it was not."""
+    result = made(config, name)
+    assert isinstance(result, Path)
+    return result
+
+
+def made(config: pytest.Config, name: str) -> object:
+    """Return what was made for a fixture; raises BuildError when it could not be."""
     result = config.stash[BUILT][name]
     if isinstance(result, BuildError):
         raise result

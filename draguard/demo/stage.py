@@ -16,14 +16,13 @@ from draguard.demo.programs import Programs, StageError
 from draguard.demo.watching import Watching, page
 from kubeapi.client import ApiError, Client, Conflict
 from simulator.board import BoardError
-from simulator.build import BuildError as LibraryError
 from simulator.cluster import workloads
 from simulator.cluster.build import build
 from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.ports import free_port
 from simulator.cluster.supervise import SupervisorError
-from simulator.cluster.toolchain import BuildError
+from simulator.compiler import BuildError
 from simulator.gpu import Instance
 from simulator.kubelet import KubeletError
 from simulator.node import SimulatedNode
@@ -50,7 +49,6 @@ ERRORS = (
     BuildError,
     ControlPlaneError,
     KubeletError,
-    LibraryError,
     OSError,
     ScenarioError,
     StageError,

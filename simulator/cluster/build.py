@@ -21,7 +21,8 @@ from pathlib import Path
 
 import msgspec
 
-from simulator.cluster.toolchain import BuildError, Say, find_go, version_of
+from simulator.cluster.toolchain import Say, find_go, version_of
+from simulator.compiler import BuildError
 
 KUBERNETES = "v1.37.1"
 KUBERNETES_1_36 = "v1.36.3"

@@ -10,11 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from simulator.compiler import BuildError
+
 Say = Callable[[str], None]
-
-
-class BuildError(Exception):
-    """The control plane cannot be built here; the message says what to do."""
 
 
 def find_go(cache: Path, wanted: tuple[int, ...], say: Say) -> Path:

@@ -4,33 +4,19 @@ import pytest
 
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
-from simulator.cluster.toolchain import BuildError
 from tests.chain.conftest import install as install_crds
-from tests.conftest import printer
-from tests.lab.browser.install import Installed, install
+from tests.conftest import made, printer
+from tests.lab.browser.install import Installed
 from tests.lab.cluster import Cluster
 from tests.lab.pictures_cluster import played
 from tests.lab.pictures_story import ONE_HOUR, Story, play
-
-INSTALLED = pytest.StashKey[Installed | BuildError]()
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Install before the first test, whose time limit is too short for it."""
-    asked = any("installed" in getattr(one, "fixturenames", ()) for one in session.items)
-    if asked and not session.config.option.collectonly:
-        try:
-            session.config.stash[INSTALLED] = install(printer(session.config))
-        except BuildError as error:
-            session.config.stash[INSTALLED] = error
 
 
 @pytest.fixture(scope="session")
 def installed(pytestconfig: pytest.Config) -> Installed:
     """What draws dashboards; fails when it cannot be had here."""
-    found = pytestconfig.stash[INSTALLED]
-    if isinstance(found, BuildError):
-        raise found
+    found = made(pytestconfig, "installed")
+    assert isinstance(found, Installed)
     return found
 
 

@@ -14,7 +14,8 @@ import msgspec
 
 from simulator.cluster.build import cache_folder, to_stderr
 from simulator.cluster.controlplane import ControlPlane
-from simulator.cluster.toolchain import BuildError, Say, find_go
+from simulator.cluster.toolchain import Say, find_go
+from simulator.compiler import BuildError
 
 PROMETHEUS = "github.com/prometheus-operator/prometheus-operator"
 GRAFANA = "github.com/grafana/grafana-operator/v5"

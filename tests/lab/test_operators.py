@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simulator.cluster.toolchain import BuildError
+from simulator.compiler import BuildError
 from tests.lab.operators import CRDS, PROMETHEUS, SOURCES, crd, module, versions
 
 

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from simulator.cluster import build, toolchain
-from simulator.cluster.toolchain import BuildError, find_go, version_of
+from simulator.cluster.toolchain import find_go, version_of
+from simulator.compiler import BuildError
 
 ROOT = Path(__file__).parents[2]
 FakeGo = Callable[[str, str], Path]

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from simulator.cluster.build import cache_folder, to_stderr
-from simulator.cluster.toolchain import BuildError, Say
+from simulator.cluster.toolchain import Say
+from simulator.compiler import BuildError
 
 WEB = Path(__file__).parent / "web"
 _PACKAGES = ("package.json", "package-lock.json", ".npmrc", "unpack.mjs")

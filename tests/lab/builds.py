@@ -1,0 +1,81 @@
+"""Everything that takes minutes to make, made before the first test: `python -m tests.lab.builds`.
+
+A fixture that needs a program has a row here. `make test` and `make verify` make their rows first;
+a single run of pytest makes what its tests ask for. What exists already costs nothing.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from deploy import program as helm
+from simulator import build as nvml
+from simulator import dcgm_build as dcgm
+from simulator.cluster.build import CONTROL_PLANE, build, to_stderr
+from simulator.cluster.toolchain import Say
+from simulator.compiler import BuildError
+from tests.lab import alertmanager, operators, prometheus
+from tests.lab.browser.install import install
+
+Make = Callable[[Say], object]
+CORES_OF_ONE = 2
+"""What a Go build keeps busy; more builds than that at once only need more memory."""
+
+
+def _libraries(say: Say) -> Sequence[Path]:
+    del say  # seconds
+    return nvml.build(), dcgm.build_library()
+
+
+def _definitions(say: Say) -> Sequence[Path]:
+    return [operators.module(module, say) for module in (operators.PROMETHEUS, operators.GRAFANA)]
+
+
+TEST: Mapping[str, Make] = {
+    "simulated libraries": _libraries,
+    "control_plane_built": partial(build, recipe=CONTROL_PLANE),
+    "prometheus_built": partial(build, recipe=prometheus.RECIPE),
+    "alertmanager_built": partial(build, recipe=alertmanager.RECIPE),
+    "helm_built": partial(build, recipe=helm.RECIPE),
+}
+"""By name of the fixture, where there is one: what `make test` needs."""
+VERIFY: Mapping[str, Make] = {
+    **TEST,
+    "prometheus_2_42_built": partial(build, recipe=prometheus.RECIPE_2_42),
+    "amtool_0_25_built": partial(build, recipe=alertmanager.RECIPE_0_25),
+    "custom resource definitions": _definitions,
+    "installed": install,
+}
+"""What `make verify` needs."""
+TIERS = {"test": TEST, "verify": VERIFY}
+
+
+def make(builds: Mapping[str, Make], say: Say = to_stderr) -> Mapping[str, object]:
+    """Return by name what was made, or the BuildError that says why it was not."""
+    at_once = max(1, (os.cpu_count() or 1) // CORES_OF_ONE)
+    with ThreadPoolExecutor(at_once) as pool:
+        made = {name: pool.submit(_attempt, one, say) for name, one in builds.items()}
+        return {name: result.result() for name, result in made.items()}
+
+
+def _attempt(one: Make, say: Say) -> object:
+    try:
+        return one(say)
+    except BuildError as error:
+        return error
+
+
+def main(tier: str) -> int:
+    """Make what a tier needs; returns the exit status."""
+    made = make(TIERS[tier])
+    failed = [error for error in made.values() if isinstance(error, BuildError)]
+    for error in failed:
+        to_stderr(str(error))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
