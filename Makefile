@@ -3,10 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# A worker per core, each with servers of its own; a file's tests stay together, and the order stays.
-PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# Two workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
+.PHONY: help demo test verify soak test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
 help: ## Say what can be made
@@ -15,8 +15,17 @@ help: ## Say what can be made
 demo: $(STAMP) ## Watch Draguard fence a failed GPU on a real control plane (KEEP=1 leaves it up)
 	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
 
-test: $(STAMP) check ## Set up and run everything: lint, types, contracts, all tests on real servers
-	$(BIN)/pytest $(PARALLEL) $(TESTS)
+test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
+	$(BIN)/python -m tests.lab.builds test
+	$(BIN)/pytest $(PARALLEL) -m "not verify" $(TESTS)
+
+verify: $(STAMP) ## Run what is exhaustive: every install, browser, documents' commands, mutants
+	$(BIN)/python -m tests.lab.builds verify
+	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
+	$(BIN)/python -m tests.mutants --draw 10
+
+soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")
+	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)
 
 test-1.36: $(STAMP) ## The eviction stories on the programs of Kubernetes 1.36 (builds them once)
 	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_fence_and_move.py

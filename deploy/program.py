@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from simulator.cluster.build import KUBERNETES, Recipe, build, to_stderr
@@ -44,13 +45,17 @@ class HelmError(Exception):
 
 def run(*arguments: str, say: Say = to_stderr) -> str:
     """Run Helm and return what it printed. Raises HelmError, BuildError."""
-    helm = build(say, RECIPE) / "helm"
     done = subprocess.run(
-        [helm, *arguments], capture_output=True, text=True, check=False, timeout=_SECONDS
+        [_helm(say), *arguments], capture_output=True, text=True, check=False, timeout=_SECONDS
     )
     if done.returncode:
         raise HelmError(done.stderr.strip())
     return done.stdout
+
+
+@cache
+def _helm(say: Say) -> Path:
+    return build(say, RECIPE) / "helm"
 
 
 def rendered(chart: Path, values: Sequence[str] = (), *flags: str) -> str:

@@ -17,6 +17,7 @@ from _pytest.terminal import TerminalReporter
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
+from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from kubeapi.client import Client
@@ -27,6 +28,7 @@ from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from tests.lab import builds, leftovers
 from tests.lab.cluster import Cluster, install_classes
+from tests.lab.lanes import Lanes
 from tests.lab.served_program import version
 
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -45,6 +47,7 @@ NOT_OURS = (
 """What somebody's shell may say, and the programs under test would hear."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 """Where all servers of the tests are; downloads may need a proxy all the same."""
+WORKERS_PER_CORE, MOST_WORKERS = 2, 8
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
 WORKER_COMPONENTS = "real_components"
 BUILT = pytest.StashKey[dict[str, object]]()
@@ -83,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings_of_exporters = [one for one in os.environ if one.startswith(("DCGM_", "DRAGUARD_"))]
     for name in (*NOT_OURS, *settings_of_exporters):
         os.environ.pop(name, None)
+    # The servers are Go's: there is memory, and with fewer collections they cost a fifth less.
+    os.environ["GOGC"] = "400"
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, (os.environ.get(name), LOOPBACK)))
     if not config.getoption("--hypothesis-profile", None):
@@ -103,11 +108,33 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build servers before the first test, whose time limit is too short for it."""
     if session.config.option.collectonly:
         return
-    asked = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    asked = {name for item in session.items for name in _asked(item)}
     release = RELEASES[str(session.config.getoption("--kubernetes"))]
     known = {**builds.VERIFY, "control_plane_built": partial(build, recipe=release.recipe)}
     needed = {name: make for name, make in known.items() if name in asked}
     session.config.stash[BUILT] = dict(builds.make(needed, printer(session.config)))
+
+
+def _asked(item: pytest.Item) -> set[str]:
+    """Return the fixtures that a test uses; a parameter may name one, too."""
+    asked: set[str] = set(getattr(item, "fixturenames", ()))
+    called = getattr(item, "callspec", None)
+    return (
+        asked | {value for value in called.params.values() if isinstance(value, str)}
+        if called
+        else asked
+    )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More workers than cores: most of them wait."""
+    return min(WORKERS_PER_CORE * (os.cpu_count() or 1), MOST_WORKERS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes | None:
+    return Lanes(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def built(config: pytest.Config, name: str) -> Path:

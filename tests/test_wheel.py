@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"exporter", "remediator", "kubeapi", "serving", "draguard", "simulator"}
 DATA = {

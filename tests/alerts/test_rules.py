@@ -17,17 +17,11 @@ CASES = Path(__file__).parent / "rules"
 ALL_RULES = "rule_files: [../../../alerts/generated/draguard.rules.yaml]\n"
 """So that a case can be run by hand: `promtool test rules tests/alerts/rules/<alert>.yaml`."""
 ALWAYS = "DraguardWatchdog"
-RELEASES = ("prometheus_built", "prometheus_2_42_built")
-"""The release of the lab, and Debian's."""
 
 
-@pytest.fixture(params=RELEASES)
-def programs(
-    request: pytest.FixtureRequest, prometheus_built: Path, prometheus_2_42_built: Path
-) -> Path:
-    return {"prometheus_built": prometheus_built, "prometheus_2_42_built": prometheus_2_42_built}[
-        str(request.param)
-    ]
+@pytest.fixture(params=promtool.RELEASES)
+def programs(request: pytest.FixtureRequest) -> Path:
+    return request.getfixturevalue(request.param)
 
 
 class TestGenerated:

@@ -22,7 +22,7 @@ VALUES = {
     "4 KiB": "x" * 4096,
 }
 each_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
-releases = pytest.mark.parametrize("release", ["prometheus_built", "prometheus_2_42_built"])
+releases = pytest.mark.parametrize("release", promtool.RELEASES)
 
 
 def sample(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
@@ -45,13 +45,9 @@ def run(
 @releases
 @each_value
 def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
-    release: str,
-    value: str,
-    prometheus_built: Path,
-    prometheus_2_42_built: Path,
-    tmp_path: Path,
+    release: str, value: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    programs = {"prometheus_built": prometheus_built}.get(release, prometheus_2_42_built)
+    programs: Path = request.getfixturevalue(release)
     gpu = {"cluster": value, "Hostname": value, "UUID": value}
     claim = {"dra_claim_namespace": value, "dra_claim_name": value, "pod": value}
     named = {"model_name": value, "gpu": "0", "pci_bus_id": value}
@@ -84,13 +80,9 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
 @releases
 @each_value
 def test_words_of_an_incident_stay_what_they_are(
-    release: str,
-    value: str,
-    prometheus_built: Path,
-    prometheus_2_42_built: Path,
-    tmp_path: Path,
+    release: str, value: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    programs = {"prometheus_built": prometheus_built}.get(release, prometheus_2_42_built)
+    programs: Path = request.getfixturevalue(release)
     device = {"cluster": "east", "node": "node-1", "UUID": "GPU-1"}
     story = {**device, "incident": value}
     fault = {"class": "gpu", "cause": value, "scope": value}

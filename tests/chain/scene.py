@@ -193,11 +193,12 @@ class Scene:
 
     def holders(self, name: str = "") -> Mapping[str, str]:
         """Return device (`pool/device`) by UID of each running pod of a Deployment."""
-        pods = [pod for pod in self.cluster.running() if pod["metadata"]["name"].startswith(name)]
+        pods = [pod["metadata"] for pod in self.cluster.running()]
+        devices = self.cluster.devices()
         found = {
-            pod["metadata"]["uid"]: self.cluster.device_of(pod["metadata"]["name"])
+            pod["uid"]: devices.get(pod["name"], "")
             for pod in pods
-            if "deletionTimestamp" not in pod["metadata"]
+            if pod["name"].startswith(name) and "deletionTimestamp" not in pod
         }
         return {uid: device for uid, device in found.items() if device}
 

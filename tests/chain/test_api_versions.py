@@ -18,6 +18,8 @@ from tests.chain.test_fence_and_move import now, with_xids
 from tests.lab.cluster import RULES, Cluster, await_true
 from tests.remediator.builders import gpu
 
+pytestmark = pytest.mark.verify
+
 GATES = ("DRADeviceTaints=true", "DRADeviceTaintRules=true")
 EMULATED = {
     "1.36": ("v1beta2", "--runtime-config=resource.k8s.io/v1beta2=true", GATES[1:]),

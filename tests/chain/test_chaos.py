@@ -27,6 +27,8 @@ from tests.chain.proxy import Proxy
 from tests.chain.scene import Scene
 from tests.lab.cluster import Cluster, await_true, install_classes
 
+pytestmark = pytest.mark.verify
+
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "40"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 CALM = 180.0

@@ -2,12 +2,16 @@
 
 import time
 
+import pytest
+
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu
+
+pytestmark = pytest.mark.verify
 
 
 def test_killed_after_each_write_it_reaches_the_same_end_and_evicts_once(scene: Scene) -> None:

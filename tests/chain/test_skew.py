@@ -24,6 +24,8 @@ from tests.lab.cluster import await_true
 from tests.remediator import builders
 from tests.remediator.builders import gpu
 
+pytestmark = pytest.mark.verify
+
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FIRST_STATUS = frozenset(
     {

@@ -17,6 +17,8 @@ from tests.dashboards.observatory import VARIABLES
 from tests.exporter.running import free_port
 from tests.lab.prometheus import Prometheus
 
+pytestmark = pytest.mark.verify
+
 ASKED = [*queries(), *annotation_queries()]
 END = 1_795_000_000
 OF_SCRAPE = {"cluster", "instance", "job", "pod", "prometheus_replica"}

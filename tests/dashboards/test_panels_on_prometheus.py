@@ -35,6 +35,8 @@ from tests.exporter.running import free_port
 from tests.lab.cluster import Cluster, await_true
 from tests.lab.prometheus import Prometheus
 
+pytestmark = pytest.mark.verify
+
 Answers = Mapping[str, Mapping[Asked, Answer]]
 RULES = Path(__file__).parents[2] / "alerts" / "generated" / "draguard.rules.yaml"
 

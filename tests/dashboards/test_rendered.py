@@ -20,7 +20,10 @@ from tests.lab.browser.page import Panel, Word
 from tests.lab.pictures_gallery import Gallery, dashboards, gallery
 from tests.lab.pictures_story import ONE_HOUR, Story
 
-pytestmark = pytest.mark.timeout(900)  # a loaded machine plays the hour in minutes
+pytestmark = [
+    pytest.mark.timeout(900),  # a loaded machine plays the hour in minutes
+    pytest.mark.verify,
+]
 STATES_OF_THE_STORY = {
     "healthy": ONE_HOUR.lost - 1,
     "xid-79": ONE_HOUR.silent - 1,

@@ -14,7 +14,10 @@ from tests.lab.pictures_backfill import samples
 from tests.lab.pictures_gallery import Gallery, gallery
 from tests.lab.pictures_story import ONE_HOUR, Story
 
-pytestmark = pytest.mark.timeout(900)  # a loaded machine plays the hour in minutes
+pytestmark = [
+    pytest.mark.timeout(900),  # a loaded machine plays the hour in minutes
+    pytest.mark.verify,
+]
 UIDS = [board.uid for board in BOARDS]
 _HELD = re.compile(r'Hostname="node-b".*pod="(?P<pod>llm[^"]*)".*dra_claim_name="(?P<claim>[^"]*)"')
 

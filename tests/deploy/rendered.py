@@ -1,6 +1,7 @@
 """The chart's objects, as the real helm renders them for some values."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import yaml
@@ -23,6 +24,11 @@ Json = dict[str, Any]
 
 def text(values: Sequence[str] = (), *flags: str) -> str:
     """Return the YAML of a release; `values` as `--set` takes them."""
+    return _rendered(tuple(values), *flags)
+
+
+@cache
+def _rendered(values: tuple[str, ...], *flags: str) -> str:
     return rendered(CHART, values, *flags)
 
 
@@ -32,7 +38,7 @@ def objects(values: Sequence[str] = (), *flags: str) -> list[Json]:
 
 
 def _documents(said: str) -> Iterator[Json]:
-    return (one for one in yaml.safe_load_all(said) if one)
+    return (one for one in yaml.load_all(said, Loader=yaml.CSafeLoader) if one)
 
 
 def is_hook(one: Json) -> bool:

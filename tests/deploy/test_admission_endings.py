@@ -14,6 +14,8 @@ from tests.chain.scene import INCIDENTS, LEASES, REPORTS
 from tests.deploy.guarded import AGENT, REMEDIATOR, Guarded, Write, wanted
 from tests.lab.cluster import NODES, await_true
 
+pytestmark = pytest.mark.verify
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 EFFECT = {"spec": {"taint": {"effect": "NoExecute"}}}
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -22,7 +22,7 @@ from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
 from tests.deploy.uses import Story
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.verify]
 AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-release"
 ACCOUNTS = (AGENT, REMEDIATOR, RELEASE)
 AS_BEFORE_1_34 = "--feature-gates=WatchList=false"

@@ -10,6 +10,8 @@ from simulator.cluster.controlplane import ControlPlane
 from tests.deploy import rendered
 from tests.deploy.settings import SETTINGS
 
+pytestmark = pytest.mark.verify
+
 NAMESPACES = ("draguard-system", "monitoring")
 OPERATORS = ("monitoring.coreos.com", "grafana.integreatly.org")
 """Groups whose CRDs are other projects'."""

@@ -20,7 +20,7 @@ from tests.deploy.settings import EVERYTHING, SETTINGS
 from tests.lab import operators
 
 Json = dict[str, Any]
-pytestmark = pytest.mark.usefixtures("helm_built")
+pytestmark = [pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
 OF_OPERATORS = ("monitoring.coreos.com/", "grafana.integreatly.org/")
 
 

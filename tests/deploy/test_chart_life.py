@@ -19,6 +19,8 @@ from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
 from tests.deploy.settings import EVERYTHING
 from tests.lab.cluster import RULES, await_true
 
+pytestmark = pytest.mark.verify
+
 Json = dict[str, Any]
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
 SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"

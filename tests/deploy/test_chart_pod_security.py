@@ -9,7 +9,7 @@ from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
 
-pytestmark = pytest.mark.usefixtures("helm_built")
+pytestmark = [pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
 LEVELS = ("restricted", "baseline", "privileged")
 NAMESPACES = "/api/v1/namespaces"
 OF_OTHERS = ("runtimeClassName", "priorityClassName")

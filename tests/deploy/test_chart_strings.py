@@ -19,7 +19,7 @@ from simulator.cluster.controlplane import ControlPlane
 from tests.deploy import rendered
 
 Json = dict[str, Any]
-pytestmark = pytest.mark.usefixtures("helm_built")
+pytestmark = [pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
 HARMLESS = "harmless"
 NAMES = ["123", "007", "1e3", "0x1f", "0b11", "null", "yes", "off", "y", "true", "2026-11-21"]
 """Names of Kubernetes objects that YAML 1.1 or 1.2 takes for something else."""

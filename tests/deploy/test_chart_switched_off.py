@@ -9,6 +9,8 @@ from tests.deploy.releasing import Helm, store_rule
 from tests.deploy.test_chart_life import fence
 from tests.lab.cluster import RULES
 
+pytestmark = pytest.mark.verify
+
 
 @pytest.mark.parametrize("setting", ["metricsOnly=true", "remediator.enabled=false"])
 def test_a_remediator_is_not_switched_off_while_its_fences_stand(

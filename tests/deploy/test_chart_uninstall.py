@@ -13,6 +13,8 @@ from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
 from tests.deploy.test_chart_life import fence, left
 from tests.lab.cluster import RULES
 
+pytestmark = pytest.mark.verify
+
 SOON = ("--set", "releaseOnDelete.deadlineSeconds=30", "--set", "admission.enabled=false")
 """The shortest time that the chart lets a hook have."""
 HOOK = "draguard-release"

@@ -15,7 +15,7 @@ import pytest
 from tests.deploy import rendered
 from tests.deploy.dockerfile import DOCKERFILE, ROOT, Replay, lineage, stages
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("helm_built")]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("helm_built"), pytest.mark.verify]
 STAGES = stages()
 TARGETS = ("exporter", "controller")
 IGNORED = DOCKERFILE.with_name("Dockerfile.dockerignore")

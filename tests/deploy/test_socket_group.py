@@ -22,6 +22,8 @@ from tests.deploy.rendered import Json
 from tests.exporter.robust.confined import Confined, rights_of
 from tests.exporter.running import wait_for
 
+pytestmark = pytest.mark.verify
+
 SYSLOG, DAC_READ_SEARCH = 34, 2
 """Bits of linux/capability.h."""
 OURS, STRANGER, OF_MANY_IMAGES = 65522, 65534, 65532

@@ -24,6 +24,8 @@ from tests.docs.ways import (
     way_of,
 )
 
+pytestmark = pytest.mark.verify
+
 COMMANDS = list(
     dict.fromkeys(one for document in fenced.DOCUMENTS for one in fenced.commands(document))
 )

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 CLAIMS = f"draguard-ports-{os.getuid()}"
 """An empty file by which processes agree on ports (`simulator.cluster.ports`): it stays."""
 
-pytestmark = pytest.mark.usefixtures("control_plane_built")
+pytestmark = [pytest.mark.usefixtures("control_plane_built"), pytest.mark.verify]
 
 
 @pytest.fixture

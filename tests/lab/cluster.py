@@ -15,6 +15,8 @@ from simulator.cluster.workloads import device_classes
 
 T = TypeVar("T")
 CLEAN_SECONDS = 120.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.1
+"""Seconds between two looks: what comes soon is seen soon, what takes long is asked seldom."""
 Json = dict[str, Any]
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 """`Cluster` reads it in the version that its API server has."""
@@ -43,9 +45,11 @@ _OURS = ("nodedevicehealths", "deviceincidents")
 def await_true(what: str, condition: Callable[[], T], timeout: float = 60.0) -> T:
     """Poll until the condition gives something true, and return it; fails saying `what`."""
     deadline = time.monotonic() + timeout
+    pause = SHORTEST_PAUSE
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {timeout:.0f} s: {what}"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(pause * 1.2, LONGEST_PAUSE)
     return found
 
 
@@ -84,12 +88,17 @@ class Cluster:
 
     def device_of(self, pod: str) -> str:
         """Return `pool/device` of the first device that the pod's claims were given."""
+        return self.devices().get(pod, "")
+
+    def devices(self) -> dict[str, str]:
+        """Return `pool/device` by name of the pod that it is reserved for, for all claims."""
+        found: dict[str, str] = {}
         for claim in self.items("/apis/resource.k8s.io/v1/resourceclaims"):
             status = claim.get("status", {})
-            if any(consumer["name"] == pod for consumer in status.get("reservedFor", [])):
+            for consumer in status.get("reservedFor", []):
                 result = status["allocation"]["devices"]["results"][0]
-                return f"{result['pool']}/{result['device']}"
-        return ""
+                found.setdefault(consumer["name"], f"{result['pool']}/{result['device']}")
+        return found
 
     def clean(self) -> None:
         """Remove what tests make; returns when nothing of it is left and no node is played."""

@@ -11,7 +11,7 @@ from simulator.cluster.build import Recipe
 from tests.lab.served_program import ServedProgram
 
 
-def _recipe(version: str, folder: str, minutes: int) -> Recipe:
+def _recipe(version: str, folder: str, minutes: int, *flags: str) -> Recipe:
     module = "github.com/prometheus/prometheus/cmd"
     programs = ("prometheus", "promtool")
     stamp = f"-s -w -X github.com/prometheus/common/version.Version={version}"
@@ -22,11 +22,12 @@ def _recipe(version: str, folder: str, minutes: int) -> Recipe:
         sources=Path(__file__).parent / "go" / folder,
         packages=tuple(f"{module}/{program}" for program in programs),
         programs=programs,
-        flags=("-trimpath", "-ldflags", stamp),
+        flags=("-trimpath", "-ldflags", stamp, *flags),
     )
 
 
-RECIPE = _recipe("3.15.0", "prometheus", 4)
+RECIPE = _recipe("3.15.0", "prometheus", 2, "-tags", "remove_all_sd,enable_kubernetes_sd")
+"""Without the libraries of thirty clouds, which take twice as long to compile as the rest."""
 RECIPE_2_42 = _recipe("2.42.0", "prometheus-2.42", 3)
 """The oldest that what we ship is for: Debian 12's, and the first that knows `keep_firing_for`."""
 

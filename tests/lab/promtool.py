@@ -3,6 +3,10 @@
 import subprocess
 from pathlib import Path
 
+import pytest
+
+RELEASES = ("prometheus_built", pytest.param("prometheus_2_42_built", marks=pytest.mark.verify))
+"""The release of the lab and, where everything is verified, Debian's: names of fixtures."""
 _SECONDS = 240.0
 """For one file of tests; it takes seconds where nothing else runs."""
 

@@ -13,6 +13,8 @@ from simulator.cluster.controlplane import ControlPlane, ControlPlaneError
 from simulator.cluster.supervise import SupervisorError
 from tests.lab.cluster import await_true
 
+pytestmark = pytest.mark.verify
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -21,6 +21,8 @@ from tests.exporter.health.test_report_on_real_apiserver import CRDS, install
 from tests.exporter.running import wait_for
 from tests.exporter.worlds import START, Sensed, at, gpu, seen, with_bus
 
+pytestmark = pytest.mark.verify
+
 NODE = "node-skew"
 PATH = f"{COLLECTION}/{NODE}"
 Schema = dict[str, Any]

@@ -16,6 +16,8 @@ from tests.exporter.join.test_published import names, slice_of, watching
 from tests.exporter.running import wait_for
 from tests.lab.cluster import SLICES
 
+pytestmark = pytest.mark.verify
+
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 REQUESTS = [
     {"name": "main", "exactly": {"deviceClassName": "gpu.nvidia.com"}},

@@ -25,6 +25,8 @@ from tests.exporter.running import Exporter, free_port, wait_for
 from tests.lab.cluster import Cluster, await_true
 from tests.lab.prometheus import Prometheus, check_metrics
 
+pytestmark = pytest.mark.verify
+
 Running = Mapping[str, Exporter]
 
 

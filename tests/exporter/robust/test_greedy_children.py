@@ -5,8 +5,12 @@ import os
 from datetime import datetime
 from pathlib import Path
 
+import pytest
+
 from simulator.node import SimulatedNode
 from tests.exporter.running import Exporter, is_running, wait_for
+
+pytestmark = pytest.mark.verify
 
 GREEDY = """
 import contextlib, hashlib, os, sys, threading, time
