@@ -6,6 +6,9 @@ STAMP := $(VENV)/.installed
 # Two workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
+# Tests start our programs a thousand times: each start would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test verify soak test-1.36 check bench bench-fleet replay fuzz search chaos histories docs generate pictures format clean
 .DEFAULT_GOAL := help
 
