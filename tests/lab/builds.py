@@ -4,6 +4,7 @@ A fixture that needs a program has a row here. `make test` and `make verify` mak
 a single run of pytest makes what its tests ask for. What exists already costs nothing.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -51,6 +52,7 @@ VERIFY: Mapping[str, Make] = {
 }
 """What `make verify` needs."""
 TIERS = {"test": TEST, "verify": VERIFY}
+"""By the name of the make target."""
 
 
 def make(builds: Mapping[str, Make], say: Say = to_stderr) -> Mapping[str, object]:
@@ -68,9 +70,11 @@ def _attempt(one: Make, say: Say) -> object:
         return error
 
 
-def main(tier: str) -> int:
+def main(*arguments: str) -> int:
     """Make what a tier needs; returns the exit status."""
-    made = make(TIERS[tier])
+    parser = argparse.ArgumentParser(prog="python -m tests.lab.builds", description=__doc__)
+    parser.add_argument("tier", choices=sorted(TIERS), help="whose programs to make")
+    made = make(TIERS[parser.parse_args(arguments).tier])
     failed = [error for error in made.values() if isinstance(error, BuildError)]
     for error in failed:
         to_stderr(str(error))
