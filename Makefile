@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Two workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
+# Three workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
+# Another property example than the tests' own; at a landing its commit decides which.
+SEARCH := --hypothesis-profile search
+DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -22,10 +25,11 @@ test: $(STAMP) check ## Set up and test: lint, types, contracts, every package o
 	$(BIN)/python -m tests.lab.builds test
 	$(BIN)/pytest $(PARALLEL) -m "not verify" $(TESTS)
 
-verify: $(STAMP) ## Run what is exhaustive: every install, browser, documents' commands, mutants
+verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants
 	$(BIN)/python -m tests.lab.builds verify
 	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
-	$(BIN)/python -m tests.mutants --draw 10
+	$(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
+	$(BIN)/python -m tests.mutants --draw 10 --seed $(DRAWN_BY)
 
 soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")
 	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)
@@ -52,7 +56,7 @@ fuzz: $(STAMP) ## Send a million made-up inputs through every reader of foreign 
 	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 search: $(STAMP) ## Try all properties with examples that were not tried before; the tests take the same ones each time
-	$(BIN)/pytest $(PARALLEL) -m hypothesis --hypothesis-profile search $(TESTS)
+	$(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) $(TESTS)
 
 chaos: $(STAMP) ## Kill, freeze and cut everything for a while (MINUTES=10 SEED=1), and judge what was done
 	CHAOS_SECONDS=$$(( $(or $(MINUTES),10) * 60 )) CHAOS_SEED=$(or $(SEED),1) $(BIN)/pytest -s tests/chain/test_chaos.py

@@ -47,7 +47,7 @@ NOT_OURS = (
 """What somebody's shell may say, and the programs under test would hear."""
 LOOPBACK = "127.0.0.1,localhost,::1"
 """Where all servers of the tests are; downloads may need a proxy all the same."""
-WORKERS_PER_CORE, MOST_WORKERS = 2, 8
+WORKERS_PER_CORE, MOST_WORKERS = 3, 12
 REAL_COMPONENTS = pytest.StashKey[list[str]]()
 WORKER_COMPONENTS = "real_components"
 BUILT = pytest.StashKey[dict[str, object]]()

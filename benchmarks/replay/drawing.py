@@ -23,10 +23,6 @@ from benchmarks.replay.truth import (
 )
 
 DAY = 86400.0
-BOOT = 300.0
-"""Seconds that a reboot takes."""
-UPGRADE = 240.0
-"""Seconds without NVML in a driver upgrade."""
 SOONEST = 1200.0
 """Seconds before which nothing is repaired: the longest burst is over by then."""
 
@@ -40,7 +36,7 @@ class NodeDrawing:
         self.random = random.Random(seed)  # noqa: S311 - no secret is drawn
         self.mig = self.random.random() < parameters.mig_share
         self.has_action = self.random.random() >= parameters.no_action_share
-        self.open_modules = self.random.random() < 0.5
+        self.open_modules = self.random.random() < profile.assumed.open_modules
         self.lemons = [self.random.random() < parameters.lemon_share for _ in range(GPUS)]
         self.end = parameters.days * DAY
         self.shown: list[Happening] = []
@@ -172,9 +168,10 @@ class NodeDrawing:
         if self.broken or at < self.busy_until:
             self.later(at + 6 * 3600.0, self.upgrade)
             return
+        back = at + self.profile.assumed.upgrade
         self.show(at=at, kind="nvml-down")
-        self.show(at=at + UPGRADE, kind="nvml-up")
-        self.busy_until = at + UPGRADE + 60.0
+        self.show(at=back, kind="nvml-up")
+        self.busy_until = back + 60.0
 
     def _repair(self, gpu: int, at: float) -> None:
         if gpu not in self.broken:
@@ -191,7 +188,7 @@ class NodeDrawing:
             self._reboot(at, board=gpu if repair == "board" else None)
 
     def _reboot(self, at: float, board: int | None) -> None:
-        back = at + BOOT
+        back = at + self.profile.assumed.boot
         boards = () if board is None else (board,)
         self.show(at=at, kind="down")
         self.show(at=back, kind="booted", boards=boards)

@@ -9,11 +9,11 @@ import random
 from collections.abc import Callable, Iterator
 
 from benchmarks.replay.drawing import DAY, NodeDrawing
-from benchmarks.replay.rates import MEMORY, PROFILES, Kind, Parameters
-from benchmarks.replay.scripts import CHURN_NODES, NVLINK_AGAIN, SCRIPTS, churn
+from benchmarks.replay.rates import MEMORY, PROFILES, Kind, Parameters, Profile
+from benchmarks.replay.scripts import CHURN_NODES, SCRIPTS, churn
 from benchmarks.replay.truth import GPUS, NodeHistory
 
-__all__ = ["DAY", "fleet", "history_of"]
+__all__ = ["DAY", "fleet", "history_of", "history_with"]
 
 
 def fleet(parameters: Parameters, profile: str) -> Iterator[NodeHistory]:
@@ -24,7 +24,12 @@ def fleet(parameters: Parameters, profile: str) -> Iterator[NodeHistory]:
 
 def history_of(parameters: Parameters, profile: str, node: int) -> NodeHistory:
     """Return one node's history; other nodes need not be drawn for it."""
-    drawing = NodeDrawing(parameters, PROFILES[profile], node)
+    return history_with(parameters, PROFILES[profile], node)
+
+
+def history_with(parameters: Parameters, profile: Profile, node: int) -> NodeHistory:
+    """Return one node's history with rates and assumptions that may be no published ones."""
+    drawing = NodeDrawing(parameters, profile, node)
     rates: dict[Kind, float] = {**drawing.profile.rates, "app": parameters.app_rate}
     for kind, rate in rates.items():
         _plan(drawing, kind, rate)
@@ -50,7 +55,7 @@ def _script(node: NodeDrawing, kind: Kind) -> Callable[[int, float], None]:
 
 def _share(node: NodeDrawing, kind: Kind, gpu: int) -> float:
     if kind == "nvlink":
-        return 1.0 - NVLINK_AGAIN  # the rest are those that come again
+        return 1.0 - node.profile.assumed.nvlink_again  # the rest are those that come again
     if kind not in MEMORY:
         return 1.0
     few, most = node.parameters.lemon_share, node.parameters.lemon_events

@@ -151,6 +151,10 @@ class Player:
         pools = frozenset({f"gpu.nvidia.com/{self._agent.name}"})
         return {uuid: GpuPlace(node=self._agent.name, pools=pools) for uuid in self._agent.gpu_of}
 
+    def gpu_of(self, uuid: str) -> int | None:
+        """Return the index of a GPU, of a former board too."""
+        return self._agent.gpu_of.get(uuid)
+
     def step(self, fleet: Fleet | None = None) -> None:
         """Play the next moment: news that comes together, a sample, or a wake-up."""
         at, _, first = heapq.heappop(self._agenda)

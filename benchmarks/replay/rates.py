@@ -36,11 +36,35 @@ MEMORY: frozenset[Kind] = frozenset({"dbe", "remap", "remap-failure", "contained
 _GONE, _SILENT = 7.0, 0.28
 
 
+class Assumptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What faults and nodes are like; all but drawn replays (`drawn`) take these figures."""
+
+    open_modules: float = 0.5
+    """Of nodes: their log names no MIG instance."""
+    no_xid: float = 0.57
+    """Of unreachable GPUs (RSC-1)."""
+    gsp_passes: float = 0.01
+    """GSP timeouts after which the GPU works on (Delta: 99 % end in a dead GPU)."""
+    nvlink_again: float = 0.66
+    """XID 74 (Delta v1): recurs on the same GPU."""
+    nvlink_ends: float = 0.20
+    """XID 74 without a consequence."""
+    nvlink_spreads: float = 0.14
+    """XID 74 that shows on peers."""
+    crash_loop: float = 0.03
+    """Of application errors: a job that restarts on the same GPU, up to 35 times. An assumption."""
+    boot: float = 300.0
+    """Seconds that a reboot takes."""
+    upgrade: float = 240.0
+    """Seconds without NVML in a driver upgrade."""
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     product: str
     driver: str
     rates: dict[Kind, float]
+    assumed: Assumptions = Assumptions()
 
 
 A100 = Profile(

@@ -9,14 +9,6 @@ from benchmarks.replay.truth import GPUS, Device, TruthClass
 CONTAINED = 300.0
 """Seconds for which the slice of a contained error must stay empty: its process is dying."""
 CHURN_NODES, CHURN_LINES, CHURN_TIME = 3, 672, 3 * 3600.0
-NO_XID = 0.57
-"""Of unreachable GPUs (RSC-1)."""
-GSP_PASSES = 0.01
-"""GSP timeouts after which the GPU works on (Delta: 99 % end in a dead GPU)."""
-NVLINK_AGAIN, NVLINK_ENDS, NVLINK_SPREADS = 0.66, 0.20, 0.14
-"""XID 74 (Delta v1): recurs on the same GPU, has no consequence, shows on peers."""
-CRASH_LOOP = 0.03
-"""Of application errors: a job that restarts on the same GPU, up to 35 times. An assumption."""
 
 Script = Callable[[NodeDrawing, int, float], None]
 """Takes the node, the GPU's index and when it begins."""
@@ -33,7 +25,8 @@ def churn(node: NodeDrawing, at: float) -> None:
 
 def _app(node: NodeDrawing, gpu: int, at: float) -> None:
     code = node.random.choices((13, 43, 45), (30, 30, 40))[0]
-    loops = node.random.randint(10, 35) if node.random.random() < CRASH_LOOP else 1
+    looping = node.random.random() < node.profile.assumed.crash_loop
+    loops = node.random.randint(10, 35) if looping else 1
     node.tell("app noise", f"XID {code}", gpu, at, until=at + 600.0 * loops)
     for number in range(loops):
         when, gi = at + 600.0 * number, node.any_gi()
@@ -50,7 +43,7 @@ def _mmu(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _gsp(node: NodeDrawing, gpu: int, at: float) -> None:
-    if node.random.random() < GSP_PASSES:
+    if node.random.random() < node.profile.assumed.gsp_passes:
         may = node.all_of(gpu)
         node.tell("information", "a single XID 119", gpu, at, until=at + 3600.0, may=may)
         node.line(at, gpu, 119)
@@ -63,8 +56,8 @@ def _gsp(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _nvlink(node: NodeDrawing, gpu: int, at: float) -> None:
-    luck = node.random.random()
-    if luck < NVLINK_ENDS:
+    luck, assumed = node.random.random(), node.profile.assumed
+    if luck < assumed.nvlink_ends:
         may = node.all_of(gpu)
         node.tell("information", "XID 74 that passes", gpu, at, until=at + 3600.0, may=may)
         node.line(at, gpu, 74)
@@ -73,9 +66,9 @@ def _nvlink(node: NodeDrawing, gpu: int, at: float) -> None:
         for number in range(node.random.randint(1, 3)):
             node.line(at + 0.1 * number, gpu, 74)
         node.ask(gpu, at + 0.05, 1)
-    if node.random.random() < NVLINK_SPREADS:
+    if node.random.random() < assumed.nvlink_spreads:
         _spread(node, gpu, at)
-    if node.random.random() < NVLINK_AGAIN:
+    if node.random.random() < assumed.nvlink_again:
         again = at + node.random.expovariate(1 / (12 * 3600.0))
         node.later(again, node.unless_unfit(gpu, lambda one, when: _nvlink(node, one, when)))
 
@@ -173,7 +166,7 @@ def _uncontained(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _gone(node: NodeDrawing, gpu: int, at: float) -> None:
-    silent = node.random.random() < NO_XID
+    silent = node.random.random() < node.profile.assumed.no_xid
     listed = not silent or node.random.random() < 0.5
     truth: TruthClass = "no-XID loss" if silent else "gpu-reboot"
     label = "XID 79" if not silent else f"lost without XID, {'' if listed else 'not '}listed"

@@ -1,0 +1,95 @@
+"""Outcomes of a soak into the generated part of docs/soak.md, beside what earlier ones left. Pure.
+
+The document is what is kept of earlier soaks: its rows and its summaries are read back from it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+BEGIN = "<!-- soak: begin, written by `make soak` -->"
+END = "<!-- soak: end -->"
+HEADER = ("part", "what was run", "outcome", "closing figures", "seconds", "commit", "date", "seed")
+_LATEST, _EARLIER = "Latest run: ", "- "
+
+
+class DocumentError(ValueError):
+    """A document has no place for what a soak leaves."""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One soak, over or not."""
+
+    date: str
+    commit: str
+    seed: int
+    machine: str
+    parts: int
+    """Asked for."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.date}, commit {self.commit}, seed {self.seed}: "
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One part of the latest soak that ran it."""
+
+    part: str
+    what: str
+    passed: bool
+    figures: str
+    seconds: float
+
+    def cells(self, run: Run) -> tuple[str, ...]:
+        outcome = "passed" if self.passed else "**failed**"
+        counted = (f"{self.seconds:,.0f}", run.commit, run.date, str(run.seed))
+        return (self.part, self.what, outcome, self.figures, *counted)
+
+
+def updated(text: str, run: Run, rows: Sequence[Row], order: Iterable[str] = ()) -> str:
+    """Return a document with the rows that a run has so far; the same again changes nothing.
+
+    Rows of parts that this run has none of stay. `order` is that of the parts.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    kept, end, after = rest.partition(END)
+    if not begin or not end:
+        raise DocumentError(f"it needs the lines {BEGIN} and {END}, in this order")
+    table = _table_of(kept) | {row.part: _line(row.cells(run)) for row in rows}
+    ordered = [name for name in (*order, *table) if name in table]
+    latest = f"{run.key}{_summary(run, rows)}"
+    lines = [f"{_LATEST}{latest}.", f"Machine: {run.machine}.", "", _line(HEADER)]
+    lines += [_line(["---"] * len(HEADER)), *(table[name] for name in dict.fromkeys(ordered))]
+    earlier = [
+        _EARLIER + summary for summary in _summaries(kept) if not summary.startswith(run.key)
+    ]
+    if earlier:
+        lines += ["", "Earlier runs:", "", *earlier]
+    return "\n".join([f"{before}{BEGIN}", "", *lines, "", f"{END}{after}"])
+
+
+def _summary(run: Run, rows: Sequence[Row]) -> str:
+    failed = [row.part for row in rows if not row.passed]
+    missing = run.parts - len(rows)
+    said = f"{len(rows) - len(failed)} of {run.parts} parts passed"
+    said += f", failed: {', '.join(failed)}" if failed else ""
+    return said + (f", {missing} did not end" if missing else "")
+
+
+def _table_of(text: str) -> dict[str, str]:
+    """Return the rows of a generated part by the name of the part."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines}
+
+
+def _summaries(text: str) -> list[str]:
+    """Return one line for each run that a generated part tells of, the newest first."""
+    latest = re.findall(rf"^{_LATEST}(.*)\.$", text, re.MULTILINE)
+    return latest + re.findall(rf"^{_EARLIER}(.*)$", text, re.MULTILINE)
+
+
+def _line(cells: Iterable[str]) -> str:
+    shown = (" ".join(cell.split()).replace("|", r"\|") for cell in cells)
+    return f"| {' | '.join(shown)} |"
