@@ -32,8 +32,8 @@ def counted(
     told = by_key.get(partner_key) if partner_key else None
     seen = _record(signal, target, epoch)
     if told is not None and partner_key != target:
-        # The count moves; what the first witness knew of the process moves along.
-        seen = _merged(_with_key(told, target, count=0), seen, more=0)
+        # The count moves; what the first source knew of the process moves along.
+        seen = _merged(_latest(told, target), seen, more=0)
         _take_one(by_key, told)
     more = 0 if told is not None and partner_key == target else signal.times
     old = by_key.get(target)
@@ -108,33 +108,43 @@ def _record(signal: Signal, key: _Key, epoch: int) -> XidRecord:
 
 def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
     spoken = new if new.message or new.pid is not None else old
+    epoch = max(old.epoch, new.epoch)
+    # A new epoch began with a reset: what older lines asked for, and their cause, are over.
+    lately = [record for record in (new, old) if record.epoch == epoch]
     return msgspec.structs.replace(
         old,
         count=old.count + more,
         first_seen=min(old.first_seen, new.first_seen),
         last_seen=max(old.last_seen, new.last_seen),
-        epoch=max(old.epoch, new.epoch),
-        reset=_worst(old.reset, new.reset),
-        drain_reset=_worst(old.drain_reset, new.drain_reset),
+        epoch=epoch,
+        reset=_worst(*(record.reset for record in lately)),
+        drain_reset=_worst(*(record.drain_reset for record in lately)),
         pid=spoken.pid,
         process=spoken.process,
         message=spoken.message,
-        caused_by=old.caused_by if new.caused_by is None else new.caused_by,
+        caused_by=next(
+            (record.caused_by for record in lately if record.caused_by is not None), None
+        ),
         rate_limited=_worst(old.rate_limited, new.rate_limited),
         sources=tuple(sorted({*old.sources, *new.sources})),
     )
 
 
-def _with_key(record: XidRecord, key: _Key, *, count: int) -> XidRecord:
-    return msgspec.structs.replace(record, gi=key[1], ci=key[2], count=count)
+def _latest(record: XidRecord, key: _Key) -> XidRecord:
+    """Return the last sighting of a record as one of another instance, not counted yet."""
+    first = record.first_seen if record.count <= 1 else record.last_seen
+    return msgspec.structs.replace(record, gi=key[1], ci=key[2], count=0, first_seen=first)
 
 
 def _take_one(by_key: dict[_Key, XidRecord], record: XidRecord) -> None:
     key = (record.code, record.gi, record.ci)
-    if record.count <= 1:
-        del by_key[key]
-    else:
-        by_key[key] = msgspec.structs.replace(record, count=record.count - 1)
+    match record.count:
+        case 2:  # what is left is the first sighting, and no younger than that
+            by_key[key] = msgspec.structs.replace(record, count=1, last_seen=record.first_seen)
+        case more if more > 2:
+            by_key[key] = msgspec.structs.replace(record, count=more - 1)
+        case _:
+            del by_key[key]
 
 
 def _worst(*said: bool | None) -> bool | None:

@@ -135,7 +135,7 @@ def _ended(asked: Asked, fault_class: FaultClass) -> datetime | None:
     gpu, record = asked.gpu, asked.record
     if fault_class == "memory" and not memory.reads_well(gpu, record.last_seen):
         return None
-    if fault_class == "contained" and gpu.presence == "Present" and _cannot_be_asked(gpu):
+    if fault_class == "contained" and _cannot_be_asked(gpu):
         return record.last_seen  # the catalogue wants only a restart of the program
     return over(gpu, record.last_seen, record.epoch)
 

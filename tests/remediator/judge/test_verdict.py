@@ -1,5 +1,7 @@
 """What is true of one GPU, row by row."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -159,6 +161,16 @@ def test_without_the_field_a_contained_error_is_over_when_it_is_written() -> Non
 
     assert isinstance(judged, Healthy)
     assert judged.ended[0].certain
+
+
+@pytest.mark.parametrize("build", [gpu, mig_gpu])
+def test_without_the_field_a_contained_error_stays_over_while_nvml_is_away(
+    build: Callable[..., GpuHealth],
+) -> None:
+    """A driver upgrade must not make an old error of a restarted program stand again."""
+    away = build(0, xid(94, gi=5), recovery_action=NO_ACTION_FIELD, presence="Unknown")
+
+    assert not isinstance(verdict(away), Sick)
 
 
 def test_what_was_proven_over_stays_over_while_nvml_is_away() -> None:
