@@ -56,7 +56,9 @@ def _used(case: Case, desired: Desired, story: Incident) -> bool:
 
 def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
     """Whether a pod that held a device still runs; None while nobody can tell."""
-    held = {one.uid for one in (*status.hit, *status.evicted) if one.pod and one.via != "gang"}
+    named = (*status.hit, *status.evicted)
+    # A gang peer holds nothing here, and admin access uses nothing.
+    held = {hold.uid for hold in named if hold.pod and hold.via not in ("gang", "admin")}
     if not held:
         return False
     if case.pods is None:

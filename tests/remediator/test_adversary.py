@@ -3,6 +3,7 @@
 import msgspec
 
 from exporter.report import FabricHealth, GpuHealth, MemoryHealth, NodeHealth
+from remediator.decide.plan import ChangeRule
 from remediator.decide.spending import begins
 from remediator.judge.fault import faults_of
 from remediator.judge.verdict import verdict
@@ -323,3 +324,12 @@ def test_a_slice_that_is_emptied_stays_so_beside_a_worse_fault_that_goes_less_fa
         settle(stored, view(one), second)
 
     assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule") | {SLICE_5: "NoExecute"}
+
+
+def test_marks_that_somebody_took_off_a_rule_are_written_again() -> None:
+    stored, seen = Stored(), view(dead())
+    settle(stored, seen, 1)
+    ((name, rule),) = stored.rules.items()
+    stored.rules[name] = msgspec.structs.replace(rule, stripped=True)
+
+    assert [type(step) for step in tick(stored, seen, 2).steps] == [ChangeRule]

@@ -275,3 +275,7 @@ class TestWhatTheLogWants:
         report = ledger.observe(report, seen(silent, seconds=30))
         assert first(report).recovery_action.logged == 1
         assert first(ledger.observe(report, unseen(60))).recovery_action.logged == 1
+
+
+def test_a_lost_gpu_that_is_lost_still_begins_no_new_epoch() -> None:
+    assert first(story(gpu(), gpu(lost=True), gpu(lost=True), gpu(lost=True))).epoch == 1

@@ -382,3 +382,11 @@ def test_every_hold_is_somewhere_or_a_counted_miss(
                 or f"{device.resource}/{device.id}" in missed
                 or any(one.device_id == device.id and one.pod == container.pod for one in placed)
             )
+
+
+def test_a_share_whose_id_and_size_nobody_tells_is_not_the_whole_device() -> None:
+    device = published("gpu-0", "GPU-1")
+    shared = msgspec.structs.replace(device, memory=80 * GIB, shareable=True)
+
+    (holder,) = join([holds("main", claim("gpu-0"))], [shared]).by_uuid["GPU-1"]
+    assert holder.declared_memory is None

@@ -149,3 +149,12 @@ def test_more_than_any_node_has_is_refused_before_it_is_built() -> None:
 def test_a_reply_that_contradicts_itself_is_malformed(reply: bytes) -> None:
     with pytest.raises(wire.Malformed):
         wire.read(reply)
+
+
+def test_fields_of_a_fixed_size_that_a_later_kubelet_adds_are_stepped_over() -> None:
+    device = {"resource_name": "nvidia.com/gpu", "device_ids": ["GPU-1"]}
+    container = {"name": "c", "devices": [device]}
+    known = encoded({"name": "p", "namespace": "n", "containers": [container]})
+    fixed32, fixed64 = bytes([15 << 3 | 5]) + bytes(4), bytes([15 << 3 | 1]) + bytes(8)
+
+    assert wire.read(fixed32 + fixed64 + known) == wire.read(known) != wire.read(b"")

@@ -183,3 +183,9 @@ def test_any_pod_labels_give_each_name_once_and_none_of_ours(pairs: dict[str, st
     found = [name for name, _ in labels.pod_pairs(Options(), (owner,))]
     assert len(found) == len(set(found)) == len(pairs)
     assert not set(found) & labels.RESERVED
+
+
+def test_a_label_on_which_two_of_three_owners_agree_does_not_ride() -> None:
+    three = [Holder(namespace="team", pod=pod, container="main") for pod in ("a", "b", "a")]
+
+    assert labels.agreed(three).keys() & {"pod", "namespace"} == {"namespace"}

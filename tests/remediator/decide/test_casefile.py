@@ -6,6 +6,15 @@ import pytest
 from exporter.report import MemoryHealth
 from exporter.slices import Taint
 from remediator.decide.view import NodeView
+from remediator.objects.claims import (
+    Allocation,
+    Claim,
+    ClaimMeta,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+)
 from remediator.objects.incident import PODS_LIMIT, TIMELINE_LIMIT
 from remediator.objects.nodes import NodeFacts
 from remediator.objects.pods import PodFacts
@@ -99,6 +108,20 @@ class TestDrained:
         for second in (1, 5, 11):
             settle(stored, view(dead()), second)
 
+        assert stored.incident.status.phase == "Drained"
+
+    def test_a_pod_with_admin_access_that_stays_uses_nothing(self) -> None:
+        result = DeviceResult(DRIVER, NODE, "gpu-0", admin_access=True)
+        allocation = Allocation(DeviceAllocation((result,)))
+        consumers = (ConsumerReference("dcgm", "pods", "u-dcgm"),)
+        look = Claim(ClaimMeta(name="look", namespace="team"), ClaimStatus(allocation, consumers))
+        stored, both = Stored(), (pod(), pod("dcgm"))
+        for second in (1, 5):
+            settle(stored, view(dead(), claims=(claim("gpu-0"), look), pods=both), second)
+        assert stored.incident.status.phase == "Evicting"
+
+        for second in (20, 30):
+            settle(stored, view(dead(), claims=(look,), pods=(pod("dcgm"),)), second)
         assert stored.incident.status.phase == "Drained"
 
 
@@ -296,3 +319,15 @@ class TestTold:
             tick(stored, view(gpu(0, recovery_action=action(0, second, second))), second + 1)
 
         assert len(stored.incident.status.timeline) == TIMELINE_LIMIT
+
+
+def test_a_phase_stays_as_it_is_while_nothing_is_known() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
+    healthy = action(0, since=100, observed=100)
+    mended = view(gpu(0, xid(95), recovery_action=healthy))
+    settle(stored, mended, 100)
+    assert stored.incident.status.phase == "Verifying"
+
+    settle(stored, msgspec.structs.replace(mended, stale="silent"), 200)
+    assert stored.incident.status.phase == "Verifying"

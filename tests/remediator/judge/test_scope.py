@@ -151,6 +151,18 @@ class TestOneInstance:
         assert names(found) == ALL_SEVEN
         assert not found.exact
 
+    def test_of_two_compute_instances_means_the_one_that_it_names(self) -> None:
+        sick = mig_gpu(0, slices=1)
+        second = msgspec.structs.replace(sick.instances[0], uuid=slice_uuid(0, 99), ci=1)
+        both = msgspec.structs.replace(sick, instances=(*sick.instances, second))
+        inventory = tuple(
+            device(f"part-{part.ci}", kind="mig", uuid=part.uuid, parent_uuid=sick.uuid)
+            for part in both.instances
+        )
+
+        assert names(scope(fault(Instance(1, 1)), both, inventory)) == {"part-1"}
+        assert names(scope(fault(Instance(1)), both, inventory)) == {"part-0", "part-1"}
+
 
 def rule(name: str, hardware: str, of_gpu: str, fault_class: str = "gpu") -> Rule:
     return Rule(
