@@ -38,6 +38,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     which.add_argument("--only", nargs="+", metavar="NAME", help="the patches of these names")
     parser.add_argument("--seed", metavar="S", help="of the draw [the hash of the commit]")
     parser.add_argument("--package", choices=drawn.PACKAGES, help="of --drawn [both]")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="with --drawn: no tests that start programs, which take ten minutes of the exporter",
+    )
     parser.add_argument("--jobs", type=_number, default=2, metavar="N", help="side by side [2]")
     parser.add_argument(
         "--pytest",
@@ -80,7 +85,7 @@ def _drawn(options: argparse.Namespace) -> int:
     _say(f"drawn with seed {seed}; again: {_again('--drawn', options.drawn, seed)}")
     packages = (options.package,) if options.package else drawn.PACKAGES
     found = drawn.draw(drawn.every_place(ROOT, packages), ROOT, options.drawn, seed)
-    mutants = [drawn.mutant_of(one, ROOT) for one in found]
+    mutants = [drawn.mutant_of(one, ROOT, quick=options.quick) for one in found]
     outcomes = _outcomes(mutants, options, drawn.OPTIONS, at_once=False)
     _say(*survivors(outcomes), share(outcomes))
     return 1 if any(outcome.verdict == "error" for outcome in outcomes) else 0

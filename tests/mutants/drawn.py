@@ -72,8 +72,8 @@ def _source(root: Path, found: Drawn) -> str:
     return (root / found.path).read_text(encoding="utf-8")
 
 
-def mutant_of(found: Drawn, root: Path) -> Mutant:
-    """Return a mutant with the tests that may see it."""
+def mutant_of(found: Drawn, root: Path, *, quick: bool = False) -> Mutant:
+    """Return a mutant with the tests that may see it; `quick` leaves out the slow ones."""
     place, source = found.place, _source(root, found)
     before, after = (
         text.splitlines()[place.line - 1].strip() for text in (source, place.changed(source))
@@ -86,12 +86,12 @@ def mutant_of(found: Drawn, root: Path) -> Mutant:
         name=f"{found.path}:{place.line}:{place.column}",
         path=found.path,
         about=f"- {before}\n  + {after}",
-        steps=steps_of(found.path, root),
+        steps=steps_of(found.path, root, quick=quick),
         apply=apply,
     )
 
 
-def steps_of(path: str, root: Path) -> tuple[Step, ...]:
+def steps_of(path: str, root: Path, *, quick: bool = False) -> tuple[Step, ...]:
     """Return the tests of a module's package: of its room, of others, and the slow ones."""
     package, room, _ = path.split("/", 2)
     slow = SLOW["exporter" if package == "exporter" else "remediator"]
@@ -100,9 +100,8 @@ def steps_of(path: str, root: Path) -> tuple[Step, ...]:
     own = [entry for entry in named if entry.name == room]
     late = [entry for entry in named if entry.name in slow]
     rest = [entry for entry in named if entry not in own and entry not in late]
-    paths = (
-        tuple(entry.relative_to(root).as_posix() for entry in part) for part in (own, rest, late)
-    )
+    parts = (own, rest) if quick else (own, rest, late)
+    paths = (tuple(entry.relative_to(root).as_posix() for entry in part) for part in parts)
     return tuple(step for step in paths if step)
 
 

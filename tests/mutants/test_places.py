@@ -46,6 +46,7 @@ def mutations(source: str) -> set[str]:
         }),
         ("def f() -> int:\n    return a", set[str]()),
         ("'é…' in b and c", {"'é…' not in b and c", "'é…' in b or c"}),
+        ("if 'é' in b:\n    c", {"if 'é' not in b:\n    c", "if not ('é' in b):\n    c"}),
         ("(a\n  and\n  b)", {"(a\n  or\n  b)"}),
     ],
 )  # fmt: skip
@@ -130,6 +131,7 @@ class TestDrawn:
         tests = {entry.name for entry in there if entry.is_dir() or entry.match("test_*.py")}
         asked = [Path(path).name for step in steps for path in step]
         assert sorted(asked) == sorted(tests - {"__pycache__"})
+        assert steps_of("remediator/judge/scope.py", ROOT, quick=True) == steps[:2]
 
     def test_a_mutant_says_what_it_changes_where(self, tmp_path: Path) -> None:
         source = "a = 1\nb = a  <  2\n"
