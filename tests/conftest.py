@@ -31,14 +31,13 @@ from tests.lab.cluster import Cluster, install_classes
 from tests.lab.lanes import Lanes
 from tests.lab.served_program import version
 
-settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How long an example takes is the machine's affair; figures are for benchmarks."""
-settings.register_profile("tests", settings.get_profile("search"), derandomize=True, database=None)
+settings.register_profile("search", settings.get_profile("untimed"), max_examples=500)
+"""New examples, five times as many where a test has no number of its own."""
+settings.register_profile("tests", settings.get_profile("untimed"), derandomize=True, database=None)
 settings.load_profile("tests")
-"""The same examples each time: what is red today was made so by a change, and not by the dice.
-
-`make search` looks for new ones.
-"""
+"""The same examples each time: what is red today was made so by a change, and not by the dice."""
 NOT_OURS = (
     *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "NODE_NAME"),
     *("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"),
