@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 # Three workers per core (tests/lab/lanes.py); a file's tests stay together, and the order stays.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-# Another property example than the tests' own; at a landing its commit decides which.
+# New property examples; at a landing the commit seeds them.
 SEARCH := --hypothesis-profile search
 DRAWN_BY = $(or $(SEED),$(shell git rev-parse HEAD 2>/dev/null),0)
 # Tests start our programs a thousand times: each start would compile every module anew.
