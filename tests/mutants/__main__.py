@@ -85,7 +85,7 @@ def _drawn(options: argparse.Namespace) -> int:
     _say(f"drawn with seed {seed}; again: {_again('--drawn', options.drawn, seed)}")
     packages = (options.package,) if options.package else drawn.PACKAGES
     found = drawn.draw(drawn.every_place(ROOT, packages), ROOT, options.drawn, seed)
-    mutants = [drawn.mutant_of(one, ROOT, quick=options.quick) for one in found]
+    mutants = [drawn.mutant_of(place, ROOT, quick=options.quick) for place in found]
     outcomes = _outcomes(mutants, options, drawn.OPTIONS, at_once=False)
     _say(*survivors(outcomes), share(outcomes))
     return 1 if any(outcome.verdict == "error" for outcome in outcomes) else 0

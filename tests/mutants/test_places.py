@@ -110,7 +110,7 @@ class TestDrawn:
             for new in ("<=", "< <", ">")
         ]
 
-        assert {one.place.new for one in draw(places_of_a, tmp_path, 3, "s")} == {"<=", ">"}
+        assert {found.place.new for found in draw(places_of_a, tmp_path, 3, "s")} == {"<=", ">"}
 
     def test_they_are_of_what_decides_and_reads(self, every: list[Drawn]) -> None:
         files = {found.path for found in every}
