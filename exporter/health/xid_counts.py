@@ -138,13 +138,12 @@ def _latest(record: XidRecord, key: _Key) -> XidRecord:
 
 def _take_one(by_key: dict[_Key, XidRecord], record: XidRecord) -> None:
     key = (record.code, record.gi, record.ci)
-    match record.count:
-        case 2:  # what is left is the first sighting, and no younger than that
-            by_key[key] = msgspec.structs.replace(record, count=1, last_seen=record.first_seen)
-        case more if more > 2:
-            by_key[key] = msgspec.structs.replace(record, count=more - 1)
-        case _:
-            del by_key[key]
+    if record.count <= 1:
+        del by_key[key]
+        return
+    # Of two the first one is left, and it is no younger than it was.
+    last = record.first_seen if record.count == 2 else record.last_seen
+    by_key[key] = msgspec.structs.replace(record, count=record.count - 1, last_seen=last)
 
 
 def _worst(*said: bool | None) -> bool | None:
