@@ -208,7 +208,10 @@ def test_a_weekly_window_is_open_at_its_start_and_closed_at_its_end(
 
     if ends is not None:
         assert moment < ends <= moment + window.duration
-        assert window.open_until(ends - timedelta(microseconds=1)) == ends
+        last = window.open_until(ends - timedelta(microseconds=1))
+        # A week in which clocks go forward has 167 hours: a longer window meets its next one.
+        meets = minutes > 167 * 60 and last is not None and last > ends
+        assert last == ends or meets
         assert window.open_until(ends) != ends
 
 
