@@ -28,7 +28,7 @@ test: $(STAMP) check ## Set up and test: lint, types, contracts, every package o
 verify: $(STAMP) ## Test what is exhaustive: each version and setting, browser, documents, new examples, ten mutants
 	$(BIN)/python -m tests.lab.builds verify
 	$(BIN)/pytest $(PARALLEL) -m verify $(TESTS)
-	$(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
+	HISTORIES=600 $(BIN)/pytest $(PARALLEL) -m hypothesis $(SEARCH) --hypothesis-seed=$(DRAWN_BY) $(TESTS)
 	$(BIN)/python -m tests.mutants --draw 10 --seed $(DRAWN_BY)
 
 soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak.md (SOAK="--only chaos")

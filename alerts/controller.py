@@ -4,11 +4,19 @@ from alerts.identity import on
 from alerts.recordings import GPUS, OF_REMEDIATORS, REMEDIATORS
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLUSTER
+from remediator.judge.clock_trust import TRUSTED
 
 _CLUSTER = ("cluster",)
 _BUILD = "draguard_remediator_build_info"
 _WITH_GPUS = f"and {on(_CLUSTER)} last_over_time({GPUS}[1h])"
 """The exporters may be away together with it."""
+_STANDING = 'budget="fence",ground="cluster"'
+_USED = f"draguard_budget_used_gpus{{{_STANDING}}}"
+_LIMIT = f"draguard_budget_limit_gpus{{{_STANDING}}}"
+_UNTRUSTED = "draguard_remediator_collection_untrusted"
+_POLICY = "draguard_remediator_policy_info"
+_AHEAD = "draguard_remediator_clock_ahead_seconds"
+_APART = int(TRUSTED.total_seconds())
 _ACTS = 'mode=~"dry-run|enforce"'
 _KEEP = "5m"
 _KEEP_WHY = "A replica that restarts shows nothing for a moment."
@@ -66,6 +74,27 @@ GROUP = Group(
             "or the policy file was never readable.",
         ),
         Alert(
+            name="DraguardRemediatorBlind",
+            severity="critical",
+            of=OF_CLUSTER,
+            when="The remediator cannot trust its copy of a collection: the API server refuses it, "
+            "does not serve it, or nothing was heard of it for 150 s.",
+            expr=f"{_any(f'{_UNTRUSTED} == 1', 'count')} > 0\n{_WITH_GPUS}",
+            wait="1m",
+            wait_why="A watch that is refused once is opened again within seconds.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="The remediator is blind: nothing is tainted and nothing is released.",
+            description="Collections that cannot be trusted: "
+            "{{ with printf `max by (collection) (draguard_remediator_collection_untrusted"
+            "{cluster=%q} == 1)` $labels.cluster | query }}"
+            "{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ $one.Labels.collection }}{{ end }}"
+            "{{ else }}unknown{{ end }}. "
+            "Sick GPUs stay schedulable if they are not tainted already.",
+            next="The log of the remediator says which request is refused. Compare its ClusterRole "
+            "with the chart's; `draguard doctor` checks the rights. It goes on by itself.",
+        ),
+        Alert(
             name="DraguardRemediatorBehind",
             severity="warning",
             of=OF_CLUSTER,
@@ -98,6 +127,45 @@ GROUP = Group(
             + _counted("Remediators: ", "draguard_remediator_policy_file_bad{cluster=%q} == 1")
             + ". The last good policy is in force there, and a restart would leave none.",
             next="`draguard policy check` names each problem with its line.",
+        ),
+        Alert(
+            name="DraguardPolicyDisagrees",
+            severity="warning",
+            of=OF_CLUSTER,
+            when="The replicas of the remediator have had different policies in force for five "
+            "minutes.",
+            expr=f"{_any(f'count by (cluster, hash) ({_POLICY} == 1)', 'count')} > 1\n{_WITH_GPUS}",
+            wait="5m",
+            wait_why="A ConfigMap reaches all nodes within a minute or two.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="The replicas of the remediator have different policies.",
+            description="Different policies in force: {{ $value }}. "
+            "The policy of the leader decides; a fail-over changes what Draguard does. "
+            + _counted("Replicas: ", "draguard_remediator_policy_info{cluster=%q} == 1")
+            + ".",
+            next="Compare the policy files of the replicas: one does not get the ConfigMap, or "
+            "refuses it (DraguardPolicyFileBad). `draguard_remediator_policy_info` has the hash of "
+            "each by `instance`.",
+        ),
+        Alert(
+            name="DraguardClockDisagrees",
+            severity="warning",
+            of=OF_CLUSTER,
+            when="The clock of a remediator's machine and the API server's are more than "
+            f"{_APART} s apart.",
+            expr=f"{_any(f'abs({_AHEAD}) > {_APART}')}\n{_WITH_GPUS}",
+            wait="5m",
+            wait_why="A clock that is stepped back into time is trusted again within minutes.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="The remediator's clock is wrong: nothing is untainted.",
+            description="A remediator's clock and the API server's are "
+            "{{ $value | humanizeDuration }} apart. While it leads, no soak time counts and no GPU "
+            "is untainted; taints and evictions go on.",
+            next="Look at the time synchronisation (chrony, systemd-timesyncd) of the remediators' "
+            "nodes and of the control plane. `draguard_remediator_clock_ahead_seconds` by "
+            "`instance` says which one is off.",
         ),
         Alert(
             name="DraguardRulesNotServed",
@@ -139,6 +207,56 @@ GROUP = Group(
             "sick GPUs.",
             next="Enable the feature gates DRADeviceTaints and DRADeviceTaintRules in the "
             "kube-controller-manager as well (`draguard doctor`).",
+        ),
+        Alert(
+            name="DraguardTaintBudgetFull",
+            severity="warning",
+            of=OF_CLUSTER,
+            when="As many GPUs stand tainted (NoSchedule or NoExecute) as `budget.fence.cluster` "
+            "allows. Not where the policy allows none.",
+            expr=f"{_any(f'{_USED} >= {_LIMIT} > 0')}\n{_WITH_GPUS}",
+            wait="5m",
+            wait_why="A GPU that is verified or repaired makes room at once.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="No further sick GPU is tainted: the budget is full.",
+            description="{{ $value }} GPUs are tainted, which is all that the policy allows. The "
+            "next sick GPU stays schedulable.",
+            next="Look whether they fail for one reason (driver, power, switch). If they do not, "
+            "repair them, or raise `budget.fence.cluster`.",
+        ),
+        Alert(
+            name="DraguardTaintIgnored",
+            severity="warning",
+            of=OF_CLUSTER,
+            when="Claims without a toleration were allocated a device well after it was tainted.",
+            expr=f"{_any('draguard_remediator_taint_ignored_claims')} > 0\n{_WITH_GPUS}",
+            wait="2m",
+            wait_why="A claim that is given back at once is no trouble.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A scheduler allocates GPUs that are tainted.",
+            description="Claims that were allocated a tainted GPU: {{ $value }}. Their incidents "
+            "name them in the condition TaintIgnored.",
+            next="Enable the feature gates DRADeviceTaints and DRADeviceTaintRules in every "
+            "kube-scheduler (`draguard doctor`); another scheduler must honour them, too.",
+        ),
+        Alert(
+            name="DraguardGpusNotTaintable",
+            severity="warning",
+            of=OF_CLUSTER,
+            when="GPUs are reported and published in a way for which no taint rule can be made: by "
+            "a node selector, or in a pool that is not one node's own.",
+            expr=f"{_any('draguard_remediator_gpus_not_taintable')} > 0\n{_WITH_GPUS}",
+            wait="15m",
+            wait_why="A driver that starts publishes its slices one after the other.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="GPUs are published in a way that keeps Draguard from tainting them.",
+            description="GPUs that cannot be tainted: {{ $value }}. A new release of the DRA "
+            "driver may publish them in another way.",
+            next="`kubectl get resourceslices -o yaml` on one of their nodes: `spec.nodeName` and "
+            "`spec.pool.name` must be the node's name. Go back to the release of before.",
         ),
     ),
 )

@@ -16,6 +16,8 @@ _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Clos
 _MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
 """People know of it; or the node was taken away, where no work can land."""
 
+_UNCONFIRMED = "draguard_incident_unconfirmed"
+
 _HERE = f'unless {on(DEVICE)} draguard_incident_held{{reason="NodeGone"}} == 1'
 """A story is kept for a week after its node was taken away; there is nothing to repair."""
 
@@ -26,7 +28,7 @@ _HOUR = 3600
 _DAY = 86400
 LONGEST = {
     "Evicting": _HOUR,
-    "Fenced": _DAY,
+    "Tainted": _DAY,
     "Drained": _DAY,
     "Repairing": _DAY,
     "Verifying": 2 * _HOUR,
@@ -128,7 +130,7 @@ GROUP = Group(
             name="DraguardIncidentStuck",
             severity="warning",
             of=OF_INCIDENT,
-            when="An incident is Evicting for an hour, Fenced, Drained or Repairing for a day, or "
+            when="An incident is Evicting for an hour, Tainted, Drained or Repairing for a day, or "
             "Verifying for two hours.",
             expr=f"(\n{_stuck()}\n)\n{_HERE}",
             wait="5m",
@@ -147,8 +149,10 @@ GROUP = Group(
             name="DraguardNeedsHuman",
             severity="warning",
             of=OF_INCIDENT,
-            when="An incident is in phase NeedsHuman.",
-            expr=f'{_BY} (draguard_incident_phase{{phase="NeedsHuman"}}) == 1',
+            when="An incident is in phase NeedsHuman, and not for a fault that nothing confirms, "
+            "which has an alert of its own.",
+            expr=f'{_BY} (draguard_incident_phase{{phase="NeedsHuman"}}) == 1\n'
+            f"unless {on(DEVICE)} {_UNCONFIRMED} == 1",
             wait="5m",
             wait_why="Nobody is hit: what should be fenced is.",
             keep=_KEEP,
@@ -156,6 +160,29 @@ GROUP = Group(
             summary="A GPU is released only when a person says that it is repaired.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
             next="Diagnose or replace the GPU, then `draguard confirm-repaired` its incident.",
+        ),
+        Alert(
+            name="DraguardFaultUnconfirmed",
+            severity="critical",
+            of=OF_HELD_INCIDENT,
+            when="Only the kernel log reports a fault, and no second source can confirm it: NVML "
+            "does not answer on the node, or the driver is older than R565. Not where a user "
+            "holds, ignores or maintains the GPU, nor where its node is gone.",
+            expr=f"{_BY} ({_UNCONFIRMED}) == 1\nunless {on(DEVICE)} {_MEANT}",
+            wait="1m",
+            wait_why="The settle time for a second source is over when it begins.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="A fault was logged that no second source confirms; Draguard evicts nothing.",
+            description="The GPU has "
+            + templates.CAUSE
+            + ". Only the kernel log reports it, and nothing else can be asked"
+            + templates.UNCONFIRMED
+            + ". It gets NoSchedule at most: pods stay on it. "
+            + templates.WHY,
+            next="Look at the GPU now (`nvidia-smi` on its node, the kernel log). If it is sick, "
+            "drain it by hand and reset it or reboot the node; then `draguard confirm-repaired` "
+            "its incident.",
         ),
     ),
 )

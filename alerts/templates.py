@@ -185,6 +185,13 @@ CAUSE = (
     "{{ end }}{{ else }}a fault of which nothing is told now{{ end }}"
 )
 
+UNCONFIRMED = (
+    "{{ with "
+    + _told("draguard_incident_unconfirmed", of_node, "reason", " == 1")
+    + " }} ({{ (index . 0).Labels.reason }}){{ end }}"
+)
+"""Why no second source can confirm a fault."""
+
 NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
 
 

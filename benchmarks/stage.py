@@ -205,6 +205,7 @@ class Stage:
             *self.node.exporter_flags(),
             f"--listen=127.0.0.1:{self.port}",
             f"--sensor-socket={self.folder / 'sensor.sock'}",
+            "--lease-interval=1",  # three renewals precede a release
             *server,
         ]
         agent = self._run("exporter", ["run", *flags])

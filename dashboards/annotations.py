@@ -33,7 +33,7 @@ def _xids(scope: Scope) -> Annotation:
 
 def _fences(scope: Scope) -> Annotation:
     since = once(_WHO, scope.done("draguard_incident_phase_since_timestamp_seconds"))
-    phases = scope.done("draguard_incident_phase", 'phase=~"Fenced|Evicting"')
+    phases = scope.done("draguard_incident_phase", 'phase=~"Tainted|Evicting"')
     named = f"{since} * on (cluster, incident) group_left (phase) {_latest('phase', phases)}"
     return Annotation(
         name="Fences",

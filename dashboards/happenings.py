@@ -7,7 +7,9 @@ Pure.
 from collections.abc import Mapping
 
 from dashboards.panel import PLAIN, Query, TimeSeries
+from dashboards.promql import LEADING, of_cluster, once
 
+NO_LEADER = "no remediator leads"
 QUIET = "quiet"
 """The legend of the line at 0."""
 QUIET_SAYS = (
@@ -43,3 +45,26 @@ def happenings(
         width=width,
         height=height,
     )
+
+
+def taken(
+    title: str, says: str, counter: str, by: str, *, width: int = 8, over: str = ""
+) -> TimeSeries:
+    """Return bars of what the remediators counted; a counter may begin with the first of its kind.
+
+    Of several replicas each has counted what it did itself, so all are added up, and so is what
+    the labels `over` tell apart.
+    """
+    told, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
+    ago = "offset $__rate_interval"
+    first = f"({told} unless {told} {ago}) and on (cluster, instance) {page} {ago}"
+    labels = ", ".join(part for part in ("instance", by, over) if part)
+    each = once(labels, f"({first}) or increase({told}[$__rate_interval])")
+    steps = Query(
+        expr=f"sum by ({by}) ({each})",
+        legend=" ".join(f"{{{{{label}}}}}" for label in by.split(", ")),
+        empty=f"{NO_LEADER}, or there was none since its start",
+        whole="of a counter that was not there before, all is new",
+    )
+    quiet = Query(expr=LEADING, empty=NO_LEADER)
+    return happenings(title, says, steps, quiet, width=width, none=NO_LEADER)

@@ -10,7 +10,7 @@ NO_INCIDENT = "no incident is open"
 
 PHASES: Mapping[str, tuple[int, str]] = {
     "Suspected": (1, PLAIN),
-    "Fenced": (2, ORANGE),
+    "Tainted": (2, ORANGE),
     "Evicting": (3, YELLOW),
     "Drained": (4, "dark-orange"),
     "Repairing": (5, "dark-blue"),

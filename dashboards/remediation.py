@@ -1,8 +1,8 @@
 """What the remediator did, would do and holds back, and how it is itself. Pure."""
 
-from dashboards import annotations, controller, incidents, links, variables
+from dashboards import annotations, controller, incidents, lifecycle, links, variables
 from dashboards.catalogue import REMEDIATION as BOARD
-from dashboards.happenings import happenings
+from dashboards.happenings import taken
 from dashboards.panel import (
     BLUE,
     ORANGE,
@@ -22,7 +22,6 @@ from dashboards.promql import INCIDENTS, LEADING, numbered, of_cluster, once
 
 _KEY = "incident, node, UUID"
 _COLOURS = {"None": BLUE, "NoSchedule": ORANGE, "NoExecute": RED}
-_NO_LEADER = "no remediator leads"
 _WHO = (
     Column(source="cluster", title="Cluster", none="-"),
     Column(source="node", title="Node", links=(links.NODE_OF_INCIDENT,)),
@@ -39,7 +38,8 @@ def _held() -> Table:
         title="Held back, and by what",
         says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
         "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
-        "Maintenance: of the cluster or the node. Human: somebody answered. What stands stays, "
+        "Maintenance: of the cluster or the node. Human: somebody answered. Blindness: a "
+        "collection cannot be trusted. What stands stays, "
         "healing goes on, and it goes on by itself when the reason is gone. For: since it is in "
         "its phase.",
         queries=(
@@ -68,6 +68,7 @@ _HELD_BY = tuple(
         "EmergencyStop": RED,
         "Maintenance": BLUE,
         "Human": BLUE,
+        "Blindness": RED,
         "NodeGone": BLUE,
     }.items()
 )
@@ -86,7 +87,7 @@ def _would_be() -> Table:
         title="What would be done",
         says="Open incidents that are watched and not enforced: incident-only stores nothing, "
         "dry-run stores rules without effect. The number is who would be hit if it were enforced; "
-        "`kubectl get di NAME -o yaml` names the devices in status.wouldFence.",
+        "`kubectl get di NAME -o yaml` names the devices in status.plannedTaints.",
         queries=(
             Query(
                 expr=numbered(f"({modes} * {of_one} {counted}) or 0 * {modes}", INCIDENTS),
@@ -156,29 +157,14 @@ def _rules() -> TimeSeries:
 
 
 def _evictions() -> TimeSeries:
-    return _taken(
+    return taken(
         "Evictions asked for",
         "Pods of nvidia.com/gpu that were moved by the Eviction API, by answer; refused: a "
-        "PodDisruptionBudget said not now, and is asked again. Pods that hold a device by a claim "
-        "are moved by Kubernetes itself and are not counted here.",
+        "PodDisruptionBudget said not now; failed: any other error. Both are requested again. Pods "
+        "that hold a device by a claim are moved by Kubernetes itself and are not counted here.",
         "draguard_remediator_evictions_total",
         "result",
     )
-
-
-def _taken(title: str, says: str, counter: str, by: str) -> TimeSeries:
-    """Return bars of what was counted; a counter may begin with the first of its kind."""
-    told, page = of_cluster(counter), of_cluster("draguard_remediator_build_info")
-    ago = "offset $__rate_interval"
-    first = f"({told} unless {told} {ago}) and on (cluster, instance) {page} {ago}"
-    each = once(f"instance, {by}", f"({first}) or increase({told}[$__rate_interval])")
-    steps = Query(
-        expr=f"sum by ({by}) ({each})",
-        legend=f"{{{{{by}}}}}",
-        empty=f"{_NO_LEADER}, or there was none since its start",
-        whole="of a counter that was not there before, all is new",
-    )
-    return happenings(title, says, steps, Query(expr=LEADING, empty=_NO_LEADER), none=_NO_LEADER)
 
 
 def _gone() -> Table:
@@ -238,7 +224,7 @@ def _phases() -> States:
 
 
 def _steps() -> TimeSeries:
-    return _taken(
+    return taken(
         "Steps taken",
         "What the leader wrote, by kind: incidents opened and brought up to date, rules made, "
         "raised and deleted, pods evicted, events.",
@@ -284,6 +270,9 @@ DASHBOARD = Dashboard(
         Row(title="What is open", panels=(incidents.table(INCIDENTS), _phases())),
         Row(title="What was done", panels=_done()),
         Row(title="What is held, and what would be", panels=(_held(), _would_be())),
+        Row(title="Incidents opened, tainted, drained, repaired", panels=lifecycle.incidents()),
+        Row(title="Pods evicted, spared and deferred", panels=lifecycle.pods()),
+        Row(title="Budgets, and what defers everything", panels=lifecycle.limits()),
         Row(title="Why", panels=(_policy(), _held_gpus(), controller.verdicts())),
         Row(title="The remediator itself", panels=controller.itself()),
     ),

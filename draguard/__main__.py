@@ -18,13 +18,14 @@ look
   plan                       what the remediator would do now, and why
   doctor                     has this cluster, or this node, what is needed
 
-answer
-  hold INCIDENT              no new harm to this GPU for a while
-  ignore INCIDENT            the fault is not acted on; our rules come down
-  confirm-repaired INCIDENT  you vouch for a repair that waits for a person
+act
+  hold INCIDENT              no new taint and no eviction on this GPU for a while
+  untaint INCIDENT           remove Draguard's taints of a GPU; shows the verdict, asks
+  ignore INCIDENT            the same, before there are taints
+  confirm-repaired INCIDENT  the repair of a GPU in NeedsHuman is done
   fence DEVICE               keep new work off a GPU or a slice, for maintenance
   unfence DEVICE             take that away
-  release                    take Draguard's own rules down by hand
+  release --all              remove all that is Draguard's, to uninstall it
 
 prepare
   policy check|explain       is a policy sound, and what would a signal do
@@ -42,7 +43,9 @@ Ends with 0: done; 1: something is wrong or left undone; 2: nothing was asked.
 
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
-_WRITING = frozenset({"hold", "ignore", "confirm-repaired", "fence", "unfence", "release"})
+_WRITING = frozenset(
+    {"hold", "untaint", "ignore", "confirm-repaired", "fence", "unfence", "release"}
+)
 _PERHAPS = "interrupted; a part may be done: look, or give the command again"
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """What a full disk answers to whoever writes."""
@@ -54,6 +57,7 @@ _COMMANDS = {
     "plan": ("draguard.plan.command", "cli"),
     "doctor": ("draguard.doctor.command", "cli"),
     "hold": ("draguard.answers.hold", "cli"),
+    "untaint": ("draguard.answers.untaint", "cli"),
     "ignore": ("draguard.answers.ignore", "cli"),
     "confirm-repaired": ("draguard.answers.confirm", "cli"),
     "fence": ("draguard.maintenance.fence", "cli"),

@@ -14,7 +14,6 @@ import msgspec
 
 from exporter import wire
 from exporter.health import ledger
-from exporter.health.clock_steps import ClockSteps
 from exporter.health.reporter import Reporter
 from exporter.join.attribution import Attribution
 from exporter.page import xid_changes
@@ -33,6 +32,7 @@ from exporter.sensor_link import UNREACHABLE, VERSION_SKEW, SensorLink
 from exporter.setup.settings import Settings
 from kubeapi import clock
 from kubeapi.client import Client
+from kubeapi.clocks import ClockSteps
 
 _log = logging.getLogger(__name__)
 
@@ -164,6 +164,7 @@ class Agent:
             if message.observation.nvml is not None:
                 self._windows.sampled(message.observation.nvml)
             self._observe()
+            self._looked_at()
         self._attribution.seen(message.observation)
 
     def unknown(self, message: str) -> None:
@@ -184,6 +185,7 @@ class Agent:
             self._blind = reason
             self._report = ledger.blind(self._report, reason, message, clock.now())
             self._tell()
+            self._looked_at()
         _log.warning("%s", message)
 
     def _adopt(self, last: NodeHealth | None) -> None:
@@ -197,6 +199,8 @@ class Agent:
                 if self._reporter is not None:
                     self._reporter.forget()
                 self._link.reconnect()
+            elif last is not None:
+                self._report = ledger.with_versions(self._report, last, clock.now())
         self._adopted.set()
         if last is not None:
             _log.info("took up this node's own report of boot %s", last.boot_id)
@@ -226,6 +230,11 @@ class Agent:
         changes = xid_changes.between(before, self._report)
         self._windows.took(changes)
         self._settling.took(changes, time.monotonic())
+
+    def _looked_at(self) -> None:
+        """Let the Lease be renewed: what the report says was found just now."""
+        if self._reporter is not None:
+            self._reporter.observed()
 
     def _tell(self) -> None:
         if self._reporter is not None:
@@ -259,6 +268,8 @@ class Agent:
         with self._lock:
             self._excuse_standstill()
             silent = time.monotonic() - self._spoke
+            if self._blind:
+                self._looked_at()
             if not self._listening or silent <= self._stale_after():
                 return
             self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
@@ -321,7 +332,7 @@ class Agent:
         """Return a source for a sensor that says what this agent does not understand."""
         if not self._skew:
             return ()
-        return (SourceHealth(name="sensor", up=True, reason=VERSION_SKEW, message=self._skew),)
+        return (SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew),)
 
 
 def _first_message(report: NodeHealth) -> str:

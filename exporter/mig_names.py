@@ -19,7 +19,8 @@ _NAMED = re.compile(
     rf"-(?P<gi_profile>{_NUMBER})-(?P<start>{_NUMBER})"
 )
 _NUMBERED = re.compile(
-    rf"gpu-(?P<minor>{_NUMBER})-mig-(?P<gi_profile>{_NUMBER})-(?P<start>{_NUMBER})-{_NUMBER}"
+    rf"gpu-(?P<minor>{_NUMBER})-mig-(?P<gi_profile>{_NUMBER})-(?P<start>{_NUMBER})"
+    rf"-(?P<size>{_NUMBER})"
 )
 
 
@@ -32,6 +33,8 @@ class Placement(msgspec.Struct, frozen=True, order=True):
     """As nvidia-smi shows it (19, 20, 15, 14, 9, 5, 0), and nvmlGpuInstanceProfileInfo_t.id."""
     start: int
     """First memory slice, nvmlGpuInstancePlacement_t.start."""
+    size: int | None = None
+    """Memory slices; None when the name does not say it."""
 
 
 def placement_of(name: str) -> Placement | None:
@@ -39,4 +42,7 @@ def placement_of(name: str) -> Placement | None:
     found = _NAMED.fullmatch(name) or _NUMBERED.fullmatch(name)
     if found is None:
         return None
-    return Placement(int(found["minor"]), int(found["gi_profile"]), int(found["start"]))
+    size = int(found["size"]) if "size" in found.re.groupindex else None
+    return Placement(
+        int(found["minor"]), int(found["gi_profile"]), int(found["start"]), size or None
+    )

@@ -23,7 +23,7 @@ _SECONDS = 10.0
 class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     """The answers; None: not known."""
 
-    pods: SourceHealth = SourceHealth(name="podresources", up=False, reason=STARTING)
+    pods: SourceHealth = SourceHealth(name="podresources", state="Down", reason=STARTING)
     containers: tuple[ContainerDevices, ...] | None = None
     pci_gpus: tuple[str, ...] | None = None
     pci_unbound: tuple[str, ...] = ()
@@ -81,17 +81,17 @@ class NodeWatch:
                 _log.warning("%s", error)
             return None, SourceHealth(
                 name="podresources",
-                up=False,
+                state="Down",
                 reason=error.reason,
                 message=str(error),
                 last_success=before.last_success,
             )
-        return containers, SourceHealth(name="podresources", up=True, last_success=clock.now())
+        return containers, SourceHealth(name="podresources", state="Up", last_success=clock.now())
 
 
 _OFF = SourceHealth(
     name="podresources",
-    up=False,
+    state="Down",
     reason="Off",
     message="nobody asks who holds what: --kubernetes is off",
 )

@@ -159,7 +159,8 @@ class Pairing:
 
 
 def _witness(signal: Signal) -> str:
-    return "text" if signal.kind == "fell-off" else signal.source
+    source = "kmsg" if signal.source == "syslog" else signal.source  # one log, read in two ways
+    return "text" if signal.kind == "fell-off" else source
 
 
 def _best(waiting: Iterable[_Error], signal: Signal) -> _Error | None:

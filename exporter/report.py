@@ -5,75 +5,94 @@ them, the remediator and anybody else reads them. Rules of the file:
 
 - `None` means "could not read" and travels as such; nothing is 0 or False by
   default of ignorance.
-- Unknown fields are ignored and absent ones take their default, so that agents,
-  CRDs and remediators one version apart understand each other.
-- Top-level fields are always written, because a merge patch keeps what it does
-  not name. Inside lists, which are replaced whole, defaults are left out.
+- Unknown fields are ignored, absent ones take their default, and a word that is not
+  known is Unknown (`report_words`), so that agents, CRDs and remediators one version
+  apart understand each other.
+- The status is replaced as a whole, so defaults are left out.
+- Code asks `gpu.mig` or `source.up`: True, False, or None for unknown. What is stored
+  is a word.
 
 Pure: times come in as values.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Literal
 
 import msgspec
+
+from exporter.kubernetes_entry import EARLIEST, LATEST, Entry, Moment, ObjectMeta, kubernetes_case
+from exporter.report_condition import FabricHealth, MemoryHealth, NvlinkHealth, Slowdown
+from exporter.report_words import (
+    MigMode,
+    Presence,
+    ResetRequest,
+    SourceState,
+    Support,
+    SxidSeverity,
+    Via,
+    known,
+)
 
 API_GROUP = "draguard.dev"
 API_VERSION = "v1alpha1"
 SCHEMA_VERSION = 1
 """Raised when a field changes its meaning; readers accept one above and one below theirs."""
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-"""One without a time zone is refused when it is read: it could not be compared with others."""
-EARLIEST, LATEST = datetime(1900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
-"""Outside of these a report is refused when it is read: nothing could be added to such a date, or
-taken from it. A clock that is only wrong, such as one of 1970, is well within."""
 
-_ACRONYMS = {"id": "ID", "uuid": "UUID"}
+class MemorySlices(Entry, frozen=True, order=True):
+    """The memory slices that a MIG instance is made of: nvmlGpuInstancePlacement_t."""
 
+    start: int
+    size: int
 
-def kubernetes_case(name: str) -> str:
-    """Spell a field as Kubernetes objects do: `boot_id` is `bootID`, `last_seen` is `lastSeen`."""
-    first, *rest = name.split("_")
-    return first + "".join(_ACRONYMS.get(word, word.capitalize()) for word in rest)
-
-
-class Entry(msgspec.Struct, frozen=True, rename=kubernetes_case, omit_defaults=True):
-    """Part of a Kubernetes object that is written whole, so that defaults are left out."""
-
-
-Presence = Literal["Present", "Lost", "Unknown"]
-"""Lost is a positive finding (NVML said so, or a live NVML no longer lists the GPU); a source
-that is down makes Unknown."""
+    def intersects(self, other: "MemorySlices") -> bool:
+        """Whether both are made of the same memory, in part at least."""
+        return self.start < other.start + other.size and other.start < self.start + self.size
 
 
 class XidRecord(Entry, frozen=True, kw_only=True):
-    """One XID code on one GPU, or on one instance of it, since the node booted."""
+    """One XID code on one GPU, or on one instance of it, since the node booted.
+
+    What it meant is fixed when it is counted: instance ids are used again, and the MIG mode
+    changes. An instance id in another place is another record.
+    """
 
     code: int
     count: int
-    first_seen: Moment
-    last_seen: Moment
+    first_seen: Moment = msgspec.field(name="firstSeenTime")
+    last_seen: Moment = msgspec.field(name="lastSeenTime")
     epoch: int = 1
     """The GPU's epoch at `last_seen`."""
-    gi: int | None = None
+    previous_seen: Moment | None = msgspec.field(default=None, name="previousSeenTime")
+    """The sighting before the last one, of an error without instance on a MIG GPU: where a second
+    source names the slice of the last one, this record is as old as that again."""
+    previous_epoch: int | None = None
+    """Of the GPU then."""
+    gi: int | None = msgspec.field(default=None, name="giID")
     """NVML GPU instance id; absent when no witness named one."""
-    ci: int | None = None
-    reset: bool | None = None
-    """`RST:` of a 94 or 95 line: the GPU must be reset. The worst seen."""
-    drain_reset: bool | None = None
-    """`D-RST:` of the same lines: reset wanted, running work may finish."""
+    ci: int | None = msgspec.field(default=None, name="ciID")
+    mig_mode: MigMode = "Unknown"
+    """Of the GPU at `last_seen`."""
+    gi_profile_id: int | None = None
+    """Of the instance then, as nvidia-smi shows it; absent when it could not be read."""
+    placement: MemorySlices | None = None
+    """Of the instance then; absent when it could not be read, and from older agents."""
+    reset_request: ResetRequest = "Unknown"
+    """`RST:` (Immediate: the GPU must be reset) and `D-RST:` (AfterDrain: running work may finish)
+    of a 94 or 95 line, the worst seen. Unknown where no line said it."""
     pid: int | None = None
     process: str = ""
     message: str = ""
     """Of the last line, cut short."""
     caused_by: int | None = None
     """XID that the last line to name one gave as the root cause (45, new drivers)."""
-    rate_limited: bool | None = None
-    """True: the driver said that it leaves out lines of this code, so `count` is a lower bound."""
+    rate_limited: bool = False
+    """The driver said that it leaves out lines of this code, so `count` is a lower bound."""
     sources: tuple[str, ...] = ()
-    """Witnesses: `kmsg`, `nvml`, `dcgm`."""
+    """`kmsg`, `syslog` (the same log, read by syslog(2)), `nvml`, `dcgm`."""
+    event_at: Moment | None = msgspec.field(default=None, name="eventTime")
+    """When NVML or DCGM told of it last: a second source of errors at about that time."""
 
 
 class RecoveryAction(Entry, frozen=True, kw_only=True):
@@ -83,87 +102,33 @@ class RecoveryAction(Entry, frozen=True, kw_only=True):
     IMEX domain, 6 bus reset, 7 system reboot; higher values are not known yet.
     """
 
-    supported: bool | None = None
-    """False: the driver has no such field. None: could not ask."""
-    value: int | None = None
-    since: Moment | None = None
+    support: Support = "Unknown"
+    """Unsupported: the driver has no such field. Unknown: could not ask."""
+    action: str = ""
+    """The name of `value`, for people."""
+    value: int | None = msgspec.field(default=None, name="code")
+    since: Moment | None = msgspec.field(default=None, name="sinceTime")
     """First reading of this value in a row."""
-    observed_at: Moment | None = None
+    observed_at: Moment | None = msgspec.field(default=None, name="observedTime")
     """The last reading, as of this report."""
-    logged: int | None = None
+    logged: int | None = msgspec.field(default=None, name="loggedCode")
     """The action that the newest kernel-log line with XID 154 said is wanted from then on."""
-    logged_at: Moment | None = None
+    logged_at: Moment | None = msgspec.field(default=None, name="loggedTime")
     """The time of that line. A reading after it outranks it."""
+    logged_source: Literal["kmsg", "syslog"] | None = None
+    """How that line was read."""
 
-
-class MemoryHealth(Entry, frozen=True, kw_only=True):
-    """ECC, row-remapping and page-retirement state; each None where NVML cannot say.
-
-    NVML hides remaps on a GPU with MIG instances: the last value stays, with its age.
-    """
-
-    dbe_volatile: int | None = None
-    """nvmlDeviceGetTotalEccErrors, uncorrected: errors since the driver loaded."""
-    dbe_aggregate: int | None = None
-    """The same in the GPU's life."""
-    remap_pending: bool | None = None
-    """nvmlDeviceGetRemappedRows: a remap waits for a reset. Forgotten with a new epoch."""
-    remap_failure: bool | None = None
-    """nvmlDeviceGetRemappedRows: a row could not be remapped."""
-    remap_observed_at: Moment | None = None
-    """When the two were last read."""
-    sram_threshold: bool | None = None
-    """nvmlDeviceGetSramEccErrorStatus.bThresholdExceeded; needs root."""
-    retired_pending: bool | None = None
-    """nvmlDeviceGetRetiredPagesPendingStatus; GPUs before Ampere."""
-
-
-class FabricHealth(Entry, frozen=True, kw_only=True):
-    """Registration with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
-
-    state: int | None = None
-    """0 not supported, 1 not started, 2 in progress, 3 completed."""
-    status: int | None = None
-    """nvmlReturn_t of the registration; it counts only in state 3."""
-    health_mask: int | None = None
-    """Fields of 2 and 4 bits (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*)."""
-    health_summary: int | None = None
-    """0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity."""
-    clique: int | None = None
-    cluster_uuid: str = ""
-
-
-class NvlinkHealth(Entry, frozen=True, kw_only=True):
-    """Which NVLinks are active (nvmlDeviceGetNvLinkState), as each was last read.
-
-    Error counters are left to the page: they grow without saying anything of now.
-    """
-
-    up: tuple[int, ...] = ()
-    down: tuple[int, ...] = ()
-    """Also links that no board has wired; those that were lost are in `failed`."""
-    failed: tuple[int, ...] = ()
-    """Of `down`, those that were up earlier in this boot."""
-
-
-class Slowdown(Entry, frozen=True, kw_only=True):
-    """One reason for lowered clocks that is a finding about hardware or cooling.
-
-    It stays for a while after it was last seen, so that a flapping one is one finding.
-    """
-
-    reason: str
-    """`HwSlowdown`, `HwThermal`, `HwPowerBrake` or `SwThermal`."""
-    since: Moment
-    last_seen: Moment
+    @property
+    def supported(self) -> bool | None:
+        return known(self.support, "Supported", "Unsupported")
 
 
 class MigInstance(Entry, frozen=True, kw_only=True):
     """A live MIG slice. `gi_profile_id` is the one nvidia-smi shows (19, 20, 15, 14, 9, 5, 0)."""
 
     uuid: str
-    gi: int
-    ci: int
+    gi: int = msgspec.field(name="giID")
+    ci: int = msgspec.field(name="ciID")
     profile: str
     gi_profile_id: int | None = None
     placement_start: int | None = None
@@ -175,17 +140,19 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
 
     uuid: str
     presence: Presence
-    presence_since: Moment
+    """Lost is a positive finding (NVML said so, or a live NVML no longer lists the GPU); a source
+    that is down makes Unknown."""
+    presence_since: Moment = msgspec.field(name="presenceTransitionTime")
     presence_reason: str = ""
     pci_bus_id: str = ""
     serial: str = ""
     minor: int | None = None
     product: str = ""
-    mig: bool | None = None
+    mig_mode: MigMode = "Unknown"
     recovery_action: RecoveryAction = RecoveryAction()
     epoch: int = 1
     """Counts, within this boot, driver loads and observed resets."""
-    epoch_started: Moment | None = None
+    epoch_started: Moment | None = msgspec.field(default=None, name="epochStartTime")
     xids: tuple[XidRecord, ...] = ()
     xids_dropped: int = 0
     """Of this GPU: records left out of `xids` since the node booted, least severe first."""
@@ -194,6 +161,12 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     nvlink: NvlinkHealth = NvlinkHealth()
     slowdowns: tuple[Slowdown, ...] = ()
     instances: tuple[MigInstance, ...] = ()
+    omitted: tuple[str, ...] = ()
+    """Parts that the agent knows and could not write, such as `nvlink`: unknown, and not well."""
+
+    @property
+    def mig(self) -> bool | None:
+        return known(self.mig_mode, "Enabled", "Disabled")
 
 
 class SxidRecord(Entry, frozen=True, kw_only=True):
@@ -201,14 +174,20 @@ class SxidRecord(Entry, frozen=True, kw_only=True):
 
     code: int
     count: int
-    first_seen: Moment
-    last_seen: Moment
-    fatal: bool | None = None
-    """True when one of its lines was printed as Fatal."""
+    first_seen: Moment = msgspec.field(name="firstSeenTime")
+    last_seen: Moment = msgspec.field(name="lastSeenTime")
+    severity: SxidSeverity = "Unknown"
+    """Fatal when one of its lines was printed so."""
     links: tuple[int, ...] = ()
     """NVLinks of the switch that its lines named."""
     message: str = ""
     """Of the last line, cut short."""
+    sources: tuple[str, ...] = ()
+    """`kmsg`, `syslog`; absent from older agents."""
+
+    @property
+    def fatal(self) -> bool | None:
+        return known(self.severity, "Fatal", "NonFatal")
 
 
 class SwitchHealth(Entry, frozen=True, kw_only=True):
@@ -222,15 +201,22 @@ class SourceHealth(Entry, frozen=True, kw_only=True):
     """One sensor: `nvml`, `kmsg`, `podresources`, `dcgm`."""
 
     name: str
-    up: bool
+    state: SourceState
     reason: str = ""
     """A stable CamelCase word, such as LibraryNotFound, Hung, Stuck, PermissionDenied."""
     message: str = ""
     """A sentence that says what to do."""
-    last_success: Moment | None = None
+    last_success: Moment | None = msgspec.field(default=None, name="lastSuccessTime")
+    via: Via | None = None
+    """Of `kmsg` while it is up: read from the device (or a file), or by syslog(2), where lines of
+    the driver can be forged by every program of the node."""
+
+    @property
+    def up(self) -> bool:
+        return self.state == "Up"
 
 
-class Cursor(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
+class Cursor(Entry, frozen=True, kw_only=True):
     """Up to where signals are counted in this report; a restarting agent goes on from here."""
 
     kernel_sequence: int | None = None
@@ -241,7 +227,21 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
     """Number of the last signal taken from that sensor process."""
 
 
-class Inventory(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
+class VersionSince(Entry, frozen=True, kw_only=True):
+    """A version, the last one that was known, and when it took the place of another one."""
+
+    version: str = ""
+    time: Moment | None = msgspec.field(default=None, name="sinceTime")
+    """By the node's clock. None: no other version was seen before it."""
+
+    def seen(self, version: str, at: datetime) -> "VersionSince":
+        """Return what is known after a look; a driver that is not loaded has no version."""
+        if version in ("", self.version):
+            return self
+        return VersionSince(version=version, time=at if self.version else None)
+
+
+class Inventory(Entry, frozen=True, kw_only=True):
     """GPUs that should be there against GPUs that are; each None while nobody could count."""
 
     seen: int | None = None
@@ -267,14 +267,24 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case)
     sources_down: str = ""
 
 
-class NodeHealth(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_case):
+REPORT_INTERVAL = 900
+"""Seconds between two reports in which nothing changed, where an agent does not say."""
+REPORT_HASH = "draguard.dev/report"
+"""Annotation of an agent's Lease: `contentHash` of the report that it would write now."""
+
+
+class NodeHealth(Entry, frozen=True, kw_only=True):
     """The status of a NodeDeviceHealth."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: int = msgspec.field(default_factory=lambda: SCHEMA_VERSION)
+    """Made by a factory, so that it is written always."""
     boot_id: str = ""
     agent_version: str = ""
     driver_version: str = ""
-    observed_at: Moment | None = None
+    agent_since: VersionSince = VersionSince()
+    driver_since: VersionSince = VersionSince()
+    """Both outlast restarts of the agent and boots of the node."""
+    observed_at: Moment | None = msgspec.field(default=None, name="observedTime")
     cursor: Cursor = Cursor()
     sources: tuple[SourceHealth, ...] = ()
     gpus: tuple[GpuHealth, ...] = ()
@@ -283,19 +293,16 @@ class NodeHealth(msgspec.Struct, frozen=True, kw_only=True, rename=kubernetes_ca
     xids_dropped: int = 0
     """XID and SXid records left out because the report would grow too large, least severe first;
     those of known GPUs are also counted there."""
+    truncated: tuple[str, ...] = ()
+    """Fields of which something was cut to what the CRD takes, such as `gpus.xids`."""
+    omitted: tuple[str, ...] = ()
+    """Parts that the agent knows and could not write: unknown, and not well."""
     summary: Summary = Summary()
-
-
-class ObjectMeta(Entry, frozen=True):
-    """The parts of Kubernetes metadata that Draguard reads."""
-
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    creation_timestamp: Moment | None = None
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    content_hash: str = ""
+    """Of what a policy can act on. The agent's Lease carries that of its latest observation, so
+    that a renewal confirms this report. "" of an agent that confirms nothing."""
+    report_interval_seconds: int = REPORT_INTERVAL
+    """The report is written at least this often, changed or not."""
 
 
 class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -312,13 +319,13 @@ class NodeDeviceHealth(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 def _moments(report: NodeHealth) -> Iterator[datetime | None]:
     """Give the dates that are reckoned with."""
-    yield report.observed_at
+    yield from (report.observed_at, report.agent_since.time, report.driver_since.time)
     for gpu in report.gpus:
         action = gpu.recovery_action
         yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)
-        yield from (action.since, action.observed_at, action.logged_at)
+        yield from (action.since, action.observed_at, action.logged_at, gpu.memory.rose_at)
         for record in gpu.xids:
-            yield from (record.first_seen, record.last_seen)
+            yield from (record.first_seen, record.last_seen, record.event_at)
     for switch in report.switches:
         for record in switch.sxids:
             yield from (record.first_seen, record.last_seen)

@@ -44,6 +44,12 @@ class SelfMetrics:
             "Reports that it did not, by HTTP status or `unreachable`; the next one says all.",
             "status",
         )
+        self.report_reductions = self._counter(
+            "report_reductions",
+            "Reports that it refused as invalid and got in a smaller size instead: Essential or "
+            "Bare. What is left out is unknown to the remediator.",
+            "size",
+        )
         self.report_success = self._gauge(
             "report_last_success_timestamp_seconds",
             "When a report was last accepted; 0 before the first.",

@@ -67,9 +67,9 @@ class Sensor:
         self._cut = 0
         self._wanted: tuple[int, ...] = ()
         self._nvml: VendorState[NvmlReading] = VendorState(
-            source=SourceHealth(name="nvml", up=False, reason=STARTING)
+            source=SourceHealth(name="nvml", state="Down", reason=STARTING)
         )
-        self._kmsg = SourceHealth(name="kmsg", up=False, reason=STARTING)
+        self._kmsg = SourceHealth(name="kmsg", state="Down", reason=STARTING)
         self._node = NodeState()
         self._dcgm: VendorState[DcgmReading] | None = None
         self._cgroups = Cgroups(settings.proc_dir)
@@ -256,7 +256,7 @@ class Sensor:
     def _dcgm_of(self, settings: Settings) -> VendorChild[DcgmReading] | None:
         if settings.dcgm == OFF:
             return None
-        source = SourceHealth(name="dcgm", up=False, reason=STARTING)
+        source = SourceHealth(name="dcgm", state="Down", reason=STARTING)
         self._dcgm = VendorState(source=source)
         vendor = DcgmVendor(settings, self._fields_of_dcgm)
         return VendorChild[DcgmReading](vendor, settings, self._on_dcgm, self.add)
@@ -299,7 +299,7 @@ class Sensor:
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
-            self.add(msgspec.structs.replace(signal, at=at))
+            self.add(msgspec.structs.replace(signal, at=at, source=self._reader.source))
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence

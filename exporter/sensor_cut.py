@@ -66,7 +66,8 @@ def _marked(seen: Observation, source: str, left_out: str) -> Observation:
     def mark(one: SourceHealth) -> SourceHealth:
         if one.name != source:
             return one
-        return msgspec.structs.replace(one, up=_tells(seen, source), reason=REASON, message=message)
+        state = "Up" if _tells(seen, source) else "Down"
+        return msgspec.structs.replace(one, state=state, reason=REASON, message=message)
 
     return msgspec.structs.replace(seen, sources=tuple(map(mark, seen.sources)))
 

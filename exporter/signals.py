@@ -36,7 +36,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One piece of news. Fields that a kind does not have keep their default."""
 
     kind: Kind
-    source: Literal["kmsg", "nvml", "dcgm"]
+    source: Literal["kmsg", "syslog", "nvml", "dcgm"]
+    """`syslog`: the kernel log, too, read by syslog(2)."""
     at: Moment
     number: int = 0
     """Position in the stream of this sensor run, from 1."""

@@ -64,6 +64,35 @@ class Capacities(msgspec.Struct, frozen=True, kw_only=True):
         return whole(found.value if isinstance(found, Capacity) else found)
 
 
+class Taken(msgspec.Struct, frozen=True, gc=False):
+    """Any amount of a counter."""
+
+
+_Taken = Taken | str | int | float | None
+
+
+class MemoryCounters(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The memory slices that a partition takes; other counters (up to 24) are not kept."""
+
+    slice_0: _Taken = msgspec.field(name="memory-slice-0", default=None)
+    slice_1: _Taken = msgspec.field(name="memory-slice-1", default=None)
+    slice_2: _Taken = msgspec.field(name="memory-slice-2", default=None)
+    slice_3: _Taken = msgspec.field(name="memory-slice-3", default=None)
+    slice_4: _Taken = msgspec.field(name="memory-slice-4", default=None)
+    slice_5: _Taken = msgspec.field(name="memory-slice-5", default=None)
+    slice_6: _Taken = msgspec.field(name="memory-slice-6", default=None)
+    slice_7: _Taken = msgspec.field(name="memory-slice-7", default=None)
+
+    def numbers(self) -> list[int]:
+        return [number for number, taken in enumerate(msgspec.structs.astuple(self)) if taken]
+
+
+class CounterConsumption(msgspec.Struct, frozen=True):
+    """What a device takes of a counter set that it shares with others."""
+
+    counters: MemoryCounters | None = None
+
+
 class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """What a device is made of."""
 
@@ -71,6 +100,7 @@ class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     capacity: Capacities | None = None
     taints: tuple[Taint, ...] | None = None
     allow_multiple_allocations: bool | None = None
+    consumes_counters: tuple[CounterConsumption, ...] | None = None
 
 
 class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
@@ -94,6 +124,9 @@ class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel"):
     pool: Pool
     node_name: str = ""
     devices: tuple[RawDevice, ...] | None = None
+    all_nodes: bool | None = None
+    node_selector: object = None
+    per_device_node_selection: bool | None = None
 
 
 class ResourceSlice(msgspec.Struct, frozen=True):
@@ -101,6 +134,24 @@ class ResourceSlice(msgspec.Struct, frozen=True):
 
     metadata: ObjectMeta
     spec: ResourceSliceSpec
+
+    @property
+    def gpus(self) -> frozenset[str]:
+        """UUIDs of the GPUs behind its devices."""
+        found = _devices([self])
+        return frozenset(one.parent_uuid or one.uuid or "" for one in found) - {""}
+
+    @property
+    def node_by(self) -> str:
+        """The field that says which nodes have its devices."""
+        spec = self.spec
+        fields = {
+            "nodeName": spec.node_name,
+            "perDeviceNodeSelection": spec.per_device_node_selection,
+            "allNodes": spec.all_nodes,
+            "nodeSelector": spec.node_selector,
+        }
+        return next((name for name, value in fields.items() if value), "")
 
 
 class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +172,9 @@ class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
     gi_profile_id: int | None = None
     """Of a MIG slice, by its name (`exporter.mig_names`)."""
     placement_start: int | None = None
-    """Of a MIG slice, by its name."""
+    """First memory slice of a MIG slice, by the counters that it takes, else by its name."""
+    placement_size: int | None = None
+    """Memory slices of a MIG slice, likewise."""
     shareable: bool = False
     """allowMultipleAllocations: several claims may hold shares of it."""
     product: str = ""
@@ -197,6 +250,9 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
     kind = text("type")
     bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
     place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
+    start, size = (place.start, place.size) if place else (None, None)
+    if kind == "mig" and (taken := _memory_slices(content)):
+        start, size = taken[0], taken[-1] - taken[0] + 1
     return SliceDevice(
         device=Device(spec.driver, spec.pool.name, raw.name),
         kind=cast("Kind", kind) if kind in _KINDS else "",
@@ -208,7 +264,14 @@ def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
         taints=content.taints or (),
         memory=content.capacity.total() if content.capacity else None,
         gi_profile_id=place.gi_profile_id if place else None,
-        placement_start=place.start if place else None,
+        placement_start=start,
+        placement_size=size,
         shareable=content.allow_multiple_allocations is True,
         product=text("productName"),
     )
+
+
+def _memory_slices(content: Content) -> list[int]:
+    """Return the numbers of the memory slices that a partition takes, lowest first."""
+    shared = (one.counters for one in content.consumes_counters or ())
+    return sorted(number for taken in shared if taken for number in taken.numbers())

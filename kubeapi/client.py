@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from kubeapi import nesting
+from kubeapi.clocks import ServerClock
 from kubeapi.endpoint import Credentials, Endpoint, EndpointError
 from kubeapi.transport import Answer, Transport, TransportError
 
@@ -35,6 +36,7 @@ UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
 Heard = Callable[[str, int | None], None]
 """Told of each answer: the verb (GET, WATCH...) and the HTTP status, None when none came."""
 
+
 _WARNING = re.compile(r'\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"')
 """One value of a Warning header as API servers send it (RFC 7234, section 5.5)."""
 
@@ -43,7 +45,13 @@ class ApiError(Exception):
     """The API server said no, or did not answer (`status` None)."""
 
     def __init__(
-        self, message: str, *, status: int | None = None, reason: str = "", retry_after: float = 0.0
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retry_after: float = 0.0,
+        causes: tuple[str, ...] = (),
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -52,6 +60,8 @@ class ApiError(Exception):
         """`reason` of the Kubernetes Status, such as AlreadyExists; empty when there is none."""
         self.retry_after = retry_after
         """Seconds that the server asked to wait, LONGEST_ASKED at most; 0 when it did not."""
+        self.causes = causes
+        """`details.causes` in words: which PodDisruptionBudget refuses, which field is wrong."""
 
 
 class NotFound(ApiError):  # noqa: N818 - the API's own name of the answer
@@ -69,21 +79,35 @@ class Gone(ApiError):  # noqa: N818 - the API's own name of the answer
 _KINDS: dict[int, type[ApiError]] = {404: NotFound, 409: Conflict, 410: Gone}
 
 
+class _Cause(msgspec.Struct, frozen=True):
+    message: str = ""
+
+
+class _Details(msgspec.Struct, frozen=True):
+    causes: tuple[_Cause, ...] | None = None
+
+
 class _Status(msgspec.Struct, frozen=True):
     message: str = ""
     reason: str = ""
     code: int = 0
+    details: _Details | None = None
+
+
+_statuses = msgspec.json.Decoder(_Status)
 
 
 def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> ApiError:
     """Turn a refusal, a Kubernetes Status or anything else, into the error to raise."""
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        said = _statuses.decode(body)
     except UNREADABLE:
         said = _Status(message=body[:200].decode(errors="replace").strip())
     message = f"{doing}: {status} {said.reason}".rstrip() + f": {said.message or 'no reason given'}"
     kind = _KINDS.get(status, ApiError)
-    return kind(message, status=status, reason=said.reason, retry_after=retry_after)
+    found = (said.details.causes if said.details else None) or ()
+    causes = tuple(one.message for one in found if one.message)
+    return kind(message, status=status, reason=said.reason, retry_after=retry_after, causes=causes)
 
 
 def _unheard(verb: str, status: int | None) -> None:
@@ -103,8 +127,11 @@ class Client:
         timeout: float = 10.0,
         agent: str = "draguard",
         heard: Heard = _unheard,
+        server_clock: ServerClock | None = None,
     ) -> None:
         nesting.allow()
+        self.server_clock = server_clock or ServerClock()
+        """Shared with every sibling."""
         self.endpoint = endpoint
         self._timeout = timeout
         self._agent = agent
@@ -119,6 +146,7 @@ class Client:
             timeout=self._timeout if timeout is None else timeout,
             agent=self._agent,
             heard=self._heard,
+            server_clock=self.server_clock,
         )
 
     def get(
@@ -129,23 +157,30 @@ class Client:
     def create(self, path: str, body: object, params: Mapping[str, str] | None = None) -> bytes:
         return self._ask("POST", path, params, body)
 
-    def replace(self, path: str, body: object, params: Mapping[str, str] | None = None) -> bytes:
-        return self._ask("PUT", path, params, body)
+    def replace(
+        self,
+        path: str,
+        body: object,
+        params: Mapping[str, str] | None = None,
+        *,
+        accept: str = JSON,
+        on_warning: Callable[[str], None] | None = None,
+    ) -> bytes:
+        """Put an object in the place of the stored one.
+
+        `on_warning` gets each sentence that the server sent beside an accepted write, such as
+        `unknown field "status.x"` for a field that it did not store.
+        """
+        return self._ask("PUT", path, params, body, accept=accept, on_warning=on_warning)
 
     def merge_patch(
         self,
         path: str,
         body: object,
         params: Mapping[str, str] | None = None,
-        *,
-        on_warning: Callable[[str], None] | None = None,
     ) -> bytes:
-        """Patch by RFC 7396: what is not named stays, lists are replaced whole.
-
-        `on_warning` gets each sentence that the server sent beside an accepted patch, such as
-        `unknown field "status.x"` for a field that it did not store.
-        """
-        return self._ask("PATCH", path, params, body, MERGE_PATCH, on_warning=on_warning)
+        """Patch by RFC 7396: what is not named stays, lists are replaced whole."""
+        return self._ask("PATCH", path, params, body, MERGE_PATCH)
 
     def strategic_merge_patch(self, path: str, body: object) -> bytes:
         """Patch a built-in object by its merge keys: of a list only the named entries change."""
@@ -234,6 +269,7 @@ class Client:
             self._heard(verb, None)
             raise ApiError(f"{doing}: {error}") from error
         self._heard(verb, answer.status)
+        self.server_clock.dated(answer.headers.get("date"))
         return answer
 
     def _refusal(self, doing: str, answer: Answer) -> ApiError:

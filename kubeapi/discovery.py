@@ -19,6 +19,9 @@ class _ResourceList(msgspec.Struct, frozen=True):
     resources: tuple[_Resource, ...] | None = ()
 
 
+_lists = msgspec.json.Decoder(_ResourceList)
+
+
 def served(client: Client, group: str, resource: str, versions: Iterable[str]) -> str | None:
     """Return the first of `versions` that has `resource` (plural); None when none has.
 
@@ -27,7 +30,7 @@ def served(client: Client, group: str, resource: str, versions: Iterable[str]) -
     for version in versions:
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
-            listed = msgspec.json.decode(client.get(path), type=_ResourceList)
+            listed = _lists.decode(client.get(path))
         except NotFound:
             continue
         except UNREADABLE as error:

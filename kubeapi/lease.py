@@ -17,6 +17,7 @@ class LeaseMeta(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     resource_version: str = ""
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,16 +48,18 @@ def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
     holder: str,
     duration_seconds: int,
     now: datetime,
-    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> None:
     """Say "alive at `now`" in one write; the first time creates the Lease. Raises ApiError."""
+    said = {"annotations": dict(annotations)} if annotations else {}
+    patch = {"metadata": said} if said else {}
     spec = {
         "holderIdentity": holder,
         "leaseDurationSeconds": duration_seconds,
         "renewTime": _micro_time(now),
     }
     try:
-        client.merge_patch(f"{leases(namespace)}/{name}", {"spec": spec})
+        client.merge_patch(f"{leases(namespace)}/{name}", {**patch, "spec": spec})
     except NotFound:
         try:
             client.create(
@@ -64,12 +67,12 @@ def renew(  # noqa: PLR0917 - reads as a sentence: who, where, how long, when
                 {
                     "apiVersion": "coordination.k8s.io/v1",
                     "kind": "Lease",
-                    "metadata": {"name": name, "labels": dict(labels or {})},
+                    "metadata": {"name": name, **said},
                     "spec": {**spec, "acquireTime": spec["renewTime"]},
                 },
             )
         except Conflict:
-            client.merge_patch(f"{leases(namespace)}/{name}", {"spec": spec})
+            client.merge_patch(f"{leases(namespace)}/{name}", {**patch, "spec": spec})
 
 
 def read(client: Client, namespace: str, name: str) -> Lease | None:
@@ -88,13 +91,17 @@ def take(  # noqa: PLR0917 - reads as a sentence: what was read, who, how long, 
     holder: str,
     duration_seconds: int,
     now: datetime,
+    annotations: Mapping[str, str] | None = None,
 ) -> Lease:
     """Make `holder` the holder, or stay it, if the Lease is still as `found`.
+
+    `annotations` are written beside those that are there.
 
     Returns what is stored then. Raises Conflict when somebody else was first, else ApiError.
     An empty `holder` gives the Lease up.
     """
     before = found.spec if found is not None else LeaseSpec()
+    noted = dict(annotations or {})
     stays = before.holder_identity == holder
     since = before.acquire_time if stays and before.acquire_time else now
     spec = {
@@ -105,12 +112,12 @@ def take(  # noqa: PLR0917 - reads as a sentence: what was read, who, how long, 
         "leaseTransitions": (before.lease_transitions or 0) + (not stays and bool(holder)),
     }
     if found is None:
-        metadata: dict[str, str] = {"name": name}
+        metadata: dict[str, object] = {"name": name, "annotations": noted}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
         return _decode(
             client.create(leases(namespace), {**body, "metadata": metadata, "spec": spec})
         )
-    metadata = {"resourceVersion": found.metadata.resource_version}
+    metadata = {"resourceVersion": found.metadata.resource_version, "annotations": noted}
     path = f"{leases(namespace)}/{name}"
     return _decode(client.merge_patch(path, {"metadata": metadata, "spec": spec}))
 

@@ -33,6 +33,11 @@ _STEADY = 5.0
 """Seconds after which an open watch counts as a recovery from earlier failures."""
 _REFUSED = frozenset({400, 403, 405, 406, 415, 422})
 """Statuses that say of a list by watch that this server has none, or not for us."""
+_DENIED = frozenset({401, 403, 404, 405})
+"""Statuses that say of any request: not for this identity, or not served."""
+_DENIALS = 3
+"""After so many of them in a row the collection counts as refused. API servers that start answer
+403 for a moment, before they have read the roles."""
 _LISTED = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a list by watch (KEP-3157)."""
 
@@ -45,7 +50,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     missing_retry: float = 15.0
     """While the collection is not served (404)."""
     idle: float = 90.0
-    """Silence after which a watch counts as dead; servers send a bookmark each minute."""
+    """Silence after which the collection is listed anew, which decides whether the watch lives.
+    Servers send a bookmark each minute, but not in a cluster where nothing happens."""
     watch: float = 300.0
     """A watch is renewed after one to two times this."""
     page: int = 500
@@ -129,6 +135,7 @@ class Reflector(Generic[T]):
         self._store: Store[T] = Store(kind, known)
         self._version: str | None = None
         self._failures = 0
+        self._denials = 0
         # Its own: drawn from on a thread, where others expect the shared one to stand still.
         self._random = Random()  # noqa: S311 - waits are spread with it
         self._synced = threading.Event()
@@ -153,6 +160,11 @@ class Reflector(Generic[T]):
         """Whether the thread ended although nobody stopped it: a bug, and the copy is frozen."""
         begun = self._thread.ident is not None
         return begun and not self._thread.is_alive() and not self._stopped.is_set()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server goes on refusing to tell of the collection (401, 403, 404, 405)."""
+        return self._denials >= _DENIALS
 
     def __str__(self) -> str:
         return f"watch of {self._path}"
@@ -187,13 +199,19 @@ class Reflector(Generic[T]):
         """Return the objects by `name` or `namespace/name`, as they are now."""
         return self._store.items()
 
+    def get(self, key: str) -> T | None:
+        """Return one object; None where there is none, or its newest version is unreadable."""
+        return self._store.get(key)
+
     def wait_synced(self, timeout: float) -> bool:
         return self._synced.wait(timeout)
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                if self._version is None:
+                if self._version is None or monotonic() - self.last_contact > self._pace.idle:
+                    # What a watch replays after a long silence would pass for news.
+                    self._version = None
                     self._fill()
                 self._watch()
             except ApiError as error:
@@ -209,7 +227,11 @@ class Reflector(Generic[T]):
         else:
             # The message last: who sees one reads the status that belongs to it.
             self.status, self.error = error.status, error.message
-            _log.log(logging.WARNING if self._failures == 1 else logging.DEBUG, "%s", self.error)
+            news = self._failures == 1 or (
+                error.status in _DENIED and self._denials == _DENIALS - 1
+            )
+            _log.log(logging.WARNING if news else logging.DEBUG, "%s", self.error)
+        self._denials = self._denials + 1 if error.status in _DENIED else 0
         self.missing = isinstance(error, NotFound)
         if self.missing:
             self._version = None
@@ -257,7 +279,7 @@ class Reflector(Generic[T]):
                     return
                 if event.type != "BOOKMARK":
                     seen.add(key_of(meta_of(event.object)))
-                    self._apply(event)
+                    self._apply(event, listed=True)
         raise ApiError(f"list {self._path} by watch: it ended before all was told")
 
     def _complete(self, seen: set[str], version: str) -> None:
@@ -273,7 +295,7 @@ class Reflector(Generic[T]):
             page = self._page(query | ({"continue": more} if more else {}))
             for raw in page.items or ():
                 seen.add(key_of(meta_of(raw)))
-                self._tell(self._store.put(raw))
+                self._tell(self._store.put(raw, listed=True))
             more = page.metadata.more
             if not more:
                 break
@@ -301,17 +323,28 @@ class Reflector(Generic[T]):
         }
         opened = monotonic()
         heard = False
-        with self._open(query, self._pace.idle) as lines:
-            self.error = ""
-            for line in lines:
-                self._take(line)
-                self._contact()
-                heard = True
-                if monotonic() - opened > _STEADY:
-                    self._failures = 0
+        try:
+            with self._open(query, self._pace.idle) as lines:
+                self.error, self._denials = "", 0
+                for line in lines:
+                    self._take(line)
+                    self._contact()
+                    heard = True
+                    if monotonic() - opened > _STEADY:
+                        self._failures = 0
+        except ApiError as error:
+            if self._version is None or not self._quiet(error, opened):
+                raise
+            _log.debug("%s; listing again", error.message)
+            return
         if not heard and monotonic() - opened < 1.0:
             raise ApiError(f"watch {self._path}: ended as soon as it was open")
         self._failures = 0
+
+    def _quiet(self, error: ApiError, opened: float) -> bool:
+        """Whether an open watch ended by its silence alone: a list decides whether it lives."""
+        silent_since = max(opened, self.last_contact)
+        return error.status is None and monotonic() - silent_since >= self._pace.idle
 
     def _open(
         self, query: Mapping[str, str], silence: float
@@ -335,9 +368,9 @@ class Reflector(Generic[T]):
             raise _refused(self._path, event.object)
         return event
 
-    def _apply(self, event: _Event) -> None:
+    def _apply(self, event: _Event, *, listed: bool = False) -> None:
         if event.type in ("ADDED", "MODIFIED"):
-            self._tell(self._store.put(event.object))
+            self._tell(self._store.put(event.object, listed=listed))
         elif event.type == "DELETED":
             self._tell(self._store.remove(event.object))
 

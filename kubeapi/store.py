@@ -24,6 +24,8 @@ class Change(NamedTuple, Generic[T]):
     key: str
     old: T | None
     new: T | None
+    listed: bool = False
+    """A list told of it: it is as the server has it, and may have changed long ago."""
 
 
 class Meta(msgspec.Struct, frozen=True, rename="camel"):
@@ -75,6 +77,11 @@ class Store(Generic[T]):
         self.undecodable = 0
         """How often an object (one version of it) could not be decoded."""
 
+    def get(self, key: str) -> T | None:
+        """Return one object; None where there is none, or its newest version is unreadable."""
+        with self._guard:
+            return None if key in self.unreadable else self._objects.get(key)
+
     def items(self) -> Mapping[str, T]:
         """Return all objects as of now; the mapping does not change any more."""
         with self._guard:
@@ -82,7 +89,7 @@ class Store(Generic[T]):
                 self._view = MappingProxyType(dict(self._objects))
             return self._view
 
-    def put(self, raw: msgspec.Raw) -> list[Change[T]]:
+    def put(self, raw: msgspec.Raw, *, listed: bool = False) -> list[Change[T]]:
         """Take in a new or changed object; no change when this version is known already."""
         meta = meta_of(raw)
         key = key_of(meta)
@@ -97,16 +104,16 @@ class Store(Generic[T]):
         with self._guard:
             self._objects[key], self._view = new, None
         self.unreadable -= {key}
-        return [Change(key, old, new)]
+        return [Change(key, old, new, listed)]
 
     def remove(self, raw: msgspec.Raw) -> list[Change[T]]:
-        return self._forget([key_of(meta_of(raw))])
+        return self._forget([key_of(meta_of(raw))], listed=False)
 
     def keep_only(self, keys: Iterable[str]) -> list[Change[T]]:
         """Drop what a complete list did not name: deletions that no watch told of."""
-        return self._forget(self._versions.keys() - set(keys))
+        return self._forget(self._versions.keys() - set(keys), listed=True)
 
-    def _forget(self, keys: Iterable[str]) -> list[Change[T]]:
+    def _forget(self, keys: Iterable[str], *, listed: bool) -> list[Change[T]]:
         gone: list[Change[T]] = []
         with self._guard:
             for key in keys:
@@ -114,7 +121,7 @@ class Store(Generic[T]):
                 self.unreadable -= {key}
                 old = self._objects.pop(key, None)
                 if old is not None:
-                    gone.append(Change(key, old, None))
+                    gone.append(Change(key, old, None, listed))
             self._view = None
         return gone
 

@@ -5,26 +5,34 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from datetime import datetime
 from importlib.metadata import version
 from time import monotonic, sleep
 from types import FrameType
 
+import msgspec
+
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
+from kubeapi.clocks import ServerClock
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from remediator.decide.reconcile import Reconciler
+from remediator.decide.spending import usage
 from remediator.hands.cluster import Cluster
 from remediator.hands.debug_plan import DebugPlan
 from remediator.hands.leader import Alone, Elector, new_identity
 from remediator.hands.loop import Loop
 from remediator.hands.metrics import Metrics, Reading
 from remediator.hands.pace import Pace
+from remediator.hands.policy_on_lease import PolicyOnLease
 from remediator.hands.queue import Queue
 from remediator.hands.survey import Survey, cluster_rows
+from remediator.judge.clock_trust import clock_doubt
 from remediator.objects.events import Event
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
+from remediator.tell.brakes import brake_rows
 from remediator.tell.rows import Rows
 from serving.front import Front, Handler, Request, Response
 from serving.negotiation import Exposition, exposition
@@ -50,16 +58,17 @@ class Remediator:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         running = version("draguard")
+        self._server_clock = ServerClock()
+        self._clock_doubt = ""
+        """As it was logged last."""
         self._queue = Queue()
         self._metrics = Metrics(running)
-        self._policy_file = PolicyFile(settings.policy, before_change=self._note_change_of_policy)
-        self._asked: tuple[object, ...] | None = None
+        self._policy_on_lease = PolicyOnLease(self._note_change_of_policy)
+        self._policy_file = PolicyFile(settings.policy, before_change=self._policy_on_lease.loaded)
+        if settings.policy is None:
+            self._policy_on_lease.loaded(self._policy_file.policy)
         self._unstated: tuple[str, ...] = ()
-        client = Client(
-            endpoint_of(settings),
-            agent=f"draguard-remediator/{running}",
-            heard=self._metrics.answered,
-        )
+        client = self._client(running)
         self._cluster = Cluster(
             client,
             mark=self._queue.add,
@@ -74,6 +83,8 @@ class Remediator:
             stale_after=settings.stale_after,
             now=clock.now,
             hands_over=settings.handover.enabled,
+            clock_doubt=lambda: clock_doubt(self._server_clock.ahead()),
+            count=self._metrics.happened,
         )
         self._survey = Survey(lambda: self._cluster.synced, self._rows)
         self._elector = self._candidate(client)
@@ -95,6 +106,14 @@ class Remediator:
             DEBUG_PLAN: plans,
         }
 
+    def _client(self, running: str) -> Client:
+        return Client(
+            endpoint_of(self._settings),
+            agent=f"draguard-remediator/{running}",
+            heard=self._metrics.answered,
+            server_clock=self._server_clock,
+        )
+
     def _candidate(self, client: Client) -> Elector | Alone:
         if not self._settings.leader_elect:
             return Alone(self._mark_all)
@@ -104,6 +123,8 @@ class Remediator:
             self._settings.leader_identity or new_identity(),
             now=clock.now,
             on_gain=self._mark_all,
+            found=self._policy_on_lease.gained,
+            notes=self._policy_on_lease.annotations,
         )
 
     def run(self) -> None:
@@ -147,6 +168,8 @@ class Remediator:
 
     def _policy(self) -> Policy:
         policy = self._policy_file.policy
+        if why := self._policy_on_lease.disagrees(policy):
+            policy = msgspec.structs.replace(policy, disagrees=why)
         return policy if self._cluster.rules.version else without_rules(policy)
 
     def _reload_policy(self) -> None:
@@ -155,16 +178,14 @@ class Remediator:
             self._mark_all()
         self._metrics.policy_bad.set(bool(self._policy_file.error))
 
-    def _note_change_of_policy(self, policy: Policy) -> None:
+    def _note_change_of_policy(self, at: datetime) -> None:
         """Note when more was allowed or less; a change of budgets or windows alone is no news."""
-        asked = (policy.rows, policy.overrides, policy.exempt)
-        if self._asked is not None and asked != self._asked:
-            self._cluster.policy_changed_at = clock.now()
-        self._asked = asked
+        self._cluster.policy_changed_at = at
 
     def _resync(self) -> None:
         self._probe()
         self._look_whether_rules_work()
+        self._look_at_the_clock()
         nodes = self._cluster.world.nodes()
         # Who does not lead decides nothing: what it counted before is of no use any more.
         self._metrics.forget(nodes if self._elector.leading else ())
@@ -190,6 +211,16 @@ class Remediator:
                 )
         self._unstated = unstated
 
+    def _look_at_the_clock(self) -> None:
+        """Say so, once, when our clock is not to be trusted, and when it is again."""
+        ahead = self._server_clock.ahead()
+        before, self._clock_doubt = self._clock_doubt, clock_doubt(ahead)
+        if self._clock_doubt and not before:
+            why, seconds = self._clock_doubt, ahead.total_seconds()
+            _log.error("nothing is untainted: %s ahead_seconds=%.1f", why, seconds)
+        elif before and not self._clock_doubt:
+            _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
+
     def _mark_all(self) -> None:
         for node in self._cluster.world.nodes():
             self._queue.add(node)
@@ -206,7 +237,9 @@ class Remediator:
         return Response(200, kind.value, page)
 
     def _rows(self) -> Rows:
-        return cluster_rows(self._cluster.world, self._cluster.stale_agents())
+        fleet, policy, now = self._cluster.fleet(), self._policy(), clock.now()
+        limits, brakes = usage(fleet, policy.limits, now), brake_rows(fleet, policy, now)
+        return cluster_rows(self._cluster.world, self._cluster.stale_agents(), limits, brakes)
 
     def _reading(self) -> Reading:
         watches, now = self._cluster.reflectors(), monotonic()
@@ -217,10 +250,20 @@ class Remediator:
             queued=len(self._queue),
             queue_age=self._queue.age(),
             watch_ages={one.resource: now - one.last_contact for one in watches if one.synced},
+            untrusted={kind: bool(why) for kind, why in self._cluster.blind().items()},
             undecodable=sum(one.undecodable for one in watches),
             rules_served=self._cluster.rules.version is not None,
+            clock_ahead=(
+                self._server_clock.ahead().total_seconds() if self._server_clock.heard else None
+            ),
+            policy_disagrees=self._elector.leading and bool(self._policy().disagrees),
+            statuses_refused=self._cluster.writer.statuses_refused,
             rules_without_status=None if unstated is None else len(unstated),
-            evictions={"granted": asked.accepted, "refused": asked.refused},
+            evictions={
+                "granted": asked.accepted,
+                "refused": asked.refused,
+                "failed": asked.failed,
+            },
         )
 
     def _healthy(self, _: Request) -> Response:

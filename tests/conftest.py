@@ -28,14 +28,17 @@ from simulator.cluster.toolchain import Say
 from simulator.compiler import BuildError
 from tests.lab import builds, leftovers
 from tests.lab.cluster import Cluster, install_classes
+from tests.lab.examples import SEARCH
 from tests.lab.lanes import Lanes
 from tests.lab.served_program import version
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """How long an example takes is the machine's affair; figures are for benchmarks."""
-settings.register_profile("search", settings.get_profile("untimed"), max_examples=500)
-"""New examples, five times as many where a test has no number of its own."""
-settings.register_profile("tests", settings.get_profile("untimed"), derandomize=True, database=None)
+settings.register_profile(SEARCH, settings.get_profile("untimed"), max_examples=500)
+"""New examples, and many times as many."""
+settings.register_profile(
+    "tests", settings.get_profile("untimed"), derandomize=True, database=None, max_examples=60
+)
 settings.load_profile("tests")
 """The same examples each time: what is red today was made so by a change, and not by the dice."""
 NOT_OURS = (

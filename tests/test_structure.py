@@ -15,7 +15,7 @@ PACKAGES = (
 )
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400
-LONGEST_FUNCTION = 40
+LONGEST_FUNCTION = 60
 
 
 def modules(*folders: str) -> list[Path]:

@@ -45,7 +45,7 @@ def health(node: int, gpus: int, at: datetime, failed: int | None = None) -> Jso
         agent_version="bench",
         driver_version="580.82.07",
         observed_at=at,
-        sources=tuple(SourceHealth(name=name, up=True, last_success=at) for name in sources),
+        sources=tuple(SourceHealth(name=name, state="Up", last_success=at) for name in sources),
         gpus=entries,
         inventory=Inventory(seen=gpus, on_bus=gpus, set_aside=0, published=gpus),
         summary=Summary(gpus=gpus, present=gpus),
@@ -55,7 +55,7 @@ def health(node: int, gpus: int, at: datetime, failed: int | None = None) -> Jso
 
 def _gpu(node: int, number: int, at: datetime, *, failed: bool) -> GpuHealth:
     xids = (_application_error(at),) if number == 0 else ()
-    action = RecoveryAction(supported=True, value=0, since=at, observed_at=at)
+    action = RecoveryAction(support="Supported", value=0, since=at, observed_at=at)
     if failed:
         xids += (
             XidRecord(
@@ -63,8 +63,7 @@ def _gpu(node: int, number: int, at: datetime, *, failed: bool) -> GpuHealth:
                 count=3,
                 first_seen=at,
                 last_seen=at,
-                reset=True,
-                drain_reset=False,
+                reset_request="Immediate",
                 message="Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No",
                 sources=("kmsg", "nvml"),
             ),
@@ -78,17 +77,17 @@ def _gpu(node: int, number: int, at: datetime, *, failed: bool) -> GpuHealth:
         serial=f"16542{node:06d}{number}",
         minor=number,
         product="NVIDIA H100 80GB HBM3",
-        mig=False,
+        mig_mode="Disabled",
         recovery_action=action,
         epoch_started=at,
         xids=xids,
         memory=MemoryHealth(
             dbe_volatile=0,
             dbe_aggregate=0,
-            remap_pending=False,
-            remap_failure=False,
+            row_remap_pending="False",
+            row_remap_failed="False",
             remap_observed_at=at,
-            sram_threshold=False,
+            sram_threshold_exceeded="False",
         ),
         fabric=FabricHealth(state=3, status=0, health_mask=0, health_summary=1),
         nvlink=NvlinkHealth(up=tuple(range(18))),

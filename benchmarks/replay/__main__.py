@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.replay import document, run
+from benchmarks.replay import document, run, sources
 from benchmarks.replay.rates import PROFILES, Parameters
 
 
@@ -13,6 +13,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _given(arguments)
     began = time.monotonic()
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
+    if given.sources:
+        return _sources(given, parameters)
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
@@ -30,6 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _sources(given: argparse.Namespace, parameters: Parameters) -> int:
+    """Play one profile with fewer and fewer sources."""
+    profile = (given.profile or list(PROFILES))[-1]
+    table = document.heard(sources.shares(parameters, profile))
+    fleet = f"{parameters.nodes * 8:,} GPUs, {parameters.days} days, seed {parameters.seed}"
+    said = f"{profile}: {fleet}, no noise of applications."
+    print(f"{said}\n\n{table}")
+    if given.write:
+        document.write(given.write, f"{said}\n\n{table}", document.SOURCES)
+    return 0
+
+
 def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     standard = Parameters()
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay", description=__doc__)
@@ -40,6 +54,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, help="processes")
     parser.add_argument("--misses", default="", help="list what this policy got wrong (a prefix)")
     parser.add_argument("--quick", action="store_true", help="leave the sensitivity runs out")
+    parser.add_argument("--sources", action="store_true", help="with fewer and fewer sources")
     parser.add_argument("--write", default="", help="file whose generated part is written anew")
     given = parser.parse_args(arguments)
     if min(given.nodes, given.days, given.workers) < 1:

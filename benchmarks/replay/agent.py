@@ -7,6 +7,7 @@ node. Left out: sensor, pairing and pace, which are tested elsewhere. Pure.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import msgspec
 
@@ -14,17 +15,34 @@ from benchmarks.replay.truth import GPUS, SLICES, Happening, NodeHistory
 from exporter.device import GPU_DRIVER, Device
 from exporter.health import ledger
 from exporter.health.inventory import Published
-from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
+from exporter.readings import GpuReading, LinkReading, MigReading, NvmlReading, Observation
 from exporter.report import NodeHealth, SourceHealth
 from exporter.signals import Partner, Signal
 from exporter.slices import SliceDevice
+from remediator.judge.xid_rules import rule_of
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
-_UP = (SourceHealth(name="nvml", up=True), SourceHealth(name="kmsg", up=True))
-_DOWN = (
-    SourceHealth(name="nvml", up=False, reason="DriverNotLoaded"),
-    SourceHealth(name="kmsg", up=True),
-)
+NO_EVENT = frozenset({62, 79, 119, 120, 154})
+"""XIDs of which NVML sends no event; of 154 it is not known."""
+
+
+Log = Literal["kmsg", "syslog"]
+SWITCH = "0000:c2:00.0"
+"""PCI slot of the node's NVSwitch."""
+
+
+class Heard(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sources a node's agent has."""
+
+    log: Log = "kmsg"
+    """How the kernel log is read."""
+    events: bool = True
+    """NVML's event of the same XID comes."""
+    hangs: bool = False
+    """NVML hangs as a whole from a hardware fault's line until the GPU is reset."""
+
+
+EVERYTHING = Heard()
 
 
 def moment(at: float) -> datetime:
@@ -39,11 +57,14 @@ class _Gpu(msgspec.Struct):
     listed: bool = True
     pending: bool = False
     failure: bool = False
+    link_down: bool = False
 
 
 class Agent:
-    def __init__(self, history: NodeHistory) -> None:
+    def __init__(self, history: NodeHistory, heard: Heard = EVERYTHING) -> None:
         self._history = history
+        self._heard = heard
+        self._hung = False
         self.name = f"node-{history.node:04d}"
         self._gpus = [_Gpu() for _ in range(GPUS)]
         self._boot, self._driver, self._nvml_up, self._number = 1, history.driver, True, 0
@@ -61,6 +82,8 @@ class Agent:
         """Let one thing happen; signals are counted at once, readings wait for `look`."""
         how = {
             "xid": self._print,
+            "sxid": self._print_of_switch,
+            "link-down": self._take_link_down,
             "asks": self._ask,
             "gone": self._lose,
             "reset": self._reset,
@@ -75,16 +98,28 @@ class Agent:
     def look(self, at: float) -> None:
         """Take a sample of all GPUs, as the sensor does after an XID and every 30 s."""
         nvml = None
-        if self._nvml_up:
+        if self._nvml_up and not self._hung:
             readings = tuple(self._reading(index) for index in range(GPUS) if self._lists(index))
             nvml = NvmlReading(at=moment(at), driver_version=self._driver, gpus=readings)
-        seen = Observation(at=moment(at), sources=_UP if nvml else _DOWN, nvml=nvml)
+        seen = Observation(at=moment(at), sources=self._sources(), nvml=nvml)
         self.report = ledger.observe(self.report, seen, published=self._published)
+
+    def _sources(self) -> tuple[SourceHealth, ...]:
+        why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
+        via = "Syslog" if self._heard.log == "syslog" else "Device"
+        return (
+            SourceHealth(name="nvml", state="Down" if why else "Up", reason=why),
+            SourceHealth(name="kmsg", state="Up", via=via),
+        )
 
     @property
     def misses(self) -> bool:
         """Whether NVML answers and a GPU is neither there nor known to be lost."""
-        return self._nvml_up and any(gpu.presence == "Unknown" for gpu in self.report.gpus)
+        return (
+            self._nvml_up
+            and not self._hung
+            and any(gpu.presence == "Unknown" for gpu in self.report.gpus)
+        )
 
     def _begin(self, at: float) -> NodeHealth:
         report = ledger.begin(f"boot-{self._boot}", "replay", moment(at))
@@ -93,7 +128,22 @@ class Agent:
         return self.report
 
     def _print(self, one: Happening) -> None:
+        self._hung = self._hung or (self._heard.hangs and rule_of(one.code).fault is not None)
         self._count(self._signals(one))
+
+    def _print_of_switch(self, one: Happening) -> None:
+        line = self._signal(
+            one.at,
+            kind="sxid",
+            source=self._heard.log,
+            bus_id=SWITCH,
+            code=one.code,
+            fatal=True,
+        )
+        self._count([line])
+
+    def _take_link_down(self, one: Happening) -> None:
+        self._gpus[one.gpu].link_down = True
 
     def _ask(self, one: Happening) -> None:
         self._gpus[one.gpu].action = one.action
@@ -103,6 +153,7 @@ class Agent:
         gpu.gone, gpu.listed = True, one.listed
 
     def _reset(self, one: Happening) -> None:
+        self._hung = False
         self._gpus[one.gpu] = _Gpu(board=self._gpus[one.gpu].board)
 
     def _remap(self, one: Happening) -> None:
@@ -116,6 +167,7 @@ class Agent:
         self._nvml_up = False
 
     def _reboot(self, one: Happening) -> None:
+        self._hung = False
         self._boot += 1
         self.alive = True
         self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
@@ -127,7 +179,8 @@ class Agent:
     def _upgrade(self, one: Happening) -> None:
         self._nvml_up, self._driver = True, self._driver[:-1] + "9"
         self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
-        self._count([self._signal(one.at, kind="driver-load", source="kmsg")])
+        self._hung = False
+        self._count([self._signal(one.at, kind="driver-load", source=self._heard.log)])
 
     def _rename(self) -> None:
         if not hasattr(self, "gpu_of"):
@@ -183,6 +236,7 @@ class Agent:
             mig=mig,
             recovery_supported=self._history.has_action,
             recovery_action=gpu.action if self._history.has_action else None,
+            links=() if mig else (LinkReading(link=0, up=not gpu.link_down),),
             # NVML hides remaps while MIG instances exist.
             remap_pending=None if mig else gpu.pending,
             remap_failure=None if mig else gpu.failure,
@@ -201,12 +255,12 @@ class Agent:
         )
 
     def _signals(self, one: Happening) -> Iterable[Signal]:
-        """A log line, and the NVML event of it where that names the instance."""
+        """A log line, and the NVML event of it."""
         ci = None if one.gi is None else 0
         line = self._signal(
             one.at,
             kind="xid",
-            source="kmsg",
+            source=self._heard.log,
             bus_id=_bus(one.gpu),
             code=one.code,
             gi=one.gi if one.gi_printed else None,
@@ -218,7 +272,7 @@ class Agent:
             recovery_to=one.action if one.code == 154 else None,
         )
         yield line
-        if one.gi is not None and not one.gi_printed:
+        if self._heard.events and not self._hung and one.code not in NO_EVENT:
             yield self._signal(
                 one.at,
                 kind="xid",
@@ -228,7 +282,7 @@ class Agent:
                 code=one.code,
                 gi=one.gi,
                 ci=ci,
-                partner=Partner(line.number),
+                partner=Partner(line.number, line.gi, line.ci),
             )
 
     def _signal(self, at: float, **fields: object) -> Signal:

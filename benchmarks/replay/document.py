@@ -9,9 +9,14 @@ from benchmarks.figures import percentile
 from benchmarks.replay.rates import Parameters
 from benchmarks.replay.run import Budgeted, Result
 from benchmarks.replay.scoring import Score
+from benchmarks.replay.sources import Share
 
 BEGIN = "<!-- replay: begin, written by `make replay` -->"
 END = "<!-- replay: end -->"
+SOURCES = (
+    "<!-- replay sources: begin, written by `python -m benchmarks.replay --sources` -->",
+    "<!-- replay sources: end -->",
+)
 HEADER = (
     "policy",
     "precision",
@@ -55,6 +60,36 @@ def budgeted(runs: Iterable[Budgeted]) -> str:
     return _table(header, rows)
 
 
+def heard(found: Iterable[Share]) -> str:
+    """Return what fewer sources cost: faults that were reported and not tainted."""
+    header = (
+        "sources",
+        "faults",
+        "tainted",
+        "emptied",
+        "reported, not tainted",
+        "no new incident",
+        "precision",
+    )
+    rows = [
+        (
+            one.mode,
+            f"{one.faults:,}",
+            _of(one.tainted, one.faults),
+            _of(one.emptied, one.faults),
+            _of(one.reported, one.faults),
+            _of(one.missed, one.faults),
+            _share(one.precision),
+        )
+        for one in found
+    ]
+    return _table(header, rows)
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{part / whole:.1%}" if whole else "-"
+
+
 def misses(result: Result, prefix: str) -> str:
     """Return what one policy got wrong, a line each."""
     lines = [
@@ -72,12 +107,13 @@ def misses(result: Result, prefix: str) -> str:
     return "\n".join([*lines, *counts])
 
 
-def write(path: str, text: str) -> None:
+def write(path: str, text: str, marks: tuple[str, str] = (BEGIN, END)) -> None:
     """Put a text between the two marks of a document."""
     file = Path(path)
-    before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    file.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
+    begin, end = marks
+    before, _, rest = file.read_text(encoding="utf-8").partition(begin)
+    after = rest.partition(end)[2]
+    file.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}", encoding="utf-8")
 
 
 def in_words(parameters: Parameters) -> str:

@@ -67,7 +67,9 @@ class NodeDrawing:
         )
 
     def _is_seen(self, one: Happening) -> bool:
-        away = one.kind == "xid" and any(begin <= one.at < end for begin, end in self._away)
+        away = one.kind in {"xid", "sxid"} and any(
+            begin <= one.at < end for begin, end in self._away
+        )
         return one.at < self.end and not away
 
     def later(self, at: float, act: Callable[[float], None]) -> None:

@@ -67,11 +67,11 @@ def _decided(player: Player, gpu: int, at: float) -> list[str]:
 
 
 def _incident(incident: Incident) -> str:
-    spec, opened = incident.spec, incident.metadata.creation_timestamp
+    found, opened = incident.status, incident.metadata.creation_timestamp
     when = _when((opened - ORIGIN).total_seconds()) if opened else "unknown"
     return (
-        f"    incident opened {when}: {spec.fault}, {spec.cause}, {spec.scope.summary}: "
-        f"{'; '.join(spec.evidence)}"
+        f"    incident opened {when}: {found.fault}, {found.cause}, {found.scope.summary}: "
+        f"{'; '.join(found.evidence)}"
     )
 
 

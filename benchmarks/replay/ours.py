@@ -11,7 +11,7 @@ from datetime import datetime
 
 import msgspec
 
-from benchmarks.replay.agent import ORIGIN, Agent, moment
+from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Heard, moment
 from benchmarks.replay.fences import Fences
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
@@ -21,9 +21,10 @@ from remediator.decide import plan
 from remediator.decide.fleet import Fleet, GpuPlace, Ground
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView
-from remediator.objects import answers
-from remediator.objects.incident import Incident
-from remediator.objects.taints import Rule
+from remediator.judge.freshness import RENEWALS_NEEDED
+from remediator.objects.incident import Incident, intending
+from remediator.objects.intent import Intent
+from remediator.objects.taints import EVICTING, Rule
 from remediator.policy.limits import LIFTED, Limits
 from remediator.policy.table import SHIPPED, Policy
 
@@ -71,8 +72,6 @@ class Store:
                     creation_timestamp=moment(int(at)),
                 )
                 self.incidents[incident.name] = Incident(meta, incident.spec)
-            case plan.UpdateIncident(incident):
-                self._write(incident, spec=incident.spec)
             case plan.WriteStatus(incident, status):
                 self._write(incident, status=status)
             case plan.CreateRule(rule):
@@ -93,11 +92,9 @@ class Store:
         if stored is None or not stored.open:
             return
         self.writes += 1
-        until = moment(at + 86400.0).strftime("%Y-%m-%dT%H:%M:%SZ")
-        said = {answers.annotation("confirmed-repaired"): f"{until}; by=replay; why=looked at"}
-        meta = msgspec.structs.replace(
-            stored.metadata, resource_version=str(self.writes), annotations=said
-        )
+        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self.writes))
+        said = Intent(until=moment(at + 86400.0), by="replay", reason="looked at")
+        stored = intending(stored, "RepairConfirmed", said)
         self.incidents[name] = msgspec.structs.replace(stored, metadata=meta)
 
     def _keep(self, rule: Rule, uid: str, at: float) -> None:
@@ -107,7 +104,7 @@ class Store:
         if rule.effect == "None":
             self.fences.free(slot, at)
         else:
-            self.fences.fence(slot, at, evicting=rule.effect == "NoExecute")
+            self.fences.fence(slot, at, evicting=rule.effect in EVICTING)
 
     def _write(self, incident: Incident, **fields: object) -> None:
         stored = self.incidents[incident.name]
@@ -124,8 +121,8 @@ def slot_of(device: Device) -> Slot:
 class Player:
     """One node under our policy, moment by moment."""
 
-    def __init__(self, history: NodeHistory, policy: Policy) -> None:
-        self._agent = Agent(history)
+    def __init__(self, history: NodeHistory, policy: Policy, heard: Heard = EVERYTHING) -> None:
+        self._agent = Agent(history, heard)
         self._policy = policy
         self.store = Store()
         self._agenda: list[tuple[float, int, Happening | str | None]] = [
@@ -138,6 +135,8 @@ class Player:
         """Incidents that a person was asked about."""
         self.opened = 0
         """Incidents that were opened."""
+        self.reported: list[tuple[int, float]] = []
+        """Of which GPU, and when."""
         self.held: set[str] = set()
         """Incidents of which something was held back."""
         self.ticks = 0
@@ -210,7 +209,9 @@ class Player:
             decision = decide_node(self._view(rules, incidents, at), seen, self._policy, now)
             for step in decision.steps:
                 store.take(step, at)
-                self.opened += isinstance(step, plan.OpenIncident)
+                if isinstance(step, plan.OpenIncident):
+                    self.opened += 1
+                    self.reported.append((self._agent.gpu_of[step.incident.spec.uuid], at))
             self._note(decision, at)
             if not decision.steps:
                 self._wake_at(decision.wake_at, at)
@@ -242,6 +243,8 @@ class Player:
             node=self._agent.name,
             report=self._agent.report,
             stale=f"the agent of {self._agent.name} has been silent" if silent else "",
+            # An agent that is alive renews its Lease each minute: no soak is shorter than three.
+            renewals=() if silent else (moment(at),) * RENEWALS_NEEDED,
             inventory=self._agent.inventory,
             incidents=incidents,
             rules=rules,
@@ -252,15 +255,15 @@ def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
     """Return the fleet with one node's rules and incidents as they are stored now."""
     rules = (*(one for one in fleet.rules if one.node != node), *store.rules.values())
     incidents = (
-        *(one for one in fleet.incidents if one.spec.node != node),
+        *(one for one in fleet.incidents if one.node != node),
         *store.incidents.values(),
     )
     return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
 
 
-def play(history: NodeHistory, policy: Policy) -> Player:
+def play(history: NodeHistory, policy: Policy, heard: Heard = EVERYTHING) -> Player:
     """Play one node to its end, with a fleet of this node alone."""
-    player = Player(history, policy)
+    player = Player(history, policy, heard)
     while player.next_at is not None:
         player.step()
     return player

@@ -205,11 +205,11 @@ class _Judge:
             self._score.to_free.append(max(ends) - one.until)
 
     def _after(self, cover: Fence) -> float:
-        """A fence that goes on for a later fault is not late: count to that fault."""
+        """A fence that goes on for a later fault, a disputed one too, is not late: count to it."""
         later = (
             one.begin
             for one in self._of_gpu[cover.device[0]]
-            if cover.device in one.must and one.begin > cover.begin + IN_TIME
+            if cover.device in one.must | one.may and one.begin > cover.begin + IN_TIME
         )
         return min((one for one in later if one < cover.end), default=FOREVER)
 

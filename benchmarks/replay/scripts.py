@@ -8,6 +8,8 @@ from benchmarks.replay.truth import GPUS, Device, TruthClass
 
 CONTAINED = 300.0
 """Seconds for which the slice of a contained error must stay empty: its process is dying."""
+FATAL_TO_FABRIC = 23001
+"""An SXid after which every GPU behind the switch needs a reboot of the node."""
 CHURN_NODES, CHURN_LINES, CHURN_TIME = 3, 672, 3 * 3600.0
 
 Script = Callable[[NodeDrawing, int, float], None]
@@ -182,6 +184,16 @@ def _silent(node: NodeDrawing, gpu: int, at: float) -> None:
     node.tell(label, label, gpu, at, until=until, must=must, signalled=False)
 
 
+def _switch(node: NodeDrawing, gpu: int, at: float) -> None:
+    if node.broken:
+        return
+    for every in range(GPUS):
+        node.breaks("gpu-reboot", f"SXid {FATAL_TO_FABRIC}", every, at, "reboot")
+    node.show(at=at, kind="sxid", code=FATAL_TO_FABRIC)
+    if node.random.random() < 0.5:  # assumption: half of them take a link down that NVML shows
+        node.show(at=at + 0.05, kind="link-down", gpu=gpu)
+
+
 SCRIPTS: dict[Kind, Script] = {
     "app": _app,
     "mmu": _mmu,
@@ -196,4 +208,5 @@ SCRIPTS: dict[Kind, Script] = {
     "uncontained": _uncontained,
     "gone": _gone,
     "silent": _silent,
+    "switch": _switch,
 }

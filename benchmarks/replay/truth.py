@@ -48,14 +48,25 @@ class Episode(msgspec.Struct, kw_only=True):
 
 
 HappeningKind = Literal[
-    "xid", "asks", "gone", "reset", "down", "booted", "remap", "nvml-down", "nvml-up"
+    "xid",
+    "sxid",
+    "link-down",
+    "asks",
+    "gone",
+    "reset",
+    "down",
+    "booted",
+    "remap",
+    "nvml-down",
+    "nvml-up",
 ]
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that a node shows at a moment.
 
-    `xid`: a kernel-log line, and the NVML event of it. `asks`: the driver sets the recovery
+    `xid`: a kernel-log line, and the NVML event of it. `sxid`: a line about the node's NVSwitch.
+    `link-down`: NVML says that a link of the GPU is down. `asks`: the driver sets the recovery
     action. `gone`: NVML says lost, or no longer lists it. `down`, `booted`: the node.
     """
 

@@ -116,7 +116,8 @@ def _search(seed: int, scale: float, about: float) -> Part:
     return Part(
         name="search",
         what=f"new examples for the properties of {len(some)} of {len(files)} files",
-        command=_pytest(*workers, "--no-loadscope-reorder", *selected, *some),
+        # The part has a limit of its own, by which other work beside it is no failure.
+        command=_pytest(*workers, "--no-loadscope-reorder", "--timeout", "0", *selected, *some),
         figures=closing.properties,
         about=about,
         alone=True,

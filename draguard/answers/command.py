@@ -1,21 +1,27 @@
-"""A person's answer to an incident, written as the annotation that the remediator reads."""
+"""What a user wants for a GPU, written into the spec of its incident for the remediator."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from draguard.answers.consequences import QUESTION, consequences
 from draguard.answers.unheard import unheard
 from draguard.answers.value import (
+    FOREVER,
     Said,
-    WrongAnswerError,
+    WrongIntentError,
+    before_in_words,
+    intent_of,
+    patch,
     until_in_words,
     until_of,
-    value_of,
 )
 from draguard.cluster.listing import listed
+from draguard.cluster.one_gpu import judged
 from draguard.cluster.reading import Reader, left_out
+from draguard.connection.consent import agreed
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.server_time import ahead_by, now
 from draguard.connection.session import add_cluster_flags, asked, complain
@@ -26,24 +32,31 @@ from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Cell, Facts
 from kubeapi import clock
 from kubeapi.client import Client, Conflict, NotFound
+from remediator.decide.case import Case
 from remediator.hands.writes import INCIDENTS
-from remediator.objects.answers import FOREVER, Kind, annotation
 from remediator.objects.incident import Incident
+from remediator.objects.intent import FIELDS, Intent, Kind
 
 TRIES = 5
-"""How often an answer is written that somebody else's write comes before."""
+"""How often an intent is written that another write to the incident comes before."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the three answers, as a command."""
+    """One of the three intents, as a command."""
 
     command: str
     kind: Kind
     description: str
     examples: tuple[Example, ...]
-    standard: str
-    """How long it counts when nobody says; "" makes it be said."""
+    endless: bool
+    """Whether it may be without an end."""
+    standard: str = ""
+    """How long it counts when the user does not say; "" makes it be said."""
     means: str
+    untaints: bool = False
+    """It removes taints that stand: the user is shown what follows, and asked."""
+    refusal: Callable[[Incident, Case | None], str] | None = None
+    """Says why it would change nothing now, "" when it would."""
 
 
 def run(question: Question, arguments: Sequence[str]) -> int:
@@ -53,39 +66,48 @@ def run(question: Question, arguments: Sequence[str]) -> int:
     times = (FOREVER if options.forever else None, options.until, options.length)
     said = next((one for one in times if one is not None), question.standard)
     if not (said or options.remove):
-        parser.error("say until when: --for 4h, --until 2030-07-30T18:00:00Z, or --forever")
-    if not (options.why.strip() or options.remove):
-        parser.error("say why: --why TEXT")
+        endless = ", or --forever" if question.endless else ""
+        parser.error(f"say until when: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
+    if not (options.reason.strip() or options.remove):
+        parser.error("say why: --reason TEXT")
     try:
         until_of(said, clock.now()) if said else None
-    except WrongAnswerError as error:
+    except WrongIntentError as error:
         parser.error(f"{'--until' if options.until else '--for'}: {error}")
     ends = "" if options.remove else said
     return asked(question.command, options, lambda client: _answer(question, client, options, ends))
 
 
 def _parser(question: Question) -> argparse.ArgumentParser:
-    parser = teaching(question.command, question.description, question.examples)
-    until = "[--for TIME]" if question.standard else "--for TIME"
-    parser.usage = f"{parser.prog} INCIDENT {until} --why TEXT [FLAGS]"
+    parser = teaching(
+        question.command,
+        question.description,
+        question.examples,
+        more="It is written into the incident's spec with your user name there.",
+    )
+    until = "[--until WHEN]" if question.standard else "--until WHEN"
+    parser.usage = f"{parser.prog} INCIDENT {until} --reason TEXT [FLAGS]"
     parser.add_argument(
         "incident",
         metavar="INCIDENT",
         help="its name, such as gpu-2fa81118-1, or the UUID of its GPU",
     )
-    parser.add_argument("--why", default="", metavar="TEXT", help="is asked for, and is shown")
-    parser.add_argument("--by", default="", metavar="WHO", help="instead of your user name there")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="required, and shown")
     times = parser.add_mutually_exclusive_group()
-    standard = f" [{question.standard}]" if question.standard else ""
     times.add_argument(
-        "--for", dest="length", metavar="TIME", help=f"from now: 30m, 4h, 2d{standard}"
+        "--until",
+        metavar="WHEN",
+        help="a length of time from now, such as 4h, or a moment, such as 2030-07-30T18:00:00Z",
     )
-    times.add_argument(
-        "--until", metavar="WHEN", help="a moment, such as 2030-07-30T18:00:00Z; either takes both"
-    )
-    times.add_argument("--forever", action="store_true", help="without an end")
-    times.add_argument("--remove", action="store_true", help="take the answer back")
+    times.add_argument("--for", dest="length", metavar="WHEN", help="the same")
+    if question.endless:
+        standard = " (the default)" if question.standard == FOREVER else ""
+        times.add_argument("--forever", action="store_true", help=f"without an end{standard}")
+    times.add_argument("--remove", action="store_true", help="remove it again")
+    parser.set_defaults(forever=False)
     parser.add_argument("--overwrite", action="store_true", help="replace one that is there")
+    if question.untaints:
+        parser.add_argument("--yes", action="store_true", help="do not ask before taints go")
     add_output_flag(parser)
     add_cluster_flags(parser)
     return parser
@@ -96,9 +118,11 @@ def _answer(question: Question, client: Client, options: argparse.Namespace, end
     objects = reader.objects("incidents")
     try:
         incident = meant(options.incident, objects.incidents)
-        said = _said(question, incident, _values(question, client, options, ends))
-        _give(client, incident, said, options)
-    except (NoIncidentError, WrongAnswerError) as error:
+        said = said_of(question.kind, incident, _intent(client, options.reason, ends))
+        if not _meant_so(question, reader, incident, said, at=objects.at, options=options):
+            return WRONG
+        write(client, incident, said, overwrite=options.overwrite)
+    except (NoIncidentError, WrongIntentError) as error:
         complain(question.command, f"{error}{left_out(objects)}")
         return WRONG
     heard = msgspec.structs.replace(said, unheard="" if options.remove else unheard(reader))
@@ -106,49 +130,68 @@ def _answer(question: Question, client: Client, options: argparse.Namespace, end
     return DONE
 
 
-def _values(
-    question: Question, client: Client, options: argparse.Namespace, ends: str
-) -> Mapping[str, str]:
-    """Return what the answer says: until when by the server's clock, who, why; {} takes it back."""
-    if options.remove:
-        return {}
+def _meant_so(
+    question: Question,
+    reader: Reader,
+    incident: Incident,
+    said: Said,
+    *,
+    at: datetime,
+    options: argparse.Namespace,
+) -> bool:
+    """Whether the user agrees to what follows. Raises WrongIntentError where nothing would."""
+    fits(said, incident, overwrite=options.overwrite)
+    if said.intent is None:
+        return True
+    if question.refusal and (why := question.refusal(incident, judged(reader, incident))):
+        raise WrongIntentError(why)
+    taints = [f"{one.effect} on {one.device}" for one in incident.status.rules]
+    if not (question.untaints and taints) or options.yes:
+        return True
+    facts = consequences(incident, judged(reader, incident), taints, said.intent.until, at)
+    return agreed(question.command, facts, QUESTION, yes=False)
+
+
+def _intent(client: Client, reason: str, ends: str) -> Intent | None:
+    """Return what is wanted: until when by the server's clock, and by whom; None removes it."""
+    if not ends:
+        return None
     who = caller(client)
-    until = until_of(ends, now(ahead_by(who)))
-    by = options.by or who.name or "unknown"
-    value = value_of(question.kind, until, by, options.why)
-    return {"until": until, "by": by, "why": options.why, "value": value}
+    return intent_of(until_of(ends, now(ahead_by(who))), who.name, reason)
 
 
-def _said(question: Question, incident: Incident, values: Mapping[str, str]) -> Said:
-    before = incident.metadata.annotations.get(annotation(question.kind), "")
-    nothing = {"until": "", "by": "", "why": "", "value": ""}
-    return Said(kind=question.kind, incident=incident.name, before=before, **{**nothing, **values})
+def said_of(kind: Kind, incident: Incident, intent: Intent | None) -> Said:
+    before = before_in_words(kind, incident.spec.intents.get(kind))
+    return Said(kind=kind, incident=incident.name, intent=intent, before=before)
 
 
-def _give(client: Client, incident: Incident, said: Said, options: argparse.Namespace) -> None:
+def write(client: Client, incident: Incident, said: Said, *, overwrite: bool) -> None:
     """Write exactly onto what was read; where that has changed, look again before it is repeated.
 
     The remediator writes to an incident as often as something happens, and another
-    person's answer must not be lost. Raises WrongAnswerError, ApiError.
+    user's intent must not be lost. Raises WrongIntentError, ApiError.
     """
-    key = annotation(said.kind)
+    before = incident.spec.intents.get(said.kind)
     for left in reversed(range(TRIES)):
-        _fits(said, incident, options)
-        metadata = {
-            "uid": incident.metadata.uid,
-            "resourceVersion": incident.metadata.resource_version,
-            "annotations": {key: said.value or None},
+        fits(said, incident, overwrite=overwrite)
+        body = {
+            "metadata": {
+                "uid": incident.metadata.uid,
+                "resourceVersion": incident.metadata.resource_version,
+            },
+            "spec": {FIELDS[said.kind]: patch(said.intent)},
         }
         try:
-            client.merge_patch(f"{INCIDENTS}/{incident.name}", {"metadata": metadata})
+            client.merge_patch(f"{INCIDENTS}/{incident.name}", body)
         except (Conflict, NotFound):
             if not left:
                 raise
             incident = _again(client, incident)
-            if incident.metadata.annotations.get(key, "") != said.before:
-                raise WrongAnswerError(
-                    f"somebody else has answered {incident.name} just now: "
-                    f"{incident.metadata.annotations.get(key) or 'the answer is taken back'}"
+            there = incident.spec.intents.get(said.kind)
+            if there != before:
+                raise WrongIntentError(
+                    f"another user has changed {incident.name} just now: "
+                    f"{before_in_words(said.kind, there) or 'it is removed'}"
                 ) from None
         else:
             return
@@ -159,34 +202,53 @@ def _again(client: Client, incident: Incident) -> Incident:
     params = {"fieldSelector": f"metadata.name={incident.name}"}
     found, _ = listed(client, INCIDENTS, Incident, params)
     if not found or found[0].metadata.uid != incident.metadata.uid:
-        raise WrongAnswerError(f"{incident.name} is gone since it was looked at")
+        raise WrongIntentError(f"{incident.name} is gone since it was looked at")
     return found[0]
 
 
-def _fits(said: Said, incident: Incident, options: argparse.Namespace) -> None:
-    if not incident.open and said.value:
-        raise WrongAnswerError(
-            f"{incident.name} is closed ({incident.status.phase}); there is nothing to answer"
+def fits(said: Said, incident: Incident, *, overwrite: bool) -> None:
+    """Raise WrongIntentError where it does not fit what is there."""
+    there = incident.spec.intents.get(said.kind)
+    if not incident.open and said.intent:
+        raise WrongIntentError(
+            f"{incident.name} is closed ({incident.status.phase}); there is nothing to change"
         )
-    if said.before and said.value and said.before != said.value and not options.overwrite:
-        raise WrongAnswerError(
-            f"{incident.name} has that answer already: {said.before}; give --overwrite"
+    if there and said.intent and there != said.intent and not overwrite:
+        raise WrongIntentError(
+            f"{incident.name} has it already: {said.before}; give --overwrite to replace it"
         )
-    if options.remove and not said.before:
-        raise WrongAnswerError(f"{incident.name} has no such answer to take back")
+    if there == said.intent and _overtaken(said, incident):
+        raise WrongIntentError(
+            f"{said.before} was overtaken by a later signal; confirm again with another --reason"
+        )
+    if said.intent is None and not there:
+        raise WrongIntentError(f"{incident.name} has no such thing to remove")
+
+
+def _overtaken(said: Said, incident: Incident) -> bool:
+    """Whether the same words have been overtaken: written once more they change nothing."""
+    return any(
+        (one.kind, one.state) == (said.kind, "Overtaken") and said.intent is not None
+        for one in incident.status.intents
+    )
 
 
 def _facts(question: Question, said: Said, now: datetime) -> Facts:
-    if not said.value:
-        return Facts((("incident", said.incident), ("taken back", said.before)))
+    field = f"spec.{FIELDS[said.kind]}"
+    if said.intent is None:
+        return Facts((("incident", said.incident), ("removed", said.before)))
+    intent = said.intent
     return Facts(
         (
             ("incident", said.incident),
-            ("answer", said.kind),
-            ("until", until_in_words(said.until, now)),
-            ("by", said.by),
-            ("why", said.why),
-            ("instead of", said.before if said.before != said.value else ""),
+            ("wrote", field),
+            ("until", until_in_words(intent, now)),
+            ("by", f"{intent.by} (you, as the API server knows you)"),
+            ("reason", intent.reason),
+            (
+                "instead of",
+                said.before if said.before != before_in_words(said.kind, intent) else "",
+            ),
             ("so", question.means),
             ("but", Cell(said.unheard, "warn")),
         )

@@ -7,19 +7,19 @@ from draguard.connection.help_text import Example
 
 HOLD = Question(
     command="hold",
-    kind="hold",
-    description="No new harm to the GPU of an incident until then: no new rule, no stronger\n"
-    "one, no eviction. What stands stays, and healing goes on.",
+    kind="Hold",
+    description="Pause Draguard on the GPU of an incident: no new taint, no stronger one, no\n"
+    "eviction until then. What stands stays, and recovery goes on.",
     examples=(
-        Example("draguard hold INCIDENT --for 4h --why 'a run must end'", "for four hours"),
-        Example("draguard hold GPU-2fa8... --until 2030-07-30T18:00:00Z --why x", "by its GPU"),
-        Example("draguard hold INCIDENT --remove", "take it back"),
+        Example("draguard hold INCIDENT --until 4h --reason 'a run must end'", "for four hours"),
+        Example("draguard hold GPU-2fa8... --until 2030-07-30T18:00:00Z --reason x", "by its GPU"),
+        Example("draguard hold INCIDENT --remove", "remove it again"),
     ),
-    standard="",
-    means="no new harm is done to this GPU until then; what stands stays",
+    endless=False,
+    means="no new taint and no eviction on this GPU until then; what stands stays",
 )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer; see `run` for what it returns."""
+    """Write it; see `run` for what it returns."""
     return run(HOLD, arguments)

@@ -7,19 +7,21 @@ from draguard.connection.help_text import Example
 
 IGNORE = Question(
     command="ignore",
-    kind="ignore",
-    description="The fault of an incident is not acted on until then: the remediator takes its\n"
-    "rules of this GPU down at once. At the end the fault counts again.",
+    kind="Ignore",
+    description="Do not act on the fault of an incident until then: the remediator removes its\n"
+    "taints of this GPU at once. At the end the fault counts again. Where taints stand it\n"
+    "asks first, as `draguard untaint` does.",
     examples=(
-        Example("draguard ignore INCIDENT --for 2d --why 'a test board'", "for two days"),
-        Example("draguard ignore INCIDENT --forever --why 'a test board'", "for good"),
-        Example("draguard ignore INCIDENT --remove", "take it back"),
+        Example("draguard ignore INCIDENT --until 2d --reason 'a test board'", "for two days"),
+        Example("draguard ignore INCIDENT --forever --reason 'a test board'", "for good"),
+        Example("draguard ignore INCIDENT --remove", "remove it again"),
     ),
-    standard="",
-    means="the remediator takes its rules of this GPU down now; the fault counts again at the end",
+    endless=True,
+    untaints=True,
+    means="the remediator removes its taints of this GPU now; the fault counts again at the end",
 )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer; see `run` for what it returns."""
+    """Write it; see `run` for what it returns."""
     return run(IGNORE, arguments)

@@ -1,48 +1,46 @@
-"""The annotation that an answer is, from what a person typed. Pure."""
+"""What a user wants for a GPU, from what was typed. Pure."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from draguard.output.amounts import moment
-from remediator.objects import answers
-from remediator.objects.answers import FOREVER, Answer, Kind, Unreadable
+from remediator.objects.intent import BY_LIMIT, REASON_LIMIT, Intent, Kind, in_words
 from remediator.policy.duration import duration
 
 LONGEST = timedelta(days=3660)
+FOREVER = "forever"
+_EXAMPLE = "2030-07-30T18:00:00Z"
 
 
-class WrongAnswerError(ValueError):
-    """Such an answer would not be read; the message says what to write."""
+class WrongIntentError(ValueError):
+    """The API server would refuse it, or it would change nothing; the message says what to do."""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person said about one incident."""
+    """What a user wants for the GPU of one incident."""
 
     kind: Kind
     incident: str
-    until: str
-    by: str
-    why: str
-    value: str
-    """The annotation as it is written."""
+    intent: Intent | None
+    """As it is written; None: it is removed."""
     before: str = ""
-    """What stood there; "" for nothing."""
+    """What was there, in words; "" for nothing."""
     unheard: str = ""
-    """Why nobody may act on it for now; "" where somebody does, as far as can be seen."""
+    """Why the remediator may not act on it for now; "" where it does, as far as can be seen."""
 
 
-def until_of(text: str, now: datetime) -> str:
-    """Return until when an answer counts, as the annotation says it.
+def until_of(text: str, now: datetime) -> datetime | None:
+    """Return when an intent expires, None for `forever`.
 
-    Takes a length of time from now, a moment, or `forever`. Raises WrongAnswerError.
+    Takes a length of time from now, a moment, or `forever`. Raises WrongIntentError.
     """
     if text == FOREVER:
-        return FOREVER
+        return None
     end = _end(text, now).replace(microsecond=0)
     if end <= now:
-        raise WrongAnswerError(f"{text} is over already; give a time to come")
-    return f"{end:%Y-%m-%dT%H:%M:%SZ}"
+        raise WrongIntentError(f"{text} is over already; give a time to come")
+    return end
 
 
 def _end(text: str, now: datetime) -> datetime:
@@ -52,28 +50,42 @@ def _end(text: str, now: datetime) -> datetime:
     try:
         return now + duration(text, LONGEST)
     except ValueError as error:
-        raise WrongAnswerError(
-            f"{error}; or give a moment, such as 2030-07-30T18:00:00Z"
-        ) from error
+        raise WrongIntentError(f"{error}; or give a moment, such as {_EXAMPLE}") from error
 
 
 def _moment(text: str) -> datetime | None:
-    """Return a moment as the remediator will read it, None where it would not."""
-    read = answers.read("hold", f"{text}; by=x; why=x")
-    return read.until if isinstance(read, Answer) else None
+    """Return a moment with its zone, in UTC; None for anything else."""
+    try:
+        at = msgspec.convert(text, datetime)
+        return at.astimezone(UTC) if at.tzinfo else None
+    except (msgspec.ValidationError, OverflowError):
+        return None
 
 
-def until_in_words(until: str, now: datetime) -> str:
-    """Return the end of an answer with how far it is."""
-    return moment(_moment(until), now) or until
+def until_in_words(intent: Intent, now: datetime) -> str:
+    """Return the end of an intent with how far it is."""
+    return moment(intent.until, now) or "without end"
 
 
-def value_of(kind: Kind, until: str, by: str, why: str) -> str:
-    """Return an annotation that the remediator reads as it was meant. Raises WrongAnswerError."""
-    if ";" in by:
-        raise WrongAnswerError(f"--by {by!r} must not hold a semicolon")
-    value = f"{until}; by={by}; why={why}"
-    read = answers.read(kind, value)
-    if isinstance(read, Unreadable):
-        raise WrongAnswerError(read.error.partition("changes nothing: ")[2] or read.error)
-    return value
+def intent_of(until: datetime | None, by: str, reason: str) -> Intent:
+    """Return an intent that the API server takes. Raises WrongIntentError."""
+    reason = reason.strip()
+    if not by:
+        raise WrongIntentError("the API server does not say who you are, so nothing can be written")
+    for name, text, most in (("your user name", by, BY_LIMIT), ("--reason", reason, REASON_LIMIT)):
+        if len(text) > most:
+            raise WrongIntentError(f"{name} is longer than {most} characters")
+        if not text.isprintable():
+            raise WrongIntentError(f"{name} has characters that are not printable")
+    return Intent(until=until, by=by, reason=reason)
+
+
+def patch(intent: Intent | None) -> dict[str, object] | None:
+    """Return it as a merge patch: an end that it has not must be removed by name."""
+    if intent is None:
+        return None
+    return {"until": intent.until, "by": intent.by, "reason": intent.reason}
+
+
+def before_in_words(kind: Kind, intent: Intent | None) -> str:
+    return in_words(kind, intent) if intent else ""

@@ -16,10 +16,10 @@ from draguard.output.amounts import short
 from remediator.decide.case import Case
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView, cases
-from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.agents import AGENT_LEASE_PREFIX
 from remediator.hands.world import World
 from remediator.judge.fault import Sick
-from remediator.judge.freshness import Freshness, Sign
+from remediator.judge.freshness import RENEWALS_NEEDED, Freshness, Sign
 from remediator.objects.nodes import facts
 from remediator.objects.pods import PodFacts
 from remediator.policy.table import Policy
@@ -62,7 +62,9 @@ class Deciding:
             yield from cases(self.view(node))
 
     def view(self, node: str) -> NodeView:
-        return self.world.view(node, self.stale)
+        """Return a node's view; that agents confirm their reports takes time to be seen."""
+        confirmed = (self._objects.at,) * RENEWALS_NEEDED
+        return msgspec.structs.replace(self.world.view(node, self.stale), renewals=confirmed)
 
     def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
         """Decide about nodes as the worker would."""
@@ -75,7 +77,7 @@ class Deciding:
 
     def talking(self) -> list[str]:
         """Return the nodes with an open story, a rule of ours, or a GPU that is sick."""
-        storied = {one.spec.node for one in self._objects.incidents if one.open}
+        storied = {one.node for one in self._objects.incidents if one.open}
         ruled = {rule.node for rule in self.world.rules()}
         judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}
         return sorted({*storied, *ruled, *judged} - {""})
@@ -86,7 +88,8 @@ class Deciding:
         if ahead > self._stale_after:
             self._ahead[node] = ahead
             return
-        self._freshness.first_seen(node, sign, at, self._objects.at)
+        read_at = self._objects.at
+        self._freshness.listed(node, sign, min(at, read_at) if at else None, read_at)
 
 
 def _world(objects: Objects) -> World:

@@ -27,6 +27,9 @@ class _Page(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
 
 
+_pages = msgspec.json.Decoder(_Page)
+
+
 def unheard(_collection: str, _here: int, _of: int) -> None:
     """Tell nobody of a page."""
 
@@ -45,7 +48,7 @@ def raw_items(
     while True:
         query = {"limit": str(PAGE), **(params or {}), **({"continue": more} if more else {})}
         try:
-            page = msgspec.json.decode(client.get(path, query, accept=accept), type=_Page)
+            page = _pages.decode(client.get(path, query, accept=accept))
         except UNREADABLE as error:
             raise ApiError(f"GET {path}: the answer is no list ({error})") from error
         here += len(page.items or ())
@@ -62,6 +65,9 @@ class _Named(msgspec.Struct, frozen=True):
 
 class _Anything(msgspec.Struct, frozen=True):
     metadata: _Named = _Named()
+
+
+_names = msgspec.json.Decoder(_Anything)
 
 
 def listed(
@@ -97,6 +103,6 @@ def _read(items: Iterable[msgspec.Raw], kind: type[T]) -> tuple[list[T], tuple[s
 
 def _name_of(raw: msgspec.Raw) -> str:
     try:
-        return msgspec.json.decode(raw, type=_Anything).metadata.name
+        return _names.decode(raw).metadata.name
     except UNREADABLE:
         return _Named().name

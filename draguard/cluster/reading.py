@@ -37,6 +37,9 @@ SIDE_BY_SIDE = 6
 _LOOK = 0.1
 """Seconds between two looks for Ctrl-C, and between two cuts: a connection that is just being made
 is missed by one."""
+KINDS = (NodeDeviceHealth, Incident, ResourceSlice, Claim, StatedRule, Lease, RawNode, Namespace)
+_MADE = tuple(map(msgspec.json.Decoder, KINDS))
+"""msgspec learns a struct at its first use, and crashes where several threads do so at once."""
 Part = Mapping[str, object] | ApiError
 """Fields of `Objects`, or the refusal of a right."""
 NOT_INSTALLED = (

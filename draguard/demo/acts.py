@@ -129,8 +129,8 @@ ACTS = (
             ),
             Expectation("a replacement runs on another slice", must.replaced),
             Expectation(
-                "the incident goes from Fenced to Recovered",
-                must.phases("Fenced", "Evicting", "Recovered"),
+                "the incident goes from Tainted to Recovered",
+                must.phases("Tainted", "Evicting", "Recovered"),
             ),
             Expectation("the slice is free again after the soak time", must.released),
         ),
@@ -150,7 +150,7 @@ ACTS = (
             Expectation("a replacement runs elsewhere", must.replaced),
             Expectation(
                 "the incident is Drained",
-                must.phases("Fenced", "Evicting", "Drained"),
+                must.phases("Tainted", "Evicting", "Drained"),
             ),
             Expectation("the fence stays", must.still_fenced),
         ),

@@ -168,13 +168,13 @@ def check_line(check: Check) -> Text:
 
 def _incidents(picture: Picture, most: int) -> Iterator[Text]:
     for one in picture.incidents[:most]:
-        spec, status = one.spec, one.status
-        where = next((seat for seat in picture.seats if seat.gpu == spec.uuid), None)
+        status = one.status
+        where = next((seat for seat in picture.seats if seat.gpu == one.spec.uuid), None)
         number = "?" if where is None or where.number is None else where.number
         yield _line(
             "  incident ",
-            (f"{spec.node} GPU {number}", "bold"),
-            f" {spec.cause}, {spec.scope.summary}: ",
+            (f"{one.node} GPU {number}", "bold"),
+            f" {status.cause}, {status.scope.summary}: ",
             (status.phase, _PHASES.get(status.phase, "yellow")),
             f"  {status.message}",
         )

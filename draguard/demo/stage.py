@@ -197,6 +197,7 @@ class Stage:
             self._listen(f"exporter {name}"),
             f"--sensor-socket={node.root / 'sensor.sock'}",
             f"--interval={INTERVAL}",
+            f"--lease-interval={INTERVAL}",  # three renewals prove that a GPU is healthy
             *to_server,
         ]
         variables = {"DRAGUARD_SIM_SCENARIO": str(node.scenario.path)}

@@ -42,7 +42,9 @@ CALLER: dict[str, tuple[Right, ...]] = {
         Right("", "namespaces", ("get",), name="*own*"),
         Right("apps", "deployments", READ, namespaced=True),
     ),
-    "hold, ignore, confirm-repaired": (Right("draguard.dev", "deviceincidents", ("patch",)),),
+    "hold, ignore, untaint, confirm-repaired": (
+        Right("draguard.dev", "deviceincidents", ("patch",)),
+    ),
     "fence, unfence, release": (
         Right("resource.k8s.io", "devicetaintrules", ("create", "patch", "delete")),
     ),
@@ -50,11 +52,11 @@ CALLER: dict[str, tuple[Right, ...]] = {
 """By what needs it."""
 REMEDIATOR = (
     Right("draguard.dev", "nodedevicehealths", WATCH),
-    Right("draguard.dev", "deviceincidents", (*WATCH, "create", "patch", "delete")),
+    Right("draguard.dev", "deviceincidents", (*WATCH, "create", "delete")),
     Right("draguard.dev", "deviceincidents/status", ("patch",)),
     Right("resource.k8s.io", "devicetaintrules", ("get", *WATCH, "create", "patch", "delete")),
     Right("resource.k8s.io", "resourceslices", WATCH),
-    Right("resource.k8s.io", "resourceclaims", WATCH),
+    Right("resource.k8s.io", "resourceclaims", ("get", *WATCH)),
     Right("", "pods", ("list",)),
     Right("", "pods/eviction", ("create",)),
     Right("", "nodes", WATCH),
@@ -66,7 +68,7 @@ REMEDIATOR = (
 """As deploy/manifests/remediator-rights.yaml; a test holds the two together."""
 AGENT = (
     Right("draguard.dev", "nodedevicehealths", ("get", "create")),
-    Right("draguard.dev", "nodedevicehealths/status", ("patch",)),
+    Right("draguard.dev", "nodedevicehealths/status", ("update",)),
     Right("resource.k8s.io", "resourceslices", ("list", "watch")),
     Right("resource.k8s.io", "resourceclaims", ("get",)),
     Right("resource.k8s.io", "deviceclasses", ("get",)),

@@ -75,7 +75,7 @@ def _list(client: Client, objects: Objects, options: argparse.Namespace) -> int:
 
 def _is_known(client: Client, objects: Objects, node: str) -> bool:
     """Whether there is such a node, as far as can be told: a slip of the pen is not health."""
-    if any(one.spec.node == node for one in objects.incidents):
+    if any(one.node == node for one in objects.incidents):
         return True
     try:
         params = {"fieldSelector": f"metadata.name={node}"}

@@ -9,6 +9,7 @@ from draguard.incidents.finding import short
 from draguard.output.amounts import age
 from draguard.output.sheet import Cell, Table
 from draguard.status.fleet import severity
+from remediator.objects.api_words import ours
 from remediator.objects.incident import Incident
 
 
@@ -30,7 +31,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def lines(incidents: Iterable[Incident], *, closed: bool, node: str = "") -> tuple[Line, ...]:
     """Return the open ones, the worst first; and closed ones after them, the youngest first."""
-    mine = [one for one in incidents if not node or one.spec.node == node]
+    mine = [one for one in incidents if not node or one.node == node]
     found = sorted((one for one in mine if one.open), key=severity)
     if closed:
         over = [one for one in mine if not one.open]
@@ -42,13 +43,13 @@ def _line(one: Incident) -> Line:
     hit = {(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}
     return Line(
         name=one.name,
-        node=one.spec.node,
+        node=one.node,
         uuid=one.spec.uuid,
-        fault=one.spec.fault,
-        cause=one.spec.cause,
-        scope=one.spec.scope.summary,
+        fault=one.status.fault,
+        cause=one.status.cause,
+        scope=one.status.scope.summary,
         phase=one.status.phase,
-        mode=one.status.mode,
+        mode=ours(one.status.mode),
         opened=one.metadata.creation_timestamp,
         closed=one.status.closed_at,
         pods=len(hit) + one.status.hit_left_out,

@@ -131,6 +131,12 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     seen.add_argument("--xid", type=int, metavar="N", help="a kernel line with this XID")
     seen.add_argument("--mig", action="store_true", help=f"the GPU is in {SLICES} slices")
     seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a witness named")
+    seen.add_argument(
+        "--log-only",
+        choices=("kmsg", "syslog"),
+        default="",
+        help="only the kernel log tells of it, read from /dev/kmsg or by syslog(2)",
+    )
     seen.add_argument("--recovery-action", type=int, metavar="N", help="read after the XID")
     standard = Signal().driver
     seen.add_argument(

@@ -30,6 +30,7 @@ class RowTold(msgspec.Struct, frozen=True, kw_only=True):
     repeat: str
     sticky: bool
     probation: str
+    evict: str
     why: str
 
 
@@ -161,6 +162,7 @@ def told(row: Row) -> RowTold:
         repeat=f"{row.repeat.count} in {spelled(row.repeat.within)}",
         sticky=row.sticky,
         probation=spelled(row.probation),
+        evict=str(row.evict),
         why=row.why,
     )
 
@@ -241,9 +243,10 @@ def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
             yield Line(one.after, f"rule taken down from {devices}: {why}")
         case plan.OpenIncident(incident):
             yield Line(one.after, f"incident {incident.name} is opened")
-            yield from _would(incident.spec.scope.summary, one.after)
-        case plan.EvictPod(_, pod):
-            yield Line(one.after, f"pod {pod.namespace}/{pod.pod} is moved by the Eviction API")
+            yield from _would(incident.status.scope.summary, one.after)
+        case plan.EvictPod(_, pod, delete):
+            how = "deleted" if delete else "evicted by the Eviction API"
+            yield Line(one.after, f"pod {pod.namespace}/{pod.pod} is {how}")
         case plan.WriteNodeCondition(node, condition):
             text = f"{condition.type}={condition.status} ({condition.reason})"
             yield Line(one.after, f"node {node}: {text}: {condition.message}")

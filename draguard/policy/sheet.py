@@ -5,8 +5,13 @@ from collections.abc import Iterator
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, Tone
 from draguard.policy.explanation import Course, Explanation, FaultTold
 
-_TONES: dict[str, Tone] = {"NoExecute": "bad", "NoSchedule": "warn", "taken down": "good"}
-_ROW = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation")
+_TONES: dict[str, Tone] = {
+    "NoExecute": "bad",
+    "Evict": "bad",
+    "NoSchedule": "warn",
+    "taken down": "good",
+}
+_ROW = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation", "evict")
 _SHORT = 600
 """Seconds below which a moment is told in seconds."""
 

@@ -12,12 +12,14 @@ from exporter.device import GPU_DRIVER, Device
 from exporter.report import (
     GpuHealth,
     MemoryHealth,
+    MemorySlices,
     MigInstance,
     NodeHealth,
     RecoveryAction,
     SourceHealth,
     XidRecord,
 )
+from exporter.report_words import answer, mig_mode, reset_request
 from exporter.slices import SliceDevice
 
 GPU = "GPU-00000000-0000-0000-0000-000000000000"
@@ -28,6 +30,8 @@ BEFORE = timedelta(minutes=1)
 HAPPENED = timedelta(seconds=2)
 READ = timedelta(seconds=1)
 """Before the report: the signal, and the reading of a recovery action that was named."""
+LOG_ONLY = frozenset({62, 79, 119, 120})
+"""XIDs of which NVML sends no event."""
 FIRST_WITH_ACTION = 565
 """Driver release that brought the recovery action."""
 
@@ -40,6 +44,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     gi: int | None = None
     reset: bool = False
     drain_reset: bool = False
+    log_only: str = ""
+    """`kmsg` or `syslog`: only the kernel log tells of it, read in this way."""
     recovery_action: int | None = None
     driver: str = "580.65.06"
     lost: bool = False
@@ -70,6 +76,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
             )
             if said
         ]
+        if self.log_only:
+            parts.append(f"only the kernel log tells of it ({self.log_only})")
         if self.recovery_action is not None:
             parts.append(f"recovery action {self.recovery_action}")
         seen = ", ".join(parts) or "nothing at all"
@@ -87,16 +95,16 @@ def sick(signal: Signal, now: datetime) -> GpuHealth:
         presence_since=since,
         pci_bus_id="0000:01:00.0",
         minor=0,
-        mig=signal.mig,
+        mig_mode=mig_mode(signal.mig),
         recovery_action=RecoveryAction() if signal.lost else _action(signal, now),
         epoch_started=now - LONG_AGO,
         xids=() if signal.xid is None else (_xid(signal, signal.xid, happened),),
         memory=MemoryHealth(
-            remap_pending=signal.remap_pending,
-            remap_failure=signal.remap_failure,
+            row_remap_pending=answer(signal.remap_pending),
+            row_remap_failed=answer(signal.remap_failure),
             remap_observed_at=now,
-            sram_threshold=signal.sram_threshold,
-            retired_pending=signal.retired_pending,
+            sram_threshold_exceeded=answer(signal.sram_threshold),
+            page_retirement_pending=answer(signal.retired_pending),
         ),
         instances=_instances() if signal.mig else (),
     )
@@ -112,14 +120,17 @@ def repaired(gpu: GpuHealth, signal: Signal, since: datetime, now: datetime) -> 
         epoch=gpu.epoch + 1,
         epoch_started=since,
         recovery_action=RecoveryAction(
-            supported=asked, value=0 if asked else None, since=since, observed_at=now
+            support="Supported" if asked else "Unsupported",
+            value=0 if asked else None,
+            since=since,
+            observed_at=now,
         ),
         memory=MemoryHealth(
-            remap_pending=False,
-            remap_failure=False,
+            row_remap_pending="False",
+            row_remap_failed="False",
             remap_observed_at=now,
-            sram_threshold=False,
-            retired_pending=False,
+            sram_threshold_exceeded="False",
+            page_retirement_pending="False",
         ),
     )
 
@@ -130,7 +141,7 @@ def report(gpu: GpuHealth, signal: Signal, now: datetime) -> NodeHealth:
         boot_id="boot",
         driver_version=signal.driver,
         observed_at=now,
-        sources=tuple(SourceHealth(name=name, up=True, last_success=now) for name in names),
+        sources=tuple(SourceHealth(name=name, state="Up", last_success=now) for name in names),
         gpus=(gpu,),
     )
 
@@ -158,13 +169,15 @@ def _device(gpu: GpuHealth, node: str, part: MigInstance | None) -> SliceDevice:
 
 def _action(signal: Signal, now: datetime) -> RecoveryAction:
     if signal.release < FIRST_WITH_ACTION:
-        return RecoveryAction(supported=False, observed_at=now)
+        return RecoveryAction(support="Unsupported", observed_at=now)
     if signal.recovery_action is None:
         before = now - BEFORE
-        return RecoveryAction(supported=True, value=0, since=now - LONG_AGO, observed_at=before)
+        return RecoveryAction(
+            support="Supported", value=0, since=now - LONG_AGO, observed_at=before
+        )
     read = now - READ
     return RecoveryAction(
-        supported=True, value=signal.recovery_action, since=read, observed_at=read
+        support="Supported", value=signal.recovery_action, since=read, observed_at=read
     )
 
 
@@ -176,10 +189,21 @@ def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
         last_seen=happened,
         gi=signal.gi,
         ci=0 if signal.gi is not None else None,
-        reset=signal.reset or None,
-        drain_reset=signal.drain_reset or None,
-        sources=("kmsg", "nvml") if signal.gi is not None else ("kmsg",),
+        mig_mode=mig_mode(signal.mig),
+        gi_profile_id=19 if signal.gi is not None else None,
+        placement=MemorySlices(signal.gi - 1, 1) if signal.gi is not None else None,
+        reset_request=reset_request(
+            at_once=signal.reset or None, after_drain=signal.drain_reset or None
+        ),
+        sources=_sources(signal, code),
     )
+
+
+def _sources(signal: Signal, code: int) -> tuple[str, ...]:
+    """Return who told of it: the log, and NVML's event where there is one of that code."""
+    if signal.log_only or code in LOG_ONLY:
+        return (signal.log_only or "kmsg",)
+    return ("kmsg", "nvml")
 
 
 def _instances() -> tuple[MigInstance, ...]:

@@ -18,6 +18,7 @@ from remediator.decide.fleet import Fleet, GpuPlace
 from remediator.decide.plan import Step
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView
+from remediator.judge.freshness import RENEWALS_NEEDED
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import NodeFacts
@@ -168,6 +169,7 @@ class Trial:
             claims=tuple(_claim(one) for one in sorted(self._held)),
             facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
             nodes_known=True,
+            renewals=(self._now,) * RENEWALS_NEEDED,
             pods=tuple(_pod(one) for one in sorted(self._held)),
             places={GPU: self._place()},
         )
@@ -183,8 +185,6 @@ class Trial:
                     creation_timestamp=self._now,
                 )
                 self._incidents[incident.name] = Incident(meta, incident.spec)
-            case plan.UpdateIncident(incident):
-                self._write(incident.name, spec=incident.spec)
             case plan.WriteStatus(incident, status):
                 self._write(incident.name, status=status)
             case plan.CreateRule(rule):

@@ -2,8 +2,8 @@
 
 What is ours is told by two signs that the remediator puts on everything it
 writes: the label `app.kubernetes.io/managed-by=draguard`, and a taint key of our
-domain. A rule with one of them alone is somebody else's and stays, unless it has
-the name that we give for its device: labels are lost. A person's fence for
+domain. A rule with one of them alone is another's and stays, unless it has
+the name that we give for its device: labels are lost. A user's fence for
 maintenance stays too, and is told of.
 """
 
@@ -13,7 +13,6 @@ from typing import TypeVar
 import msgspec
 
 from draguard.cluster.listing import listed
-from draguard.incidents.finding import short
 from draguard.maintenance.rule import is_maintenance
 from draguard.output.amounts import some
 from exporter.report import ObjectMeta
@@ -46,11 +45,6 @@ class Found(msgspec.Struct, frozen=True):
     incident: str = ""
     gpu: str = ""
     """UUID of the GPU of a rule."""
-
-    def goes_by(self, word: str) -> bool:
-        """Whether a person's word names it: its incident, whole or short, or its GPU."""
-        names = (self.incident, short(self.incident), self.gpu)
-        return word.lower() in {one.lower() for one in names if one}
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from exporter.slices import inventory
 from remediator.decide.case import Case
 from remediator.judge.fault import SEVERITY, Healthy, Sick, Unknown
 from remediator.objects.incident import Incident
-from remediator.objects.taints import EFFECTS, foreign_rule, is_ours
+from remediator.objects.taints import TAINT_EFFECTS, foreign_rule, is_ours
 from remediator.policy.table import MODES, Policy
 
 T = TypeVar("T")
@@ -142,17 +142,17 @@ def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
 def severity(one: Incident) -> tuple[int, str]:
     """Order incidents from the worst class; a class of another version comes first."""
     worst_first: tuple[str, ...] = SEVERITY[::-1]
-    known = one.spec.fault in worst_first
-    return worst_first.index(one.spec.fault) + 1 if known else 0, one.name
+    known = one.status.fault in worst_first
+    return worst_first.index(one.status.fault) + 1 if known else 0, one.name
 
 
 def _line(one: Incident) -> OpenIncident:
     held = (c.reason for c in one.status.conditions if c.type == "Held" and c.status == "True")
     return OpenIncident(
         name=one.name,
-        node=one.spec.node,
-        fault=one.spec.fault,
-        cause=one.spec.cause,
+        node=one.node,
+        fault=one.status.fault,
+        cause=one.status.cause,
         phase=one.status.phase,
         hit=len({(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}),
         message=one.status.message,
@@ -184,7 +184,9 @@ def _devices(objects: Objects) -> Devices:
 
 def _fenced(published: set[Device], objects: Objects) -> int:
     """Count devices that a rule keeps new work from; one that names no device means many."""
-    rules = [foreign_rule(one) for one in objects.rules if one.spec.taint.effect in EFFECTS[1:]]
+    rules = [
+        foreign_rule(one) for one in objects.rules if one.spec.taint.effect in TAINT_EFFECTS[1:]
+    ]
     exact = {Device(one.driver, one.pool, one.device) for one in rules}
     broad = [one for one in rules if not (one.driver and one.pool and one.device)]
     found = published & exact
@@ -207,7 +209,7 @@ def _rules(objects: Objects) -> Rules:
     effects = Counter(one.spec.taint.effect for one in mine)
     return Rules(
         served=objects.rule_version or "",
-        ours=dict.fromkeys(EFFECTS, 0) | effects,
+        ours=dict.fromkeys(TAINT_EFFECTS, 0) | effects,
         maintenance=len(fences),
         others=len(objects.rules) - len(mine) - len(fences),
     )

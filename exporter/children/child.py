@@ -356,7 +356,7 @@ class VendorChild(Generic[R]):
     ) -> SourceHealth:
         return SourceHealth(
             name=self._vendor.name,
-            up=up,
+            state="Up" if up else "Down",
             reason=reason,
             message=message,
             last_success=last_success,
@@ -380,7 +380,7 @@ class VendorChild(Generic[R]):
         source = msgspec.structs.replace(
             self._state.source,
             # A process that worked and was only to let go of a GPU was told of as up.
-            up=False,
+            state="Down",
             reason="Stuck",
             message=f"{before}; {stuck}" if before else stuck,
         )

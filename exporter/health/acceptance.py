@@ -20,6 +20,8 @@ FIELDS_DROPPED = "FieldsDropped"
 WARNED = "Warned"
 """Reason while reports are accepted and the server says something else beside it."""
 TOO_LARGE = "TooLarge"
+REDUCED = "Reduced"
+"""Reason while a smaller report is accepted, as the whole one is refused as invalid."""
 
 _ETCD_TOO_LARGE = ("request is too large", "message larger than max")
 """How etcd's limits (1.5 MiB stored, 2 MiB sent) sound through an API server, with status 500."""
@@ -47,7 +49,7 @@ _BY_STATUS: dict[int, Refusal] = {
     401: Refusal("Unauthorized", "check the agent's service account token"),
     403: Refusal(
         "Forbidden",
-        "grant the agent's service account create on nodedevicehealths and patch on "
+        "grant the agent's service account get and create on nodedevicehealths and update on "
         "nodedevicehealths/status; an admission policy may allow only its own node's name",
     ),
     404: Refusal(
@@ -64,7 +66,9 @@ _BY_STATUS: dict[int, Refusal] = {
     429: Refusal("Throttled", "the API server asks for patience"),
 }
 
-STARTED = SourceHealth(name=SOURCE, up=False, reason=STARTING, message="no report was written yet")
+STARTED = SourceHealth(
+    name=SOURCE, state="Down", reason=STARTING, message="no report was written yet"
+)
 
 
 def refused(status: int | None, said: str, before: SourceHealth) -> SourceHealth:
@@ -72,7 +76,7 @@ def refused(status: int | None, said: str, before: SourceHealth) -> SourceHealth
     kind = _kind(status, said)
     return SourceHealth(
         name=SOURCE,
-        up=False,
+        state="Down",
         reason=kind.reason,
         message=f"the node's report is not written: {said[:_SAID]}; {kind.advice}",
         last_success=before.last_success,
@@ -94,7 +98,17 @@ def accepted(warnings: Sequence[str], at: datetime) -> SourceHealth:
         reason, message = WARNED, f"the API server takes reports and says: {_named(warnings)}"
     else:
         reason, message = "", ""
-    return SourceHealth(name=SOURCE, up=True, reason=reason, message=message, last_success=at)
+    return SourceHealth(name=SOURCE, state="Up", reason=reason, message=message, last_success=at)
+
+
+def reduced(size: str, said: str, at: datetime) -> SourceHealth:
+    """Return the state after a smaller report was taken in the place of an invalid one."""
+    message = (
+        f"the API server refuses the node's whole report, so it is written as {size} and the rest "
+        f"is unknown to the remediator: {said[:_SAID]}; agent and CRD do not fit: apply "
+        "deploy/crds of the agent's release"
+    )
+    return SourceHealth(name=SOURCE, state="Up", reason=REDUCED, message=message, last_success=at)
 
 
 def fields_dropped(warnings: Sequence[str]) -> list[str]:

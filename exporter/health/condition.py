@@ -10,6 +10,7 @@ import msgspec
 
 from exporter.readings import FabricReading, GpuReading, LinkReading
 from exporter.report import FabricHealth, GpuHealth, MemoryHealth, NvlinkHealth, Slowdown
+from exporter.report_words import answer
 
 SLOWDOWN_REASONS = (
     (0x08, "HwSlowdown"),
@@ -36,31 +37,49 @@ def updated(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
         fabric=_fabric(reading.fabric),
         nvlink=_nvlink(gpu.nvlink, reading.links),
         slowdowns=_slowdowns(gpu.slowdowns, reading.slowdown, at),
+        omitted=(),
     )
 
 
 def after_reset(memory: MemoryHealth) -> MemoryHealth:
     """Return what is known of the memory once the GPU was reset: that carries out remaps."""
-    return msgspec.structs.replace(memory, remap_pending=None)
+    return msgspec.structs.replace(memory, row_remap_pending="Unknown")
 
 
 def _memory(old: MemoryHealth, reading: GpuReading, at: datetime) -> MemoryHealth:
     fresh = MemoryHealth(
         dbe_volatile=reading.dbe_volatile,
         dbe_aggregate=reading.dbe_aggregate,
-        remap_pending=reading.remap_pending,
-        remap_failure=reading.remap_failure,
+        row_remap_pending=answer(reading.remap_pending),
+        row_remap_failed=answer(reading.remap_failure),
         remap_observed_at=at,
-        sram_threshold=reading.sram_threshold,
-        retired_pending=reading.retired_pending,
+        sram_threshold_exceeded=answer(reading.sram_threshold),
+        page_retirement_pending=answer(reading.retired_pending),
+        rose_at=at if _rose(old, reading) else old.rose_at,
     )
     if reading.remap_pending is not None or reading.remap_failure is not None:
         return fresh
     return msgspec.structs.replace(
         fresh,
-        remap_pending=old.remap_pending,
-        remap_failure=old.remap_failure,
+        row_remap_pending=old.row_remap_pending,
+        row_remap_failed=old.row_remap_failed,
         remap_observed_at=old.remap_observed_at,
+    )
+
+
+def _rose(old: MemoryHealth, reading: GpuReading) -> bool:
+    """Whether an uncorrectable error was counted, or a remap or retirement begun, since."""
+    counts = (
+        (old.dbe_volatile, reading.dbe_volatile),
+        (old.dbe_aggregate, reading.dbe_aggregate),
+    )
+    states = (
+        (old.remap_pending, reading.remap_pending),
+        (old.remap_failure, reading.remap_failure),
+        (old.retired_pending, reading.retired_pending),
+    )
+    return any(was is not None and now is not None and now > was for was, now in counts) or any(
+        was is False and now is True for was, now in states
     )
 
 

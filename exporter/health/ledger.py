@@ -23,6 +23,7 @@ from exporter.report import (
     NodeHealth,
     SourceHealth,
     SwitchHealth,
+    VersionSince,
 )
 from exporter.signals import ERRORS, Signal
 
@@ -35,6 +36,7 @@ __all__ = [
     "blind",
     "observe",
     "take",
+    "with_versions",
 ]
 
 MAX_GONE = 64
@@ -54,17 +56,54 @@ class _Node(msgspec.Struct):
 
 def begin(boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
     """Return the report of a node of which nothing is known yet."""
-    return NodeHealth(boot_id=boot_id, agent_version=agent_version, observed_at=at)
+    return NodeHealth(
+        boot_id=boot_id,
+        agent_version=agent_version,
+        agent_since=VersionSince(version=agent_version),
+        observed_at=at,
+    )
 
 
 def adopt(last: NodeHealth, boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
-    """Go on from this node's own last report, if it speaks of the same boot and language."""
-    readable = abs(last.schema_version - SCHEMA_VERSION) <= 1
-    if last.boot_id != boot_id or not readable:
+    """Go on from this node's own last report, if it speaks of the same boot and language.
+
+    Of another boot only the versions are of use: a new driver often comes with a reboot.
+    """
+    if not _readable(last):
         return begin(boot_id, agent_version, at)
-    return msgspec.structs.replace(
-        last, agent_version=agent_version, schema_version=SCHEMA_VERSION, sources=()
+    if last.boot_id != boot_id:
+        return with_versions(begin(boot_id, agent_version, at), last, at)
+    report = msgspec.structs.replace(
+        last,
+        agent_version=agent_version,
+        schema_version=SCHEMA_VERSION,
+        sources=(),
+        truncated=(),
+        omitted=(),
     )
+    return with_versions(report, last, at)
+
+
+def with_versions(report: NodeHealth, last: NodeHealth, at: datetime) -> NodeHealth:
+    """Return the report with since when its versions are there, as far as `last` knew others."""
+    if not _readable(last):
+        return report
+    agent = last.agent_since.seen(last.agent_version, at) if _untold(last) else last.agent_since
+    driver = last.driver_since.seen(last.driver_version, at) if _untold(last) else last.driver_since
+    return msgspec.structs.replace(
+        report,
+        agent_since=agent.seen(report.agent_version, at),
+        driver_since=driver.seen(report.driver_version, at),
+    )
+
+
+def _readable(last: NodeHealth) -> bool:
+    return abs(last.schema_version - SCHEMA_VERSION) <= 1
+
+
+def _untold(last: NodeHealth) -> bool:
+    """Whether an agent wrote it that said of no version since when it was there."""
+    return last.agent_since == VersionSince()
 
 
 def take(
@@ -132,7 +171,7 @@ def observe(
         before -= _forget(gpus, listed)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     return _with_gpus(
-        report,
+        _dated(report, driver, seen.at, clock_step),
         gpus,
         sources=seen.sources,
         driver_version=driver,
@@ -142,13 +181,28 @@ def observe(
     )
 
 
+def _dated(report: NodeHealth, driver: str, at: datetime, step: timedelta) -> NodeHealth:
+    """Return the report with since when its versions are there, after a look at the driver."""
+    return msgspec.structs.replace(
+        report,
+        agent_since=_clock_was_set(report.agent_since, step),
+        driver_since=_clock_was_set(report.driver_since, step).seen(driver, at),
+    )
+
+
+def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
+    if since.time is None or not step:
+        return since
+    return msgspec.structs.replace(since, time=since.time + step)
+
+
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
     """Return the report while the sensor itself cannot be heard."""
     names = [one.name for one in report.sources] or ["nvml", "kmsg", "podresources"]
     before = {one.name: one.last_success for one in report.sources}
     sources = tuple(
         SourceHealth(
-            name=name, up=False, reason=reason, message=message, last_success=before.get(name)
+            name=name, state="Down", reason=reason, message=message, last_success=before.get(name)
         )
         for name in names
     )
@@ -162,10 +216,12 @@ def _count(node: _Node, signal: Signal) -> None:
         return
     gpu = node.gpus[uuid]
     epoch = presence.epoch_at(gpu, signal.at, node.now)
-    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, mig=gpu.mig)
+    layout = xid_counts.Layout(gpu.mig, gpu.instances)
+    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout)
     gpu = xid_counts.with_records(gpu, records)
     if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
-        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now)
+        source = "syslog" if signal.source == "syslog" else "kmsg"
+        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now, source)
     node.gpus[uuid] = gpu
 
 
@@ -183,7 +239,9 @@ def _count_of_switch(node: _Node, signal: Signal) -> None:
 
 def _reload(node: _Node, signal: Signal) -> None:
     for uuid, gpu in node.gpus.items():
-        node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
+        # A program can forge what syslog(2) reads, and a new epoch ends faults: NVML must agree.
+        if signal.source != "syslog" or presence.let_go_of(gpu):
+            node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
 
 
 def _identify(node: _Node, signal: Signal) -> None:
@@ -233,7 +291,7 @@ def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
 def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
     naming.rename(gpus, reading.bus_id, reading.uuid)
     old = gpus.get(reading.uuid) or presence.blank(reading.uuid, at)
-    gpus[reading.uuid] = presence.read(old, reading, at)
+    gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, at), at)
     # Once more, as the name may have been ambiguous up to now.
     naming.rename(gpus, reading.bus_id, reading.uuid)
 

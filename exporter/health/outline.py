@@ -3,45 +3,64 @@
 Pure.
 """
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 
 import msgspec
 
-from exporter.health import severity, switches
-from exporter.report import GpuHealth, NodeHealth, RecoveryAction, SourceHealth, Summary, XidRecord
+from exporter.health import limits, severity, switches, xid_counts
+from exporter.report import GpuHealth, NodeHealth, RecoveryAction, Summary, XidRecord
+from exporter.report_words import FABRIC_STATES, FABRIC_SUMMARIES, RECOVERY_ACTIONS, name_of
 
 MAX_BYTES = 256 << 10
 """Of the report's JSON; etcd refuses objects of 1.5 MB, and every watcher gets each copy."""
 
 _MENTIONED = 3
-_SENTENCE = 400
-"""Characters kept of what a source says."""
 _FEW_WORDS = 24
 """Characters kept of an XID line when there is no room for all records."""
 _KEPT_FOR_DROPPED = 40
 """Bytes that the counts of what was left out may take, per GPU."""
 
-_Name = tuple[str, int, int | None, int | None]
-"""Of an XID record in the whole report: UUID, code, GPU instance, compute instance."""
+_Name = tuple[str, xid_counts.Key]
+"""Of an XID record in the whole report: the GPU's UUID, and what it is about."""
 
 
 def finished(report: NodeHealth, limit: int = MAX_BYTES) -> NodeHealth:
     """Return the report with its summary, and small enough to be written."""
-    sources = tuple(_brief(one) for one in report.sources)
-    whole = msgspec.structs.replace(report, sources=sources, summary=summary(report))
+    fitting = limits.within(report)
+    gpus = tuple(_named(gpu) for gpu in fitting.gpus)
+    whole = msgspec.structs.replace(fitting, gpus=gpus, summary=summary(fitting))
     return capped(whole, limit)
+
+
+def _named(gpu: GpuHealth) -> GpuHealth:
+    """Return the entry with the names of NVML's codes, for people."""
+    action, fabric = gpu.recovery_action, gpu.fabric
+    return msgspec.structs.replace(
+        gpu,
+        recovery_action=msgspec.structs.replace(
+            action, action=name_of(action.value, RECOVERY_ACTIONS)
+        ),
+        fabric=msgspec.structs.replace(
+            fabric,
+            state_name=name_of(fabric.state, FABRIC_STATES),
+            summary_name=name_of(fabric.health_summary, FABRIC_SUMMARIES),
+        ),
+    )
 
 
 def summary(report: NodeHealth) -> Summary:
     findings = [*chain.from_iterable(map(_findings, report.gpus)), *_of_the_node(report)]
     more = len(findings) - _MENTIONED
+    attention = ", ".join(findings[:_MENTIONED]) + (f" and {more} more" if more > 0 else "")
+    down = ", ".join(one.name for one in report.sources if not one.up)
     return Summary(
         gpus=len(report.gpus),
         present=sum(gpu.presence == "Present" for gpu in report.gpus),
-        attention=", ".join(findings[:_MENTIONED]) + (f" and {more} more" if more > 0 else ""),
-        sources_down=", ".join(one.name for one in report.sources if not one.up),
+        attention=attention[: limits.MAX_ATTENTION],
+        sources_down=down[: limits.MAX_SOURCES_DOWN],
     )
 
 
@@ -59,8 +78,14 @@ def change_key(report: NodeHealth) -> object:
         sources=sources,
         observed_at=None,
         cursor=type(report.cursor)(),
+        content_hash="",
     )
     return settled, looked
+
+
+def content_hash(report: NodeHealth) -> str:
+    """Return a name for what a policy can act on: equal for reports with one `change_key`."""
+    return hashlib.sha256(msgspec.json.encode(change_key(report))).hexdigest()[:16]
 
 
 def capped(report: NodeHealth, limit: int) -> NodeHealth:
@@ -70,7 +95,11 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
     """
     if len(msgspec.json.encode(report)) <= limit:
         return report
-    report = msgspec.structs.replace(report, gpus=tuple(_terse(gpu) for gpu in report.gpus))
+    report = msgspec.structs.replace(
+        report,
+        gpus=tuple(_terse(gpu) for gpu in report.gpus),
+        truncated=tuple(sorted({*report.truncated, "gpus.xids.message"})),
+    )
     size = len(msgspec.json.encode(report))
     if size <= limit:
         return report
@@ -105,17 +134,11 @@ def _without(gpu: GpuHealth, gone: set[_Name], count: int) -> GpuHealth:
 
 
 def _name(uuid: str, record: XidRecord) -> _Name:
-    return uuid, record.code, record.gi, record.ci
+    return uuid, xid_counts.key_of(record)
 
 
 def _least_first(entry: tuple[str, XidRecord]) -> tuple[int, int, float]:
     return severity.keep_last(entry[1])
-
-
-def _brief(source: SourceHealth) -> SourceHealth:
-    if len(source.message) <= _SENTENCE:
-        return source
-    return msgspec.structs.replace(source, message=source.message[:_SENTENCE])
 
 
 def _without_times_of_looking(gpu: GpuHealth) -> GpuHealth:

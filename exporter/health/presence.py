@@ -7,12 +7,14 @@ go or unbound, is Unknown and never Lost. Pure: time comes in.
 """
 
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
 from exporter.health import condition
 from exporter.readings import GpuReading, MigReading
-from exporter.report import GpuHealth, MigInstance, Presence, RecoveryAction
+from exporter.report import GpuHealth, MigInstance, RecoveryAction
+from exporter.report_words import Presence, mig_mode
 
 NOT_LISTED = "NotListed"
 """A live NVML no longer lists the GPU."""
@@ -31,11 +33,14 @@ HUNG = "Hung"
 IS_LOST = "GpuIsLost"
 """NVML_ERROR_GPU_IS_LOST."""
 
+LogSource = Literal["kmsg", "syslog"]
+
 MAX_INSTANCES = 32
 """MIG slices kept per GPU; no product has more than seven."""
 MAX_TEXT = 96
 """Characters kept of names that NVML gives (its own buffers have 96 bytes)."""
 
+_UNLOADED = (RELEASED, "NvmlDriverNotLoaded", "NvmlDriverReloaded", "NvmlVersionMismatch")
 _KEEPS = (NEVER_LISTED, DRIVER_RELOADED, RELEASED)
 """Reasons that tell more than that the GPU is not there, so that absence does not replace them."""
 
@@ -132,12 +137,19 @@ def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
     return in_state(after, "Unknown", DRIVER_RELOADED, at)
 
 
-def action_logged(gpu: GpuHealth, value: int, at: datetime, now: datetime) -> GpuHealth:
+def let_go_of(gpu: GpuHealth) -> bool:
+    """Whether NVML says that no driver has this GPU, so that one may have been loaded."""
+    return gpu.presence_reason in _UNLOADED
+
+
+def action_logged(
+    gpu: GpuHealth, value: int, at: datetime, now: datetime, source: LogSource
+) -> GpuHealth:
     """Return the entry after the kernel logged at `at` that another recovery action is wanted."""
     action = gpu.recovery_action
     if action.logged_at is not None and at < action.logged_at <= now:
         return gpu
-    action = msgspec.structs.replace(action, logged=value, logged_at=at)
+    action = msgspec.structs.replace(action, logged=value, logged_at=at, logged_source=source)
     return msgspec.structs.replace(gpu, recovery_action=action)
 
 
@@ -175,10 +187,10 @@ def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> Recover
         # A driver that had the field does not lose it: this reading failed.
         if old.supported:
             return old
-        return msgspec.structs.replace(old, supported=False, observed_at=at)
+        return msgspec.structs.replace(old, support="Unsupported", observed_at=at)
     since = old.since if old.value == reading.recovery_action else at
     return msgspec.structs.replace(
-        old, supported=True, value=reading.recovery_action, since=since, observed_at=at
+        old, support="Supported", value=reading.recovery_action, since=since, observed_at=at
     )
 
 
@@ -189,7 +201,7 @@ def _identified(gpu: GpuHealth, reading: GpuReading) -> GpuHealth:
         serial=reading.serial[:MAX_TEXT] or gpu.serial,
         minor=gpu.minor if reading.minor is None else reading.minor,
         product=reading.product[:MAX_TEXT] or gpu.product,
-        mig=gpu.mig if reading.mig is None else reading.mig,
+        mig_mode=gpu.mig_mode if reading.mig is None else mig_mode(reading.mig),
     )
 
 

@@ -1,8 +1,11 @@
 """Writes the node's report: adopts its last one, then tells what changed.
 
 A change is written at once, in a storm no more than one a second; without changes
-every quarter of an hour (`pace`). A write that fails is counted and tried again with the
-newest report, so nothing is lost by it; why it fails is a state (`acceptance`).
+every quarter of an hour (`pace`). Between reports the Lease is renewed, only after a fresh
+observation and with the hash of what was observed, so that each renewal confirms the report.
+A write that fails is counted and tried again with the newest report, so nothing is lost by
+it; why it fails is a state (`acceptance`). One that is refused as invalid is written smaller at
+once (`reduced`), so that one odd value stops no other news.
 """
 
 import logging
@@ -14,21 +17,15 @@ import msgspec
 
 from exporter.health import acceptance, outline
 from exporter.health.pace import Pace
-from exporter.report import (
-    API_GROUP,
-    API_VERSION,
-    NodeDeviceHealth,
-    NodeHealth,
-    SourceHealth,
-)
+from exporter.health.reduced import Sizing, reduced
+from exporter.health.stored import StoredReport
+from exporter.report import REPORT_HASH, NodeHealth, SourceHealth
 from exporter.self_metrics import SelfMetrics
 from exporter.setup.settings import Settings
 from kubeapi import clock, lease
-from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
+from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 
 _log = logging.getLogger(__name__)
-
-COLLECTION = f"/apis/{API_GROUP}/{API_VERSION}/nodedevicehealths"
 
 _BACK_OFF = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _MISSING_RETRY = 30.0
@@ -37,6 +34,7 @@ _LEASE_LOOK = 1.0
 """Seconds between two looks whether reports are accepted again."""
 _LEASE_DURATIONS = 4
 """A Lease counts as old after this many missed renewals, as kubelets do."""
+_INVALID = 422
 _LEAST_BYTES = 16 << 10
 """A server that finds even this too large has another reason."""
 
@@ -55,18 +53,24 @@ class Reporter:
         self._client = client
         self._metrics = metrics
         self._on_adopted = on_adopted
-        self._path = f"{COLLECTION}/{settings.node_name}"
+        self._stored = StoredReport(client, settings.node_name)
         self._news = threading.Condition()
         self._newest: NodeHealth | None = None
         self._fresh = False
         self._stopping = threading.Event()
         self._failures = 0
         self._limit = outline.MAX_BYTES
+        self._sizing = Sizing(settings.report_interval / 2)
         self._state = acceptance.STARTED
         self._told = ""
         """Reason of the state that was logged last."""
+        self._refusal = ""
+        """What the server said to the last report that it found invalid."""
         self._accepted = threading.Event()
         """The newest write was accepted."""
+        self._observed = threading.Event()
+        """The node was observed since the Lease was last renewed, or its sensor is known to be
+        away and the report says so."""
         self._threads = [
             threading.Thread(target=self._run, name="reporter", daemon=True),
             threading.Thread(target=self._stay_alive, name="lease", daemon=True),
@@ -91,6 +95,10 @@ class Reporter:
             self._fresh = True
             self._news.notify_all()
 
+    def observed(self) -> None:
+        """Take note of a fresh look at the node: only these let the Lease be renewed."""
+        self._observed.set()
+
     def forget(self) -> None:
         """Take back what was offered: it was said before it was known what is counted already.
 
@@ -113,12 +121,27 @@ class Reporter:
             begun = time.monotonic()
             if not pace.wants(key, begun):
                 continue
+            self._sizing.look(begun)
             pause = self._write(finished)
             if pause == 0.0:
                 pause = pace.accepted(key, begun) - time.monotonic()
             else:
                 pace.refused()
             self._stopping.wait(max(0.0, pause))
+
+    def _sealed(self, report: NodeHealth) -> NodeHealth:
+        """Return a report as it is written now, with the hash that the Lease confirms it by."""
+        interval = max(1, round(self._settings.report_interval))
+        report = msgspec.structs.replace(report, report_interval_seconds=interval)
+        report = reduced(report, self._sizing.size)
+        return msgspec.structs.replace(report, content_hash=outline.content_hash(report))
+
+    def _newest_hash(self) -> str:
+        with self._news:
+            newest = self._newest
+        if newest is None:
+            return ""
+        return self._sealed(outline.finished(newest, self._limit)).content_hash
 
     def _await(self, due: float) -> NodeHealth | None:
         """Wait for a newer report, or until the one there is due again; None when stopping."""
@@ -134,8 +157,7 @@ class Reporter:
         """Read this node's own last report; False when stopping."""
         while not self._stopping.is_set():
             try:
-                body = self._client.get(self._path)
-                last = msgspec.json.decode(body, type=NodeDeviceHealth).status
+                last = self._stored.read()
             except NotFound:
                 last = None
             except UNREADABLE as error:
@@ -152,11 +174,17 @@ class Reporter:
     def _write(self, report: NodeHealth) -> float:
         """Write one report; returns the seconds to wait, 0 when it was accepted."""
         warnings: list[str] = []
-        try:
-            self._patch(report, warnings)
-        except ApiError as error:
-            return self._fail(error)
-        self._tell(acceptance.accepted(warnings, clock.now()))
+        while True:
+            try:
+                self._stored.write(self._sealed(report), warnings.append)
+                break
+            except ApiError as error:
+                if error.status != _INVALID or not self._sizing.refused(time.monotonic()):
+                    return self._fail(error)
+                _log.warning("the report is written as %s: %s", self._sizing.size, error.message)
+                self._refusal = error.message
+                self._metrics.report_reductions.labels(self._sizing.size).inc()
+        self._tell(self._acceptance(warnings))
         self._failures = 0
         self._accepted.set()
         self._metrics.report_writes.inc()
@@ -165,26 +193,10 @@ class Reporter:
         self._metrics.report_success.set(clock.now().timestamp())
         return 0.0
 
-    def _patch(self, report: NodeHealth, warnings: list[str]) -> None:
-        path, body = f"{self._path}/status", {"status": report}
-        try:
-            self._client.merge_patch(path, body, on_warning=warnings.append)
-        except NotFound:
-            self._create()
-            self._client.merge_patch(path, body, on_warning=warnings.append)
-
-    def _create(self) -> None:
-        try:
-            self._client.create(
-                COLLECTION,
-                {
-                    "apiVersion": f"{API_GROUP}/{API_VERSION}",
-                    "kind": "NodeDeviceHealth",
-                    "metadata": {"name": self._settings.node_name},
-                },
-            )
-        except Conflict:
-            return
+    def _acceptance(self, warnings: list[str]) -> SourceHealth:
+        if self._sizing.size == "Whole":
+            return acceptance.accepted(warnings, clock.now())
+        return acceptance.reduced(self._sizing.size, self._refusal, clock.now())
 
     def _fail(self, error: ApiError) -> float:
         self._accepted.clear()
@@ -210,16 +222,18 @@ class Reporter:
         self._told = state.reason
 
     def _stay_alive(self) -> None:
-        """Renew the Lease while reports are accepted.
+        """Renew the Lease while reports are accepted and the node is observed.
 
-        A living agent whose reports go nowhere must not lend its life to an old one.
+        A living agent whose reports go nowhere must not lend its life to an old one, and neither
+        must a thread of one whose loop hangs.
         """
         name = f"draguard-agent-{self._settings.node_name}"
         duration = max(1, int(_LEASE_DURATIONS * self._settings.lease_interval))
         told = ""
         while not self._stopping.is_set():
-            if not self._accepted.wait(_LEASE_LOOK):
+            if not (self._accepted.wait(_LEASE_LOOK) and self._observed.wait(_LEASE_LOOK)):
                 continue
+            self._observed.clear()
             try:
                 lease.renew(
                     self._client,
@@ -228,6 +242,7 @@ class Reporter:
                     self._settings.node_name,
                     duration,
                     clock.now(),
+                    {REPORT_HASH: self._newest_hash()},
                 )
                 told = ""
             except ApiError as error:
@@ -235,4 +250,5 @@ class Reporter:
                 if error.message != told and not self._stopping.is_set():
                     _log.warning("the agent's Lease is not renewed: %s", error.message)
                 told = error.message
+                self._observed.set()
             self._stopping.wait(self._settings.lease_interval)

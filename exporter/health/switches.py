@@ -7,6 +7,7 @@ hostile log cannot fill the report. Pure: signals carry their time.
 import msgspec
 
 from exporter.report import SwitchHealth, SxidRecord
+from exporter.report_words import SxidSeverity
 from exporter.signals import Signal
 
 MAX_SWITCHES = 12
@@ -48,19 +49,25 @@ def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
             count=signal.times,
             first_seen=signal.at,
             last_seen=signal.at,
-            fatal=signal.fatal,
+            severity=_severity(signal.fatal),
             links=links,
             message=signal.message[:MAX_MESSAGE],
+            sources=(signal.source,),
         )
     return msgspec.structs.replace(
         old,
         count=old.count + signal.times,
         first_seen=min(old.first_seen, signal.at),
         last_seen=max(old.last_seen, signal.at),
-        fatal=signal.fatal if old.fatal is None else old.fatal or bool(signal.fatal),
+        severity=old.severity if old.fatal or signal.fatal is None else _severity(signal.fatal),
         links=tuple(sorted({*old.links, *links})[:MAX_LINKS]),
         message=signal.message[:MAX_MESSAGE] or old.message,
+        sources=tuple(sorted({*old.sources, signal.source})),
     )
+
+
+def _severity(fatal: bool | None) -> SxidSeverity:  # noqa: FBT001 - the value itself
+    return "Unknown" if fatal is None else "Fatal" if fatal else "NonFatal"
 
 
 def _bounded(by_code: dict[int, SxidRecord]) -> tuple[SxidRecord, ...]:

@@ -1,48 +1,133 @@
 """One more XID into the records of one GPU.
 
-A record is one code on one instance (or on none). Two witnesses of one error
-are one count; when the second one names the slice, the count moves from the
-record without instance to the slice's, so that no doubt is left behind.
+A record is one code on one instance in one place (or on none). Two witnesses of
+one error are one count; when the second one names the slice, the count moves
+from the record without instance to the slice's, so that no doubt is left behind.
+The MIG mode and the place are those of when the error is counted. Where NVML had
+not read them by then, the first reading fills them in.
 Pure: signals carry their time and, from `pairing`, their partner.
 """
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 
 from exporter.health.severity import keep_last
-from exporter.report import GpuHealth, XidRecord
+from exporter.report import GpuHealth, MemorySlices, MigInstance, XidRecord
+from exporter.report_words import UNKNOWN, mig_mode, reset_request, worst_request
 from exporter.signals import Partner, Signal
 
 MAX_RECORDS = 256
 """Records kept per GPU; beyond, the least severe go, and of those the rarest and oldest."""
 
-_Key = tuple[int, int | None, int | None]
+READ_WITHIN = timedelta(seconds=10)
+"""A reading this long after an error still shows the instance that had it: the sensor reads at
+once, and an instance id is given to another one no sooner than a pod has come and gone."""
+
+
+_EVENTS = frozenset({"nvml", "dcgm"})
+
+
+class Key(NamedTuple):
+    """What a record is about."""
+
+    code: int
+    gi: int | None
+    ci: int | None
+    placement: MemorySlices | None
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How the GPU is cut when an error is counted; `mig` None: not known."""
+
+    mig: bool | None
+    instances: tuple[MigInstance, ...] = ()
+
+    def instance(self, gi: int | None) -> MigInstance | None:
+        """Return a slice of a GPU instance; all slices in it have one placement."""
+        return next((live for live in self.instances if live.gi == gi), None)
+
+    def placement(self, gi: int | None) -> MemorySlices | None:
+        live = self.instance(gi)
+        if live is None or live.placement_start is None or live.placement_size is None:
+            return None
+        return MemorySlices(live.placement_start, live.placement_size)
+
+
+def key_of(record: XidRecord) -> Key:
+    return Key(record.code, record.gi, record.ci, record.placement)
 
 
 def counted(
-    records: tuple[XidRecord, ...], signal: Signal, *, epoch: int, mig: bool | None
+    records: tuple[XidRecord, ...], signal: Signal, *, epoch: int, layout: Layout
 ) -> tuple[XidRecord, ...]:
     """Return the records after one signal of a kind in `signals.ERRORS`.
 
     Where MIG is off instance ids mean nothing (some libraries send zeros) and
     are dropped.
     """
-    by_key: dict[_Key, XidRecord] = {(one.code, one.gi, one.ci): one for one in records}
-    target = _target(signal, mig=mig)
-    partner_key = _key(signal.code, signal.partner, mig=mig) if signal.partner else None
-    told = by_key.get(partner_key) if partner_key else None
-    seen = _record(signal, target, epoch)
-    if told is not None and partner_key != target:
+    by_key = {key_of(record): record for record in records}
+    told = _told(records, signal, layout)
+    target = _target(signal, told, layout)
+    seen = _record(signal, target, epoch, layout)
+    if told is not None and key_of(told) != target:
         # The count moves; what the first source knew of the process moves along.
         seen = _merged(_latest(told, target), seen, more=0)
         _take_one(by_key, told)
-    more = 0 if told is not None and partner_key == target else signal.times
+    more = 0 if told is not None and key_of(told) == target else signal.times
     old = by_key.get(target)
-    by_key[target] = (
-        msgspec.structs.replace(seen, count=signal.times)
-        if old is None
-        else (_merged(old, seen, more=more))
+    if old is None:
+        by_key[target] = msgspec.structs.replace(seen, count=signal.times)
+    else:
+        by_key[target] = _merged(old, seen, more=more)
+        if more and target.gi is None and layout.mig:
+            by_key[target] = msgspec.structs.replace(
+                by_key[target], previous_seen=old.last_seen, previous_epoch=old.epoch
+            )
+    return _sorted(by_key)
+
+
+def completed(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    """Return the entry whose records have what a reading at `at` was the first to tell.
+
+    The MIG mode lasts as long as the epoch, an instance id only for moments.
+    """
+    layout = Layout(gpu.mig, gpu.instances)
+    if not any(_lacks(record, gpu, at) for record in gpu.xids):
+        return gpu
+    return msgspec.structs.replace(
+        gpu, xids=joined((), tuple(_filled(record, gpu, layout, at) for record in gpu.xids))
     )
-    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+
+
+def _lacks(record: XidRecord, gpu: GpuHealth, at: datetime) -> bool:
+    modeless = record.mig_mode == UNKNOWN and record.epoch == gpu.epoch and gpu.mig is not None
+    return modeless or _placeless(record, at)
+
+
+def _placeless(record: XidRecord, at: datetime) -> bool:
+    """Whether a reading at `at` still shows where the instance of a record was."""
+    recent = timedelta() <= at - record.last_seen <= READ_WITHIN
+    return record.gi is not None and record.placement is None and recent
+
+
+def _filled(record: XidRecord, gpu: GpuHealth, layout: Layout, at: datetime) -> XidRecord:
+    if not _lacks(record, gpu, at):
+        return record
+    mode = mig_mode(layout.mig) if record.mig_mode == UNKNOWN else record.mig_mode
+    if mode == "Disabled":
+        return msgspec.structs.replace(record, mig_mode=mode, gi=None, ci=None, placement=None)
+    if not _placeless(record, at):
+        return msgspec.structs.replace(record, mig_mode=mode)
+    live = layout.instance(record.gi)
+    return msgspec.structs.replace(
+        record,
+        mig_mode=mode,
+        placement=layout.placement(record.gi),
+        gi_profile_id=live.gi_profile_id if live else record.gi_profile_id,
+    )
 
 
 def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, ...]:
@@ -58,12 +143,19 @@ def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, 
 
 def joined(records: tuple[XidRecord, ...], others: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
     """Return the records of one GPU that was known under two names."""
-    by_key: dict[_Key, XidRecord] = {(one.code, one.gi, one.ci): one for one in records}
+    by_key = {key_of(record): record for record in records}
     for other in others:
-        key = (other.code, other.gi, other.ci)
-        old = by_key.get(key)
-        by_key[key] = other if old is None else _merged(old, other, more=other.count)
-    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+        old = by_key.get(key_of(other))
+        by_key[key_of(other)] = other if old is None else _merged(old, other, more=other.count)
+    return _sorted(by_key)
+
+
+def by_instance(records: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
+    """Return the records by code and instance alone: ids that were used again in one."""
+    if all(record.placement is None for record in records):
+        return records
+    placeless = (msgspec.structs.replace(record, placement=None) for record in records)
+    return joined((), tuple(placeless))
 
 
 def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
@@ -76,39 +168,53 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
 
 
-def _target(signal: Signal, *, mig: bool | None) -> _Key:
+def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRecord | None:
+    """Return the record in which an earlier witness's word of the same error was counted."""
+    if signal.partner is None:
+        return None
+    ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
+    same = [one for one in records if one.code == signal.code and (one.gi, one.ci) == ids]
+    return max(same, key=lambda one: one.last_seen, default=None)
+
+
+def _target(signal: Signal, told: XidRecord | None, layout: Layout) -> Key:
+    if layout.mig is False:
+        return Key(signal.code, None, None, None)
     partner = signal.partner or Partner(0)
     gi = signal.gi if signal.gi is not None else partner.gi
     ci = signal.ci if signal.ci is not None else partner.ci
-    return _key(signal.code, Partner(0, gi, ci), mig=mig)
+    # Where it was when its first witness named the instance.
+    before = told.placement if told is not None and told.gi == gi else None
+    return Key(signal.code, gi, ci, before or layout.placement(gi))
 
 
-def _key(code: int, instance: Partner, *, mig: bool | None) -> _Key:
-    return (code, None, None) if mig is False else (code, instance.gi, instance.ci)
-
-
-def _record(signal: Signal, key: _Key, epoch: int) -> XidRecord:
+def _record(signal: Signal, key: Key, epoch: int, layout: Layout) -> XidRecord:
+    live = layout.instance(key.gi)
     return XidRecord(
         code=signal.code,
         count=0,
         first_seen=signal.at,
         last_seen=signal.at,
         epoch=epoch,
-        gi=key[1],
-        ci=key[2],
-        reset=signal.reset,
-        drain_reset=signal.drain_reset,
+        gi=key.gi,
+        ci=key.ci,
+        mig_mode=mig_mode(layout.mig),
+        gi_profile_id=live.gi_profile_id if live and key.gi is not None else None,
+        placement=key.placement,
+        reset_request=reset_request(at_once=signal.reset, after_drain=signal.drain_reset),
         pid=signal.pid,
         process=signal.process,
         message=signal.message,
         caused_by=signal.caused_by,
         sources=(signal.source,),
+        event_at=signal.at if signal.source in _EVENTS else None,
     )
 
 
 def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
     spoken = new if new.message or new.pid is not None else old
     epoch = max(old.epoch, new.epoch)
+    earlier, later = sorted((old, new), key=lambda record: record.last_seen)
     # A new epoch began with a reset: what older lines asked for, and their cause, are over.
     lately = [record for record in (new, old) if record.epoch == epoch]
     return msgspec.structs.replace(
@@ -117,40 +223,50 @@ def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
         first_seen=min(old.first_seen, new.first_seen),
         last_seen=max(old.last_seen, new.last_seen),
         epoch=epoch,
-        reset=_worst(*(record.reset for record in lately)),
-        drain_reset=_worst(*(record.drain_reset for record in lately)),
+        mig_mode=earlier.mig_mode if later.mig_mode == UNKNOWN else later.mig_mode,
+        gi_profile_id=old.gi_profile_id if new.gi_profile_id is None else new.gi_profile_id,
+        reset_request=worst_request(record.reset_request for record in lately),
         pid=spoken.pid,
         process=spoken.process,
         message=spoken.message,
         caused_by=next(
             (record.caused_by for record in lately if record.caused_by is not None), None
         ),
-        rate_limited=_worst(old.rate_limited, new.rate_limited),
+        rate_limited=old.rate_limited or new.rate_limited,
         sources=tuple(sorted({*old.sources, *new.sources})),
+        event_at=max((at for at in (old.event_at, new.event_at) if at is not None), default=None),
     )
 
 
-def _latest(record: XidRecord, key: _Key) -> XidRecord:
+def _latest(record: XidRecord, key: Key) -> XidRecord:
     """Return the last sighting of a record as one of another instance, not counted yet."""
     first = record.first_seen if record.count <= 1 else record.last_seen
-    return msgspec.structs.replace(record, gi=key[1], ci=key[2], count=0, first_seen=first)
+    return msgspec.structs.replace(
+        record, gi=key.gi, ci=key.ci, placement=key.placement, count=0, first_seen=first
+    )
 
 
-def _take_one(by_key: dict[_Key, XidRecord], record: XidRecord) -> None:
-    key = (record.code, record.gi, record.ci)
+def _take_one(by_key: dict[Key, XidRecord], record: XidRecord) -> None:
+    key = key_of(record)
     if record.count <= 1:
         del by_key[key]
         return
-    # Of two the first one is left, and it is no younger than it was.
-    last = record.first_seen if record.count == 2 else record.last_seen
-    by_key[key] = msgspec.structs.replace(record, count=record.count - 1, last_seen=last)
+    # What is left is no younger than it was. Of two in a row only the first sighting is known.
+    last = record.previous_seen if record.count > 2 and record.previous_seen else record.first_seen
+    by_key[key] = msgspec.structs.replace(
+        record,
+        count=record.count - 1,
+        last_seen=last,
+        epoch=record.previous_epoch or record.epoch,
+        previous_seen=None,
+        previous_epoch=None,
+    )
 
 
-def _worst(*said: bool | None) -> bool | None:
-    known = [one for one in said if one is not None]
-    return any(known) if known else None
+def _sorted(by_key: dict[Key, XidRecord]) -> tuple[XidRecord, ...]:
+    return tuple(by_key[key] for key in sorted(by_key, key=_order))
 
 
-def _order(key: _Key) -> tuple[int, int, int]:
-    code, gi, ci = key
-    return code, -1 if gi is None else gi, -1 if ci is None else ci
+def _order(key: Key) -> tuple[int, ...]:
+    place = (key.placement.start, key.placement.size) if key.placement else (-1, -1)
+    return key.code, -1 if key.gi is None else key.gi, -1 if key.ci is None else key.ci, *place

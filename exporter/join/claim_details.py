@@ -106,12 +106,12 @@ class ClaimDetails:
         with self._guard:
             failures, last = self._queue.failures(), self._last_success
         if not failures:
-            return SourceHealth(name="claims", up=True, last_success=last)
+            return SourceHealth(name="claims", state="Up", last_success=last)
         (key, failure), *others = failures
         more = f" (and {len(others)} more)" if others else ""
         return SourceHealth(
             name="claims",
-            up=False,
+            state="Down",
             reason=failure.reason,
             message=f"labels lack what claim {key.namespace}/{key.name}{more} says: "
             f"{failure.message}",

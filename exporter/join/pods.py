@@ -69,13 +69,13 @@ class Pods:
         if not self._reflector.synced or error:
             return SourceHealth(
                 name="pods",
-                up=False,
+                state="Down",
                 reason=reason_of(self._reflector.status) if error else "Starting",
                 message=error and f"pods cannot be watched, so their labels are missing: {error}",
             )
         if time.monotonic() - self._reflector.last_contact > _STALE_SECONDS:
-            return SourceHealth(name="pods", up=False, reason="Stale")
-        return SourceHealth(name="pods", up=True, last_success=clock.now())
+            return SourceHealth(name="pods", state="Down", reason="Stale")
+        return SourceHealth(name="pods", state="Up", last_success=clock.now())
 
     def _changed(self, change: Change[RawPod]) -> None:
         old, new = change.old, change.new

@@ -100,7 +100,7 @@ class PublishedDevices:
             return _down("Stale", "the watch of ResourceSlices said nothing for five minutes")
         return SourceHealth(
             name="resourceslices",
-            up=True,
+            state="Up",
             message=f"watched as {GROUP}/{self.version}",
             last_success=clock.now(),
         )
@@ -182,7 +182,7 @@ class PublishedDevices:
 
 
 def _down(reason: str, message: str = "") -> SourceHealth:
-    return SourceHealth(name="resourceslices", up=False, reason=reason, message=message)
+    return SourceHealth(name="resourceslices", state="Down", reason=reason, message=message)
 
 
 def published(devices: tuple[SliceDevice, ...]) -> Published:

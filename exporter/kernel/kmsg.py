@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 from exporter.kernel.kmsg_file import LONGEST_RECORD, KernelLogError, RecordFile, Replaced
 from exporter.kernel.record_order import RecordOrder
@@ -68,6 +69,8 @@ class KernelLogReader:
         self._on_source = on_source
         self._on_replaced = on_replaced
         self._read_text = read_text or (KernelText().read if path == DEVICE else None)
+        self.source: Literal["kmsg", "syslog"] = "kmsg"
+        """How the record that is handed on now was read."""
         self._seen = -1
         """The last place handed on: what is opened again in one boot must not be told again."""
         self._restart = threading.Event()
@@ -109,7 +112,7 @@ class KernelLogReader:
                     _log.warning("%s", error)
                 told = str(error)
                 self._on_source(
-                    SourceHealth(name="kmsg", up=False, reason=error.reason, message=told)
+                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=told)
                 )
                 self._stopping.wait(_RETRY_SECONDS)
 
@@ -123,7 +126,10 @@ class KernelLogReader:
             return
         with os.fdopen(descriptor, "rb", buffering=0):
             device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
-            self._on_source(SourceHealth(name="kmsg", up=True, last_success=clock.now()))
+            self.source = "kmsg"
+            self._on_source(
+                SourceHealth(name="kmsg", state="Up", last_success=clock.now(), via="Device")
+            )
             log = RecordFile(self._path, descriptor, self._ends, self._on_rejected)
             boot = clock.now() - timedelta(seconds=time.monotonic()) if device else log.boot_time()
             records = self._device(descriptor) if device else log.records()
@@ -137,6 +143,7 @@ class KernelLogReader:
     def _poll(self, read_text: Callable[[], bytes], refused: KernelLogError) -> None:
         """Read by syslog(2) until stopped, or until another boot begins."""
         known = SyslogText()
+        self.source = "syslog"
         before: datetime | None = None
         while not self._ends():
             begun = time.monotonic()
@@ -153,7 +160,9 @@ class KernelLogReader:
             if before is None:
                 message = f"read by syslog(2), some seconds late at most: {refused}"
                 self._on_source(
-                    SourceHealth(name="kmsg", up=True, message=message, last_success=now)
+                    SourceHealth(
+                        name="kmsg", state="Up", message=message, last_success=now, via="Syslog"
+                    )
                 )
             before = now
             self._stopping.wait(_rest(time.monotonic() - begun, news.size, len(text)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
+from exporter.health.xid_counts import by_instance
 from exporter.page import labels
 from exporter.page.metric import Metric, Sample
 from exporter.page.metrics_gpu import GPU, number
@@ -15,7 +16,7 @@ _SXID = ("pci_bus_id", "code", "fatal", "Hostname")
 def _of_xids(value: Callable[[XidRecord], float | None]) -> Callable[[View], Iterable[Sample]]:
     def samples(view: View) -> Iterator[Sample]:
         for row in view.known:
-            for record in row.gpu.xids:
+            for record in by_instance(row.gpu.xids):
                 read = value(record)
                 if read is not None:
                     yield labels.joined(row.labels, _xid_labels(record)), read
@@ -26,7 +27,7 @@ def _of_xids(value: Callable[[XidRecord], float | None]) -> Callable[[View], Ite
 def _xid_counts(view: View) -> Iterator[Sample]:
     corrections = view.snapshot.xid_corrections
     for row in view.known:
-        for record in row.gpu.xids:
+        for record in by_instance(row.gpu.xids):
             counted = (row.gpu.uuid, record.gi, record.ci), record.code
             count = record.count + corrections.get(counted, 0)
             if count > 0:
@@ -35,7 +36,7 @@ def _xid_counts(view: View) -> Iterator[Sample]:
 
 def _xid_witnesses(view: View) -> Iterator[Sample]:
     for row in view.known:
-        for record in row.gpu.xids:
+        for record in by_instance(row.gpu.xids):
             for source in record.sources:
                 said = labels.text((("source", source),))
                 yield labels.joined(row.labels, _xid_labels(record), said), 1
@@ -83,7 +84,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_xid_witness_info",
         type="gauge",
-        help="Who told of an XID: kmsg, nvml or dcgm.",
+        help="Source of an XID: kmsg, syslog (the same log, read by syslog(2)), nvml or dcgm.",
         labels=(*GPU, *_XID, "source"),
         source="kernel log, NVML events, DCGM",
         samples=_xid_witnesses,

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
+from exporter.health.xid_counts import by_instance
 from exporter.join.claims import Holder, Holders
 from exporter.page import labels, values
 from exporter.page.counters import Counter
@@ -91,7 +92,7 @@ class Layout:
         self._dcgm: Mapping[Key, Values] = values.by_entity(snapshot.dcgm)
         self._wanted: Collection[int] = frozenset(counters.wanted)
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
-        self._xids = {gpu.uuid: gpu.xids for gpu in snapshot.report.gpus}
+        self._xids = {gpu.uuid: by_instance(gpu.xids) for gpu in snapshot.report.gpus}
         uuids = [gpu.uuid for gpu in self._nvml.gpus]
         self._doubted = {uuid for uuid in uuids if uuids.count(uuid) > 1}
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.health.xid_counts import by_instance
 from exporter.report import NodeHealth
 
 Place = tuple[str, int | None, int | None]
@@ -38,6 +39,6 @@ def between(before: NodeHealth, after: NodeHealth) -> tuple[Change, ...]:
 
 def _counts(report: NodeHealth) -> Iterator[tuple[Counted, tuple[int, datetime, bool]]]:
     for gpu in report.gpus:
-        for one in gpu.xids:
+        for one in by_instance(gpu.xids):
             may_move = one.ci is None and gpu.mig is not False
             yield ((gpu.uuid, one.gi, one.ci), one.code), (one.count, one.last_seen, may_move)

@@ -78,7 +78,7 @@ def _read(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
 
 def _silent(name: str) -> SourceHealth:
     message = "gave no answer within --start-deadline and --sample-deadline"
-    return SourceHealth(name=name, up=False, reason="Silent", message=message)
+    return SourceHealth(name=name, state="Down", reason="Silent", message=message)
 
 
 def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:

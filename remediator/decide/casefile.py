@@ -10,19 +10,25 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.decide import person
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import empty_since, holds_in_scope
+from remediator.decide.evicting import ROUNDS
 from remediator.decide.foreign import in_words
 from remediator.decide.ladder import AWAITING
+from remediator.decide.needs import NODE_REPAIRS, missing_since
 from remediator.decide.phase import phase, progress
-from remediator.decide.recovery import errors_rose
+from remediator.decide.recovery import confirmed, errors_rose, volatile_before
 from remediator.decide.timeline import kernel, timeline
 from remediator.judge.fault import Healthy, Unknown
 from remediator.judge.surroundings import NEAR
+from remediator.objects.api_words import MODES, NEEDS
+from remediator.objects.claims import GANG
 from remediator.objects.incident import (
+    EVICTION_BLOCKED,
     INFORMED_LIMIT,
     PODS_LIMIT,
+    SCHEMA_VERSION,
+    SIBLINGS_LIMIT,
     Condition,
     Incident,
     IncidentStatus,
@@ -30,12 +36,30 @@ from remediator.objects.incident import (
     RuleRecord,
     TimelineEntry,
 )
-from remediator.objects.taints import Rule
+from remediator.objects.incident_caps import capped
+from remediator.objects.taints import EVICTING, Rule
 from remediator.policy.table import Mode
+
+STATE_UNKNOWN = "DeviceStateUnknown"
+"""Condition of an incident: nothing is known of its GPU now, so nothing changes."""
+EVICTION_REFUSED = "EvictionRefused"
+"""Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
+REFUSED_NAMED = 5
+"""Pods that it names; their number is told beyond that."""
+REPAIR_DEFERRED = "RepairDeferred"
+"""Condition of an incident: the repair of the node is needed and not asked for yet."""
+WOULD_REPAIR = "WouldRequestRepair"
+"""Condition of an incident: a repair of the node that a milder mode than enforce spares."""
+
+UNCONFIRMED = "FaultUnconfirmed"
+"""Condition of an incident: only the kernel log reports the fault, and nothing can confirm it."""
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for `needs_since`: `handover` says that."""
+    """Return what the incident should read now, but for `needs_since`: `handover` says that.
+
+    What was found is in the desired incident already (`story`); the rest of it is as stored.
+    """
     story = desired.incident
     if story is None:
         raise ValueError(f"{case.uuid} has no incident to write a status for")
@@ -44,41 +68,51 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     stands = phase(case, desired, old, done)
     spared = old.would_fence if isinstance(case.verdict, Unknown) else desired.would
     new = IncidentStatus(
+        schema_version=SCHEMA_VERSION,
+        observed_generation=story.metadata.generation,
+        node=story.node,
+        fault=old.fault,
+        cause=old.cause,
+        evidence=old.evidence,
+        sources=old.sources,
+        scope=old.scope,
         phase=stands,
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
-        mode=mode,
+        mode=MODES[mode],
         message=desired.held or desired.reason,
         fenced_at=_fenced_at(case, old, now, fenced=done.fenced),
         evicting_at=old.evicting_at or (now if done.evicting else None),
+        eviction_start_time=None if closed else desired.evicting_since,
+        eviction_rounds=desired.rounds,
         drained_at=old.drained_at or (now if done.drained else None),
         closed_at=now if closed else None,
         seen_through=desired.seen_through or old.seen_through,
         handled_through=(desired.seen_through or old.seen_through) if closed else None,
         conditions=_conditions(case, desired, old.conditions, now),
         rules=tuple(_record(rule) for rule in sorted(case.rules, key=_device)),
+        hardware=desired.hardware,
         would_fence=() if closed or desired.closing else spared,
         informed=case.peers[:INFORMED_LIMIT],
         foreign=in_words(case),
-        needs=desired.needs,
+        needs=NEEDS[desired.needs],
         device_classes=tuple(sorted(case.place.device_classes)),
         recurrence=desired.recurrence,
-        sticky=desired.sticky,
+        untaint="OnConfirmation" if desired.sticky else "Automatic",
         empty_since=empty_since(case, desired, story, now),
-        node_gone_since=(old.node_gone_since or now) if case.node_gone else None,
-        deleted_rules=desired.deleted,
+        node_gone_since=_node_gone_since(case, old, now),
         probation_until=now + desired.probation if closed and desired.closing else None,
-        answers=desired.answers,
+        intents=desired.intents,
     )
     new = _pods(case, new, old, story)
-    new = _soak(case, new, old, now)
-    new = _opening(case, desired, new, old)
+    new = _soak(case, new, old, now, news=desired.news)
+    new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
 
 def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
     why = f"{leading.name} is the older incident of this GPU and tells the story"
-    return msgspec.structs.replace(
+    closed = msgspec.structs.replace(
         one.status,
         phase="Closed",
         phase_since=now,
@@ -88,6 +122,7 @@ def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus
         duplicate_of=leading.name,
         timeline=(*one.status.timeline, TimelineEntry(now, "Closed", why)),
     )
+    return capped(closed)
 
 
 def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
@@ -95,26 +130,18 @@ def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
 
     Health that was seen until now has a gap. Words that differ in figures only are not news.
     """
-    known = next((one for one in old.conditions if one.type == "Unknown"), None)
+    known = next((one for one in old.conditions if one.type == STATE_UNKNOWN), None)
     said = known.message if known and kernel(known.message) == kernel(why) else why
-    condition = _condition("Unknown", "ReportUnusable", said, known, now)
-    others = (one for one in old.conditions if one.type != "Unknown")
-    return msgspec.structs.replace(
-        old, message=said, healthy_since=None, conditions=(*others, condition)
+    condition = _condition(STATE_UNKNOWN, "ReportUnusable", said, known, now)
+    others = (one for one in old.conditions if one.type != STATE_UNKNOWN)
+    told = msgspec.structs.replace(
+        old,
+        message=said,
+        healthy_since=None,
+        soak_confirmed_time=None,
+        conditions=(*others, condition),
     )
-
-
-def removing(status: IncidentStatus, uids: frozenset[str]) -> IncidentStatus:
-    """Return a status that says beforehand which rules we take away.
-
-    Without it a rule that is gone after a crash would look as if a person had
-    taken it, and would not be made again for a day.
-    """
-    marked = tuple(
-        msgspec.structs.replace(one, leaving=True) if one.uid in uids else one
-        for one in status.rules
-    )
-    return msgspec.structs.replace(status, rules=marked)
+    return capped(told)
 
 
 def _fenced_at(case: Case, old: IncidentStatus, now: datetime, *, fenced: bool) -> datetime | None:
@@ -129,43 +156,78 @@ def _fenced_at(case: Case, old: IncidentStatus, now: datetime, *, fenced: bool) 
     return now if new or old.fenced_at is None else old.fenced_at
 
 
-def _soak(case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime) -> IncidentStatus:
+def _node_gone_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
+    if not case.node_gone:
+        return None
+    return old.node_gone_since or (None if case.clock_doubt else now)
+
+
+def _soak(
+    case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime, *, news: bool
+) -> IncidentStatus:
     """Note since when we saw health without a gap, and the memory errors counted then.
 
     Not knowing is a gap, and so is an error more, or a signal that is new to us,
-    whatever its date.
+    whatever its date. While our clock is not trusted it dates nothing.
     """
-    if not isinstance(case.verdict, Healthy):
+    if not isinstance(case.verdict, Healthy) or case.clock_doubt:
         return new
-    quiet = new.seen_through == old.seen_through and not errors_rose(case, old)
+    quiet = not (news or new.seen_through != old.seen_through or errors_rose(case, old))
     goes_on = old.healthy_since is not None and quiet
     memory = case.gpu.memory if case.gpu else None
     volatile = memory.dbe_volatile if memory else None
     aggregate = memory.dbe_aggregate if memory else None
     if goes_on and old.soak_dbe_volatile is not None:
-        volatile = old.soak_dbe_volatile
+        volatile = volatile_before(case, old)
     if goes_on and old.soak_dbe_aggregate is not None:
         aggregate = old.soak_dbe_aggregate
+    since = old.healthy_since if goes_on and old.healthy_since else now
+    confirmed_at = old.soak_confirmed_time if goes_on else None
     return msgspec.structs.replace(
         new,
-        healthy_since=old.healthy_since if goes_on else now,
+        healthy_since=since,
+        soak_confirmed_time=confirmed_at or (now if confirmed(case, since) else None),
+        soak_epoch=case.gpu.epoch if case.gpu else 0,
         soak_dbe_volatile=volatile,
         soak_dbe_aggregate=aggregate,
     )
 
 
 def _opening(
-    case: Case, desired: Desired, new: IncidentStatus, old: IncidentStatus
+    case: Case, desired: Desired, new: IncidentStatus, old: IncidentStatus, now: datetime
 ) -> IncidentStatus:
-    """Note boot and epoch of the last new signal, as soon as they are known, and its slices."""
-    signal = new.seen_through is not None and new.seen_through != old.seen_through
+    """Note boot and epoch of the last new signal, as soon as they are known, and its slices.
+
+    The place of the board, too: another one in it, or none, shows what a repair has done.
+    """
+    later = new.seen_through is not None and new.seen_through != old.seen_through
+    signal = later or desired.news
+    slot = case.gpu.pci_bus_id if case.gpu and case.reported else ""
     epoch = case.gpu.epoch if case.gpu else 0
     return msgspec.structs.replace(
         new,
         opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
         opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
         placed=desired.placed,
+        seen_signals=desired.seen,
+        pci_bus_id=slot or old.pci_bus_id,
+        siblings=_siblings(case, old),
+        missing_since_time=missing_since(case, old, now),
     )
+
+
+def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
+    """Return the other GPUs of the node; frozen while this one is missing, or is about to be.
+
+    More than can be kept are none: a GPU that is left out would look like a new board.
+    """
+    roster = case.roster
+    if roster is None or not case.reported:
+        return old.siblings
+    if old.siblings is not None and case.uuid not in roster.slots:
+        return old.siblings
+    found = {*(old.siblings or ()), *roster.known} - {case.uuid}
+    return tuple(sorted(found)) if len(found) <= SIBLINGS_LIMIT else None
 
 
 def _device(rule: Rule) -> str:
@@ -180,12 +242,12 @@ def _pods(case: Case, new: IncidentStatus, old: IncidentStatus, story: Incident)
     """Note who is hit, and who held a device when it carried NoExecute and holds it no longer."""
     hit = holds_in_scope(case, story)
     holding = {_hold(one) for one in case.holds}
-    evicting = {str(rule.device) for rule in case.rules if rule.effect == "NoExecute"}
+    evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
     known = {_hold(one) for one in old.evicted}
     gone = [
         one
         for one in old.hit
-        if one.pod and one.via != "gang" and one.device in evicting and _hold(one) not in holding
+        if one.pod and one.via != GANG and one.device in evicting and _hold(one) not in holding
     ]
     evicted = tuple(sorted({*old.evicted, *(one for one in gone if _hold(one) not in known)}))
     return msgspec.structs.replace(
@@ -207,15 +269,84 @@ def _conditions(
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
     found = (
         ("Held", desired.held_by, desired.held),
-        ("Unknown", "ReportUnusable", unknown),
+        (STATE_UNKNOWN, "ReportUnusable", unknown),
         ("NeedsHuman", "Sticky", desired.person),
-        ("AnswerUnreadable", "BadAnnotation", person.errors(desired.answers)),
         (AWAITING, "Doubtful", _awaited(desired, old, now)),
+        (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
+        (EVICTION_BLOCKED, _blocked_by(desired), desired.blocked),
+        (REPAIR_DEFERRED, desired.call_held_by, desired.call_held),
+        (WOULD_REPAIR, *_would_repair(case, desired, old)),
+        (UNCONFIRMED, *_unconfirmed(case, desired, old)),
+        ("TaintIgnored", "SchedulerIgnoresTaints", _ignored(case)),
+        ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
     )
     stored = {one.type: one for one in old}
-    return tuple(
+    generation = desired.incident.metadata.generation if desired.incident else 0
+    conditions = (
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
     )
+    return tuple(msgspec.structs.replace(one, observed_generation=generation) for one in conditions)
+
+
+def _refused(case: Case, desired: Desired) -> str:
+    """Return which pods the Eviction API does not evict now, and why."""
+    found = sorted(
+        f"{pod.namespace}/{pod.pod}: {case.refusals[pod.uid]}"
+        for pod in desired.evict
+        if pod.uid in case.refusals
+    )
+    more = f"; and {len(found) - REFUSED_NAMED} more" if len(found) > REFUSED_NAMED else ""
+    return "; ".join(found[:REFUSED_NAMED]) + more
+
+
+def _blocked_by(desired: Desired) -> str:
+    return "PodsJoin" if desired.rounds > ROUNDS else "DisruptionBudget"
+
+
+def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
+    """Return the act on the node that enforce mode would ask others for, as reason and sentence.
+
+    While nothing is known, it is as it was before.
+    """
+    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
+        return next(
+            ((one.reason, one.message) for one in old if one.type == WOULD_REPAIR), ("", "")
+        )
+    needed = NODE_REPAIRS.get(desired.would_call)
+    if needed is None or desired.closing or desired.ending:
+        return "", ""
+    when = "once no pod holds a GPU of the node"
+    when += ", or after the deadline" if desired.would_insist else ""
+    return needed, f"mode enforce would ask for: {desired.would_call} of {case.node}, {when}"
+
+
+def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
+    """Return why no second source can confirm the fault, as reason and sentence.
+
+    While nothing is known, it is as it was before.
+    """
+    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
+        known = (one for one in old if one.type == UNCONFIRMED and one.status == "True")
+        return next(((one.reason, one.message) for one in known), ("", ""))
+    if not desired.unprovable:
+        return "", ""
+    alone = "only the kernel log reports the fault, and"
+    if case.gpu is not None and case.gpu.recovery_action.supported is False:
+        return "DriverTooOld", f"{alone} this driver has no recovery action: R565 is the first"
+    return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
+
+
+def _ignored(case: Case) -> str:
+    named = ", ".join(case.ignoring[:3])
+    more = f" and {len(case.ignoring) - 3} more" if len(case.ignoring) > 3 else ""
+    return f"allocated after the taint: {named}{more}" if named else ""
+
+
+def _incomplete(case: Case) -> str:
+    """Return why pods may be affected that the incident does not name, "" when all are known."""
+    if case.no_disruption and not case.distrust:
+        return case.no_disruption
+    return "the pods of the node could not be listed" if case.pods is None else ""
 
 
 def _awaited(desired: Desired, old: tuple[Condition, ...], now: datetime) -> str:

@@ -7,6 +7,8 @@ Decided on purpose:
 
 - Nodes are counted, each once and by one voice, whatever it reports. A node
   that lies can neither trip the hold alone nor make it last longer.
+- An incident of which only syslog(2) speaks is no witness: any program can write such lines, and
+  so a tenant could keep pods on a sick GPU.
 - Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count
   once for a whole NVLink domain: one switch makes all its nodes tell the same.
   What may be done in a domain then is its own cap's matter.
@@ -16,17 +18,21 @@ Decided on purpose:
   passed since the last further node joined, evictions go on by themselves.
 - After a change of the policy everything waits that does not evict yet, also
   what stood for weeks in incident-only: time to look at what was switched on.
+- NoSchedule goes on in a wave, under its own cap: it ends no pod, and in a real
+  wave the GPUs are sick. Who wants it can write `correlation.taint`.
 
 Nothing is remembered here: all of it is read from incidents. Pure.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
 from remediator.decide.fleet import Fleet
+from remediator.decide.history import is_hearsay
 from remediator.objects.incident import Incident
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Correlation
@@ -35,6 +41,9 @@ CARRIED: frozenset[str] = frozenset({"fabric", "lost"})
 """Fault classes that one NVLink fabric passes on to all its GPUs."""
 CLOCKS_APART = timedelta(minutes=1)
 """The API server dates incidents in whole seconds and by its own clock; a change has ours."""
+
+
+Why = Literal["SameCause", "NodeChanged", "PolicyChanged"]
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -54,15 +63,15 @@ class Waves:
 
     def hold(self, story: Incident) -> Hold | None:
         """Return why the eviction for an incident waits, None when nothing speaks against it."""
-        return self._after_change(story) or self._same_cause(story)
+        return self._after_change(story) or self.same_cause(story)
 
     def _after_change(self, story: Incident) -> Hold | None:
-        changed = self._fleet.changes.get(story.spec.node)
+        changed = self._fleet.changes.get(story.node)
         began = opened_at(story) or self._now
         known = (
             ("policy", self._fleet.policy_changed_at, True),
-            (f"driver of {story.spec.node}", changed.driver_at if changed else None, False),
-            (f"agent of {story.spec.node}", changed.agent_at if changed else None, False),
+            (f"driver of {story.node}", changed.driver_at if changed else None, False),
+            (f"agent of {story.node}", changed.agent_at if changed else None, False),
         )
         for what, at, old_too in known:
             if at is not None and (old_too or began > at - CLOCKS_APART):
@@ -73,7 +82,8 @@ class Waves:
                     return Hold(why, until)
         return None
 
-    def _same_cause(self, story: Incident) -> Hold | None:
+    def same_cause(self, story: Incident) -> Hold | None:
+        """Return why the cause looks like one that is not the GPUs' own, None when it does not."""
         cause, limits = cause_of(story), self._limits
         if not limits.nodes:
             return None
@@ -87,21 +97,39 @@ class Waves:
         why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
         return Hold(f"{why}, as if it were no fault of the GPUs", until)
 
+    def in_force(self) -> Mapping[Why, int]:
+        """Return how many causes, nodes and changes of the policy defer evictions now."""
+
+        def lately(*dates: datetime | None) -> bool:
+            span = self._limits.after_change
+            return any(at is not None and self._now < at + span for at in dates)
+
+        waves = (self.same_cause(found[0]) for found in tuple(self._by_cause().values()))
+        nodes = self._fleet.changes.values()
+        return {
+            "SameCause": sum(one is not None for one in waves),
+            "NodeChanged": sum(lately(one.driver_at, one.agent_at) for one in nodes),
+            "PolicyChanged": int(lately(self._fleet.policy_changed_at)),
+        }
+
     def _of(self, cause: str) -> list[Incident]:
         """Return the open incidents of a cause."""
+        return self._by_cause().get(cause, [])
+
+    def _by_cause(self) -> Mapping[str, list[Incident]]:
         if self._open is None:
             self._open = {}
             for one in self._fleet.incidents:
-                if one.status.closed_at is None:
+                if one.status.closed_at is None and not is_hearsay(one):
                     self._open.setdefault(cause_of(one), []).append(one)
-        return self._open.get(cause, [])
+        return self._open
 
 
 def cause_of(incident: Incident) -> str:
     """Return what is counted as one cause."""
-    spec = incident.spec
-    vague = spec.fault == "lost" or spec.cause.startswith("recovery-action")
-    return f"class {spec.fault}" if vague else spec.cause
+    found = incident.status
+    vague = found.fault == "lost" or found.cause.startswith("recovery-action")
+    return f"class {found.fault}" if vague else found.cause
 
 
 def opened_at(incident: Incident) -> datetime | None:
@@ -117,16 +145,16 @@ def _witnesses(
     told = tuple(openings)
     voices: dict[str, set[str]] = {}
     for _, one in told:
-        voices.setdefault(one.spec.node, set()).add(_voice(one, fleet))
-    return sorted((at, min(voices[one.spec.node])) for at, one in told)
+        voices.setdefault(one.node, set()).add(_voice(one, fleet))
+    return sorted((at, min(voices[one.node])) for at, one in told)
 
 
 def _voice(incident: Incident, fleet: Fleet) -> str:
     """Return who is counted for an incident: its NVLink domain, or its node."""
     place = fleet.places.get(incident.spec.uuid)
-    if incident.spec.fault in CARRIED and place is not None and place.domain:
+    if incident.status.fault in CARRIED and place is not None and place.domain:
         return f"domain {place.domain}"
-    return f"node {incident.spec.node}"
+    return f"node {incident.node}"
 
 
 def _held_until(witnesses: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:

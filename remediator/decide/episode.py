@@ -5,7 +5,9 @@ rules and the claims as stored. Each fault asks for itself, by its own row of
 the policy and its own scope (`ladder`); a device gets the strongest that any of
 them asks for. Promises that hold here:
 
-- An Unknown verdict changes no rule, in either direction.
+- An Unknown verdict changes no rule, in either direction, but for names that move.
+- What an incident has tainted stays tainted under each name that it gets, in every
+  state but its ends, `ignore` and a milder policy (`hardware`).
 - Inside one episode severity and effects only rise. A rule goes for one of four
   reasons (`standing`), and when a witness names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident
@@ -22,24 +24,27 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.decide import history, person, recovery, standing, story, wanted
+from remediator.decide import (
+    adoption,
+    hardware,
+    history,
+    needs,
+    person,
+    recovery,
+    standing,
+    story,
+    wanted,
+)
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import SEEN_APART, look_again
+from remediator.decide.evicting import resumes
 from remediator.decide.ladder import Demand, demand, placed, together, youngest
+from remediator.decide.signals import is_unseen, seen
 from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.words import class_of
-from remediator.judge.fault import (
-    NEEDS,
-    Healthy,
-    Need,
-    Sick,
-    Unknown,
-    baffled,
-    most_needed,
-    weight,
-)
-from remediator.objects import answers
-from remediator.objects.incident import AnswerRecord, Incident
+from remediator.judge.fault import Healthy, baffled, weight
+from remediator.objects import intent
+from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
 
@@ -54,6 +59,7 @@ def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
     if case.blank is not None:
         return undecided(case, case.blank)
     try:
+        case = recovery.past_pending(case, policy)
         return case, decide(case, policy, now)
     except Exception as error:  # noqa: BLE001 - the other GPUs of the node go on
         blind = msgspec.structs.replace(case, verdict=baffled(error), gpu=None)
@@ -63,24 +69,59 @@ def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
 def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     """Return what should be so for one GPU."""
     kept = standing.kept(case, policy)
-    if case.elsewhere and not case.reported:
-        why = f"its story is told by {', '.join(case.elsewhere)}, where the board is"
-        return Desired(uuid=case.uuid, rules=kept, reason=why)
-    faults = sorted(story.unhandled(case, policy, now), key=weight)
-    opened = story.open_incidents(case)
+    opened = adoption.leading_first(story.open_incidents(case), case.rules)
     current = opened[0] if opened else None
-    if current is None:
-        if not kept and not any(story.opens(case, fault, policy, now) for fault in faults):
+    if case.elsewhere and not case.reported:
+        return _elsewhere(case, current, kept, policy)
+    faults = sorted(story.unhandled(case, policy, now), key=weight)
+    empty = False
+    if current is None or current.blank:
+        adopted = kept or standing.displaced_here(case, policy)
+        empty = not adopted and not any(story.opens(case, one, policy, now) for one in faults)
+        if current is None and empty:
             return Desired(uuid=case.uuid, reason="nothing to do")
-        current = story.begun(case, kept)
+        current = (
+            person.inherited(case, story.begun(case, adopted), now)
+            if current is None
+            else adoption.restored(case, current, adopted, now)
+        )
     faults = [fault for fault in faults if story.stood(fault, current, kept)]
+    faults = story.credible(faults, current)
     rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
     asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
     firm = tuple(rule for rule in kept if not standing.narrowed(case, current, rule, asked, now))
+    gone = tuple(rule for rule in kept if rule not in firm)
+    parts = hardware.tainted(case, current, asked, gone)
+    rebound = hardware.rebound(case, current, parts, kept, policy)
+    kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
     told = story.told(case, current, asked, firm, now)
+    # Stored with the steps that rest on it: rules that a narrowed scope takes away must not
+    # come back for what was tainted before.
+    told = msgspec.structs.replace(
+        told, status=msgspec.structs.replace(told.status, hardware=parts)
+    )
     known = _known(case, told, asked, policy, now)
-    known = msgspec.structs.replace(known, duplicates=opened[1:])
+    known = msgspec.structs.replace(
+        known,
+        duplicates=opened[1:],
+        hardware=parts,
+        rebound=rebound,
+        ending=adoption.ends(case, empty=empty) or known.ending,
+    )
     return _ignored(case, _course(case, known, asked, kept, firm, policy, now), now)
+
+
+def _elsewhere(
+    case: Case, current: Incident | None, kept: tuple[Rule, ...], policy: Policy
+) -> Desired:
+    """Return what is left to do for a GPU about which another node decides."""
+    rebound: tuple[Rule, ...] = ()
+    if current is not None:
+        parts = hardware.tainted(case, current)
+        rebound = hardware.rebound(case, current, parts, kept, policy)
+    why = f"its story is told by {', '.join(case.elsewhere)}, where the board is"
+    rules = hardware.with_rebound(kept, rebound)
+    return Desired(uuid=case.uuid, rules=rules, rebound=rebound, reason=why)
 
 
 def _known(
@@ -88,69 +129,43 @@ def _known(
 ) -> Desired:
     """Return what is to be said of a story, whatever is done about it."""
     signal = youngest(case, told, asked)
-    row = policy.row(class_of(told.spec.fault), case.place)
+    before = told.status.seen_signals
+    news = any(is_unseen(one.fault.record, before) for one in asked)
+    row = policy.row(class_of(told.status.fault), case.place)
     count = history.recurrence(case.incidents, told, row, now)
     rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
-    sticky = history.stickiness(told, tuple(one for one in rows if one.mode != "off"), count)
-    given = _answers(case, told, signal, now)
-    confirmed = person.in_force(given, "confirmed-repaired")
+    # A class that another policy switched off waits for a person as before.
+    counted = tuple(one for one in rows if one.mode != "off" or policy.disagrees)
+    sticky = history.stickiness(told, () if history.is_hearsay(told) else counted, count)
+    given = person.given(case, told, signal, now, news=news)
+    confirmed = person.in_force(given, "RepairConfirmed")
     leading = wanted.leading(asked)
+    repair = needs.needs(case, told, asked, policy, now)
     return Desired(
         uuid=case.uuid,
         incident=told,
         seen_through=signal,
+        seen=seen(case, before),
+        news=news,
         goal=wanted.goal(asked),
+        notice=wanted.notice(asked),
         awaits=next((one.awaits for one in asked if one.awaits), ""),
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
         person="" if confirmed else sticky,
+        unprovable=any(one.needs_human for one in asked),
         probation=row.probation,
-        repair=recovery.repair_seen(case, told.status, signal),
-        needs=_needs(case, told, asked),
-        calls=_calls(case, asked),
-        answers=given,
+        repair="" if news else recovery.repair_seen(case, told.status, signal),
+        needs=repair.needs,
+        calls=repair.calls,
+        would_call=repair.would_call,
+        would_insist=repair.would_insist,
+        insists=repair.insists,
+        intents=given,
         placed=placed(told, asked),
-        deleted=person.deletions(case, told, signal, now),
-        ending=recovery.ending(case, told, confirmed, now),
+        ending="" if case.distrust else recovery.ending(case, told, confirmed, now),
     )
-
-
-def _answers(
-    case: Case, told: Incident, signal: datetime | None, now: datetime
-) -> tuple[AnswerRecord, ...]:
-    """Return what people said of this story, and of the GPU before, which theirs of now outrank."""
-    own = person.given(case, told, signal, now)
-    heard = {one.kind for one in own if one.state != "Unreadable"}
-    told_of = {(one.kind, one.said) for one in told.status.answers}
-    left = history.answers_left(case.incidents)
-    meta = msgspec.structs.replace(told.metadata, annotations=left)
-    alone = msgspec.structs.replace(case, incidents=())
-    before = person.given(alone, msgspec.structs.replace(told, metadata=meta), signal, now)
-    return own + tuple(
-        one
-        for one in before
-        if one.kind not in heard and (one.state == "InForce" or (one.kind, one.said) in told_of)
-    )
-
-
-def _needs(case: Case, told: Incident, asked: tuple[Demand, ...]) -> Need:
-    """Return what would repair it: as it was while nothing is known, nothing once healthy."""
-    match case.verdict:
-        case Unknown():
-            known: dict[str, Need] = {one: one for one in NEEDS}
-            return known.get(told.status.needs, "nothing")
-        case Healthy():
-            return "nothing"
-        case Sick():
-            return most_needed(one.fault.needs for one in asked)
-
-
-def _calls(case: Case, asked: tuple[Demand, ...]) -> Need:
-    """Return what would repair what a class in mode enforce speaks of, while it is sick."""
-    if not isinstance(case.verdict, Sick):
-        return "nothing"
-    return most_needed(one.fault.needs for one in asked if one.row.mode == "enforce")
 
 
 def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
@@ -168,19 +183,30 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     told = known.incident
     if told is None:
         return known
-    confirmed = person.in_force(known.answers, "confirmed-repaired")
+    confirmed = person.in_force(known.intents, "RepairConfirmed")
     why = recovery.unknown(case, told, confirmed)
     if why:
         wakes = (recovery.gone_until(case, told), *_wakes(case, known, now))
         return msgspec.structs.replace(
             known,
             rules=kept,
-            reason=f"unknown, so nothing changes: {why}",
+            reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
             wake_at=min((one for one in wakes if one), default=None),
         )
-    quiet = known.seen_through == told.status.seen_through
+    quiet = known.seen_through == told.status.seen_through and not known.news
     verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
-    verified = verified_at is not None and now >= verified_at
+    soaked = verified_at is not None and now >= verified_at
+    unproven = "" if confirmed else recovery.unproven(case, told)
+    if soaked and unproven:
+        known = msgspec.structs.replace(known, unproven=unproven)
+        verified_at = now + recovery.LOOK_FOR_RENEWALS
+    # What the agent has confirmed is stored first: a restart in between must not wait for it again.
+    noted = confirmed is not None or told.status.soak_confirmed_time is not None
+    if verified_at and soaked and not unproven and not noted:
+        # A schema of the release before does not store it.
+        verified_at += recovery.NOTED_WITHIN
+        noted = now >= verified_at
+    verified = soaked and noted and not unproven
     if verified and not known.person:
         return msgspec.structs.replace(
             known, closing=True, verified=True, reason=recovery.proof(case)
@@ -189,65 +215,83 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     known = msgspec.structs.replace(
         known, verified=verified, wake_at=min((one for one in wakes if one), default=None)
     )
-    return _standing(case, told, known, asked, firm)
+    return _standing(case, told, known, asked, firm, now)
 
 
 def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, ...]:
-    """Return when people's words run out, and when to look whether the devices are empty."""
-    deleted = [one.respected_until for one in known.deleted]
+    """Return when what users want expires, and when to look whether the devices are empty."""
     empty_since = known.incident.status.empty_since if known.incident else None
     again = empty_since + SEEN_APART if empty_since else None
     look = look_again(case, known.incident, now) if known.incident else None
-    ends = (person.next_expiry(known.answers), min(deleted, default=None), again, look)
+    missed = needs.look_again(known.incident.status) if known.incident else None
+    ends = (person.next_expiry(known.intents), again, look, missed)
     return tuple(one for one in ends if one is not None and one > now)
 
 
-def _standing(
-    case: Case, told: Incident, known: Desired, asked: tuple[Demand, ...], firm: tuple[Rule, ...]
+def _standing(  # noqa: PLR0917 - the facts, and when
+    case: Case,
+    told: Incident,
+    known: Desired,
+    asked: tuple[Demand, ...],
+    firm: tuple[Rule, ...],
+    now: datetime,
 ) -> Desired:
-    hold = person.in_force(known.answers, "hold")
+    hold = person.in_force(known.intents, "Hold")
     # A hold keeps what stands: nothing is asked for as long as it counts.
-    rules = wanted.rules(case, told, () if hold else asked, firm, known.deleted)
+    rules = wanted.rules(case, told, () if hold else asked, firm)
     wakes = [one for one in (known.wake_at, *(one.wake_at for one in asked)) if one]
+    evicting = () if hold else wanted.evicting(asked)
     return msgspec.structs.replace(
         known,
         rules=rules,
+        evicting=evicting,
+        evict_plan=None if hold else wanted.evict_plan(asked),
+        resumes=resumes(case, told, evicting, now),
         would=wanted.would(asked),
         pending=wanted.pending(asked),
         wake_at=min(wakes, default=None),
         reason=_reason(case, told, known, asked),
         needs="person" if known.verified else known.needs,
-        held=f"new harm held: {answers.in_words(hold)}" if hold else "",
+        held=f"new harm held: {intent.in_words(hold.kind, hold)}" if hold else "",
         held_by="Human" if hold else "Budget",
     )
 
 
 def _reason(case: Case, told: Incident, known: Desired, asked: tuple[Demand, ...]) -> str:
     if known.verified:
-        key = answers.annotation("confirmed-repaired")
-        return f"{known.person}: healthy for the whole soak time, and waits for a person ({key})"
+        verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
+        return f"{known.person}: {verified} (spec.repairConfirmed)"
     parts = [wanted.reason(case, told, asked)]
+    if known.unproven:
+        parts.append(known.unproven)
     if known.person:
         parts.append(f"a person will have to confirm the repair: {known.person}")
+    if case.clock_doubt and isinstance(case.verdict, Healthy):
+        parts.append(f"the soak time waits: {case.clock_doubt}")
     if known.repair and not isinstance(case.verdict, Healthy):
         parts.append(known.repair)
-    if known.deleted:
-        until = max(one.respected_until for one in known.deleted)
-        devices = ", ".join(one.device for one in known.deleted[:3])
-        parts.append(f"a person took rules away ({devices}): not made again before {until:%FT%TZ}")
+    if known.rebound:
+        parts.append(hardware.in_words(known.rebound))
     return "; ".join(parts)
+
+
+def _and(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
 
 
 def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
     """Take everything of ours down where a person says that the fault is none."""
-    ignored = person.in_force(desired.answers, "ignore")
+    ignored = person.in_force(desired.intents, "Ignore")
     if ignored is None or desired.closing or desired.ending:
         return desired
-    why = f"not acted on: {answers.in_words(ignored)}"
+    why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
     wakes = [one for one in (desired.wake_at, *_wakes(case, desired, now)) if one]
     return msgspec.structs.replace(
         desired,
         rules=(),
+        rebound=(),
+        evicting=(),
+        resumes=False,
         pending=False,
         goal="None",
         held="",

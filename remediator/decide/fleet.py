@@ -9,6 +9,10 @@ from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.limits import Ground
 
+NODE_SHARE = 16
+"""GPUs of one node that count in a total, however many it publishes: HGX machines have 8, trays of
+GB200 4, few have more than 16. So a node that invents GPUs raises no cap by more than these."""
+
 
 class GpuPlace(msgspec.Struct, frozen=True, kw_only=True):
     """Where one physical GPU is, for counting."""
@@ -20,6 +24,8 @@ class GpuPlace(msgspec.Struct, frozen=True, kw_only=True):
     """DeviceClasses through which its devices are claimed now."""
     domain: str = ""
     """NVLink domain: cluster UUID and clique of the fabric; "" for none."""
+    product: str = ""
+    """Product name and driver version; "" where it is not published."""
 
 
 def names_on(ground: Ground, place: GpuPlace) -> Iterable[str]:
@@ -33,12 +39,14 @@ def names_on(ground: Ground, place: GpuPlace) -> Iterable[str]:
             return place.classes
         case "domain":
             return (place.domain,) if place.domain else ()
+        case "product":
+            return (place.product,) if place.product else ()
         case "cluster":
             return ("",)
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
-    """When we saw something change on a node; None: not since we started."""
+    """When something changed on a node, as we saw it or its agent reports; None: unknown."""
 
     driver_at: datetime | None = None
     agent_at: datetime | None = None
@@ -50,11 +58,13 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     """Ours, of all nodes, as stored."""
     incidents: tuple[Incident, ...] = ()
-    """Of all nodes, open and closed."""
+    """Of all nodes: the open ones, and those that are closed and began within `LONGEST_RATE`.
+    Older ones that are closed count for nothing and need not be here."""
     places: Mapping[str, GpuPlace] = {}
-    """By GPU UUID."""
+    """By GPU UUID, of every GPU that was published within the last 24 h."""
     totals: Mapping[tuple[Ground, str], int] = {}
-    """GPUs on each ground; the cluster's is under ("cluster", "")."""
+    """GPUs on each ground, likewise, of each node no more than `NODE_SHARE`; the cluster's is under
+    ("cluster", "")."""
     changes: Mapping[str, Changed] = {}
     """By node."""
     policy_changed_at: datetime | None = None

@@ -6,10 +6,11 @@ eviction, and only said to be needed when
 
 - a standing fault of an enforced incident needs a node-level act, and
 - nothing holds it back (budget, correlation, maintenance, emergency stop, a person), and
-- no pod holds a GPU of the node any more, or the deadline has passed.
+- no pod holds a GPU of the node, or the deadline has passed of a class that may evict.
 
 Until then it is False and says what is waited for. Not knowing, of a GPU, of
-the pods or of the stored condition, changes it in neither direction. Pure.
+the pods or of the stored condition, changes it in neither direction. A pod that is known
+to hold a GPU takes it back, also under a hold. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,15 +20,18 @@ from typing import Literal
 import msgspec
 
 from remediator.decide.case import Case, Desired
-from remediator.decide.neighbours import neighbours
+from remediator.decide.needs import NODE_REPAIRS
+from remediator.decide.neighbours import Neighbours, neighbours
 from remediator.decide.plan import WriteNodeCondition
 from remediator.decide.view import NodeView
-from remediator.judge.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, Unknown, most_needed
+from remediator.judge.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, most_needed
+from remediator.objects.api_words import MODES, need_of
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import (
     HARDWARE_READY,
     PROBLEM,
     REPAIR_NEEDED,
+    SIGNATURE,
     NodeCondition,
 )
 
@@ -36,15 +40,12 @@ MESSAGE_LIMIT = 1024
 NAMED_LIMIT = 5
 """GPUs, or pods, that a message names before it only counts."""
 
-REASONS: Mapping[Need, str] = {
-    "node-reboot": "NodeRebootNeeded",
-    "replacement": "ReplacementNeeded",
-}
-"""While True, by the greatest need on the node."""
 WAITING = "WaitingForNeighbours"
 HELD = "Held"
 VERIFYING = "RepairBeingVerified"
 """The hardware answers as healthy again; the incident is still being soaked."""
+OTHER_REPAIR = "OtherRepairNeeded"
+"""A GPU with an open incident is not healthy, and no repair of the node is asked for it."""
 NOTHING_NEEDED = "NoRepairNeeded"
 SWITCHED_OFF = "HandoverOff"
 
@@ -70,6 +71,19 @@ class _Due(msgspec.Struct, frozen=True):
     incident: Incident
     need: Need
     held: str
+    joins: bool
+    """Nothing but a budget holds it: it joins the call that another GPU of the node may make."""
+    stands: bool
+    """The need is known now. Otherwise the GPU is unknown, and the need is that of before."""
+    insists: Need
+    """What a class that may evict asks for: for that, pods are waited for until the deadline."""
+
+    def until(self, deadline: timedelta, now: datetime) -> datetime | None:
+        """Return until when pods are waited for; None: without an end."""
+        since = self.incident.status.needs_since
+        if since is None or self.insists not in NODE_LEVEL:
+            return None
+        return min(since, now) + deadline
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -106,9 +120,12 @@ def conditions(
         answer = _answer(view, told, due, old, now, options.deadline, stopped)
     if answer is None:
         return ()
-    alias = _alias(answer, due) if options.accelerated_hardware_ready else _SWITCHED_OFF
+    alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
     wanted = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
-    found = [_condition(kind, one, stored.get(kind), now) for kind, one in wanted]
+    theirs = {one.type for one in view.facts.others if one.status == PROBLEM[one.type]}
+    found = [
+        _condition(kind, one, stored.get(kind), now) for kind, one in wanted if kind not in theirs
+    ]
     return tuple(WriteNodeCondition(view.node, one) for one in found if one is not None)
 
 
@@ -128,7 +145,7 @@ def called_since(
     found: dict[str, datetime] = {}
     for one in _due(pairs):
         old, held = one.incident.status.needs_since, bool(one.held or stopped)
-        begins = options.enabled and isinstance(one.case.verdict, Sick) and not held
+        begins = options.enabled and one.stands and not held
         since = old or (now if begins else None)
         if since is not None and (said or not held):
             found[one.case.uuid] = since
@@ -157,28 +174,41 @@ def _enforced(
         if story is None or not story.metadata.uid or not story.open:
             continue
         ends = wish.closing or wish.ending
-        ignored = any(one.kind == "ignore" and one.state == "InForce" for one in wish.answers)
-        if story.status.mode == "enforce" and not ends and not ignored:
+        ignored = any(one.kind == "Ignore" and one.state == "InForce" for one in wish.intents)
+        if story.status.mode == MODES["enforce"] and not ends and not ignored:
             yield case, wish, story
 
 
 def _due_of(case: Case, wish: Desired, story: Incident) -> _Due | None:
-    """What a sick GPU needs is what its faults ask for now; of an unknown one, what it was."""
-    hold = any(one.kind == "hold" and one.state == "InForce" for one in wish.answers)
+    """What a GPU needs is what is asked for now; of an unknown one, what it was before."""
+    hold = any(one.kind == "Hold" and one.state == "InForce" for one in wish.intents)
     held = wish.held or wish.call_held or ("a person holds it" if hold else "")
-    match case.verdict:
-        case Sick():
-            need = wish.calls
-        case Unknown():
-            need = most_needed(one for one in NEEDS if one in {wish.needs, story.status.needs})
-        case Healthy():
-            return None
-    return _Due(case, story, need, held) if need in NODE_LEVEL else None
+    if isinstance(case.verdict, Healthy):
+        return None
+    need, stands = wish.calls, isinstance(case.verdict, Sick) or wish.calls in NODE_LEVEL
+    if not stands:
+        need = most_needed(one for one in NEEDS if one in {wish.needs, need_of(story.status.needs)})
+    if need not in NODE_LEVEL:
+        return None
+    joins = not hold and wish.held_by == wish.call_held_by == "Budget"
+    return _Due(case, story, need, held, joins, stands, wish.insists)
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
     found = (story for case, _, story in _enforced(pairs) if isinstance(case.verdict, Healthy))
     return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
+
+
+def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[_Due, ...]) -> tuple[str, ...]:
+    """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
+    named = {one.case.uuid for one in due}
+    return tuple(
+        sorted(
+            f"{case.uuid} (needs {wish.needs}, incident {story.name})"
+            for case, wish, story in _enforced(pairs)
+            if case.uuid not in named and not isinstance(case.verdict, Healthy)
+        )
+    )
 
 
 def _answer(  # noqa: PLR0917 - everything that the answer rests on
@@ -191,25 +221,38 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should say, None where not knowing leaves it as it is."""
-    standing = tuple(one for one in due if isinstance(one.case.verdict, Sick))
-    unknown = len(standing) < len(due) or any(wish.undecided for _, wish in pairs)
-    if not standing:
-        return None if unknown else _answer_for_none(_soaked(pairs), old)
-    said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
+    undecided = any(wish.undecided for _, wish in pairs)
+    if not due:
+        return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
+    standing = tuple(one for one in due if one.stands)
     free = tuple(one for one in standing if not one.held and not stopped)
+    said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
+    seen = neighbours(view, (one.incident for one in due))
+    answer = None
     if free:
-        answer = _answer_for(view, free, _deadline(free, deadline, now), now, said)
-    else:
+        answer = _answer_for(free, standing, seen, deadline, now, said=said)
+    elif standing:
         answer = _held(standing, stopped)
-    kept = said and (unknown or not free)  # not knowing, and a hold, take nothing back
-    return None if kept and not answer.needed else answer
+    certain = len(standing) == len(due) and not undecided
+    if not said or (answer and answer.needed) or (free and certain):
+        return answer
+    # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
+    # unless a deadline has passed for one of them.
+    overdue = any(_is_overdue(one, deadline, now) for one in due)
+    kept = undecided or overdue or not seen.pods
+    return None if kept else answer or _waiting(due, seen, deadline, now)
 
 
-def _answer_for_none(soaked: tuple[str, ...], old: NodeCondition | None) -> _Answer:
+def _answer_for_none(
+    soaked: tuple[str, ...], others: tuple[str, ...], old: NodeCondition | None
+) -> _Answer:
     """Return what is said when nothing is due: what was needed is being proven, or over."""
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
         text = f"healthy again, proof is being collected: {_listed(soaked)}"
         return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
+    if others:
+        text = f"not healthy, and no repair of the node is asked for: {_listed(others)}"
+        return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
 
@@ -219,45 +262,83 @@ def _held(standing: tuple[_Due, ...], stopped: str) -> _Answer:
 
 
 def _answer_for(
-    view: NodeView,
+    free: tuple[_Due, ...],
     standing: tuple[_Due, ...],
-    until: datetime | None,
+    seen: Neighbours,
+    deadline: timedelta,
     now: datetime,
-    said: bool,  # noqa: FBT001 - a fact, not a mode
+    *,
+    said: bool,
 ) -> _Answer:
     """Return whether a node-level act may begin, in words that name who is in the way."""
-    waited_for = neighbours(view, (one.incident for one in standing))
-    overdue = until is not None and now >= until
-    reason = REASONS[most_needed(one.need for one in standing)]
-    if waited_for is None:
-        who = "the pods of the node could not be listed"
-        needed = overdue or said
-    else:
-        who = f"pods with GPUs: {_listed(waited_for)}" if waited_for else "no pod holds a GPU"
-        needed = overdue or not waited_for
-    if needed:
-        text = f"{_needs(standing)}; {who}" + ("; waited until the deadline" if overdue else "")
-        return _Answer(needed=True, reason=reason, message=_bounded(text))
+    overdue = tuple(
+        msgspec.structs.replace(one, need=one.insists)
+        for one in free
+        if _is_overdue(one, deadline, now)
+    )
+    if not seen.pods and not seen.unknown:
+        return _calling(_with_joining(free, standing), _who(seen))
+    if overdue:
+        # Only for this may pods be overridden: what else is needed is not asked for yet.
+        who = f"{_who(seen)}; waited until the deadline"
+        return _calling(_with_joining(overdue, standing), who)
+    if not seen.pods and said:
+        return _calling(_with_joining(free, standing), _who(seen))
+    return _waiting(free, seen, deadline, now)
+
+
+def _with_joining(due: tuple[_Due, ...], standing: tuple[_Due, ...]) -> tuple[_Due, ...]:
+    """Return the same with the GPUs of the node that this act repairs too, and a budget holds.
+
+    The node is repaired once for all of them; none of them asks for more.
+    """
+    needed = NEEDS.index(most_needed(one.need for one in due))
+    named = {one.case.uuid for one in due}
+    joining = (
+        one
+        for one in standing
+        if one.joins and one.case.uuid not in named and NEEDS.index(one.need) <= needed
+    )
+    return (*due, *joining)
+
+
+def _is_overdue(one: _Due, deadline: timedelta, now: datetime) -> bool:
+    until = one.until(deadline, now)
+    return until is not None and now >= until
+
+
+def _calling(due: tuple[_Due, ...], who: str) -> _Answer:
+    reason = NODE_REPAIRS[most_needed(one.need for one in due)]
+    due = tuple(sorted(due, key=lambda one: one.case.uuid))
+    return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {who}"))
+
+
+def _waiting(
+    due: tuple[_Due, ...], seen: Neighbours, deadline: timedelta, now: datetime
+) -> _Answer:
+    ends = (one.until(deadline, now) for one in due)
+    until = min((one for one in ends if one is not None), default=None)
     limit = f" until {until:%Y-%m-%dT%H:%M:%SZ} at most" if until else ""
-    text = f"{_needs(standing)}; waiting{limit}: {who}"
+    text = f"{_needs(due)}; waiting{limit}: {_who(seen)}"
     return _Answer(needed=False, reason=WAITING, message=_bounded(text))
 
 
-def _deadline(free: tuple[_Due, ...], deadline: timedelta, now: datetime) -> datetime | None:
-    """Return when waiting ends; None while no incident says since when the act is needed."""
-    since = [one.incident.status.needs_since for one in free]
-    return min((min(one, now) + deadline for one in since if one is not None), default=None)
+def _who(seen: Neighbours) -> str:
+    """Say who holds a GPU, and what is not known about it."""
+    named = f"pods with GPUs: {_listed(seen.pods)}" if seen.pods else ""
+    return "; ".join(one for one in (named, seen.unknown) if one) or "no pod holds a GPU"
 
 
 def _alias(answer: _Answer, due: tuple[_Due, ...]) -> _Answer:
-    """Return the same in the words of EKS' node monitoring agent, as far as it has them."""
+    """Return the same in the words of EKS' node monitoring agent, as far as it has them, signed."""
+    text = _bounded(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
-        return answer
-    causes = [one.incident.spec.cause for one in due if isinstance(one.case.verdict, Sick)]
+        return msgspec.structs.replace(answer, message=text)
+    causes = [one.incident.status.cause for one in due if one.stands]
     codes = [one.removeprefix("xid-") for one in causes if one.startswith("xid-")]
     known = [code for code in codes if code.isdecimal()]
     reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
-    return msgspec.structs.replace(answer, reason=reason)
+    return msgspec.structs.replace(answer, reason=reason, message=text)
 
 
 def _condition(
@@ -292,7 +373,8 @@ def _needs(due: tuple[_Due, ...]) -> str:
 
 def _names(due: tuple[_Due, ...]) -> str:
     return _listed(
-        f"{one.case.uuid} ({one.incident.spec.cause}, incident {one.incident.name})" for one in due
+        f"{one.case.uuid} ({one.incident.status.cause}, incident {one.incident.name})"
+        for one in due
     )
 
 

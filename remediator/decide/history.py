@@ -1,4 +1,4 @@
-"""What closed incidents are good for: counting repeats, telling a relapse, keeping people's words.
+"""What closed incidents are good for: counting repeats, telling a relapse, handing on intents.
 
 An episode counts by its opening. Pure.
 """
@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from remediator.decide.ladder import ACTED
 from remediator.decide.words import class_of, days, ordinal
-from remediator.objects import answers
-from remediator.objects.answers import Answer, Kind
-from remediator.objects.incident import Incident
+from remediator.objects.api_words import MODES
+from remediator.objects.incident import Incident, of_gpu
+from remediator.objects.intent import LASTING, Intent, Kind, counts
 from remediator.policy.table import Policy, Row
 
 KEPT_FOR = timedelta(days=30)
@@ -20,10 +20,10 @@ KEPT_PER_NODE = 1024
 """So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
-LASTING: tuple[Kind, ...] = ("hold", "ignore")
-"""Answers about a GPU and not about one repair: they count until they run out, in any episode."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
+LOST = "status lost: "
+"""How the evidence begins of an incident whose status was lost (`adoption`)."""
 
 
 def opened_at(incident: Incident, now: datetime) -> datetime:
@@ -51,7 +51,17 @@ def _mattered(incident: Incident) -> bool:
     One that was over before it was fenced, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
-    return acted or incident.status.mode != "enforce"
+    return acted or was_lost(incident) or incident.status.mode != MODES["enforce"]
+
+
+def was_lost(incident: Incident) -> bool:
+    """Whether its status was lost: what was done in it is not known, so it counts."""
+    return any(line.startswith(LOST) for line in incident.status.evidence)
+
+
+def is_hearsay(incident: Incident) -> bool:
+    """Whether nothing but the kernel log as syslog(2) reads it ever spoke for an episode."""
+    return incident.status.sources == ("Syslog",)
 
 
 def relapse_of(incidents: tuple[Incident, ...], story: Incident, now: datetime) -> Incident | None:
@@ -63,10 +73,14 @@ def relapse_of(incidents: tuple[Incident, ...], story: Incident, now: datetime) 
 
 
 def _earlier(incidents: tuple[Incident, ...], story: Incident) -> list[Incident]:
+    """Return the episodes that count: none that a program may have made up."""
     return [
         one
         for one in incidents
-        if not one.open and one.name != story.name and not one.status.duplicate_of
+        if not one.open
+        and one.name != story.name
+        and not one.status.duplicate_of
+        and not is_hearsay(one)
     ]
 
 
@@ -75,25 +89,28 @@ def relapse_in_words(before: Incident) -> str:
     return f"{RELAPSE}{before.name} was in probation until {until:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def answers_left(incidents: tuple[Incident, ...]) -> dict[str, str]:
-    """Return, as annotations, what people said last in earlier episodes, run out or not.
+def inheritance(
+    incidents: tuple[Incident, ...], uuid: str, now: datetime
+) -> tuple[str, dict[Kind, Intent]]:
+    """Return the last incident of a GPU, and what users want there that lasts beyond it.
 
-    Each names the incident to which it was said, where it can be taken back. What cannot be
-    read is nobody's word.
+    That incident carried over what was in force before it, so no older one has a say: what a
+    user removed stays removed. Its duplicates speak where it is silent.
     """
-    found: dict[str, str] = {}
-    for kind in LASTING:
-        key = answers.annotation(kind)
-        for one in incidents:
-            value = one.metadata.annotations.get(key, "")
-            if not one.open and isinstance(answers.read(kind, value), Answer):
-                found[key] = f"{value} (said to {one.name})"[: answers.VALUE_LIMIT]
-    return found
+    told = [one for one in of_gpu(incidents, uuid) if not one.status.duplicate_of]
+    if not told:
+        return "", {}
+    last = told[-1]
+    doubles = [one for one in incidents if one.status.duplicate_of == last.name]
+    found: dict[Kind, Intent] = {}
+    for one in (*doubles, last):
+        found |= _lasting(one, now)
+    return last.name, found
 
 
-def _heeded(incident: Incident, now: datetime) -> bool:
-    notes = incident.metadata.annotations
-    return any(answers.in_force(notes, kind, now) for kind in LASTING)
+def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
+    wanted = incident.spec.intents
+    return {kind: wanted[kind] for kind in LASTING if kind in wanted and counts(wanted[kind], now)}
 
 
 def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
@@ -110,28 +127,28 @@ def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
         return f"class {classes[0]} is released by a person only"
-    return "it has needed a person before" if story.status.sticky else ""
+    return "it has needed a person before" if story.status.untaint == "OnConfirmation" else ""
 
 
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
     """Return closed incidents that are too old to matter, oldest first, a few at a time.
 
     Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
-    its age one that carries a person's word which still counts.
+    its age one with an intent that its GPU's next incident would inherit.
     """
     closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
     kept: Counter[str] = Counter()
     found: list[Incident] = []
     for closed_at, one in newest:
-        kept.update((one.spec.uuid, one.spec.node))
-        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.spec.node] > KEPT_PER_NODE
-        old = now - closed_at > _lifetime(one, policy) and not _heeded(one, now)
+        kept.update((one.spec.uuid, one.node))
+        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.node] > KEPT_PER_NODE
+        old = now - closed_at > _lifetime(one, policy) and not _lasting(one, now)
         if old or many:
             found.append(one)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]
 
 
 def _lifetime(one: Incident, policy: Policy) -> timedelta:
-    row = policy.row(class_of(one.spec.fault))
+    row = policy.row(class_of(one.status.fault))
     return max(row.repeat.within, KEPT_FOR) + row.probation

@@ -1,4 +1,4 @@
-"""Who is hit by a fault beside those whom NoExecute evicts: who must be moved, who loses a peer.
+"""Who is hit by a fault beside those whom NoExecute evicts: who is evicted, who loses a peer.
 
 Pure.
 """
@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from remediator.decide import evicting
 from remediator.decide.case import Case, Desired
 from remediator.decide.fleet import Fleet
 from remediator.judge.fault import Unknown
@@ -16,30 +17,49 @@ from remediator.objects.incident import PodHold
 from remediator.objects.pods import PodFacts
 from remediator.policy.table import Policy
 
-LOOK_AGAIN = timedelta(seconds=5)
-"""While a pod is to be moved: a PodDisruptionBudget may have refused, and nothing tells when it
-allows. How often it is really asked is a matter of the hands."""
+LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
+"""While a pod is to be evicted: a PodDisruptionBudget may have refused, and nothing tells when it
+allows. How often it is really requested is a matter of the hands."""
 
 
 def moving(case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
     """Return what a budget has granted, with the pods that are to be moved for it."""
     frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
-    evict = () if frozen else to_evict(case, wish)
-    if not evict and not (case.pods is None and _missed(case, wish)):
+    wish = evicting.noted(case, wish, now, frozen=bool(frozen))
+    evict = () if frozen else to_evict(case, wish, now)
+    unseen = case.pods is None and (_missed(case, wish) or evicting.in_force(case, wish))
+    if not (evict or unseen or wish.evicting_since):
         return wish
-    wake_at = min(wish.wake_at or now + LOOK_AGAIN, now + LOOK_AGAIN)
-    return msgspec.structs.replace(wish, evict=evict, wake_at=wake_at)
+    again = now + (LOOK_AGAIN_BLOCKED if wish.blocked else LOOK_AGAIN)
+    delete = _deleted(case, wish, evict)
+    wake_at = min(wish.wake_at or again, again)
+    return msgspec.structs.replace(wish, evict=evict, delete=delete, wake_at=wake_at)
 
 
-def to_evict(case: Case, desired: Desired) -> tuple[PodHold, ...]:
-    """Return the pods that a NoExecute in force ought to move and does not, each once.
+def _deleted(case: Case, wish: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
+    """Return whom NoExecute would delete did it reach them, where the policy has them deleted."""
+    plan = wish.evict_plan
+    if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
+        return frozenset()
+    missed = {hold.uid for hold in _missed(case, wish)}
+    return frozenset(hold.uid for hold in evict if hold.uid in missed)
+
+
+def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
+    """Return the pods of whom an eviction is requested, each once.
+
+    Who holds a device under `Evict`, and whom a NoExecute in force does not reach.
 
     Nobody is moved while the GPU's state or the node's pods are unknown, or while
     anything but a budget holds harm back: a budget has let pass what is stored.
     """
     held_back = bool(desired.held) and desired.held_by != "Budget"
     missed = _missed(case, desired)
-    if not missed or case.pods is None or isinstance(case.verdict, Unknown) or held_back:
+    unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption)
+    if case.pods is None or unknown or held_back:
+        return ()
+    missed += evicting.to_request(case, desired, now)
+    if not missed:
         return ()
     here = {pod.uid for pod in case.pods if pod.running and not pod.terminating}
     found = {hold.uid: hold for hold in missed if hold.uid in here}

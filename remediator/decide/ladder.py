@@ -1,6 +1,6 @@
-"""How far one fault may go now: nothing yet, NoSchedule, or NoExecute.
+"""How far one fault may go now: nothing yet, NoSchedule, Evict, or NoExecute.
 
-NoExecute needs three things at once: a class whose ceiling allows it, complete
+Evict and NoExecute need three things at once: a class whose ceiling allows it, complete
 evidence, and every device of the fault under a stored NoSchedule for the settle
 time (write order is not effect order: the scheduler and the eviction controller
 watch apart). The settle time counts for the very rules that the incident has
@@ -14,21 +14,28 @@ from datetime import datetime, timedelta
 import msgspec
 
 from remediator.decide.case import Case
+from remediator.decide.signals import is_unseen
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
 from remediator.objects.incident import PLACED_LIMIT, Incident, Target
-from remediator.objects.taints import EFFECTS, Effect, Rule
+from remediator.objects.taints import EFFECTS, EVICTING, Effect, Rule
+from remediator.policy.duration import spelled
 from remediator.policy.table import Row
+from remediator.policy.windows import moment
 
 FRESH = timedelta(minutes=5)
 """A contained error has killed its process when it is written. Later than this, whoever holds the
 slice came afterwards and is not moved for it."""
 
 
-ACTED = frozenset({"Fenced", "Evicting", "Drained"})
+ACTED = frozenset({"Tainted", "Evicting", "Drained"})
 """Phases in which the scope had been found."""
 AWAITING = "AwaitingEvidence"
 """Condition of an incident: since when a doubtful fault of a patient class waits."""
+FORGEABLE = (
+    "any program of the node can forge what syslog(2) reads, and no second source bears it out"
+)
+UNPUBLISHED = "the failed MIG instance is not published"
 FENCING = "every device in scope is fenced first"
 
 
@@ -44,8 +51,10 @@ class Demand(msgspec.Struct, frozen=True):
     wake_at: datetime | None = None
     awaits: str = ""
     """Which evidence it waits for, or has waited for, while its scope is not fenced."""
+    needs_human: bool = False
+    """Only the kernel log says so, nothing else can be asked, and the settle time is over."""
     new: bool = False
-    """Its signal is younger than all that the story has told of."""
+    """The story has not told of its signal before."""
 
 
 def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
@@ -59,21 +68,26 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
         return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
     found = scope(fault, case.gpu, case.inventory)
     targets = _recorded(case, story, fault, found.targets)
-    doubt = fault.doubt or ("" if found.exact else "the instance it names is not published")
+    doubt = fault.doubt or ("" if found.exact else UNPUBLISHED)
     if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
-    if row.ceiling == "observe":
+    highest = row.highest
+    if highest == "observe":
         return Demand(fault, row, targets, None, "None", "observed only: no rule is made for it")
-    goal = milder("NoSchedule" if doubt else "NoExecute", row.ceiling)
+    if fault.forgeable or not (targets or found.exact):
+        goal, why = ("None", FORGEABLE) if fault.forgeable else ("NoSchedule", UNPUBLISHED)
+        return Demand(fault, row, targets, None, goal, f"suspected only: {why}")
+    goal = milder("NoSchedule" if doubt else "NoExecute", highest)
     fenced = {rule.device for rule in case.rules if rule.effect != "None"}
     awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
     until = _patience(story, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
         return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
-    if goal != "NoExecute":
+    if goal not in EVICTING:
         why = f"{goal} only: {doubt or f'class {row.fault_class} goes no further'}"
-        return Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
+        asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
+        return _to_a_human(case, story, asked, now) if fault.unprovable else asked
     return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
 
 
@@ -85,8 +99,34 @@ def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Dema
     if now < settled:
         why = f"settling for {asked.row.settle.total_seconds():g} s"
         return msgspec.structs.replace(asked, reason=why, wake_at=settled)
+    if asked.row.evicts_first:
+        return _by_request(story, asked, now)
     why = "evidence complete and settled: pods are moved"
     return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+
+
+def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
+    """Return what is asked for while pods are evicted by the Eviction API, and after it."""
+    plan, since = asked.row.evict, story.status.eviction_start_time
+    ends = plan.then == "NoExecute" and since is not None
+    until = since + plan.within if ends and since else None
+    if until is not None and now >= until:
+        why = f"pods that are left {spelled(plan.within)} after the first eviction are deleted"
+        return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+    why = "evidence complete and settled: pods are evicted by the Eviction API"
+    why += f" until {moment(until)}, then deleted" if until else ""
+    return msgspec.structs.replace(asked, effect="Evict", reason=why, wake_at=until)
+
+
+def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
+    """Call a person once the settle time has brought no second source."""
+    since = fenced_since(case.rules, story, asked.targets)
+    if since is None:
+        return asked
+    settled = since + asked.row.settle
+    if now < settled:
+        return msgspec.structs.replace(asked, wake_at=settled)
+    return msgspec.structs.replace(asked, needs_human=True)
 
 
 def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
@@ -101,7 +141,7 @@ def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, 
         return tuple(asked)
     return tuple(
         msgspec.structs.replace(one, effect="NoSchedule", reason=FENCING)
-        if one.effect == "NoExecute"
+        if one.effect in EVICTING
         else one
         for one in asked
     )
@@ -131,20 +171,25 @@ def _recorded(
     """Return the slices that an instance fault meant when it was new.
 
     Instance ids are used again: after a change of the layout an old error must
-    not be read as one of whoever got its number.
+    not be read as one of whoever got its number. A recorded placement says by
+    itself which memory is meant.
     """
-    if fault.instance is None or is_new(case, story, fault):
+    if fault.instance is None or fault.placement is not None or is_new(case, story, fault):
         return targets
     if story.status.placed is not None:
         return tuple(target for target in targets if target in story.status.placed)
     acted = any(entry.phase in ACTED for entry in story.status.timeline)
-    known = set(story.spec.scope.devices)
+    known = set(story.status.scope.devices)
     return tuple(target for target in targets if target in known) if known or acted else targets
 
 
 def is_new(case: Case, story: Incident, fault: Fault) -> bool:
-    """Whether a signal is younger than all that the story has told of."""
-    return is_later(fault.last_seen, story.status.seen_through, case.reported_at)
+    """Whether the story has not told of a signal: by its record, or by a later date.
+
+    Sources date one moment differently, so an error may be dated before one that came first.
+    """
+    later = is_later(fault.last_seen, story.status.seen_through, case.reported_at)
+    return later or is_unseen(fault.record, story.status.seen_signals)
 
 
 def is_later(signal: datetime, told: datetime | None, clock: datetime | None) -> bool:
@@ -177,7 +222,7 @@ def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
     A contained error that nobody has placed yet means all of them: a later witness names one.
     """
     told = story.status.seen_through is not None
-    before = story.spec.scope.devices if told else ()
+    before = story.status.scope.devices if told else ()
     known = before if story.status.placed is None else story.status.placed
     found = {
         target
@@ -198,6 +243,6 @@ def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
         one for one in story.status.conditions if one.type == AWAITING and one.status == "True"
     ]
     opened = story.metadata.creation_timestamp
-    never_told = opened if opened and story.status.phase_since is None else now
+    never_told = opened if opened and not story.status.conditions else now
     until = (noted[0].last_transition_time if noted else never_told) + row.settle
     return until if now < until else None

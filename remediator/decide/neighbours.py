@@ -1,52 +1,101 @@
-"""Which pods stand in the way of an act that stops their whole node.
+"""Which pods hold a GPU of a node, and whether that is known for certain.
 
-Two witnesses count: who a claim is reserved for, and who names the claim and
-runs. Admin access is no use of a GPU: those pods watch it and never leave by
-themselves. Pure.
+Three signs count, each by itself, for every pod of the node that has not ended: an
+allocated claim, whether or not its device is still published; an extended resource that
+may be a GPU; a claim that is not known here. A claim that is reserved counts before its
+pod is listed. Admin access takes no GPU: such pods watch it and never leave by themselves.
+Pure.
 """
 
 from collections.abc import Iterable
 
-from exporter.device import Device
+import msgspec
+
+from exporter.device import GPU_DRIVER, Device
+from exporter.slices import PoolKey
+from remediator.decide.trust import distrusted
 from remediator.decide.view import NodeView
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
+from remediator.objects.pods import PodFacts
+
+NOT_LISTED = "the pods of the node could not be listed"
+NOT_LIVE = "the list of its pods may not be the newest"
+NOT_PUBLISHED = "the node publishes no GPU, so it is not known who holds one"
+
+ClaimKey = tuple[str, str]
+"""(namespace, name)."""
 
 
-def neighbours(view: NodeView, incidents: Iterable[Incident]) -> tuple[str, ...] | None:
-    """Return the pods that hold a GPU of the node, as `namespace/name`; None when not known.
+class Neighbours(msgspec.Struct, frozen=True):
+    """Who is in the way of an act that stops the whole node."""
 
-    Devices of the node are those that it publishes, that our rules name, and
-    that the incidents had in scope: a GPU that died may be published no more.
-    """
+    pods: tuple[str, ...]
+    """`namespace/name` of the pods that certainly hold a GPU, or may."""
+    unknown: str = ""
+    """Why there may be more of them, "" when these are all."""
+
+
+def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
+    """Return the pods that hold a GPU of the node, and why that may not be all of them."""
+    why = distrusted(view.blind, "True")
     if view.pods is None:
-        return None
-    devices = {one.device for one in view.inventory}
-    devices |= {rule.device for rule in view.rules}
-    devices |= {one.name for each in incidents for one in each.spec.scope.devices}
-    held = [claim for claim in view.claims if _holds(claim, devices)]
-    names = {(claim.metadata.namespace, claim.metadata.name) for claim in held}
-    finished = {(one.namespace, one.name) for one in view.pods if not one.running}
-    reserved = {
-        (claim.metadata.namespace, one.name)
-        for claim in held
-        for one in (claim.status.reserved_for if claim.status else ())
+        return Neighbours((), why or NOT_LISTED)
+    named = _named(view, incidents)
+    published = any(one.kind for one in view.inventory)
+    pools = {(one.driver, one.pool) for one in named} | {(GPU_DRIVER, view.node)}
+    drivers = {one.driver for one in named} | {GPU_DRIVER}
+    drivers |= {one.device.driver for one in view.inventory if one.kind}
+    known = {_key(one): one for one in view.claims}
+    here = {
+        key: one for key, one in known.items() if any(pool in pools for pool in _allocated_in(one))
+    }
+    # Where nothing is published nobody says which drivers are those of GPUs.
+    held = here | {
+        key: one
+        for key, one in known.items()
+        if any(driver in drivers or not published for driver, _ in _allocated_in(one))
     }
     running = {
         (pod.namespace, pod.name)
         for pod in view.pods
-        if pod.running
-        and any((pod.namespace, one) in names for one in (*pod.claims, pod.extended_claim))
+        if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
     }
-    return tuple(f"{space}/{name}" for space, name in sorted(reserved - finished | running))
+    # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
+    reserved = set[ClaimKey]() if why else _reserved(here.values()) - _finished(view.pods)
+    found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
+    offered = published or (not named and not here and _has_plugin(view))
+    why = why or ("" if view.pods_live else NOT_LIVE)
+    return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
 
 
-def _holds(claim: Claim, devices: set[Device]) -> bool:
-    if claim.status is None or claim.status.allocation is None:
-        return False
-    results = claim.status.allocation.devices.results
-    return any(
-        Device(one.driver, one.pool, one.device) in devices
-        for one in results
-        if not one.admin_access
-    )
+def _named(view: NodeView, incidents: Iterable[Incident]) -> set[Device]:
+    """Return the devices that tell of the node's pools: published now, ruled, or once in scope."""
+    named = {one.device for one in view.inventory} | {rule.device for rule in view.rules}
+    return named | {one.name for each in incidents for one in each.status.scope.devices}
+
+
+def _allocated_in(claim: Claim) -> set[PoolKey]:
+    return {(one.driver, one.pool) for one in claim.results if one.allocates}
+
+
+def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey, Claim]) -> bool:
+    keys = {(pod.namespace, name) for name in (*pod.claims, pod.extended_claim) if name}
+    return any(key not in known or key in held for key in keys)
+
+
+def _reserved(claims: Iterable[Claim]) -> set[ClaimKey]:
+    return {(claim.metadata.namespace, one.name) for claim in claims for one in claim.consumers}
+
+
+def _finished(pods: Iterable[PodFacts]) -> set[ClaimKey]:
+    return {(pod.namespace, pod.name) for pod in pods if not pod.running}
+
+
+def _key(claim: Claim) -> ClaimKey:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def _has_plugin(view: NodeView) -> bool:
+    """Whether the Node itself says that a device plugin hands its GPUs out."""
+    return bool(view.facts and view.facts.plugin_resources)

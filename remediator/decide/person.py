@@ -1,169 +1,125 @@
-"""What people have said and done about an incident: answers by annotation, and deleted rules.
+"""What users want for the GPU of an incident, and what became of it.
 
-A person outranks us, for a time. What was read is recorded in the status, so
+A user outranks us, for a time. What was read is recorded in the status, so
 that it is told once and survives a restart. Pure.
 """
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 
+import msgspec
+
+from remediator.decide import history
 from remediator.decide.case import Case
 from remediator.decide.ladder import is_later
-from remediator.decide.words import severity
-from remediator.objects import answers
-from remediator.objects.answers import Answer, Kind, Unreadable
-from remediator.objects.incident import AnswerRecord, DeletedRule, Incident
-
-RESPECTED_FOR = timedelta(hours=24)
-"""How long a rule that a person took away is not made again: a working day and the night after it,
-so that whoever did it can also come back to it."""
+from remediator.objects import intent as words
+from remediator.objects.incident import Incident, intending
+from remediator.objects.intent import Intent, IntentRecord, Kind, counts
 
 
 def given(
-    case: Case, story: Incident, signal: datetime | None, now: datetime
-) -> tuple[AnswerRecord, ...]:
-    """Return what people have said, and whether it counts now.
+    case: Case, story: Incident, signal: datetime | None, now: datetime, *, news: bool = False
+) -> tuple[IntentRecord, ...]:
+    """Return what users want, and whether it counts now.
 
-    `signal` is the youngest signal of the story, by the node's clock.
+    `signal` is the youngest signal of the story, by the node's clock; `news` says that one is
+    new, whatever its date.
     """
-    before = {(one.kind, one.said): one for one in story.status.answers}
-    found: list[AnswerRecord] = []
-    for kind, value in answers.said(_annotations(case, story, now)).items():
-        said = value[: answers.VALUE_LIMIT + 1]
-        known = before.get((kind, said))
-        seen_at = known.seen_at if known else now
-        through = known.seen_through if known else signal
+    before = {one.kind: one for one in story.status.intents}
+    wiped = bool(story.metadata.uid) and not story.status.timeline
+    found: list[IntentRecord] = []
+    for kind, intent in _wanted(case, story, now).items():
+        known = before.get(kind)
+        if known is not None and not known.tells_of(intent):
+            known = None
+        seen_time = known.seen_time if known else now
+        through = known.seen_through_time if known else signal
         later = signal is not None and is_later(signal, through, case.reported_at)
-        later |= known is not None and known.state == "Overtaken"
-        state = _state(answers.read(kind, said), now, later=later)
-        found.append(AnswerRecord(kind, said, state, seen_at, through))
+        # With its status an incident has lost which signals a confirmation was given for.
+        # One that is read together with a new signal may have been given before that.
+        unread = wiped or (news and story.status.seen_through is not None)
+        later |= unread if known is None else news or known.state == "Overtaken"
+        found.append(
+            IntentRecord(
+                kind=kind,
+                until=intent.until,
+                by=intent.by,
+                reason=intent.reason,
+                state=_state(kind, intent, now, later=later),
+                seen_time=seen_time,
+                seen_through_time=through,
+            )
+        )
     return tuple(found)
 
 
-def _annotations(case: Case, story: Incident, now: datetime) -> dict[str, str]:
+def _wanted(case: Case, story: Incident, now: datetime) -> dict[Kind, Intent]:
     """Return the story's own and, where it has none that counts, those of its duplicates.
 
-    Whoever answers sees two open incidents of one GPU and cannot know which of them leads.
-    An answer that has run out, or cannot be read, hides none that counts; else the oldest leads.
+    A user sees two open incidents of one GPU and cannot know which of them leads.
+    One that has expired hides none that counts; else the oldest leads.
     """
     doubles = [
         one
         for one in case.incidents
-        if one.name != story.name and (one.open or one.status.duplicate_of == story.name)
+        if one.name != story.name
+        and not one.blank  # it may have been closed long ago
+        and (one.open or one.status.duplicate_of == story.name)
     ]
     doubles.sort(key=lambda one: one.name, reverse=True)
-    merged: dict[str, str] = {}
-    for counts in (False, True):
+    merged: dict[Kind, Intent] = {}
+    for only_counting in (False, True):
         for one in (*doubles, story):
-            said = answers.said(one.metadata.annotations)
             merged |= {
-                answers.annotation(kind): value
-                for kind, value in said.items()
-                if _counts(answers.read(kind, value), now) >= counts
+                kind: intent
+                for kind, intent in one.spec.intents.items()
+                if counts(intent, now) >= only_counting
             }
     return merged
 
 
-def _counts(answer: Answer | Unreadable, now: datetime) -> bool:
-    """Whether an answer can be read and has not run out."""
-    return isinstance(answer, Answer) and (answer.until is None or now < answer.until)
-
-
-def _state(answer: Answer | Unreadable, now: datetime, *, later: bool) -> str:
-    if isinstance(answer, Unreadable):
-        return "Unreadable"
-    if not _counts(answer, now):
+def _state(kind: Kind, intent: Intent, now: datetime, *, later: bool) -> str:
+    if not counts(intent, now):
         return "Expired"
-    return "Overtaken" if answer.kind == "confirmed-repaired" and later else "InForce"
+    return "Overtaken" if kind == "RepairConfirmed" and later else "InForce"
 
 
-def in_force(records: Iterable[AnswerRecord], kind: Kind) -> Answer | None:
-    """Return the answer of a kind that counts now."""
-    for one in records:
-        if one.kind == kind and one.state == "InForce":
-            answer = answers.read(kind, one.said)
-            return answer if isinstance(answer, Answer) else None
-    return None
+def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
+    """Return a new incident with what users wanted for its GPU before, and still want."""
+    before, wanted = history.inheritance(case.incidents, case.uuid, now)
+    if not wanted:
+        return begun
+    for kind, intent in wanted.items():
+        begun = intending(begun, kind, intent)
+    spec = msgspec.structs.replace(begun.spec, inherited_from=before)
+    return msgspec.structs.replace(begun, spec=spec)
 
 
-def errors(records: Iterable[AnswerRecord]) -> str:
-    """Say what could not be read, "" when everything could."""
-    found = [_read(one) for one in records if one.state == "Unreadable"]
-    return "; ".join(one.error for one in found if isinstance(one, Unreadable))
+def in_force(records: Iterable[IntentRecord], kind: Kind) -> IntentRecord | None:
+    """Return the intent of a kind that counts now."""
+    return next((one for one in records if one.kind == kind and one.state == "InForce"), None)
 
 
-def in_words(record: AnswerRecord) -> str:
-    """Say what became of an answer."""
-    answer = _read(record)
-    if isinstance(answer, Unreadable):
-        return answer.error
-    words = answers.in_words(answer)
+def news(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
+    """Give those that are new, were changed, or of which something else has become."""
+    before = {one.kind: one for one in old}
+    for one in new:
+        known = before.get(one.kind)
+        if known is None or known.state != one.state or not known.tells_of(one):
+            yield one
+
+
+def in_words(record: IntentRecord) -> str:
+    """Say what became of an intent."""
     became = {
-        "InForce": "a person's answer counts",
-        "Expired": "a person's answer has run out",
-        "Overtaken": "a person's answer was overtaken by a later signal",
+        "InForce": "in force",
+        "Expired": "expired",
+        "Overtaken": "overtaken by a later signal",
     }
-    return f"{became.get(record.state, record.state)}: {words}"
+    return f"{became.get(record.state, record.state)}: {words.in_words(record.kind, record)}"
 
 
-def _read(record: AnswerRecord) -> Answer | Unreadable:
-    known: dict[str, Kind] = {one: one for one in answers.KINDS}
-    return answers.read(known.get(record.kind, "hold"), record.said)
-
-
-def next_expiry(records: Iterable[AnswerRecord]) -> datetime | None:
-    """Return when the first answer that counts now runs out."""
-    read = [_read(one) for one in records if one.state == "InForce"]
-    ends = [one.until for one in read if isinstance(one, Answer) and one.until is not None]
-    return min(ends, default=None)
-
-
-def deletions(
-    case: Case, story: Incident, signal: datetime | None, now: datetime
-) -> tuple[DeletedRule, ...]:
-    """Return the rules that a person took away and that are not made again yet.
-
-    Our own deletions are marked in the status before they are done, so a rule
-    that is recorded, not marked and not stored was taken by somebody else. A
-    worse class or a later signal than then is news that the person did not
-    have. A rule that is stored after all was only late to be seen.
-    """
-    stored = {str(rule.device) for rule in case.rules}
-    known = {one.device: one for one in story.status.deleted_rules}
-    for device in _missed(case, story) - known.keys():
-        through = story.status.seen_through
-        known[device] = DeletedRule(device, now, now + RESPECTED_FOR, _class(case, story), through)
-    return tuple(
-        one
-        for device, one in sorted(known.items())
-        if device not in stored
-        and now < one.respected_until
-        and not _news(one, story, signal, case.reported_at)
-    )
-
-
-def _class(case: Case, story: Incident) -> str:
-    """Return the class that the incident had when it was stored."""
-    stored = [one.spec.fault for one in case.incidents if one.name == story.name]
-    return stored[0] if stored else story.spec.fault
-
-
-def _missed(case: Case, story: Incident) -> set[str]:
-    """Return the devices, published now, whose recorded rule somebody else took away."""
-    stored = {str(rule.device) for rule in case.rules}
-    hardware = {str(one.name): one.uuid for one in story.spec.scope.devices}
-    published = {
-        str(one.device)
-        for one in case.inventory
-        # A slice whose own UUID no rule can carry is in scope by its GPU's.
-        if hardware.get(str(one.device), "") in (one.uuid, one.parent_uuid) or one.uuid is None
-    }
-    recorded = {one.device for one in story.status.rules if not one.leaving}
-    return (recorded - stored) & published
-
-
-def _news(
-    deleted: DeletedRule, story: Incident, signal: datetime | None, clock: datetime | None
-) -> bool:
-    worse = bool(deleted.fault) and severity(story.spec.fault) > severity(deleted.fault)
-    return worse or (signal is not None and is_later(signal, deleted.seen_through, clock))
+def next_expiry(records: Iterable[IntentRecord]) -> datetime | None:
+    """Return when the first intent that counts now expires."""
+    ends = (one.until for one in records if one.state == "InForce")
+    return min((one for one in ends if one is not None), default=None)

@@ -4,9 +4,8 @@ The order is the safety argument: new work is kept away first and told of right
 after, because a rule says itself what it is for and gets its story at the next
 tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
 and no NoExecute goes before its incident; rules are taken away before an
-incident is closed, and announced in its status before that, so that a rule that
-is gone without a word was taken by a person. A plan that was cut off after any
-step is simply made again: what was done is not repeated. Pure.
+incident is closed. A plan that was cut off after any step is simply made again:
+what was done is not repeated. Pure.
 """
 
 from collections.abc import Iterable
@@ -14,19 +13,16 @@ from collections.abc import Iterable
 import msgspec
 
 from remediator.decide.case import Case, Desired
-from remediator.decide.casefile import removing
+from remediator.decide.hardware import lowered
+from remediator.decide.spared import Spared, spared
+from remediator.judge.scope import displaced
 from remediator.objects.incident import Incident, IncidentStatus, PodHold
+from remediator.objects.incident_caps import capped
 from remediator.objects.nodes import NodeCondition
-from remediator.objects.taints import EFFECTS, Rule
+from remediator.objects.taints import EFFECTS, EVICTING, Rule
 
 
 class OpenIncident(msgspec.Struct, frozen=True):
-    incident: Incident
-
-
-class UpdateIncident(msgspec.Struct, frozen=True):
-    """Write the spec; `incident` carries the resourceVersion it was decided on."""
-
     incident: Incident
 
 
@@ -49,15 +45,19 @@ class DeleteRule(msgspec.Struct, frozen=True):
 class WriteStatus(msgspec.Struct, frozen=True):
     incident: Incident
     status: IncidentStatus
-    before_removal: bool = False
-    """It announces deletions of this plan, so it goes before them."""
+    spared: Spared = ()
+    """Pods that are left alone, where an eviction begins with this status."""
 
 
 class EvictPod(msgspec.Struct, frozen=True):
-    """Move one pod by the Eviction API; a PodDisruptionBudget may refuse for now."""
+    """Evict one pod by the Eviction API; a PodDisruptionBudget may refuse for now."""
 
     gpu: str
     pod: PodHold
+    delete: bool = False
+    """Delete it, which asks no PodDisruptionBudget: NoExecute would, did it reach this pod."""
+    unhurried: bool = False
+    """Its eviction was refused for the whole time that the policy gives."""
 
 
 class DeleteIncident(msgspec.Struct, frozen=True):
@@ -75,7 +75,6 @@ class WriteNodeCondition(msgspec.Struct, frozen=True):
 
 Step = (
     OpenIncident
-    | UpdateIncident
     | CreateRule
     | ChangeRule
     | DeleteRule
@@ -86,74 +85,101 @@ Step = (
 )
 
 
-def ordered(steps: Iterable[Step]) -> list[Step]:
-    """Return the steps for one node, in the order in which they must be taken."""
-    return sorted(steps, key=_rank)
+def ordered(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
+    """Return the steps for one node, in the order in which they must be taken.
+
+    `stored` are our rules of the node, of which a step may find another GPU's under its name.
+    """
+    return sorted(_in_place(tuple(steps), stored), key=_rank)
+
+
+def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]:
+    """Rewrite rules whose name another GPU's rule needs, in one write, so that none is missing.
+
+    One that cannot go yet keeps work away from that GPU as well, and the new rule waits for it;
+    one of effect None keeps nothing away and has nothing to remember.
+    """
+    there = {rule.device: rule for rule in stored}
+    made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
+    going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
+    for step in steps:
+        if isinstance(step, CreateRule) and step.rule.device in going:
+            yield ChangeRule(going[step.rule.device].stored, step.rule)
+        elif isinstance(step, CreateRule) and (other := there.get(step.rule.device)):
+            if other.effect == "None":
+                yield ChangeRule(other, step.rule)
+        elif not (isinstance(step, DeleteRule) and step.stored.device in made):
+            yield step
 
 
 def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
     """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
 
-    A status tells what is stored: it follows the rules. And two writes of one object in one
-    plan would carry one resourceVersion.
+    A status tells what is stored, so it follows the rules. What was found is told at once:
+    the desired incident has it beside what is stored of the rest.
     """
     steps = list(_steps(case, desired))
     story = desired.incident
-    if story is None or status is None or not story.metadata.uid or story.status == status:
+    if story is None or status is None or not story.metadata.uid:
         return steps
-    if not any(isinstance(one, _BEFORE_STATUS) for one in steps):
-        steps.append(WriteStatus(story, status))
+    stored = next(one for one in case.incidents if one.name == story.name)
+    followed = not any(isinstance(one, _BEFORE_STATUS) for one in steps)
+    told = capped(status if followed else story.status)
+    if stored.status != told:
+        begins = told.evicting_at is not None and stored.status.evicting_at is None
+        steps.append(WriteStatus(stored, told, spared(case, desired) if begins else ()))
     return steps
 
 
-_BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule | UpdateIncident
+_BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule
 
 
 def _steps(case: Case, desired: Desired) -> Iterable[Step]:
     stored = {rule.device: rule for rule in case.rules}
     wanted = {rule.device: rule for rule in desired.rules}
     gone = [rule for device, rule in stored.items() if device not in wanted]
-    gone += case.leftovers
-    announced = tuple(_announced(desired.incident, gone))
-    yield from announced
-    # Two writes of one object would carry one resourceVersion: a new spec waits for the next tick.
-    if desired.incident is not None and not announced:
-        yield from _story(case, desired.incident)
-    yield from (DeleteRule(rule, desired.reason) for rule in gone)
+    news = any(device not in stored for device in wanted)
+    if desired.incident is not None and not desired.incident.metadata.uid:
+        yield OpenIncident(desired.incident)
+    for rule in gone:
+        yield from _going(case, desired, rule, news=news)
+    yield from (DeleteRule(rule, desired.reason) for rule in case.leftovers)
     for device, rule in wanted.items():
         if device not in stored:
             yield CreateRule(rule)
         elif stored[device].stripped or _content(rule) != _content(stored[device]):
             yield ChangeRule(stored[device], rule)
     for pod in desired.evict:
-        yield EvictPod(case.uuid, pod)
+        delete = pod.uid in desired.delete
+        yield EvictPod(case.uuid, pod, delete=delete, unhurried=bool(desired.blocked))
 
 
-def announced(step: Step) -> frozenset[str]:
-    """Return the UIDs of the rules of which a step says, first of all, that they are to go."""
-    if not isinstance(step, WriteStatus) or not step.before_removal:
-        return frozenset()
-    before = {one.uid for one in step.incident.status.rules if one.leaving}
-    return frozenset(one.uid for one in step.status.rules if one.leaving) - before
+def no_eviction_of_others(case: Case) -> Iterable[Step]:
+    """Lower the rules of a GPU whose name is proven to stand for other hardware."""
+    for rule in case.rules:
+        if (mild := lowered(rule, case.inventory)) != rule:
+            yield ChangeRule(rule, mild)
 
 
-def _announced(incident: Incident | None, gone: list[Rule]) -> Iterable[WriteStatus]:
-    """Say in the status which rules go before they do, once."""
-    if incident is None or not incident.metadata.uid:
-        return
-    uids = frozenset(rule.uid for rule in gone)
-    status = removing(incident.status, uids)
-    if status != incident.status:
-        yield WriteStatus(incident, status, before_removal=True)
+def _going(case: Case, desired: Desired, rule: Rule, *, news: bool) -> Iterable[Step]:
+    """Take a rule away; one on other hardware evicts nobody there while its own is looked after.
+
+    Its own gets its rule first, and an incident that knows what was tainted: whoever writes
+    next must find it there.
+    """
+    known = {record.uid for record in desired.incident.status.rules} if desired.incident else None
+    noted = known is None or rule.uid in known
+    if not displaced(rule, case.inventory) or (noted and not news):
+        yield DeleteRule(rule, desired.reason)
+    elif (mild := lowered(rule, case.inventory)) != rule:
+        yield ChangeRule(rule, mild)
+    elif noted:
+        yield DeleteRule(rule, desired.reason)
 
 
-def _story(case: Case, incident: Incident) -> Iterable[Step]:
-    if not incident.metadata.uid:
-        yield OpenIncident(incident)
-        return
-    stored = next(one for one in case.incidents if one.name == incident.name)
-    if stored.spec != incident.spec:
-        yield UpdateIncident(incident)
+def written(step: Step) -> frozenset[str]:
+    """Return the name of the incident whose status a step writes, if it writes one."""
+    return frozenset({step.incident.name} if isinstance(step, WriteStatus) else ())
 
 
 def _content(rule: Rule) -> tuple[str, str, str, str, str]:
@@ -161,35 +187,39 @@ def _content(rule: Rule) -> tuple[str, str, str, str, str]:
 
 
 _ORDER: tuple[type[Step], ...] = (
-    DeleteRule,
     CreateRule,
+    DeleteRule,
     OpenIncident,
     ChangeRule,
-    UpdateIncident,
     WriteStatus,
     EvictPod,
     WriteNodeCondition,
     DeleteIncident,
 )
-"""A rule goes before another is made, because another board under its name gets a rule of the
-same name."""
-
-
 _FIRST = -1
+"""What stops a disruption waits for nothing."""
 
 
 def _rank(step: Step) -> tuple[int, int]:
     """Order of steps; the second number puts milder effects first."""
     effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
-    if isinstance(step, WriteStatus) and step.before_removal:
+    if isinstance(step, ChangeRule | DeleteRule) and _stops_eviction(step):
         return _FIRST, 0
+    if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:
+        return _ORDER.index(CreateRule), EFFECTS.index(effect)
     return _ORDER.index(type(step)), EFFECTS.index(effect)
+
+
+def _stops_eviction(step: ChangeRule | DeleteRule) -> bool:
+    after = step.rule.effect if isinstance(step, ChangeRule) else EFFECTS[0]
+    before = step.stored.effect
+    return before in EVICTING and EFFECTS.index(after) < EFFECTS.index(before)
 
 
 def gpu_of(step: Step) -> str:
     """Return the UUID of the GPU that a step is about, "" for a step about a node."""
     match step:
-        case OpenIncident(incident) | UpdateIncident(incident) | WriteStatus(incident):
+        case OpenIncident(incident) | WriteStatus(incident):
             return incident.spec.uuid
         case CreateRule(rule) | ChangeRule(_, rule):
             return rule.gpu

@@ -5,14 +5,15 @@ and takes the steps through the hands that it is given.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.decide import casefile, handover, history, plan
+from remediator.decide import adoption, casefile, handover, history, plan
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
+from remediator.decide.disruption import Disruption, deferred, disruption
 from remediator.decide.episode import decided
 from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
@@ -32,8 +33,16 @@ MOST_OPEN = 64
 """Open incidents of one node, more than it has GPUs: who tells of ever new ones is lying."""
 
 
+_FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
+"""After a last look that saw something else: the watch needs some time to catch up."""
+
+
 class Hands(Protocol):
     """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
+
+    def confirm(self, view: NodeView, begins: Disruption, /) -> str:
+        """Return what of the view is otherwise on the API server now, "" when it is as seen."""
+        ...
 
     def view(self, node: str) -> NodeView: ...
 
@@ -59,6 +68,10 @@ class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
     wake_at: datetime | None
     pairs: tuple[tuple[Case, Desired], ...]
+    begins: Disruption = Disruption()
+    """What the steps begin to do to running pods."""
+    unconfirmed: str = ""
+    """Why a disruption did not begin: what the API server has is not what was seen."""
     bugs: tuple[Bug, ...] = ()
 
 
@@ -82,16 +95,18 @@ def decide_node(
     conditions = _courtesy(
         bugs, lambda: handover.conditions(view, pairs, now, options, stopped=stopped)
     )
-    old = _courtesy(bugs, lambda: history.pruned(view.incidents, policy, now))
+    aged = () if view.clock_doubt else view.incidents
+    old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
     steps = [step for one in stories for step in one.steps]
     steps += [step for one in stories for step in one.closings]
     steps += [
         *conditions,
         *(plan.DeleteIncident(one) for one in old if one.name not in view.unread),
     ]
-    steps = _bounded(view, plan.ordered(steps))
-    told = _courtesy(bugs, lambda: (*events.of_view(view), *events.of_steps(steps, pairs)))
+    steps = _bounded(view, plan.ordered(steps, view.rules))
+    told = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
     wakes = [wish.wake_at for _, wish in pairs if wish.wake_at is not None]
+    stored = (view.facts.conditions if view.facts else None) or ()
     return NodeDecision(
         node=view.node,
         steps=steps,
@@ -99,6 +114,7 @@ def decide_node(
         sentence=_sentence(view, pairs, steps),
         wake_at=min(wakes, default=None),
         pairs=pairs,
+        begins=disruption(steps, (case for case, _ in pairs), stored),
         bugs=(*_bugs(pairs), *bugs),
     )
 
@@ -115,42 +131,73 @@ class Reconciler:
         self._hands = hands
         self._policy = policy
         self._options = options
+        self._unconfirmed: dict[str, int] = {}
+        """By node: how often in a row the last look before a disruption saw something else."""
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
         """Observe a node, take every step that its state asks for, and say what was decided.
 
         A step that fails ends the steps of its GPU, but for deletions, because
-        healing waits for nobody; the other GPUs go on. A deletion whose announcement
-        was not stored waits, or it would be taken for a person's at the next look.
-        The first error is raised at the end, so that the node is looked at again.
+        healing waits for nobody; the other GPUs go on. An Event is posted when the
+        status that it tells of is written. A refused eviction is that pod's own and
+        raises nothing: the incident says so. The first error is raised at the end, so
+        that the node is looked at again.
         """
         view = self._hands.view(node)
         # Before the fleet, which says when the policy changed: a new one never meets an old date.
         policy = self._policy()
         decision = decide_node(view, self._hands.fleet(), policy, now, self._options)
+        if decision.begins:
+            decision = self._confirmed(view, decision, policy, now)
         failed: dict[str, Exception] = {}
-        untold: set[str] = set()
+        written = {""}
         for step in decision.steps:
             gpu = plan.gpu_of(step)
-            deletion = isinstance(step, plan.DeleteRule)
-            if step.stored.uid not in untold if deletion else gpu not in failed:
+            if isinstance(step, plan.DeleteRule) or gpu not in failed:
                 try:
                     self._hands.take(step)
+                    written |= plan.written(step)
                 except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
                     failed.setdefault(gpu, error)
-                    untold |= plan.announced(step)
+        for event in decision.events:
+            if event.incident in written:
+                self._hands.post(event, now)
         if failed:
             raise next(iter(failed.values()))
-        for event in decision.events:
-            self._hands.post(event, now)
         return decision
+
+    def _confirmed(
+        self, view: NodeView, decision: NodeDecision, policy: Policy, now: datetime
+    ) -> NodeDecision:
+        """Return a decision that begins a disruption only if what it rests on is so now.
+
+        Otherwise the node is decided anew as one whose claims cannot be trusted, and looked at
+        again when its watches have caught up.
+        """
+        differs = self._hands.confirm(view, decision.begins)
+        if not differs:
+            self._unconfirmed.pop(view.node, None)
+            return decision
+        times = self._unconfirmed[view.node] = self._unconfirmed.get(view.node, 0) + 1
+        blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
+        second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
+        wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
+        wake_at = min(now + wait, second.wake_at or now + wait)
+        steps = [one for one in second.steps if not disruption([one], _cases(second), ())]
+        return msgspec.structs.replace(
+            second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
+        )
+
+
+def _cases(decision: NodeDecision) -> Iterable[Case]:
+    return (case for case, _ in decision.pairs)
 
 
 def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
     """Leave out incidents beyond what a node may have, of GPUs that nobody publishes first."""
     new = [step for step in steps if isinstance(step, plan.OpenIncident)]
     room = max(0, MOST_OPEN - sum(one.open for one in view.incidents))
-    new.sort(key=lambda step: not step.incident.spec.scope.devices)
+    new.sort(key=lambda step: not step.incident.status.scope.devices)
     over = {step.incident.name for step in new[room:]}
     return [
         step
@@ -164,11 +211,18 @@ def _granted(
 ) -> list[tuple[Case, Desired]]:
     """Return every GPU with what should be so for it, cut to what may be done now."""
     known = [decided(case, policy, now) for case in cases(view)]
+    known = [_or_deferred(case, wish) for case, wish in known]
     places = {case.uuid: case.place for case, _ in known}
     wishes = (wish for _, wish in known)
     granted = budget(wishes, fleet, policy, now, places, calling=calling)
     by_gpu = {wish.uuid: wish for wish in granted}
     return [(case, by_gpu[case.uuid]) for case, _ in known]
+
+
+def _or_deferred(case: Case, wish: Desired) -> tuple[Case, Desired]:
+    if wish.undecided is not None:
+        return case, wish
+    return or_undecided(case, lambda: deferred(case, wish))
 
 
 def _moved(
@@ -204,10 +258,10 @@ def _story(  # noqa: PLR0917 - everything that a status rests on
             called = handover.called_since(view, ((case, wish),), now, options, stopped)
             status = _status(case, wish, called.get(case.uuid), policy, now)
             steps = plan.steps_of(case, wish, status)
-            return _Story(case, wish, steps, _closings(wish, now))
+            return _Story(case, wish, steps, _closings(case, wish, now))
         except Exception as error:  # noqa: BLE001 - the other GPUs go on
             case, wish = undecided(case, baffled(error))
-    return _Story(case, wish, _told(case, wish, now))
+    return _Story(case, wish, [*plan.no_eviction_of_others(case), *_told(case, wish, now)])
 
 
 def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
@@ -216,7 +270,7 @@ def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
     try:
         story = next((one for one in case.incidents if one.open), None)
         # One that cannot be read as it is stored now cannot be written either.
-        if story is None or story.spec.node != case.node or why is None or not why.bug:
+        if story is None or story.node != case.node or why is None or not why.bug:
             return []
         status = casefile.undecided(story.status, why.why, now)
         return [plan.WriteStatus(story, status)] if status != story.status else []
@@ -234,9 +288,14 @@ def _status(
     return msgspec.structs.replace(status, needs_since=called)
 
 
-def _closings(wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:
+def _closings(case: Case, wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:
     return tuple(
-        plan.WriteStatus(one, casefile.duplicate(one, wish.incident, now))
+        plan.WriteStatus(
+            one,
+            adoption.over(case, one, now)
+            if one.blank
+            else casefile.duplicate(one, wish.incident, now),
+        )
         for one in wish.duplicates
         if wish.incident is not None
     )
@@ -258,7 +317,7 @@ def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
 
 
 def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:
-    fault = wish.incident.spec.fault if wish.incident else ""
+    fault = wish.incident.status.fault if wish.incident else ""
     return policy.row(class_of(fault), case.place).mode
 
 
@@ -280,8 +339,8 @@ def _gpu_in_words(case: Case, wish: Desired) -> str:
     story = wish.incident
     if story is None:
         return ""
-    scope = story.spec.scope.summary
-    return f"{case.uuid} {story.spec.cause} ({scope}): {wish.held or wish.reason}"
+    scope = story.status.scope.summary
+    return f"{case.uuid} {story.status.cause} ({scope}): {wish.held or wish.reason}"
 
 
 def _steps_in_words(steps: list[Step]) -> str:

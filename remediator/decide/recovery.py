@@ -1,27 +1,52 @@
 """When a story may end: verified recovery, or what is said of a GPU that is not there any more.
 
 Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
-fault that stands, however mild, is a fault, so one that waits for a reset or a
-suspicion of a day keeps what a worse one has fenced. Pure.
+fault that stands, however mild, is a fault, so a suspicion of a day keeps what a
+worse one has fenced. Only what waits for a reset, and is observed by policy, does
+not hold back the slice of a contained error. Pure.
 """
 
 from datetime import datetime, timedelta
+
+import msgspec
 
 from exporter.report import GpuHealth
 from remediator.decide.case import Case
 from remediator.decide.words import class_of, days, xid_in
 from remediator.judge import links, memory
-from remediator.judge.fault import Healthy, Unknown
+from remediator.judge.fault import Healthy, Sick, Unknown
+from remediator.judge.freshness import RENEWALS_NEEDED
 from remediator.judge.suspicion import CODES
-from remediator.objects.answers import Answer
 from remediator.objects.incident import Incident, IncidentStatus
+from remediator.objects.intent import Intent
 from remediator.policy.table import Policy
 
 NODE_GONE_FOR = timedelta(days=7)
 """After this a node that is gone is taken not to come back under its name with the same board."""
 
+LOOK_FOR_RENEWALS = timedelta(seconds=15)
+"""While a soak is over and not proven yet."""
+NOTED_WITHIN = timedelta(seconds=10)
+"""After a soak: what was not stored by then, this cluster's CRD does not know."""
 
-def unknown(case: Case, story: Incident, confirmed: Answer | None = None) -> str:
+
+def past_pending(case: Case, policy: Policy) -> Case:
+    """Return the case without what waits for a reset, where it holds back the end of another.
+
+    A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
+    where the policy only observes such a remap, the slice need not wait for it. The remap gets
+    an incident of its own when this one is closed.
+    """
+    row = policy.row("pending", case.place)
+    open_classes = {one.status.fault for one in case.incidents if one.open}
+    if row.ceiling != "observe" or open_classes != {"contained"}:
+        return case
+    if not isinstance(case.verdict, Sick) or case.verdict.but_pending is None:
+        return case
+    return msgspec.structs.replace(case, verdict=case.verdict.but_pending)
+
+
+def unknown(case: Case, story: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
     That a report is silent about what was told before proves nothing: an agent may
@@ -32,8 +57,8 @@ def unknown(case: Case, story: Incident, confirmed: Answer | None = None) -> str
         return case.verdict.why
     if not isinstance(case.verdict, Healthy) or case.gpu is None or confirmed:
         return ""
-    if story.spec.fault == "memory":
-        if story.spec.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+    if story.status.fault == "memory":
+        if story.status.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
             return "whether the SRAM threshold is exceeded could not be read"
         return memory.unread(case.gpu)
     return _unseen_end(case, case.gpu, story)
@@ -41,14 +66,14 @@ def unknown(case: Case, story: Incident, confirmed: Answer | None = None) -> str
 
 def _unseen_end(case: Case, gpu: GpuHealth, story: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
-    unread = links.unread(gpu, story.spec.cause)
+    unread = links.unread(gpu, story.status.cause)
     needs_epoch = (
         gpu.recovery_action.supported is False
-        and story.spec.fault not in _OVER_AT_ONCE
-        and (story.spec.cause.startswith(_SIGNALS) or any(map(_told_once, story.spec.evidence)))
+        and story.status.fault not in _OVER_AT_ONCE
+        and (story.status.cause.startswith(_SIGNALS) or any(map(_told_once, story.status.evidence)))
     )
     if needs_epoch and not _new_epoch(case, gpu, story.status):
-        return f"no new epoch since {story.spec.cause}, and the driver has no recovery action"
+        return f"no new epoch since {story.status.cause}, and the driver has no recovery action"
     return unread
 
 
@@ -78,14 +103,38 @@ def verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> d
 
     It counts from when we recorded health, without a gap; a younger date of the
     node counts too, unless the node's clock is ahead of ours. Memory errors that
-    rose since then are a gap.
+    rose since then are a gap, and so is a time in which our clock was not trusted.
     """
     recorded = story.status.healthy_since
-    if not isinstance(case.verdict, Healthy) or recorded is None or errors_rose(case, story.status):
+    if not isinstance(case.verdict, Healthy) or recorded is None or case.clock_doubt:
         return None
-    soak = policy.row(class_of(story.spec.fault), case.place).soak
+    if errors_rose(case, story.status):
+        return None
+    soak = policy.row(class_of(story.status.fault), case.place).soak
     claimed = case.verdict.since
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
+
+
+def unproven(case: Case, story: Incident) -> str:
+    """Return what the agent has still to confirm, "" when the soak is proven.
+
+    One report of long ago proves no soak. While the agent observes, it renews its Lease with the
+    hash of what it sees; renewals since the soak began that carry the hash of the report that
+    was stored then, the last one that of the present report, prove it. An agent without hashes
+    proves nothing: a person confirms the repair, or the agent is upgraded.
+    """
+    begun = story.status.healthy_since
+    stored = story.status.soak_confirmed_time
+    if begun is not None and (stored is not None or confirmed(case, begun)):
+        return ""
+    if not case.confirmable:
+        return "the agent does not confirm its reports: upgrade it, or confirm the repair"
+    return "waiting for the agent to confirm its report by renewing its Lease"
+
+
+def confirmed(case: Case, begun: datetime) -> bool:
+    """Whether the agent has confirmed its reports often enough since a soak began."""
+    return sum(one > begun for one in case.renewals) >= RENEWALS_NEEDED
 
 
 def errors_rose(case: Case, status: IncidentStatus) -> bool:
@@ -94,10 +143,24 @@ def errors_rose(case: Case, status: IncidentStatus) -> bool:
     if memory is None:
         return False
     counted = (
-        (memory.dbe_volatile, status.soak_dbe_volatile),
+        (memory.dbe_volatile, volatile_before(case, status)),
         (memory.dbe_aggregate, status.soak_dbe_aggregate),
     )
     return any(new is not None and old is not None and new > old for new, old in counted)
+
+
+def volatile_before(case: Case, status: IncidentStatus) -> int | None:
+    """Return the errors since the driver loaded, as counted when health began.
+
+    A driver that was loaded since then counts from zero, and all its errors are new: it shows by
+    another epoch, or by a count that fell.
+    """
+    if case.gpu is None or status.soak_dbe_volatile is None:
+        return status.soak_dbe_volatile
+    counted = case.gpu.memory.dbe_volatile
+    loaded = bool(status.soak_epoch) and case.gpu.epoch != status.soak_epoch
+    fell = counted is not None and counted < status.soak_dbe_volatile
+    return 0 if loaded or fell else status.soak_dbe_volatile
 
 
 def proof(case: Case) -> str:
@@ -111,14 +174,30 @@ def gone_until(case: Case, story: Incident) -> datetime | None:
     return since + NODE_GONE_FOR if since and case.node_gone and not case.heard else None
 
 
-def ending(case: Case, story: Incident, confirmed: Answer | None, now: datetime) -> str:
+def ending(case: Case, story: Incident, confirmed: Intent | None, now: datetime) -> str:
     """Return why a story ends without verified recovery, "" while it goes on."""
     until = gone_until(case, story)
-    if until is not None and now >= until:
-        return f"node {story.spec.node} has been gone for {days(NODE_GONE_FOR)}"
+    if until is not None and now >= until and not case.clock_doubt:
+        return f"node {story.node} has been gone for {days(NODE_GONE_FOR)}"
     if confirmed is not None and taken_out(case):
         return f"the GPU is no longer there, and {confirmed.by} says that it is dealt with"
-    return ""
+    other = other_board(case, story.status)
+    return f"another board is in its place: {other}" if other else ""
+
+
+def other_board(case: Case, status: IncidentStatus) -> str:
+    """Return the UUID of the board that was put in the place of this one, "" while none is proven.
+
+    Names and numbers are given anew at each boot, so a device name proves nothing: where a
+    board is gone, the next one gets its name. Proof is a GPU in the same PCI slot that the
+    node did not have before.
+    """
+    roster = case.roster
+    if roster is None or status.siblings is None or not taken_out(case):
+        return ""
+    new = sorted(roster.slots.keys() - {case.uuid, *status.siblings})
+    here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)
+    return next(here, "")
 
 
 def taken_out(case: Case) -> bool:

@@ -10,19 +10,22 @@ from datetime import datetime
 
 import msgspec
 
+from remediator.decide import history
 from remediator.decide.case import Case
 from remediator.decide.ladder import Demand, milder
 from remediator.decide.words import class_of
 from remediator.judge.scope import displaced
 from remediator.judge.surroundings import NEAR
 from remediator.objects.incident import Incident
-from remediator.objects.taints import Effect, Rule
+from remediator.objects.taints import EVICTING, Effect, Rule
 from remediator.policy.table import Policy, Row
 
 
 def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     """Return the stored rules that may stay, each within what the policy allows its class."""
     proper = [rule for rule in case.rules if not _proven_other(case, rule)]
+    if policy.disagrees:
+        return tuple(proper)
     capped: list[tuple[Rule, Effect | None]] = [
         (rule, _ceiling(policy.row(class_of(rule.fault), case.place))) for rule in proper
     ]
@@ -33,6 +36,17 @@ def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
     )
 
 
+def displaced_here(case: Case, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules whose names stand for other hardware now: their own is still to be found."""
+    return tuple(
+        rule
+        for rule in case.rules
+        if not case.left
+        and displaced(rule, case.inventory)
+        and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), case.place)))
+    )
+
+
 def _proven_other(case: Case, rule: Rule) -> bool:
     """Whether the rule's name is proven to stand for other hardware, or for none of this board."""
     return displaced(rule, case.inventory) or (case.left and rule.node == case.node)
@@ -40,7 +54,8 @@ def _proven_other(case: Case, rule: Rule) -> bool:
 
 def _ceiling(row: Row) -> Effect | None:
     """Return the strongest effect that a stored rule of a class may keep, None for no rule."""
-    ceiling: Effect | None = None if row.ceiling == "observe" else row.ceiling
+    highest = row.highest
+    ceiling: Effect | None = None if highest == "observe" else highest
     if row.mode == "enforce":
         return ceiling
     return "None" if row.mode == "dry-run" and ceiling else None
@@ -55,12 +70,14 @@ def narrowed(
     was fenced just now for want of that witness: an error that comes later says nothing
     of the slice that an earlier one has hit.
     """
-    fenced_at, scope = story.status.fenced_at, {one.name for one in story.spec.scope.devices}
+    if history.was_lost(story):
+        return False  # since when the whole GPU is tainted is not known any more
+    fenced_at, scope = story.status.fenced_at, {one.name for one in story.status.scope.devices}
     slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
     if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
         return False
-    contained = {story.spec.fault, rule.fault, *(one.fault.fault_class for one in asked)}
+    contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}
     published = any(one.device == rule.device and one.uuid for one in case.inventory)
-    mild = rule.effect != "NoExecute" and contained == {"contained"}
+    mild = rule.effect not in EVICTING and contained == {"contained"}
     return mild and published and bool(asked) and rule.device not in wanted

@@ -1,4 +1,4 @@
-"""The incident's own words: how an episode opens, and what its spec comes to say. Pure."""
+"""The incident's own words: how an episode opens, and what it comes to say was found. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,14 @@ from remediator.decide.words import class_of, severity, xid_in
 from remediator.judge.fault import SEVERITY, Fault, FaultClass, Unknown, faults_of, weight, worst
 from remediator.judge.scope import in_words, parts_of
 from remediator.objects import incident as words
-from remediator.objects.incident import Incident, IncidentSpec, ScopeRecord, Target
+from remediator.objects.incident import (
+    SCHEMA_VERSION,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+)
 from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
 
@@ -71,27 +78,45 @@ def stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> bool:
     One that is over and worse than anything here was over when it was first seen: it
     opens no story, so it widens none either, and siblings of a sick slice stay free.
     """
-    known = (current.spec.fault, *(rule.fault for rule in kept))
+    known = (current.status.fault, *(rule.fault for rule in kept))
     listed = severity(fault.fault_class) <= max(map(severity, known))
     return fault.ended is None or fault.fault_class == "contained" or listed
+
+
+def credible(faults: list[Fault], current: Incident) -> list[Fault]:
+    """Leave out what a program may have made up, where anything better is known of a story.
+
+    A forged line must not worsen the class of a real incident, nor begin its soak anew.
+    """
+    proven = [fault for fault in faults if not fault.forgeable]
+    told = set(current.status.sources) - {"Syslog"}
+    return proven if proven or told else faults
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
     """Begin an episode; for rules that somebody left without a story it starts from them."""
     episode = max((words.episode_of(one.name) for one in case.incidents), default=0) + 1
     meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
-    if not standing:
-        return Incident(meta, IncidentSpec(case.node, case.uuid, SEVERITY[0]))
-    leading = max(standing, key=lambda rule: severity(rule.fault))
-    spec = IncidentSpec(
-        case.node,
-        case.uuid,
-        leading.fault,
-        leading.cause,
-        ("rules of ours stand and their incident is gone",),
-        ScopeRecord("", tuple(sorted(_target(rule) for rule in standing))),
+    opened = Incident(meta, IncidentSpec(case.node, case.uuid))
+    why = ("rules of ours stand and their incident is gone",) if standing else ()
+    return adopted(case, opened, standing, why)
+
+
+def adopted(
+    case: Case, current: Incident, standing: tuple[Rule, ...], why: tuple[str, ...] = ()
+) -> Incident:
+    """Return an incident that tells nothing yet with what the rules that stand say."""
+    leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
+    status = msgspec.structs.replace(
+        current.status,
+        schema_version=SCHEMA_VERSION,
+        node=case.node,
+        fault=leading.fault if leading else SEVERITY[0],
+        cause=leading.cause if leading else "",
+        evidence=why,
+        scope=ScopeRecord("", tuple(sorted(_target(rule) for rule in standing))),
     )
-    return Incident(meta, spec)
+    return msgspec.structs.replace(current, status=status)
 
 
 def _target(rule: Rule) -> Target:
@@ -109,48 +134,56 @@ def told(
 
     It goes on under the node that has the board now.
     """
-    node = current.spec.node if isinstance(case.verdict, Unknown) else case.node
-    spec = msgspec.structs.replace(current.spec, node=node)
+    node = current.node if isinstance(case.verdict, Unknown) else case.node
+    status = msgspec.structs.replace(current.status, node=node)
     if asked:
-        spec = _spec(case, msgspec.structs.replace(current, spec=spec), asked, kept, now)
-    return msgspec.structs.replace(current, spec=spec)
+        status = _found(case, msgspec.structs.replace(current, status=status), asked, kept, now)
+    return msgspec.structs.replace(current, status=status)
 
 
-def _spec(
+def _found(
     case: Case,
     current: Incident,
     asked: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     now: datetime,
-) -> IncidentSpec:
+) -> IncidentStatus:
     faults = tuple(one.fault for one in asked)
-    fault_class = worst((class_of(current.spec.fault), *(one.fault_class for one in faults)))
+    fault_class = worst((class_of(current.status.fault), *(one.fault_class for one in faults)))
     targets = {target for one in asked for target in one.targets}
     targets |= {_target(rule) for rule in kept}
     targets |= _unpublished(case, current)
     found = tuple(sorted(targets))
+    sources = {*current.status.sources, *(source for one in faults for source in one.sources)}
     mine = parts_of(case.gpu, case.inventory) if case.gpu else []
     seen = (
+        *_kept(current, history.LOST),
         *_relapse(case, current, now),
         *(one.evidence for one in faults),
         *_told_before(current, faults),
         *case.remarks,
     )
     return msgspec.structs.replace(
-        current.spec,
+        current.status,
         fault=fault_class,
-        cause=_cause(current.spec, faults, fault_class),
+        cause=_cause(current.status, faults, fault_class),
         evidence=tuple(dict.fromkeys(seen)),
-        scope=ScopeRecord(in_words(found, mine), found) if case.gpu else current.spec.scope,
+        sources=tuple(sorted(sources)),
+        scope=ScopeRecord(in_words(found, mine), found) if case.gpu else current.status.scope,
     )
 
 
 def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
     """Return the line that tells a relapse: found at the opening, and kept."""
-    if current.metadata.uid:
-        return tuple(one for one in current.spec.evidence if one.startswith(history.RELAPSE))
+    if current.status.phase_since:
+        return _kept(current, history.RELAPSE)
     before = history.relapse_of(case.incidents, current, now)
     return (history.relapse_in_words(before),) if before else ()
+
+
+def _kept(current: Incident, begin: str) -> tuple[str, ...]:
+    """Return the lines of an incident that begin so."""
+    return tuple(one for one in current.status.evidence if one.startswith(begin))
 
 
 def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
@@ -159,18 +192,18 @@ def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...
     That its end was seen is asked of those, too (`recovery`). One line for each code.
     """
     now = {str(one.xid) for one in faults} | {""}
-    return tuple(one for one in current.spec.evidence if xid_in(one) not in now)
+    return tuple(one for one in current.status.evidence if xid_in(one) not in now)
 
 
 def _unpublished(case: Case, current: Incident) -> set[Target]:
     """Return what was in scope and is not published, or not under its UUID, now."""
     known = {one.device for one in case.inventory if one.uuid is not None}
-    return {one for one in current.spec.scope.devices if one.name not in known}
+    return {one for one in current.status.scope.devices if one.name not in known}
 
 
-def _cause(spec: IncidentSpec, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
+def _cause(status: IncidentStatus, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
     """Return the signal that names the incident; once chosen it stays while its class leads."""
     leading = {one.cause: one for one in faults if one.fault_class == fault_class}
-    if not leading or (spec.fault == fault_class and spec.cause in leading):
-        return spec.cause
+    if not leading or (status.fault == fault_class and status.cause in leading):
+        return status.cause
     return min(leading.values(), key=weight).cause

@@ -10,6 +10,7 @@ from datetime import datetime
 from remediator.decide import person
 from remediator.decide.case import Desired
 from remediator.decide.words import ordinal
+from remediator.objects import intent
 from remediator.objects.incident import (
     TIMELINE_LIMIT,
     IncidentStatus,
@@ -17,6 +18,8 @@ from remediator.objects.incident import (
 )
 from remediator.objects.taints import EFFECTS
 
+KERNEL = 1024
+"""Characters by which two sentences are compared: fewer than any of them is cut to."""
 NAMED = 5
 """Pods that one line names; the status lists them all."""
 
@@ -40,15 +43,12 @@ def _news(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterato
         yield f"seen: {_seen(desired, opening=False)}; decided: {desired.held}; {_row(desired)}"
     if new.recurrence > 1 and new.recurrence != old.recurrence:
         yield f"seen: {ordinal(new.recurrence)} episode of the GPU that counts; {_row(desired)}"
-    yield from _answers(old, new)
-    missed = {one.device for one in new.deleted_rules} - {one.device for one in old.deleted_rules}
-    for device in sorted(missed):
-        yield f"seen: a person took our rule of {device} away; decided: not made again for a while"
+    yield from _intents(old, new)
 
 
 def kernel(text: str) -> str:
     """Return what is held and by what, without the figures of the moment behind it."""
-    return text.partition(" (")[0]
+    return text.partition(" (")[0][:KERNEL]
 
 
 def _held(old: IncidentStatus) -> str:
@@ -64,8 +64,8 @@ def _line(old: IncidentStatus, new: IncidentStatus, desired: Desired, *, opening
 def _seen(desired: Desired, *, opening: bool) -> str:
     if desired.incident is None:
         return "nothing"
-    spec = desired.incident.spec
-    return "; ".join(spec.evidence) if opening and spec.evidence else spec.cause or "nothing"
+    found = desired.incident.status
+    return "; ".join(found.evidence) if opening and found.evidence else found.cause or "nothing"
 
 
 def _row(desired: Desired) -> str:
@@ -99,13 +99,10 @@ def _pods(old: IncidentStatus, new: IncidentStatus) -> str:
     return f"pods gone: {', '.join(pods[:NAMED])}{more}" if pods else ""
 
 
-def _answers(old: IncidentStatus, new: IncidentStatus) -> Iterator[str]:
-    before = {(one.kind, one.said): one for one in old.answers}
-    for one in new.answers:
-        known = before.pop((one.kind, one.said), None)
-        if known is None or known.state != one.state:
-            yield person.in_words(one)
-    kinds = {one.kind for one in new.answers}
-    for one in before.values():
+def _intents(old: IncidentStatus, new: IncidentStatus) -> Iterator[str]:
+    for one in person.news(old.intents, new.intents):
+        yield person.in_words(one)
+    kinds = {one.kind for one in new.intents}
+    for one in old.intents:
         if one.state == "InForce" and one.kind not in kinds:
-            yield f"a person took an answer back: {one.kind}"
+            yield f"a user removed: {intent.in_words(one.kind, one)}"

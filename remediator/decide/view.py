@@ -7,15 +7,19 @@ get another node's device tainted by naming it. Pure.
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 
 import msgspec
 
 from exporter.device import GPU_DRIVER, Device
 from exporter.report import SCHEMA_VERSION, GpuHealth, NodeHealth
 from exporter.slices import PoolKey, SliceDevice
-from remediator.decide.case import Case
+from remediator.decide.case import Case, Roster
+from remediator.decide.evicting import tolerations
 from remediator.decide.fleet import GpuPlace
 from remediator.decide.hit import gang
+from remediator.decide.ignored import ignoring
+from remediator.decide.trust import Blind, distrusted
 from remediator.judge.fault import Fault, Unknown, baffled
 from remediator.judge.links import remarks
 from remediator.judge.presence import NOT_REPORTED, unlisted
@@ -36,8 +40,16 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     report: NodeHealth | None = None
     stale: str = ""
     """Why the report cannot be believed now, "" when it is fresh."""
+    clock_doubt: str = ""
+    """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
+    may be old."""
+    blind: Blind = {}
+    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
     inventory: tuple[SliceDevice, ...] = ()
     """Devices that this node publishes."""
+    unbound: Mapping[str, str] = {}
+    """By UUID of a reported GPU why no device of this node stands for it, though one is published.
+    GPUs that nobody publishes are not in it."""
     contested: frozenset[PoolKey] = frozenset()
     """Its pools into which others publish as well."""
     incidents: tuple[Incident, ...] = ()
@@ -48,6 +60,10 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours, for this node, one for each device."""
     leftovers: tuple[Rule, ...] = ()
     """Ours by their label, on a device that one of `rules` stands on already."""
+    rules_served: bool = True
+    """Without DeviceTaintRules there are none here, whatever is stored: incidents only."""
+    renewals: tuple[datetime, ...] = ()
+    """When the agent last confirmed the present report by its Lease, by our clock."""
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
@@ -58,10 +74,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether Nodes are read, so that None above means gone."""
     pods: tuple[PodFacts, ...] | None = None
     """Pods of the node; None while they were not listed."""
+    pods_live: bool = True
+    """The list is of the newest state, not of the API server's cache."""
     foreign: tuple[ForeignRule, ...] = ()
     """Other people's rules that select a device of this node."""
     places: Mapping[str, GpuPlace] = {}
     """By GPU UUID."""
+    refusals: Mapping[str, str] = {}
+    """Pod UID to why the Eviction API refused its last eviction."""
     suspects: Mapping[str, Fault] = {}
     """By GPU UUID: application XIDs that follow the GPU and not the job."""
     domains: Mapping[str, tuple[str, ...]] = {}
@@ -80,6 +100,8 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     A GPU that moved is told of by the node that has it now.
     """
     own = tuple(device for device in view.inventory if _is_own(device, view))
+    # What is known of slices may be old: it proves nothing, of any name.
+    own = () if view.blind.get("slices") else own
     bound = msgspec.structs.replace(view, inventory=own)
     gpus = view.report.gpus if view.report else ()
     reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
@@ -89,7 +111,22 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
     here |= {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
     uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
+    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
+    bound = msgspec.structs.replace(bound, unbound=unbound)
     return tuple(_case_or_blank(bound, uuid, reported.get(uuid)) for uuid in uuids)
+
+
+def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
+    """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
+    found: dict[str, str] = {}
+    for one in view.inventory:
+        name = one.device
+        where = f"pool {name.driver}/{name.pool}"
+        others = f"others publish into {where} as well"
+        why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
+        found[one.parent_uuid or one.uuid or ""] = why
+    bound = {one.parent_uuid or one.uuid for one in own}
+    return {uuid: why for uuid, why in found.items() if uuid not in bound}
 
 
 def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
@@ -137,6 +174,7 @@ def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         uuid=uuid,
         verdict=blank,
         blank=blank,
+        inventory=view.inventory,
         incidents=of_gpu(view.incidents, uuid),
         rules=_rules(view, uuid),
     )
@@ -152,7 +190,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     ruled = {rule.device for rule in rules}
     parts = _parts(view, uuid, gpu)
     devices = {one.device for one in parts} | ruled
-    devices |= {one.name for inc in incidents if inc.open for one in inc.spec.scope.devices}
+    devices |= {one.name for inc in incidents if inc.open for one in inc.status.scope.devices}
     holders = holds(view.claims, frozenset(devices), view.pods)
     told_of = any(one.open for one in incidents)
     why = _unusable(view, uuid, gpu)
@@ -162,6 +200,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         node=view.node,
         uuid=uuid,
         verdict=joined(judged, view.suspects.get(uuid)),
+        ignoring=ignoring(rules, view.claims),
         remarks=() if gpu is None or why else remarks(gpu, around),
         gpu=None if why else gpu,
         inventory=view.inventory,
@@ -174,14 +213,25 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
         pods=view.pods,
+        refusals=view.refusals,
+        tolerations=tolerations(rules, view.claims, view.pods),
+        clock_doubt=view.clock_doubt,
         foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
         node_gone=view.nodes_known and view.facts is None,
         heard=not _unbelieved(view),
+        distrust=distrusted(view.blind, "untaint"),
+        no_disruption=distrusted(view.blind, "NoExecute"),
+        no_rebind=distrusted(view.blind, "rebind"),
+        unbound=view.unbound.get(uuid, ""),
+        rules_served=view.rules_served,
+        confirmable=bool(view.report and view.report.content_hash),
+        renewals=view.renewals,
         nvml_up=_nvml_up(view),
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
         elsewhere=_tellers(view, uuid, gpu, incidents),
         left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
+        roster=_roster(view),
         cordons=view.facts.cordons if view.facts else (),
     )
 
@@ -200,25 +250,39 @@ def _place(
     incidents: tuple[Incident, ...],
     rules: tuple[Rule, ...],
 ) -> Place:
-    """Return where a GPU is; while a story is open it stays of the classes it was claimed by.
-
-    Its pods are moved and their claims end: without that memory an override by DeviceClass
-    would end with them, and the fence would come down under the next pod.
-    """
+    """Return where a GPU is."""
     told = [one for one in incidents if one.open]
-    known = view.places.get(uuid)
-    classes = frozenset[str](known.classes if known else ())
     pools = {(one.device.driver, one.device.pool) for one in parts}
     pools = pools or _remembered(view, told, rules) or _around(view)
     hardware = [one.uuid for one in (*parts, *rules)]
-    hardware += [target.uuid for one in told for target in one.spec.scope.devices]
+    hardware += [target.uuid for one in told for target in one.status.scope.devices]
     return Place(
         node=view.node,
         drivers=frozenset(driver for driver, _ in pools),
         pools=frozenset(pool for _, pool in pools),
-        device_classes=classes.union(*(one.status.device_classes for one in told)),
+        device_classes=_classes(view, uuid, told, rules),
         devices=frozenset({uuid, *(one for one in hardware if one)}),
     )
+
+
+def _classes(
+    view: NodeView, uuid: str, told: list[Incident], rules: tuple[Rule, ...]
+) -> frozenset[str]:
+    """Return the DeviceClasses of a GPU: those of the opening while an incident is open.
+
+    Rules remember them, too, for an incident that has lost its status.
+
+    Its pods are evicted and their claims end, which must not end an override by DeviceClass.
+    And a claim that comes later may tolerate our taints and name any class it likes.
+    """
+    recorded = next((one.status for one in told if one.status.phase_since), None)
+    if recorded is not None:
+        return frozenset(recorded.device_classes)
+    marked = [rule.classes for rule in rules if rule.classes is not None]
+    if marked:
+        return frozenset(name for classes in marked for name in classes)
+    known = view.places.get(uuid)
+    return frozenset(known.classes if known else ())
 
 
 def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -> set[PoolKey]:
@@ -228,7 +292,7 @@ def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -
     That lowers no mode and ends no exemption: nobody has said so.
     """
     names = {rule.device for rule in rules if rule.node == view.node}
-    names |= {target.name for one in told for target in one.spec.scope.devices}
+    names |= {target.name for one in told for target in one.status.scope.devices}
     return {(one.driver, one.pool) for one in names if _may_be_of(one, view.node)}
 
 
@@ -249,7 +313,7 @@ def _tellers(
     others = view.elsewhere.get(uuid, ())
     if others or gpu is not None or _parts(view, uuid, gpu):
         return others
-    leading = next((one.spec.node for one in incidents if one.open), view.node)
+    leading = next((one.node for one in incidents if one.open), view.node)
     return () if leading == view.node else (leading,)
 
 
@@ -267,8 +331,27 @@ def _nvml_up(view: NodeView) -> bool:
     return any(source.name == "nvml" and source.up for source in sources)
 
 
+def _roster(view: NodeView) -> Roster | None:
+    """Return which GPUs the node has, None while nobody can tell."""
+    if view.report is None or _unbelieved(view) or not _nvml_up(view):
+        return None
+    gpus = view.report.gpus
+    published = {one.parent_uuid or one.uuid or "" for one in view.inventory if one.kind != "vfio"}
+    return Roster(
+        boot_id=view.report.boot_id,
+        slots={one.uuid: one.pci_bus_id for one in gpus if one.presence == "Present"},
+        known=frozenset({one.uuid for one in gpus} | published - {""}),
+        aside=bool(view.report.inventory.set_aside),
+    )
+
+
 def _unbelieved(view: NodeView) -> str:
-    """Return why the report as a whole cannot be believed, "" when it can."""
+    """Return why the report as a whole cannot be believed, "" when it can.
+
+    Nor can it be acted on while what a taint rests on cannot be trusted.
+    """
+    if blind := distrusted(view.blind, "NoSchedule"):
+        return blind
     if view.report is None:
         return f"{view.node} has no report"
     if view.report.schema_version > SCHEMA_VERSION + 1:

@@ -2,12 +2,14 @@
 
 import msgspec
 
-from remediator.decide.case import Case
-from remediator.decide.ladder import Demand, stronger
+from exporter.device import Device
+from remediator.decide.case import Case, Notice
+from remediator.decide.ladder import UNPUBLISHED, Demand, stronger
 from remediator.decide.words import severity
 from remediator.judge.fault import Fault, Healthy, weight
-from remediator.objects.incident import DeletedRule, Incident, Target, WouldFence
-from remediator.objects.taints import LOST, Effect, Rule
+from remediator.objects.incident import Incident, Target, WouldFence
+from remediator.objects.taints import EVICTING, LOST, Effect, Rule
+from remediator.policy.table import Evict, mildest_eviction
 
 
 def rules(
@@ -15,12 +17,10 @@ def rules(
     story: Incident,
     asked: tuple[Demand, ...],
     kept: tuple[Rule, ...],
-    deleted: tuple[DeletedRule, ...],
 ) -> tuple[Rule, ...]:
     """Return the strongest of what is asked for each device and of what stands on it.
 
-    What stands is told under the story that leads, and what a person took away
-    is not made again.
+    What stands is told under the incident that leads.
     """
     held = {hold.device for hold in case.holds}
     wanted = {rule.device: msgspec.structs.replace(rule, incident=story.name) for rule in kept}
@@ -30,8 +30,7 @@ def rules(
             if effect is not None:
                 rule = _rule(case, story, one.fault, target, effect)
                 wanted[target.name] = _joined(rule, wanted.get(target.name))
-    spared = {one.device for one in deleted}
-    return tuple(wanted[device] for device in sorted(wanted) if str(device) not in spared)
+    return tuple(wanted[device] for device in sorted(wanted))
 
 
 def _by_class(asked: Demand) -> tuple[object, ...]:
@@ -74,6 +73,7 @@ def _rule(case: Case, story: Incident, fault: Fault, target: Target, effect: Eff
         uuid=target.uuid,
         gpu=case.uuid,
         node=case.node,
+        classes=tuple(sorted(case.place.device_classes)),
     )
 
 
@@ -89,12 +89,39 @@ def would(asked: tuple[Demand, ...]) -> tuple[WouldFence, ...]:
 
 
 def pending(asked: tuple[Demand, ...]) -> bool:
-    """Whether enforce mode has not reached its goal; what is only observed has none."""
+    """Whether enforce mode has not reached its goal; what is only observed has none.
+
+    Who is evicted under `Evict` need not be there for what would follow.
+    """
     return any(
-        one.effect != one.goal
+        one.effect not in (one.goal, "Evict")
         for one in asked
         if one.row.mode == "enforce" and one.row.ceiling != "observe"
     )
+
+
+def _evicting(asked: tuple[Demand, ...]) -> list[Demand]:
+    return [one for one in asked if one.row.mode == "enforce" and one.effect in EVICTING]
+
+
+def evicting(asked: tuple[Demand, ...]) -> tuple[Device, ...]:
+    """Return the devices for which a fault asks now that their pods are evicted."""
+    return tuple(sorted({target.name for one in _evicting(asked) for target in one.targets}))
+
+
+def evict_plan(asked: tuple[Demand, ...]) -> Evict | None:
+    """Return how they are evicted: the mildest of what their classes say."""
+    plans = [one.row.evict for one in _evicting(asked)]
+    return mildest_eviction(plans) if plans else None
+
+
+def notice(asked: tuple[Demand, ...]) -> Notice | None:
+    """Return what is to come for pods, at the earliest, once their devices are tainted."""
+    rows = [one.row for one in asked if one.row.mode == "enforce" and one.goal in EVICTING]
+    if not rows:
+        return None
+    plan = mildest_eviction([row.evict for row in rows])
+    return Notice(settle=min(row.settle for row in rows), plan=plan)
 
 
 def goal(asked: tuple[Demand, ...]) -> Effect:
@@ -115,13 +142,14 @@ def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
     """Say why, by the demand that goes furthest."""
     first = leading(asked)
     parts: list[str] = []
-    over = all(one.effect == one.goal != "NoExecute" for one in asked)
+    over = all(one.effect == one.goal and one.goal not in EVICTING for one in asked)
     if isinstance(case.verdict, Healthy) and over:
         return f"verifying: {case.verdict.evidence}"
     if first is not None and first.row.mode != "enforce":
         parts.append(f"{first.row.mode}: enforce would go up to {first.goal}")
     elif first is not None and not first.targets:
-        parts.append("no published device to fence")
+        why = f": {case.unbound}" if case.unbound else ""
+        parts.append(UNPUBLISHED if first.fault.instance else f"no published device to taint{why}")
     elif first is not None:
         parts.append(first.reason)
     if isinstance(case.verdict, Healthy):
@@ -129,4 +157,4 @@ def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
     stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
         parts.append(f"not released while {', '.join(stands)} stands")
-    return "; ".join(parts) or f"{story.spec.cause} still stands"
+    return "; ".join(parts) or f"{story.status.cause} still stands"

@@ -4,7 +4,7 @@ The only place that knows which collections are watched. Decoding is kubeapi's,
 indexing is `world`'s, deciding happens elsewhere.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from time import monotonic
 from typing import Any
@@ -14,46 +14,54 @@ import msgspec
 from exporter.report import NodeDeviceHealth
 from exporter.slices import ResourceSlice
 from kubeapi.client import UNREADABLE, Client
-from kubeapi.lease import Lease, leases
 from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.decide import plan
+from remediator.decide.disruption import Disruption
 from remediator.decide.fleet import Fleet
+from remediator.decide.trust import Blind, WatchedKind
 from remediator.decide.view import NodeView
 from remediator.hands import gates
+from remediator.hands.agents import Agents
 from remediator.hands.crashes import Crashes
 from remediator.hands.emergency import Emergency
 from remediator.hands.gates import Gates, StatedRule
 from remediator.hands.herald import Herald
-from remediator.hands.leader import LEASE_NAME
+from remediator.hands.ledger import Count, uncounted
+from remediator.hands.node_conditions import Stored
 from remediator.hands.node_pods import NodePods
 from remediator.hands.pace import Pace
+from remediator.hands.quorum import Quorum
 from remediator.hands.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
+from remediator.hands.watches import (
+    distrust,
+    distrust_versioned,
+    unreadable_claims,
+    unreadable_rules,
+    unreadable_slices,
+)
 from remediator.hands.world import World
 from remediator.hands.writes import INCIDENTS, Writer
-from remediator.judge.fault import Fault
-from remediator.judge.freshness import Freshness
+from remediator.judge.fault import NODE_LEVEL, Fault
 from remediator.objects import events
+from remediator.objects.api_words import need_of
 from remediator.objects.claims import Claim
 from remediator.objects.incident import Incident
-from remediator.objects.nodes import NodeCondition, RawNode, facts
+from remediator.objects.nodes import RawNode, facts
 from remediator.objects.pods import PodFacts
 
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 NODES = "/api/v1/nodes"
-WATCH_SILENT = 150.0
-"""Seconds without an event or a bookmark; API servers send a bookmark each minute."""
-WATCH_DEAD = 90.0
-"""Seconds of silence after which a watch is opened again."""
-AGENT_LEASE_PREFIX = "draguard-agent-"
 
 
 class Asked(msgspec.Struct, frozen=True):
     """What was asked of the API server for one decision, beyond what is watched."""
 
     pods: tuple[PodFacts, ...] | None = None
+    pods_live: bool = True
     suspects: Mapping[str, Fault] = {}
-    conditions: tuple[NodeCondition, ...] | None = None
+    stored: Stored | None = None
+    """The Node's own words; None where they were not asked for, or nobody answered."""
 
 
 class Cluster:
@@ -74,22 +82,24 @@ class Cluster:
         stale_after: float,
         now: Callable[[], datetime],
         hands_over: bool = False,
+        clock_doubt: Callable[[], str] = str,
+        count: Count = uncounted,
     ) -> None:
         self._client, self._hands_over, self._now = client, hands_over, now
-        self._mark, self._urgent = mark, urgent
+        self._mark, self._urgent, self._clock_doubt = mark, urgent, clock_doubt
         self.world = World(mark)
         self.gates = Gates()
         self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
         self._slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
         self._claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
-        self.writer = Writer(client, self.world, self.rules, pace, leading)
+        self.writer = Writer(client, self.world, self.rules, pace, leading, count=count)
         self._herald = Herald(client, pace)
         self._pods = NodePods(client)
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)
         self.policy_changed_at: datetime | None = None
         self._asked: dict[str, Asked] = {}
-        self._freshness = Freshness(stale_after, monotonic)
+        self._quorum = Quorum(client, self._slices, self._claims)
         self._minor: int | None = None
         self._reports = Reflector(
             client, REPORTS, NodeDeviceHealth, on_change=self._report, by_watch=True
@@ -98,22 +108,13 @@ class Cluster:
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
         self._stories = self._case_files()
-        self._leases = self._agents(lease_namespace)
-        self._reflectors = (self._reports, self._stories, self._leases)
+        self._agents = Agents(
+            client, self._reports, lease_namespace, stale_after, now, mark, self.world.has_story
+        )
+        self._reflectors = (self._reports, self._stories, self._agents.leases)
 
     def _case_files(self) -> Reflector[Incident]:
         return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
-
-    def _agents(self, namespace: str) -> Reflector[Lease]:
-        """Watch the agents' Leases and not our own, which changes every two seconds."""
-        return Reflector(
-            self._client,
-            leases(namespace),
-            Lease,
-            params={"fieldSelector": f"metadata.name!={LEASE_NAME}"},
-            on_change=self._lease,
-            by_watch=True,
-        )
 
     def start(self) -> None:
         self._herald.start()
@@ -179,6 +180,8 @@ class Cluster:
         """
         for one in self._versioned():
             one.probe()
+        if self.writer.incident_rights.refused:
+            self.writer.incident_rights.look()
         if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
             self._minor = self._ask_minor()
         return self.rules.version
@@ -204,32 +207,77 @@ class Cluster:
     def view(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is asked for where a story needs it."""
         self.writer.turn_to(node)
-        self.world.nodes_known = self._nodes.synced
+        self.world.nodes_known = not distrust(self._nodes)
         view = self._seen(node)
         story = any(one.open for one in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (story and self._hands_over)
-        pods = self._pods.of(node) if story or self._crashes.wants_pods(view) else None
+        live = handed_over and any(
+            need_of(one.status.needs) in NODE_LEVEL for one in view.incidents
+        )
+        listed = story or self._crashes.wants_pods(view)
+        pods = self._pods.of(node, live=live) if listed else None
         view = msgspec.structs.replace(view, pods=pods)
         asked = Asked(
             pods=pods,
+            pods_live=live or not listed,
             suspects=self._crashes.seen(view),
-            conditions=self.writer.conditions.read(node) if handed_over else None,
+            stored=self.writer.conditions.read(node) if handed_over else None,
         )
         if asked == Asked():
             self._asked.pop(node, None)
         else:
             self._asked[node] = asked
-        return _with(view, asked)
+        return self._with(view, asked)
 
     def peek(self, node: str) -> NodeView:
         """Return a node's view with what the last decision asked for; asks nobody anything."""
-        return _with(self._seen(node), self._asked.get(node, Asked()))
+        return self._with(self._seen(node), self._asked.get(node, Asked()))
 
     def _seen(self, node: str) -> NodeView:
-        view = self.world.view(node, self._stale)
-        unread = self._stories.unreadable
-        return msgspec.structs.replace(view, unread=unread) if unread else view
+        view = self.world.view(node, self._agents.stale)
+        if self.rules.version is None:
+            # Stored rules that are not served do nothing: the incident is all that there is.
+            view = msgspec.structs.replace(view, rules=(), leftovers=(), foreign=())
+        return msgspec.structs.replace(
+            view,
+            refusals=self.writer.evictions.refusals(),
+            clock_doubt=self._clock_doubt(),
+            unread=self._stories.unreadable,
+            blind=self._blind(view),
+            rules_served=self.rules.version is not None,
+            renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
+        )
+
+    def blind(self) -> Mapping[WatchedKind, str]:
+        """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
+
+        Where no DeviceTaintRules are served there is nothing to be blind to: incidents only.
+        """
+        served = self.rules.version is not None
+        return {
+            "reports": distrust(self._reports),
+            "leases": distrust(self._agents.leases),
+            "slices": distrust_versioned(self._slices, "ResourceSlices"),
+            "claims": distrust_versioned(self._claims, "ResourceClaims"),
+            "rules": distrust_versioned(self.rules, "DeviceTaintRules") if served else "",
+            "incidents": distrust(self._stories) or self.writer.incident_rights.refused,
+        }
+
+    def _blind(self, view: NodeView) -> Blind:
+        """Return the same for one node, an object of which may be unreadable."""
+        found = dict(self.blind())
+        found["slices"] = found["slices"] or unreadable_slices(self._slices, view.node)
+        found["claims"] = found["claims"] or unreadable_claims(self._claims, view)
+        found["rules"] = found["rules"] or unreadable_rules(self.rules, view.node)
+        return {kind: why for kind, why in found.items() if why}
+
+    def confirm(self, view: NodeView, begins: Disruption) -> str:
+        """Return what the API server has otherwise than a view on which a disruption rests."""
+        devices = begins.devices
+        if begins.repair:
+            devices |= {one.device for one in view.inventory}
+        return self._quorum.differs(view, devices)
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident speaks of."""
@@ -237,31 +285,18 @@ class Cluster:
 
     def talking(self) -> Collection[str]:
         """Return the nodes with an open story or a rule: a new fault has one in milliseconds."""
-        storied = {one.spec.node for one in self.world.incidents() if one.open}
+        storied = {one.node for one in self.world.incidents() if one.open}
         return {*storied, *(rule.node for rule in self.world.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:
-        """Return of each node that reports whether its agent is silent; {} while we hear nothing.
-
-        A watch is dead after less silence than an agent, so that ours is never taken for theirs.
-        """
-        heard = min(self._reports.last_contact, self._leases.last_contact)
-        if not heard or monotonic() - heard > WATCH_DEAD:
-            return {}
-        return {node: bool(self._freshness.stale(node)) for node in self.world.reporting()}
-
-    def _stale(self, node: str) -> str:
-        """Say why a node's report is not to be believed: its agent, or our own eyes."""
-        silent = monotonic() - self._reports.last_contact
-        if silent > WATCH_SILENT:
-            return f"the watch of reports has been silent for {silent:.0f} s"
-        if node in self._reports.unreadable:
-            return f"the report of {node} cannot be read; the log says what is wrong with it"
-        return self._freshness.stale(node)
+        """Return of each node that reports whether its agent is silent; {} if we hear nothing."""
+        return self._agents.silent(self.world.reporting())
 
     def fleet(self) -> Fleet:
+        found = self.world.fleet()
         return msgspec.structs.replace(
-            self.world.fleet(),
+            found,
+            rules=found.rules if self.rules.version is not None else (),
             stopped=self._emergency.stopped,
             policy_changed_at=self.policy_changed_at,
         )
@@ -270,40 +305,18 @@ class Cluster:
         self.writer.take(step)
 
     def post(self, event: events.Event, now: datetime) -> None:
-        """Post an Event once; it is a courtesy, what it says is in the incident and the log too."""
+        """Post an Event once; it is a courtesy, what it says is in the incident and the log too.
+
+        Without the role for conditions none was written, and so there is none to tell of.
+        """
+        if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
+            return
         self._herald.tell(event, now)
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
-        if change.new is None:
-            self._freshness.forget(change.key)
-        elif change.old is None:
-            written = change.new.status.observed_at
-            self._freshness.first_seen(change.key, "report", written, self._now())
-        else:
-            self._freshness.changed(change.key, "report")
+        self._agents.reported(change)
         self.world.report(change.key, change.new)
         self._urgent(change.key)
-
-    def _lease(self, change: Change[Lease]) -> None:
-        name = change.key.rpartition("/")[2]
-        if not name.startswith(AGENT_LEASE_PREFIX):
-            return
-        node = name.removeprefix(AGENT_LEASE_PREFIX)
-        if change.new is None:
-            self._agent_left(node)
-            return
-        was_stale = bool(self._freshness.stale(node))
-        if change.old is None:
-            self._freshness.first_seen(node, "Lease", change.new.spec.renew_time, self._now())
-        else:
-            self._freshness.changed(node, "Lease")
-        if was_stale:
-            self._mark(node)
-
-    def _agent_left(self, node: str) -> None:
-        """Forget an agent of which nothing is stored: nodes come and go, and memory stays."""
-        if node not in self._reports.items():
-            self._freshness.forget(node)
 
     def _slice(self, change: Change[ResourceSlice]) -> None:
         self.world.slice(change.key, change.old, change.new)
@@ -312,16 +325,43 @@ class Cluster:
         self.world.claim(change.key, change.old, change.new)
 
     def _incident(self, change: Change[Incident]) -> None:
-        self.world.incident(change.key, change.new)
+        gone = change.old.metadata.uid if change.old else ""
+        self.world.incident(change.key, change.new, listed=change.listed, gone=gone)
 
     def _rule(self, change: Change[StatedRule]) -> None:
         self.gates.heard(change)
-        self.world.rule(change.key, change.new)
+        gone = change.old.metadata.uid if change.old else ""
+        self.world.rule(change.key, change.new, listed=change.listed, gone=gone)
 
     def _node(self, change: Change[RawNode]) -> None:
         self.world.node(change.key, facts(change.new) if change.new else None)
 
+    def _with(self, view: NodeView, asked: Asked) -> NodeView:
+        """Return a view with what was asked for, and the claims that the pods name."""
+        said = asked.stored
+        known = view.facts
+        if known and said:
+            known = msgspec.structs.replace(
+                known,
+                conditions=said.conditions,
+                others=said.others,
+                plugin_resources=said.plugin_resources,
+            )
+        claims = view.claims if asked.pods is None else (*view.claims, *self._named(asked.pods))
+        return msgspec.structs.replace(
+            view,
+            pods=asked.pods,
+            pods_live=asked.pods_live,
+            suspects=asked.suspects,
+            facts=known,
+            claims=claims,
+        )
 
-def _with(view: NodeView, asked: Asked) -> NodeView:
-    known = view.facts and msgspec.structs.replace(view.facts, conditions=asked.conditions)
-    return msgspec.structs.replace(view, pods=asked.pods, suspects=asked.suspects, facts=known)
+    def _named(self, pods: tuple[PodFacts, ...]) -> Iterator[Claim]:
+        """Yield the claims that pods name, as far as they are known."""
+        watch = self._claims.reflector
+        for pod in pods if watch else ():
+            for name in {*pod.claims, pod.extended_claim} - {""}:
+                found = watch.get(f"{pod.namespace}/{name}") if watch else None
+                if found is not None:
+                    yield found

@@ -12,16 +12,17 @@ both can only delay a suspicion, and a suspicion evicts nobody.
 from collections.abc import Iterable, Mapping
 from threading import Lock
 
-from exporter.device import Device, Instance
-from exporter.report import GpuHealth, XidRecord
+from exporter.device import Device
+from exporter.report import GpuHealth, MemorySlices, XidRecord
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
 from remediator.judge.suspicion import CODES, UNTOLD, Owner, Sighting, Suspicions
+from remediator.judge.xids import instance_of
 from remediator.objects.claims import ADMIN, holds
 
-Place = tuple[str, int, int | None, int | None]
-"""UUID, code, GPU instance, compute instance."""
+Place = tuple[str, int, int | None, int | None, MemorySlices | None]
+"""UUID, code, GPU instance, compute instance, placement."""
 Counts = Mapping[Place, int]
 
 
@@ -76,7 +77,8 @@ class Crashes:
         for gpu in report.gpus:
             for record in gpu.xids:
                 key = _place(gpu, record)
-                if record.code not in CODES or record.count <= before.get(key, 0):
+                forgeable = record.sources == ("syslog",)
+                if record.code not in CODES or forgeable or record.count <= before.get(key, 0):
                     continue
                 now = sum(one.count for one in gpu.xids if one.code == record.code)
                 then = sum(n for place, n in before.items() if place[:2] == key[:2])
@@ -94,7 +96,7 @@ def _counts(gpus: Iterable[GpuHealth]) -> Counts:
 
 
 def _place(gpu: GpuHealth, record: XidRecord) -> Place:
-    return gpu.uuid, record.code, record.gi, record.ci
+    return gpu.uuid, record.code, record.gi, record.ci, record.placement
 
 
 def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owner]:
@@ -112,12 +114,13 @@ def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owne
 
 
 def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:
-    placed = record.gi is not None and gpu.mig
     fault = Fault(
         fault_class="suspect",
         cause=f"xid-{record.code}",
         last_seen=record.last_seen,
         evidence="",
-        instance=Instance(record.gi, record.ci) if placed and record.gi is not None else None,
+        instance=instance_of(record, gpu),
+        placement=record.placement,
+        gi_profile_id=record.gi_profile_id,
     )
     return frozenset(target.name for target in scope(fault, gpu, view.inventory).targets)

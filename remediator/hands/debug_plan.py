@@ -161,8 +161,8 @@ def _step(step: plan.Step) -> str:
             about = f"{_rule(stored)} -> {rule.effect}"
         case plan.DeleteRule(stored, why):
             about = f"{_rule(stored)}: {why}"
-        case plan.EvictPod(_, pod):
-            about = f"{pod.namespace}/{pod.pod}"
+        case plan.EvictPod(_, pod, delete):
+            about = f"{pod.namespace}/{pod.pod}" + (" (deleted)" if delete else "")
         case _:
             about = plan.gpu_of(step)
     return f"{type(step).__name__} {about}".rstrip()

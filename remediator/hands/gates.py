@@ -3,8 +3,9 @@
 The API server then stores rules that no scheduler and no eviction controller
 looks at. From Kubernetes 1.35 on the eviction controller writes the condition
 `EvictionInProgress` into each NoExecute rule at once, also when there is nobody
-to evict; a rule that has none after a minute was not looked at. Before 1.35
-rules have no status, and nothing can be concluded.
+to evict; a rule that has none of its present generation after a minute was not
+looked at: the one that was written for its NoSchedule says nothing of its
+NoExecute. Before 1.35 rules have no status, and nothing can be concluded.
 """
 
 import threading
@@ -22,8 +23,10 @@ SILENT_AFTER = 60.0
 STATUS_SINCE_MINOR = 35
 
 
-class RuleCondition(msgspec.Struct, frozen=True):
+class RuleCondition(msgspec.Struct, frozen=True, rename="camel"):
     type: str = ""
+    observed_generation: int | None = None
+    """Of the rule, when this was written; None where it does not say."""
 
 
 class RuleStatus(msgspec.Struct, frozen=True):
@@ -42,13 +45,17 @@ class Gates:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._guard = threading.Lock()
-        self._since: dict[str, float] = {}
+        self._since: dict[str, tuple[int, float]] = {}
+        """By name: the generation that has no word, and since when."""
 
     def heard(self, change: Change[StatedRule]) -> None:
         """Take in a rule, anybody's, as it changes."""
         with self._guard:
             if change.new is not None and _awaits_a_word(change.new):
-                self._since.setdefault(change.key, self._clock())
+                generation = change.new.metadata.generation
+                known = self._since.get(change.key)
+                if known is None or known[0] != generation:
+                    self._since[change.key] = generation, self._clock()
             else:
                 self._since.pop(change.key, None)
 
@@ -56,12 +63,15 @@ class Gates:
         """Return the names of rules that should have been acted on by now and were not."""
         before = self._clock() - SILENT_AFTER
         with self._guard:
-            return tuple(sorted(name for name, since in self._since.items() if since < before))
+            found = [name for name, (_, since) in self._since.items() if since < before]
+        return tuple(sorted(found))
 
 
 def _awaits_a_word(rule: StatedRule) -> bool:
-    told = {one.type for one in rule.status.conditions or ()}
-    return is_ours(rule) and rule.spec.taint.effect == "NoExecute" and CONDITION not in told
+    now = (None, rule.metadata.generation)
+    told = [one for one in rule.status.conditions or () if one.type == CONDITION]
+    looked_at = any(one.observed_generation in now for one in told)
+    return is_ours(rule) and rule.spec.taint.effect == "NoExecute" and not looked_at
 
 
 def has_status(version: str | None, minor: int | None) -> bool:

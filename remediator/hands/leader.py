@@ -15,7 +15,7 @@ import logging
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from time import monotonic
 
@@ -91,8 +91,16 @@ class Candidate:
         return self._seen.holder_identity or ""
 
 
+def _unread(annotations: Mapping[str, str]) -> None:
+    """Make nothing of the annotations of a Lease."""
+
+
 class Elector:
-    """Runs for leader in a thread of its own until stopped; then gives the Lease back."""
+    """Runs for leader in a thread of its own until stopped; then gives the Lease back.
+
+    `found` is told the annotations of a Lease before it is taken from somebody; `notes` gives
+    those that each of our writes of it carries.
+    """
 
     def __init__(
         self,
@@ -103,11 +111,14 @@ class Elector:
         now: Callable[[], datetime],
         on_gain: Callable[[], None],
         terms: Terms = Terms(),  # noqa: B008 - frozen
+        found: Callable[[Mapping[str, str]], None] = _unread,
+        notes: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._client = client.sibling(terms.request)
         self._namespace = namespace
         self._now = now
         self._on_gain = on_gain
+        self._on_found, self._notes = found, notes
         self._terms = terms
         self._candidate = Candidate(identity, terms)
         self._found: Lease | None = None
@@ -190,6 +201,8 @@ class Elector:
             self._found = leases.read(self._client, self._namespace, LEASE_NAME)
             mine.saw(self._found, monotonic())
         if mine.may_take(monotonic()):
+            if not mine.leads(monotonic()):
+                self._on_found(self._found.metadata.annotations if self._found else {})
             asked_at = monotonic()
             self._found = self._write(mine.identity)
             mine.took(self._found, asked_at)
@@ -197,7 +210,14 @@ class Elector:
     def _write(self, holder: str) -> Lease:
         lasts = self._terms.lease if holder else 1
         return leases.take(
-            self._client, self._namespace, LEASE_NAME, self._found, holder, lasts, self._now()
+            self._client,
+            self._namespace,
+            LEASE_NAME,
+            self._found,
+            holder,
+            lasts,
+            self._now(),
+            self._notes(),
         )
 
     def _give_back(self) -> None:

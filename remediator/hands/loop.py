@@ -139,7 +139,7 @@ class Loop:
         self._metrics.duration.observe(took)
         self._say(node, decision.sentence)
         self._say_bugs(node, decision.bugs)
-        if any(isinstance(step, EvictPod) for step in decision.steps):
+        if any(isinstance(step, EvictPod) and not step.unhurried for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
         if decision.wake_at is not None:
             wait = (decision.wake_at - self._now()).total_seconds()

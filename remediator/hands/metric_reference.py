@@ -12,10 +12,12 @@ from pathlib import Path
 from remediator.hands.metric_table import OWN_FAMILIES
 from remediator.tell.families import CLUSTER_FAMILIES
 from remediator.tell.family import Family, markdown
+from remediator.tell.lifecycle import LIFECYCLE_FAMILIES
 
 _MARKED = re.compile(r"(<!-- begin ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TABLES: Mapping[str, tuple[Family, ...]] = {
     "families": OWN_FAMILIES,
+    "lifecycle families": LIFECYCLE_FAMILIES,
     "cluster families": CLUSTER_FAMILIES,
 }
 """By the word in the mark."""

@@ -1,9 +1,9 @@
 """What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
 
-import hashlib
 import threading
 from collections import Counter as Tally
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import product
 from math import nan
 from typing import cast
 
@@ -18,10 +18,13 @@ from remediator.hands.metric_table import OWN_FAMILIES
 from remediator.judge.fault import Healthy, Sick, Verdict
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
+from remediator.policy.fingerprint import name_of
 from remediator.policy.table import Policy
 from remediator.tell.families import CLUSTER_FAMILIES
 from remediator.tell.family import Family
+from remediator.tell.lifecycle import LIFECYCLE_FAMILIES
 from remediator.tell.rows import Rows
+from remediator.tell.transitions import Happened
 
 _openmetrics = cast(
     "Callable[[CollectorRegistry], bytes]",
@@ -38,21 +41,19 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
     watch_ages: Mapping[str, float]
     """Seconds, by collection."""
+    untrusted: Mapping[str, bool]
+    """By kind of object, whether what is known of it cannot be trusted."""
     undecodable: int
     rules_served: bool
     rules_without_status: int | None
     """None where rules have no status."""
     evictions: Mapping[str, int]
     """By result."""
-
-
-_written = msgspec.json.Encoder(order="deterministic", enc_hook=str)
-"""Sets in one order in every process; a time zone by its name."""
-
-
-def name_of(policy: Policy) -> str:
-    """Return a name that all replicas give this policy, and no other."""
-    return hashlib.sha256(_written.encode(policy)).hexdigest()[:12]
+    statuses_refused: int = 0
+    """Of incidents, since start."""
+    policy_disagrees: bool = False
+    clock_ahead: float | None = None
+    """Seconds by which our clock is ahead of the API server's; None while no answer was dated."""
 
 
 class ClusterFamilies:
@@ -87,29 +88,48 @@ class Metrics:
         self._guard = threading.Lock()
         self._gauges: dict[str, Gauge] = {}
         self._counters: dict[str, Counter] = {}
-        for family in OWN_FAMILIES:
+        self._histograms: dict[str, Histogram] = {}
+        for family in (*OWN_FAMILIES, *LIFECYCLE_FAMILIES):
             self._make(family)
         self._cluster = ClusterFamilies()
         self.registry.register(self._cluster)
         self.reconciles = self._counters["reconciles"]
         self.steps = self._counters["steps"]
+        self.duration = self._histograms["reconcile_duration_seconds"]
         self.jobs_failed = self._counters["timer_failures"]
         self.policy_bad = self._gauges["policy_file_bad"]
         self._told_evictions: Tally[str] = Tally()
+        self._told_refused = 0
         self._nodes: dict[str, Tally[str]] = {}
         self._held: dict[str, Tally[str]] = {}
+        self._amiss: dict[str, Tally[str]] = {}
         self._gauges["build_info"].labels(version).set(1)
 
     def _make(self, family: Family) -> None:
         name = family.base_name
+        made: Counter | Gauge | Histogram
         if family.kind == "counter":
             made = Counter(name, family.text, family.labels, registry=self.registry)
             self._counters[family.name] = made
         elif family.kind == "gauge":
-            gauge = Gauge(name, family.text, family.labels, registry=self.registry)
-            self._gauges[family.name] = gauge
+            made = Gauge(name, family.text, family.labels, registry=self.registry)
+            self._gauges[family.name] = made
         else:
-            self.duration = Histogram(name, family.text, registry=self.registry)
+            buckets = family.buckets or Histogram.DEFAULT_BUCKETS
+            made = Histogram(
+                name, family.text, family.labels, buckets=buckets, registry=self.registry
+            )
+            self._histograms[family.name] = made
+        for values in product(*family.known) if family.known else ():
+            made.labels(*values)
+
+    def happened(self, events: Iterable[Happened]) -> None:
+        """Count what has happened to an incident; call it when that is stored."""
+        for one in events:
+            if one.family in self._histograms:
+                self._histograms[one.family].labels(*one.labels).observe(one.amount)
+            else:
+                self._counters[one.family].labels(*one.labels).inc(one.amount)
 
     def answered(self, verb: str, status: int | None) -> None:
         """Count one answer of the API server, None for none; from any thread."""
@@ -122,11 +142,15 @@ class Metrics:
         for step in decision.steps:
             self.steps.labels(type(step).__name__).inc()
         self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)
+        unbound = sum(bool(case.unbound) for case, _ in decision.pairs)
+        ignoring = {claim for case, _ in decision.pairs for claim in case.ignoring}
+        amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
+        self._amiss[decision.node] = Tally(amiss)
         self._held[decision.node] = Tally(wish.held_by for _, wish in decision.pairs if wish.held)
 
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
-        for memory in (self._nodes, self._held):
+        for memory in (self._nodes, self._held, self._amiss):
             for node in [one for one in list(memory) if one not in nodes]:
                 memory.pop(node, None)
 
@@ -141,10 +165,13 @@ class Metrics:
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
-        stories = Tally((one.status.phase, one.spec.fault) for one in incidents if one.open)
+        stories = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
         self._show("incidents", stories)
         self._show("rules", Tally((rule.effect,) for rule in rules))
         self._show("held_gpus", _sum(self._held, ()))
+        amiss = sum(list(self._amiss.values()), Tally[str]())
+        for name in ("gpus_not_taintable", "taint_ignored_claims"):
+            self._gauges[name].set(amiss[name])
         self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
     def cluster(self, rows: Rows) -> None:
@@ -159,9 +186,17 @@ class Metrics:
         gauges["queue_age_seconds"].set(now.queue_age)
         gauges["undecodable_objects"].set(now.undecodable)
         gauges["rules_served"].set(now.rules_served)
+        gauges["policy_disagrees"].set(now.policy_disagrees)
+        ahead = now.clock_ahead
+        gauges["clock_ahead_seconds"].set(nan if ahead is None else ahead)
         missing = now.rules_without_status
         gauges["rule_status_missing"].set(nan if missing is None else missing)
+        untrusted = {(kind,): float(value) for kind, value in now.untrusted.items()}
+        self._show("collection_untrusted", untrusted)
         self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
+        refused = now.statuses_refused
+        self._counters["incident_statuses_refused"].inc(refused - self._told_refused)
+        self._told_refused = refused
         for result, count in now.evictions.items():
             new = count - self._told_evictions[result]
             self._counters["evictions"].labels(result).inc(new)

@@ -4,7 +4,9 @@ Strategic merge patch on nodes/status, where conditions merge by type. The same
 patch sets `nodes.MARK`, the annotation that says which types we have set, so
 that a restarted remediator finds every condition that it must take back, also
 when the incident behind it was pruned long ago. The Node's UID goes along: a
-Node that was registered again under the same name refuses the patch.
+Node that was registered again under the same name refuses the patch. The first
+write of a type rests on a reading of that moment: its resourceVersion goes along, and
+an `AcceleratedHardwareReady` that another agent has set to False stays.
 
 The right to patch nodes/status is a role of its own (deploy/manifests/
 node-conditions.yaml), because with it a client may write any condition.
@@ -19,10 +21,19 @@ from typing import Literal
 
 import msgspec
 
+from exporter.join.plugin_ids import possibly_gpu
+from exporter.quantity import whole
 from exporter.report import ObjectMeta
 from kubeapi import clock
 from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
-from remediator.objects.nodes import CONDITION_TYPES, MARK, REPAIR_NEEDED, NodeCondition, marked
+from remediator.objects.nodes import (
+    CONDITION_TYPES,
+    MARK,
+    PROBLEM,
+    NodeCondition,
+    is_ours,
+    marked,
+)
 
 _log = logging.getLogger(__name__)
 READ_AGAIN = 60.0
@@ -45,6 +56,7 @@ class _Condition(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Status(msgspec.Struct, frozen=True):
     conditions: tuple[_Condition, ...] | None = ()
+    capacity: dict[str, str | float] | None = None
 
 
 class _Node(msgspec.Struct, frozen=True):
@@ -52,13 +64,28 @@ class _Node(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Node says of itself, as far as the hand-over reads it."""
+
+    conditions: tuple[NodeCondition, ...] = ()
+    """Ours."""
+    others: tuple[NodeCondition, ...] = ()
+    """Of types that we may write, by another agent."""
+    plugin_resources: tuple[str, ...] = ()
+    """Of its capacity, what may be GPUs of a device plugin; sorted."""
+
+
 class _Known(msgspec.Struct, frozen=True):
     """A Node as last read or written."""
 
     uid: str
+    version: str
     marked: frozenset[str]
-    conditions: tuple[NodeCondition, ...]
+    stored: Stored
     at: float
+
+
+_NO_NODE = Stored()
 
 
 class NodeConditions:
@@ -80,13 +107,17 @@ class NodeConditions:
         self.forbidden = 0
         """How often the API server refused for want of the role."""
 
-    def read(self, node: str) -> tuple[NodeCondition, ...] | None:
-        """Return our conditions on a Node as stored; None when that cannot be told now.
+    @property
+    def refused(self) -> bool:
+        """Whether the role was found to be missing of late: then nothing is read or written."""
+        return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
 
-        Asks at most each `READ_AGAIN` seconds. `AcceleratedHardwareReady` is
-        ours only where the mark says that we set it: another agent's is not.
+    def read(self, node: str) -> Stored | None:
+        """Return what a Node says as stored; None when that cannot be told now.
+
+        Asks at most each `READ_AGAIN` seconds.
         """
-        if self._may_not():
+        if self.refused:
             return None
         try:
             known = self._look(node)
@@ -96,7 +127,7 @@ class NodeConditions:
             else:
                 _log.warning("cannot read the conditions of node %s: %s", node, error)
             return None
-        return known.conditions if known else ()
+        return known.stored if known else _NO_NODE
 
     def write(self, node: str, condition: NodeCondition) -> None:
         """Set one condition. Raises ApiError, Conflict when the Node is another one by now.
@@ -105,13 +136,19 @@ class NodeConditions:
         """
         if condition.type not in CONDITION_TYPES:
             raise ValueError(f"{condition.type} is no condition of ours")
-        if self._may_not():
+        if self.refused:
             return
         try:
-            known = self._look(node)
-            if known is not None:
+            decided_on = known = self._look(node)
+            first = known is not None and condition.type not in known.marked
+            if decided_on is not None and first:
+                known = self._look(node, afresh=True)
+                if known is not None and known.uid != decided_on.uid:
+                    raise Conflict(f"node {node} was registered again")
+            if known is not None and not _spoken_for(condition, known):
                 mark = ",".join(sorted(known.marked | {condition.type}))
-                self._patch(node, known.uid, mark, [_entry(condition, self._now())])
+                exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
+                self._patch(node, exactly, mark, [_entry(condition, self._now())])
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
@@ -120,16 +157,20 @@ class NodeConditions:
     def remove(self, node: str) -> None:
         """Take every condition of ours, and the mark, off a Node. Raises ApiError, 403 too."""
         known = self._look(node)
-        if known is not None and (known.marked or known.conditions):
-            types = sorted(known.marked | {one.type for one in known.conditions})
+        if known is not None and (known.marked or known.stored.conditions):
+            types = sorted(one.type for one in known.stored.conditions)
             gone = [{"$patch": "delete", "type": one} for one in types]
-            self._patch(node, known.uid, None, gone)
+            self._patch(node, {"uid": known.uid}, None, gone)
 
     def _patch(
-        self, node: str, uid: str, mark: str | None, entries: Sequence[Mapping[str, object]]
+        self,
+        node: str,
+        exactly: Mapping[str, str],
+        mark: str | None,
+        entries: Sequence[Mapping[str, object]],
     ) -> None:
         body = {
-            "metadata": {"uid": uid, "annotations": {MARK: mark}},
+            "metadata": {**exactly, "annotations": {MARK: mark}},
             "status": {"conditions": entries},
         }
         try:
@@ -146,9 +187,6 @@ class NodeConditions:
             self._refused_at = None
             self._heard(node, answer)
 
-    def _may_not(self) -> bool:
-        return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
-
     def _refused(self, error: ApiError) -> None:
         if not self.forbidden:
             _log.error(
@@ -160,11 +198,11 @@ class NodeConditions:
         self.forbidden += 1
         self._refused_at = self._elapsed()
 
-    def _look(self, node: str) -> _Known | None:
+    def _look(self, node: str, *, afresh: bool = False) -> _Known | None:
         """Return what is known of a Node, None when there is no such Node. Raises ApiError."""
         with self._lock:
             known = self._known.get(node)
-        if known is not None and self._elapsed() - known.at < READ_AGAIN:
+        if known is not None and not afresh and self._elapsed() - known.at < READ_AGAIN:
             return known
         try:
             return self._heard(node, self._client.get(_path(node)))
@@ -178,13 +216,16 @@ class NodeConditions:
         except UNREADABLE as error:
             raise ApiError(f"GET {_path(node)}: the answer is no Node ({error})") from error
         types = marked(raw.metadata.annotations)
-        ours = {REPAIR_NEEDED, *types}
-        known = _Known(
-            raw.metadata.uid,
-            types,
-            tuple(_condition(one) for one in raw.status.conditions or () if one.type in ours),
-            self._elapsed(),
+        written = [
+            _condition(one) for one in raw.status.conditions or () if one.type in CONDITION_TYPES
+        ]
+        stored = Stored(
+            conditions=tuple(one for one in written if is_ours(one, types)),
+            others=tuple(one for one in written if not is_ours(one, types)),
+            plugin_resources=_plugin_resources(raw.status.capacity or {}),
         )
+        meta = raw.metadata
+        known = _Known(meta.uid, meta.resource_version, types, stored, self._elapsed())
         with self._lock:
             self._known[node] = known
         return known
@@ -192,6 +233,20 @@ class NodeConditions:
     def _forget(self, node: str) -> None:
         with self._lock:
             self._known.pop(node, None)
+
+
+def _plugin_resources(capacity: Mapping[str, str | float]) -> tuple[str, ...]:
+    """Return what a device plugin offers; one that has left leaves a 0 behind."""
+    offered = (name for name, amount in capacity.items() if whole(amount) != 0)
+    return tuple(sorted(filter(possibly_gpu, offered)))
+
+
+def _spoken_for(condition: NodeCondition, known: _Known) -> bool:
+    """Whether another agent says of its own that there is trouble: its word stays."""
+    return any(
+        one.type == condition.type and one.status == PROBLEM[one.type]
+        for one in known.stored.others
+    )
 
 
 def _path(node: str) -> str:

@@ -39,11 +39,20 @@ class Rulebook:
         """Its keys, sorted."""
         self._standing: tuple[Rule, ...] | None = None
 
-    def put(self, name: str, new: RawRule | None) -> frozenset[str]:
-        """Take in any rule; return the nodes that it concerns."""
+    def put(
+        self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = ""
+    ) -> frozenset[str]:
+        """Take in any rule; return the nodes that it concerns.
+
+        An event may be older than the answer to a write of ours, and is left out then. What a list
+        tells is taken as it is: after a restore of etcd versions fall. `gone` is the UID of
+        what was deleted: a rule of that name that was made again since is another one.
+        """
         mine = parse(new, self._under_its_name(new)) if new else None
         old = self._ours.get(name)
-        if mine and old and old.uid == mine.uid and _newer(old, mine):
+        if mine and old and old.uid == mine.uid and not listed and _newer(old, mine):
+            return frozenset()
+        if new is None and old and gone and old.uid != gone:
             return frozenset()
         self._nameless.pop(name, None)
         if new is not None and mine is None and is_ours(new):

@@ -1,10 +1,12 @@
 """What is told of the cluster to Prometheus, gathered from the caches at a bounded rate."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
+from remediator.decide.spending import Used
 from remediator.hands.world import World
+from remediator.tell.budgets import budget_rows
 from remediator.tell.claims import claim_rows
 from remediator.tell.devices import device_rows, rooms
 from remediator.tell.incidents import incident_rows
@@ -14,7 +16,12 @@ FRESH = 5.0
 """Seconds for which rows are handed out again: many may scrape, and a large cluster costs."""
 
 
-def cluster_rows(world: World, stale_agents: Mapping[str, bool]) -> Rows:
+def cluster_rows(
+    world: World,
+    stale_agents: Mapping[str, bool],
+    limits: Iterable[Used] = (),
+    brakes: Rows | None = None,
+) -> Rows:
     """Return the samples of everything that is known."""
     totals, counts = world.stock()
     states, pending = world.claim_states()
@@ -23,6 +30,8 @@ def cluster_rows(world: World, stale_agents: Mapping[str, bool]) -> Rows:
         **incident_rows(world.incidents(), world.rules()),
         **claim_rows(states, pending, rooms(counts) if pending else {}),
         **device_rows(totals),
+        **budget_rows(limits),
+        **(brakes or {}),
         "agent_stale": stale,
     }
 

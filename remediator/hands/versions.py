@@ -35,7 +35,7 @@ class Versioned(Generic[T]):
         on_change: Callable[[Change[T]], None],
     ) -> None:
         self._client = client
-        self._resource = resource
+        self.resource = resource
         self._versions = tuple(versions)
         self._kind = kind
         self._on_change = on_change
@@ -50,12 +50,12 @@ class Versioned(Generic[T]):
     def path(self) -> str:
         """Path of the collection. Raises LookupError while no version is served."""
         if self.version is None:
-            raise LookupError(f"{self._resource} are not served")
-        return f"/apis/{GROUP}/{self.version}/{self._resource}"
+            raise LookupError(f"{self.resource} are not served")
+        return f"/apis/{GROUP}/{self.version}/{self.resource}"
 
     def probe(self) -> str | None:
         """Find the version that is served now and watch it. Raises ApiError when nobody answers."""
-        version = served(self._client, GROUP, self._resource, self._versions)
+        version = served(self._client, GROUP, self.resource, self._versions)
         if version != self.version:
             self._switch(version)
         self.probed = True
@@ -67,7 +67,7 @@ class Versioned(Generic[T]):
 
     def _switch(self, version: str | None) -> None:
         before = self.reflector
-        _log.info("%s: %s instead of %s", self._resource, version, self.version)
+        _log.info("%s: %s instead of %s", self.resource, version, self.version)
         if before is not None:
             before.stop()
         self.version = version

@@ -8,13 +8,16 @@ time. One lock; any thread may feed, any thread may read.
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 
-from exporter.device import Device
+from exporter.device import GPU_DRIVER, Device
 from exporter.report import NodeDeviceHealth
 from exporter.slices import PoolKey, ResourceSlice, SliceDevice, inventory
+from kubeapi import clock
 from remediator.decide.fleet import Fleet, GpuPlace
 from remediator.decide.view import NodeView
 from remediator.hands.census import Census
+from remediator.hands.counted import Counted
 from remediator.hands.index import Buckets, Index, Key
 from remediator.hands.rulebook import Rulebook, pool_key, version
 from remediator.objects.claims import Claim, compute_domain
@@ -31,7 +34,7 @@ MarkDirty = Callable[[str], None]
 class World:
     """Everything that a decision about a node may rest on."""
 
-    def __init__(self, mark: MarkDirty) -> None:
+    def __init__(self, mark: MarkDirty, now: Callable[[], datetime] = clock.now) -> None:
         self._mark = mark
         self._lock = threading.RLock()
         self._reports: dict[str, NodeDeviceHealth] = {}
@@ -44,12 +47,15 @@ class World:
         self._publishers: dict[str, set[str]] = defaultdict(set)
         self._pools: dict[PoolKey, dict[str, str]] = defaultdict(dict)
         """By slice, the node that publishes it; "" where none does by its name."""
+        self._floating: dict[str, ResourceSlice] = {}
+        """Slices by name that no node publishes by its name, such as network-attached ones."""
         self._promised: dict[str, Rule] = {}
         """By name: ours that are being written now. Only budgets count them."""
         self._nodes: dict[str, NodeFacts] = {}
         self.nodes_known = False
         """Whether Nodes were listed, so that one that is not here is gone."""
-        self.census = Census()
+        self.census = Census(now)
+        self._counted = Counted(now)
         self._stock = Stock()
         self._claim_states = Claims()
 
@@ -58,7 +64,7 @@ class World:
         with self._lock:
             ruled = {rule.node for rule in self._rulebook.standing()}
             # Closed ones too: they are pruned where nobody reports any more.
-            remembered = {one.spec.node for one in self._incidents.all()}
+            remembered = {one.node for one in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
 
     def rules(self) -> tuple[Rule, ...]:
@@ -77,6 +83,11 @@ class World:
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
+
+    def has_story(self, node: str) -> bool:
+        """Whether an incident of a node is open."""
+        with self._lock:
+            return any(one.open for one in self._incidents.under([("node", node)]).values())
 
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""
@@ -122,7 +133,9 @@ class World:
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
             names = {one.device for one in devices} | {rule.device for rule in rules}
-            claims = self._claims_on(names, gangs=any(one.open for one in incidents))
+            scopes = (one.status.scope.devices for one in incidents if one.open)
+            names_once = names | {one.name for scope in scopes for one in scope}
+            claims = self._claims_on(node, names_once, gangs=any(one.open for one in incidents))
             spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
             return NodeView(
                 node=node,
@@ -133,6 +146,7 @@ class World:
                 incidents=incidents,
                 rules=rules,
                 leftovers=leftovers,
+                unbound=self._unbound(node, reported - _uuids(devices)),
                 claims=claims,
                 elsewhere=self._elsewhere(node, known | spoken_of, stale),
                 facts=self._nodes.get(node),
@@ -145,18 +159,38 @@ class World:
     def fleet(self) -> Fleet:
         """Return what budgets are counted against."""
         with self._lock:
+            self.census.forget_old()
             rules = self._rulebook.standing()
             return Fleet(
                 rules=(*rules, *self._promised.values()) if self._promised else rules,
-                incidents=self._incidents.all(),
+                incidents=self._counted.all(),
                 places=self.census.places,  # as it lives: a copy of 80,000 would cost each tick
                 totals=self.census.totals,
                 changes=self.census.changes,
             )
 
-    def _claims_on(self, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
-        """Return the claims in the devices' pools; and those in one ComputeDomain with them."""
-        found = self._claims.under({pool_key(one.driver, one.pool) for one in devices})
+    def _unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
+        """Return why GPUs that a node reports and does not publish are published all the same."""
+        if not gpus:
+            return {}
+        found: dict[str, str] = {}
+        for one in self._floating.values():
+            where = f"{one.spec.driver}/{one.spec.pool.name}"
+            why = f"pool {where} says by {one.node_by or 'nothing'} where it is, not by nodeName"
+            found |= dict.fromkeys(one.gpus & gpus, why)
+        for one in self._slices.get(node, {}).values():
+            where = f"{one.spec.driver}/{one.spec.pool.name}"
+            why = f"pool {where} is not published by this node as a whole"
+            found |= dict.fromkeys(one.gpus & gpus, why)
+        return found
+
+    def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
+        """Return the claims in the devices' pools; and those in one ComputeDomain with them.
+
+        Also those in the pool of NVIDIA's driver: it may be published no more while pods hold it.
+        """
+        pools = {pool_key(one.driver, one.pool) for one in devices} | {pool_key(GPU_DRIVER, node)}
+        found = self._claims.under(pools)
         if gangs:
             domains = {compute_domain(one) for one in found.values()} - {""}
             found |= self._claims.under(("domain", one) for one in domains)
@@ -200,6 +234,9 @@ class World:
     def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         with self._lock:
             dirty = self._share(name, old, None) | self._share(name, None, new)
+            self._floating.pop(name, None)
+            if new is not None and not new.spec.node_name:
+                self._floating[name] = new
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
             for node, one in placed.items():
@@ -274,21 +311,27 @@ class World:
             self._promised.pop(rule.name, None)
         self._mark(node)
 
-    def rule(self, name: str, new: RawRule | None) -> None:
-        """Take in any DeviceTaintRule, ours or not."""
+    def rule(self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = "") -> None:
+        """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as `Rulebook.put`."""
         with self._lock:
-            touched = self._rulebook.put(name, new)
+            touched = self._rulebook.put(name, new, listed=listed, gone=gone)
             self._stock.ruled(name, _selected(new))
         for node in touched:
             self._mark(node)
 
-    def incident(self, name: str, new: Incident | None) -> None:
+    def incident(
+        self, name: str, new: Incident | None, *, listed: bool = False, gone: str = ""
+    ) -> None:
+        """Take in an incident, None when it is gone; `listed` and `gone` as `Rulebook.put`."""
         with self._lock:
             old = self._incidents.get(name)
-            if new and old and _overtaken(old, new):
+            if new and old and not listed and _overtaken(old, new):
+                return
+            if new is None and old and gone and old.metadata.uid != gone:
                 return
             self._incidents.put(name, new)
-        for node in {one.spec.node for one in (old, new) if one is not None}:
+            self._counted.put(name, new)
+        for node in {one.node for one in (old, new) if one is not None}:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
@@ -311,7 +354,7 @@ class World:
             self._stock.claimed(_pool_names(old) | _pool_names(new))
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rulebook.on_pools(touched)}
-            dirty |= {one.spec.node for one in self._incidents.under(touched).values()}
+            dirty |= {one.node for one in self._incidents.under(touched).values()}
         for node in dirty:
             self._mark(node)
 
@@ -344,8 +387,8 @@ def _claim_keys(claim: Claim) -> set[Key]:
 
 def _incident_keys(incident: Incident) -> set[Key]:
     """Only an open one asks to be looked at when a claim of its pools changes."""
-    keys = {("node", incident.spec.node), ("gpu", incident.spec.uuid)}
-    devices = incident.spec.scope.devices if incident.open else ()
+    keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
+    devices = incident.status.scope.devices if incident.open else ()
     return keys | {pool_key(one.driver, one.pool) for one in devices}
 
 

@@ -7,7 +7,7 @@ written by a replica that does not lead, and nothing faster than the pace.
 
 import logging
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -15,13 +15,16 @@ import msgspec
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from remediator.decide import plan
 from remediator.hands.evictions import Evictions
+from remediator.hands.incident_rights import REFUSALS, IncidentRights
+from remediator.hands.ledger import Count, Ledger, uncounted
 from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.pace import Pace, PacedError
 from remediator.hands.senders import Senders
 from remediator.hands.versions import Versioned
 from remediator.hands.world import World
 from remediator.objects import taints
-from remediator.objects.incident import Incident, IncidentStatus
+from remediator.objects.incident import Incident, IncidentStatus, merge_patch
+from remediator.objects.incident_caps import capped, without
 from remediator.objects.taints import RawRule
 
 _log = logging.getLogger(__name__)
@@ -29,12 +32,13 @@ INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 
 
 def _is_urgent(step: plan.Step) -> bool:
-    """Whether a step makes something safer, or free, or announces that: it waits for no turn."""
-    announced = isinstance(step, plan.WriteStatus) and step.before_removal
-    return announced or isinstance(step, plan.CreateRule | plan.DeleteRule)
+    """Whether a step makes something safer, or free: it waits for no turn."""
+    return isinstance(step, plan.CreateRule | plan.DeleteRule)
 
 
-_TELLING = plan.OpenIncident | plan.UpdateIncident | plan.WriteStatus | plan.DeleteIncident
+UNSTORABLE = frozenset({413, 422})
+"""How an API server refuses an object for what is in it."""
+_TELLING = plan.OpenIncident | plan.WriteStatus | plan.DeleteIncident
 """Steps that only tell of fences: they make way for those of other nodes."""
 
 
@@ -56,15 +60,19 @@ class Writer:
         rules: Versioned[Any],
         pace: Pace,
         leading: Callable[[], bool],
+        *,
+        count: Count = uncounted,
     ) -> None:
         self._client = client
         self._world = world
         self._rules = rules
         self._pace = pace
         self._leading = leading
-        self.evictions = Evictions(client)
+        self.evictions = Evictions(client, pause=pace.pause)
         self.conditions = NodeConditions(client)
+        self.incident_rights = IncidentRights(client, INCIDENTS)
         self._senders = Senders()
+        self._ledger = Ledger(count)
         self._node = ""
         """Which the worker decides about."""
         self._switches = rules.switches
@@ -72,6 +80,8 @@ class Writer:
         self._lost: dict[str, tuple[str, IncidentStatus]] = {}
         """By incident: the version of it, and the status of which a part is not stored."""
         self._told_lost = False
+        self.statuses_refused = 0
+        """Since start: each was followed by a write of less."""
 
     def take(self, step: plan.Step) -> None:
         """Do one step.
@@ -100,6 +110,7 @@ class Writer:
         self._node = node
         self._switches = self._rules.switches
         self._senders.join(node)
+        self._ledger.look(self._world.incidents, self._leading)
 
     def stop(self) -> None:
         self._senders.stop()
@@ -129,19 +140,18 @@ class Writer:
         except ApiError as error:
             if error.retry_after:
                 self._pace.pause(error.retry_after)
+            if error.status in REFUSALS and isinstance(step, _TELLING):
+                self.incident_rights.look()
+            if isinstance(step, plan.OpenIncident | plan.WriteStatus):
+                self._ledger.failed(step, error)
             raise
 
     def _do(self, step: plan.Step) -> None:
         match step:
             case plan.OpenIncident(incident):
-                self._open(incident)
-            case plan.UpdateIncident(incident):
-                body = {"metadata": _precondition(incident), "spec": incident.spec}
-                self._heard(self._client.merge_patch(f"{INCIDENTS}/{incident.name}", body))
-            case plan.WriteStatus(incident, status, before_removal):
-                # Where the story is gone nobody will miss the rule in it.
-                with suppress(NotFound) if before_removal else nullcontext():
-                    self._tell(incident, status)
+                self._ledger.stored(step, self._open(incident))
+            case plan.WriteStatus():
+                self._tell(step)
             case plan.CreateRule(rule):
                 self._create(rule)
             case plan.ChangeRule(stored, rule):
@@ -150,20 +160,28 @@ class Writer:
                 self._delete(stored)
             case plan.DeleteIncident(incident):
                 self._prune(incident)
-            case plan.EvictPod(_, pod):
-                self.evictions.evict(pod)
+            case plan.EvictPod(_, pod, delete):
+                self.evictions.evict(pod, delete=delete)
             case plan.WriteNodeCondition(node, condition):
                 self.conditions.write(node, condition)
 
-    def _tell(self, incident: Incident, status: IncidentStatus) -> None:
+    def _tell(self, step: plan.WriteStatus) -> None:
         """Write a status, unless the same one changed nothing: its schema lacks what is new."""
+        incident, status = step.incident, step.status
         written = (incident.metadata.resource_version, status)
         if self._lost.get(incident.name) == written:
             return
         self._lost.pop(incident.name, None)
-        body = {"metadata": _precondition(incident), "status": status}
-        answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
-        if self._heard(answer).metadata.resource_version == written[0]:
+        try:
+            stored = self._stored(incident, capped(status))
+        except ApiError as error:
+            if error.status not in UNSTORABLE:
+                raise
+            stored = self._told_less(incident, capped(status), error)
+            self._lost[incident.name] = stored.metadata.resource_version, status
+            self._ledger.stored(step, stored)
+            return
+        if stored.metadata.resource_version == written[0]:
             if not self._told_lost:
                 self._told_lost = True
                 _log.warning(
@@ -172,6 +190,30 @@ class Writer:
                     incident.name,
                 )
             self._lost[incident.name] = written
+        self._ledger.stored(step, stored)
+
+    def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
+        body = {"metadata": _precondition(incident), "status": merge_patch(status)}
+        answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
+        return self._heard(answer)
+
+    def _told_less(self, incident: Incident, status: IncidentStatus, refused: ApiError) -> Incident:
+        """Write a status without the fields that were refused, then without all that is long.
+
+        Raises ApiError when that is refused as well: nothing is evicted for an incident of which
+        nothing is written down, and its taints stand.
+        """
+        self.statuses_refused += 1
+        why = "the API server refuses its status, so less is written"
+        _log.error("%s: %s: %s", incident.name, why, refused)
+        try:
+            return self._stored(incident, without(status, refused.message))
+        except ApiError as error:
+            if error.status not in UNSTORABLE:
+                raise
+            return self._stored(
+                incident, without(status, error.message + refused.message, bulk=True)
+            )
 
     def _prune(self, incident: Incident) -> None:
         exactly = {
@@ -183,14 +225,14 @@ class Writer:
         self._lost.pop(incident.name, None)
         self._world.incident(incident.name, None)
 
-    def _open(self, incident: Incident) -> None:
+    def _open(self, incident: Incident) -> Incident:
         body = {
             "apiVersion": "draguard.dev/v1alpha1",
             "kind": "DeviceIncident",
             "metadata": {"name": incident.name, "labels": {taints.GPU: incident.spec.uuid}},
             "spec": incident.spec,
         }
-        self._heard(self._client.create(INCIDENTS, body))
+        return self._heard(self._client.create(INCIDENTS, body))
 
     def _heard(self, answer: bytes) -> Incident:
         incident = msgspec.json.decode(answer, type=Incident)
@@ -232,14 +274,14 @@ class Writer:
         taint: dict[str, object] = {
             "key": f"{taints.DOMAIN}/{rule.fault}",
             "value": rule.cause,
-            "effect": rule.effect,
+            "effect": rule.taint_effect,
         }
         if stored.effect != rule.effect:
             taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
-        body = {
-            "metadata": {"resourceVersion": stored.resource_version, **taints.marks(rule)},
-            "spec": {"taint": taint},
-        }
+        said = taints.marks(rule)
+        notes = {**_unmarked(stored, rule), **said["annotations"]}
+        meta = {"resourceVersion": stored.resource_version, **said, "annotations": notes}
+        body = {"metadata": meta, "spec": {"taint": taint}}
         self._version()
         try:
             answer = self._client.merge_patch(f"{self._rules.path}/{stored.name}", body)
@@ -273,6 +315,11 @@ class Writer:
                 "--runtime-config=resource.k8s.io/v1beta2=true and the gate DRADeviceTaintRules"
             )
         return self._rules.version
+
+
+def _unmarked(stored: taints.Rule, rule: taints.Rule) -> dict[str, None]:
+    """Return what takes the mark of an eviction off a rule that is for none any more."""
+    return {taints.EVICT: None} if stored.effect == "Evict" != rule.effect else {}
 
 
 def _precondition(incident: Incident) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import msgspec
 
 from exporter.device import Instance
+from exporter.report import MemorySlices
 
 FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
 """`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
@@ -21,13 +22,55 @@ SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
 """From the least severe to the worst; an incident's class only moves to the right."""
 
 Need = Literal[
-    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "node-reboot", "replacement", "person"
+    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "person", "node-reboot", "replacement"
 ]
 """What would repair it; somebody else's act, always."""
 NEEDS: tuple[Need, ...] = get_args(Need)
-"""From the least to the most."""
+"""From the least to the most. Acts that stop the node come last: no other need may hide one."""
 NODE_LEVEL: frozenset[Need] = frozenset({"node-reboot", "replacement"})
 """Acts that stop the whole node."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Which record of the report a fault is read from, and how far it had counted."""
+
+    code: int
+    gi: int = -1
+    """-1: no instance was named."""
+    ci: int = -1
+    start: int = -1
+    """First memory slice of the instance: an id that is used again is another record."""
+    count: int
+    first_seen: datetime
+    """By the node's clock."""
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """What a record counts: one code on one instance."""
+        return self.code, self.gi, self.ci, self.start
+
+
+Source = Literal[
+    "Kmsg",
+    "Syslog",
+    "NvmlEvent",
+    "Dcgm",
+    "RecoveryAction",
+    "GpuLost",
+    "HungCall",
+    "OffBus",
+    "MemoryCounters",
+    "NvLink",
+    "Fabric",
+    "Nvml",
+]
+"""What speaks for a fault: the kernel log read from /dev/kmsg or by syslog(2), NVML's event of the
+same code, DCGM where it does not read that log itself, and what NVML and the PCI bus read
+afterwards. `Nvml`: a state that NVML reads and that is the fault."""
+SOURCES: tuple[Source, ...] = get_args(Source)
+LOGS: frozenset[Source] = frozenset({"Kmsg", "Syslog"})
+"""Kernel messages quote text of programs, so the log alone disrupts nothing."""
+ALONE = "only the kernel log says so"
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,18 +86,34 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """The XID code, where the signal is one: the best name for what happened."""
     needs: Need = "gpu-reset"
     instance: Instance | None = None
+    placement: MemorySlices | None = None
+    """Of the instance when the error was counted; None from older agents."""
+    gi_profile_id: int | None = None
+    """Likewise."""
     ended: datetime | None = None
     """Since when positive evidence says that it is over; None while it stands."""
     certain: bool = False
     """Whether the evidence is complete enough to move pods: see `verdict`."""
     doubt: str = ""
     """What is missing while it is not certain."""
+    record: Record | None = None
+    """None where the report keeps no record of its own for it."""
+    sources: tuple[Source, ...] = ("Nvml",)
+    unprovable: bool = False
+    """Only the kernel log says so, and nothing else could be asked."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether only the kernel log speaks for it."""
+        return LOGS.issuperset(self.sources)
 
-class Sick(msgspec.Struct, frozen=True):
-    """At least one fault stands."""
+    @property
+    def forgeable(self) -> bool:
+        """Whether a program without any right may have made it up.
 
-    faults: tuple[Fault, ...]
+        Through syslog(2) a line break in a quoted text begins a line of the driver's.
+        """
+        return set(self.sources) == {"Syslog"}
 
 
 class Healthy(msgspec.Struct, frozen=True):
@@ -64,6 +123,14 @@ class Healthy(msgspec.Struct, frozen=True):
     evidence: str
     ended: tuple[Fault, ...] = ()
     """Faults of this boot that are over."""
+
+
+class Sick(msgspec.Struct, frozen=True):
+    """At least one fault stands."""
+
+    faults: tuple[Fault, ...]
+    but_pending: Healthy | None = None
+    """What would be true without what waits for a reset, where only such faults stand."""
 
 
 class Unknown(msgspec.Struct, frozen=True):
@@ -112,5 +179,5 @@ def weight(fault: Fault) -> tuple[int, bool, bool, float, str, str]:
         fault.xid is None,
         -fault.last_seen.timestamp(),
         fault.cause,
-        f"{fault.instance} {fault.evidence}",
+        f"{fault.instance} {fault.placement} {fault.evidence}",
     )

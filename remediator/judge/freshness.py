@@ -1,18 +1,27 @@
-"""Whether a node's agent is alive, measured on our own clock.
+"""Whether a node's agent is alive, and what it has confirmed, measured on our own clock.
 
 Age counts from when a change of the node's Lease or report was seen here, so a
-node's wrong clock neither hides nor invents an agent. Only the first sight
-after our own start looks at the Lease's own time: an agent that died long ago
-must not seem fresh because we have just started. Pure but for its memory.
+node's wrong clock neither hides nor invents an agent. Only what a list told of may
+have been written long ago: it counts its own age by the API server's clock, and
+where that makes no sense one further renewal is waited for. Pure but for its memory.
 """
 
+from collections import deque
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, get_args
 
 Sign = Literal["report", "Lease"]
 """By what an agent is heard. Each is told by a thread of its own, which alone writes its times."""
 _SIGNS: tuple[Sign, ...] = get_args(Sign)
+RENEWALS_NEEDED = 3
+"""Renewals that confirm a report before a soak counts as proven by the agent."""
+_AHEAD = 2.0
+"""Seconds by which a node's clock may be ahead of the API server's, whose dates have no fractions
+of a second."""
+_INTERVALS = 2
+"""A report older than so many of its intervals is stale, whatever the Lease says."""
+_LONGEST_INTERVAL = 3600.0
 
 
 class Freshness:
@@ -22,32 +31,79 @@ class Freshness:
         self._stale_after = stale_after
         self._tick = tick
         self._seen: dict[tuple[str, Sign], float] = {}
+        self._reported: dict[str, float] = {}
+        """When each node's report was written, as far as is known."""
 
     def changed(self, node: str, sign: Sign) -> None:
         """Note that the node's agent wrote this just now."""
         self._seen[node, sign] = self._tick()
+        if sign == "report":
+            self._reported[node] = self._tick()
 
-    def first_seen(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
-        """Note what was found at our start, and count its own age."""
-        if written_at is None:
-            return
-        age = max(now - written_at, timedelta())
-        heard = self._tick() - age.total_seconds()
-        self._seen[node, sign] = max(heard, self._seen.get((node, sign), heard))
+    def listed(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
+        """Note what a list told of, and count its own age; `now` is the API server's time.
+
+        What claims to come from the future has no age: the next renewal will have one.
+        """
+        age = None if written_at is None else (now - written_at).total_seconds()
+        heard = self._tick() - max(age or 0.0, 0.0)
+        if sign == "report":
+            self._reported[node] = max(heard, self._reported.get(node, heard))
+        if age is not None and age >= -_AHEAD:
+            self._seen[node, sign] = max(heard, self._seen.get((node, sign), heard))
 
     def forget(self, node: str) -> None:
+        self._reported.pop(node, None)
         for sign in _SIGNS:
             self._seen.pop((node, sign), None)
 
-    def stale(self, node: str) -> str:
+    def stale(self, node: str, report_interval: float | None = None) -> str:
         """Return why the node's report is not to be believed now, "" when it is fresh.
 
-        The youngest sign counts.
+        The youngest sign counts. With `report_interval` (seconds) the report itself must not be
+        older than two of them.
         """
         heard = [self._seen.get((node, sign)) for sign in _SIGNS]
         youngest = max((at for at in heard if at is not None), default=None)
         if youngest is None:
             return f"the agent of {node} has not been heard of"
-        if self._tick() - youngest > self._stale_after:
+        now = self._tick()
+        if now - youngest > self._stale_after:
             return f"the agent of {node} has been silent for more than {self._stale_after:g} s"
+        written = self._reported.get(node)
+        if report_interval is None or written is None:
+            return ""
+        longest = _INTERVALS * max(self._stale_after, min(report_interval, _LONGEST_INTERVAL))
+        if now - written > longest:
+            return f"the report of {node} is older than {longest:g} s, two of its intervals"
         return ""
+
+
+class Renewals:
+    """When agents confirmed their reports, by the clock of this process.
+
+    A renewal confirms the report that is stored when its Lease is seen: both carry one hash. It
+    is kept in memory alone, so a restart of this process counts anew, which only delays a
+    release.
+    """
+
+    def __init__(self) -> None:
+        self._confirmed: dict[str, deque[datetime]] = {}
+        self._latest: dict[str, str] = {}
+
+    def renewed(self, node: str, content_hash: str, stored: str, now: datetime) -> None:
+        """Take in one renewal, and the hash of the report as it is stored."""
+        self._latest[node] = content_hash
+        if content_hash and content_hash == stored:
+            kept = self._confirmed.setdefault(node, deque(maxlen=RENEWALS_NEEDED))
+            kept.append(now)
+
+    def of(self, node: str, stored: str) -> tuple[datetime, ...]:
+        """Return the last confirmations; () while the present report has none."""
+        if not stored or self._latest.get(node) != stored:
+            return ()
+        return tuple(self._confirmed.get(node, ()))
+
+    def forget(self, node: str) -> None:
+        self._latest.pop(node, None)
+        self._confirmed.pop(node, None)

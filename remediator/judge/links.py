@@ -8,10 +8,12 @@ informed and not tainted. Nothing here is a reason to move pods. Pure.
 from collections.abc import Iterator
 from datetime import datetime
 
+import msgspec
+
 from exporter import nvlink5
 from exporter.kernel import sxid
 from exporter.report import GpuHealth, SxidRecord, XidRecord
-from remediator.judge.fault import Fault, Need
+from remediator.judge.fault import Fault, Need, Source
 from remediator.judge.recovery_action import wanted
 from remediator.judge.surroundings import Surroundings, near
 
@@ -33,7 +35,30 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
             if sxid.fatal(record.code) and not _recovered(gpu, record):
                 said = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
                 fault = _fault(gpu, f"sxid-{record.code}", said, "node-reboot", record.last_seen)
-                yield fault
+                yield msgspec.structs.replace(fault, sources=_sources_of(record, gpu, around))
+
+
+def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:
+    """Return what speaks for an SXid: a link down on a GPU of the node bears it out."""
+    every = (gpu, *around.gpus)
+    found: list[Source] = ["Syslog" if record.sources == ("syslog",) else "Kmsg"]
+    if any(links_failed(one) for one in every):
+        found.append("NvLink")
+    if any(fabric_fails(one) for one in every):
+        found.append("Fabric")
+    return tuple(found)
+
+
+def links_failed(gpu: GpuHealth) -> bool:
+    """Whether NVLinks went down in this boot that MIG has not taken down."""
+    return bool(gpu.nvlink.failed) and gpu.mig is False
+
+
+def fabric_fails(gpu: GpuHealth) -> bool:
+    """Whether NVML says that a GPU's part of the fabric is not as it should be."""
+    fabric = gpu.fabric
+    unregistered = fabric.state == COMPLETED and bool(fabric.status)
+    return unregistered or fabric.health_summary == UNHEALTHY
 
 
 def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Signal(msgspec.Struct, frozen=True):
 
 SIGNALS: tuple[Signal, ...] = (
     Signal(
-        "remap_failure",
+        "row_remap_failed",
         "row-remap-failure",
         "memory",
         "replacement",
@@ -38,7 +38,7 @@ SIGNALS: tuple[Signal, ...] = (
         is_remap=True,
     ),
     Signal(
-        "sram_threshold",
+        "sram_threshold_exceeded",
         "sram-threshold",
         "memory",
         "diagnosis",
@@ -46,7 +46,7 @@ SIGNALS: tuple[Signal, ...] = (
         "running work may go on over the SRAM threshold",
     ),
     Signal(
-        "remap_pending",
+        "row_remap_pending",
         "row-remap-pending",
         "pending",
         "gpu-reset",
@@ -55,7 +55,7 @@ SIGNALS: tuple[Signal, ...] = (
         is_remap=True,
     ),
     Signal(
-        "retired_pending",
+        "page_retirement_pending",
         "page-retirement-pending",
         "pending",
         "gpu-reset",
@@ -67,7 +67,7 @@ SIGNALS: tuple[Signal, ...] = (
 
 def faults(gpu: GpuHealth) -> Iterator[Fault]:
     for signal in SIGNALS:
-        if getattr(gpu.memory, signal.flag) is True and not _carried_out(gpu, signal):
+        if getattr(gpu.memory, signal.flag) == "True" and not _carried_out(gpu, signal):
             yield Fault(
                 fault_class=signal.fault_class,
                 cause=signal.cause,
@@ -96,7 +96,7 @@ def reads_well(gpu: GpuHealth, since: datetime) -> bool:
 
 def _carried_out(gpu: GpuHealth, signal: Signal) -> bool:
     """A reset carries out what was pending; an older value is of before."""
-    return signal.flag == "remap_pending" and _read_before(gpu, gpu.epoch_started)
+    return signal.flag == "row_remap_pending" and _read_before(gpu, gpu.epoch_started)
 
 
 def _read_before(gpu: GpuHealth, moment: datetime | None) -> bool:

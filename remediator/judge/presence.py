@@ -17,6 +17,9 @@ from remediator.judge.surroundings import Surroundings
 
 NEVER_LISTED = "NeverListed"
 """Presence reason of a GPU of which only the kernel log spoke (exporter/health/presence.py)."""
+HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
+"""Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
+has it."""
 NOT_REPORTED = "NotReported"
 """The same, of a GPU of which only the slices speak: our own word."""
 MISSING_FOR = timedelta(minutes=1)
@@ -32,12 +35,13 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
             last_seen=gpu.presence_since,
             evidence=f"the GPU is lost: {gpu.presence_reason or 'NVML no longer lists it'}",
             certain=True,
+            sources=("GpuLost",),
         )
     elif gpu.presence_reason in (NEVER_LISTED, NOT_REPORTED) and _missing(gpu, around):
         yield Fault(
             fault_class="lost",
             cause="gpu-missing",
-            needs="person",  # the node has just booted without it: another reboot is no plan
+            needs="person",  # of a GPU that was here before a reboot, `needs` knows more
             last_seen=gpu.presence_since,
             evidence="the GPU is published, and a live NVML has not listed it since the boot",
             doubt="it was not seen in this boot, so what is published may be of before",

@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from exporter.report import GpuHealth
-from remediator.judge.fault import Fault, FaultClass, Need
+from remediator.judge.fault import ALONE, Fault, FaultClass, Need
 
 
 class Level(msgspec.Struct, frozen=True):
@@ -80,14 +80,19 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
         return
     level = action.level
     witness = "XID 154 says that the driver wants" if action.logged else "the driver asks for"
+    doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
+    if action.logged:
+        doubt = doubt or f"{ALONE}: the recovery action has not been read since"
+    syslog = gpu.recovery_action.logged_source == "syslog"
     yield Fault(
         fault_class=level.fault_class,
         cause=f"recovery-action-{action.value}",
         needs=level.needs,
         last_seen=action.since,
         evidence=f"{witness} {action.in_words()}",
-        certain=not level.spares,
-        doubt=f"under {action.in_words()} running work may finish" if level.spares else "",
+        certain=not doubt,
+        doubt=doubt,
+        sources=("RecoveryAction",) if not action.logged else ("Syslog",) if syslog else ("Kmsg",),
     )
 
 

@@ -117,6 +117,7 @@ class Suspicions:
                 "namespaces, none of which had it on another GPU"
             ),
             doubt="an application may cause it",
+            sources=("Kmsg",),
         )
 
     def _place(self, owner: Owner, seen: Sighting) -> None:

@@ -47,12 +47,15 @@ def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") ->
 
 def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
     faults = tuple(_faults(gpu, around))
-    if any(fault.ended is None for fault in faults):
+    standing = [fault for fault in faults if fault.ended is None]
+    gap = _omission(gpu) or _gap(gpu, around)
+    if any(fault.fault_class != "pending" for fault in standing) or (standing and gap):
         return Sick(faults)
-    gap = _gap(gpu, around)
     if gap:
         return Unknown(gap)
-    return Healthy(_healthy_since(gpu, faults), _evidence_of_health(gpu), faults)
+    over = tuple(fault for fault in faults if fault.ended is not None)
+    healthy = Healthy(_healthy_since(gpu, over), _evidence_of_health(gpu), over)
+    return Sick(faults, healthy) if standing else healthy
 
 
 def _faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
@@ -61,6 +64,13 @@ def _faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
     yield from memory.faults(gpu)
     yield from links.faults(gpu, around)
     yield from xids.faults(gpu, around)
+
+
+def _omission(gpu: GpuHealth) -> str:
+    """Return which parts the agent could not write: in these a fault may hide."""
+    if not gpu.omitted:
+        return ""
+    return f"the report on {gpu.uuid} is incomplete: without {', '.join(gpu.omitted)}"
 
 
 def _gap(gpu: GpuHealth, around: Surroundings) -> str:

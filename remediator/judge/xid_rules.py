@@ -11,10 +11,11 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
-from remediator.judge.fault import NEEDS, SEVERITY, FaultClass, Need
+from remediator.judge.fault import LOGS, NEEDS, SEVERITY, SOURCES, FaultClass, Need, Source
 
 RuleName = Literal["stands", "never", "flags", "remapped", "repeated", "named", "peers", "decoded"]
 RULE_NAMES: tuple[RuleName, ...] = get_args(RuleName)
+_SECOND = tuple(word for word in SOURCES if word not in LOGS)
 
 
 class XidRule(msgspec.Struct, frozen=True):
@@ -24,12 +25,15 @@ class XidRule(msgspec.Struct, frozen=True):
     fault: FaultClass | None
     needs: Need
     rule: RuleName
+    second: tuple[Source, ...]
+    """Which sources beside the kernel log bear it out. Without one it disrupts nothing."""
     note: str
 
 
 def rule_of(code: int) -> XidRule:
     """Return what holds for a code; an unlisted one is counted, and the recovery action decides."""
-    unlisted = XidRule(code, None, "nothing", "never", "not listed: the recovery action decides")
+    note = "not listed: the recovery action decides"
+    unlisted = XidRule(code, None, "nothing", "never", (), note)
     return table().get(code, unlisted)
 
 
@@ -51,6 +55,7 @@ def _row(row: dict[str, str]) -> XidRule:
         fault=cast("FaultClass", _checked(row["fault"], SEVERITY)) if row["fault"] else None,
         needs=cast("Need", _checked(row["needs"], NEEDS)),
         rule=cast("RuleName", _checked(row["rule"], RULE_NAMES)),
+        second=tuple(cast("Source", _checked(word, _SECOND)) for word in row["second"].split()),
         note=row["note"],
     )
 

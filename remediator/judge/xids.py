@@ -3,7 +3,8 @@
 A record says that something happened; whether it is over, others say
 (`recovery_action.over`). A fault is certain, complete enough to move pods, when
 its MIG instance is named, the GPU is gone, or a recovery action that was heard
-after the XID asks for more than keeping new work away. Pure.
+after the XID asks for more than keeping new work away; and when a second source
+bears the kernel log out, one that the row counts. Pure.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,8 +15,10 @@ import msgspec
 from exporter import xid
 from exporter.device import Instance
 from exporter.report import GpuHealth, XidRecord
+from exporter.report_words import UNKNOWN
 from remediator.judge import links, memory
-from remediator.judge.fault import SEVERITY, Fault, FaultClass, Need
+from remediator.judge.fault import ALONE, SEVERITY, Fault, FaultClass, Need, Record, Source
+from remediator.judge.presence import HUNG, NOT_LISTED, NOT_ON_BUS
 from remediator.judge.recovery_action import over, wanted
 from remediator.judge.surroundings import NEAR, Surroundings, near
 from remediator.judge.xid_rules import RuleName, XidRule, rule_of
@@ -53,6 +56,10 @@ class Meaning(msgspec.Struct, frozen=True):
     """More evidence."""
 
 
+_UNPROVABLE: frozenset[FaultClass] = frozenset(SEVERITY[SEVERITY.index("fabric") :])
+"""Classes for which somebody must look when nothing can bear the kernel log out."""
+
+
 def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
     asked = [Asked(gpu, around, one, rule_of(one.code)) for one in gpu.xids]
@@ -61,10 +68,26 @@ def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     return tuple(fault for one, fault in pairs if not _is_tail(one, pairs))
 
 
-def _order(asked: Asked) -> tuple[int, int, int, datetime]:
+def mig_of(record: XidRecord, gpu: GpuHealth) -> bool | None:
+    """Return the MIG mode at the time of a record; of one that has none, the mode of now."""
+    return gpu.mig if record.mig_mode == UNKNOWN else record.mig_mode == "Enabled"
+
+
+def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
+    """Return the instance that a record names, None when no source named one.
+
+    Without MIG instance ids mean nothing: some libraries send zeros.
+    """
+    if record.gi is None or not mig_of(record, gpu):
+        return None
+    return Instance(record.gi, record.ci)
+
+
+def _order(asked: Asked) -> tuple[object, ...]:
     record = asked.record
     gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
-    return record.code, gi, ci, record.last_seen
+    place = (record.placement.start, record.placement.size) if record.placement else (-1, -1)
+    return record.code, gi, ci, place, record.last_seen
 
 
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
@@ -85,6 +108,9 @@ def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
             epoch=one.epoch,
             gi=one.gi,
             ci=one.ci,
+            mig_mode=one.mig_mode,
+            gi_profile_id=one.gi_profile_id,
+            placement=one.placement,
             sources=one.sources,
         )
         yield Asked(gpu, around, record, rule_of(cause), named_by=one.code)
@@ -112,23 +138,109 @@ def _fault(asked: Asked) -> Fault | None:
         return None
     record = asked.record
     ended = _ended(asked, meant.fault_class)
-    if ended and _leaves_nothing(asked.gpu, meant.fault_class):
+    if ended and _leaves_nothing(asked, meant.fault_class):
         return None
-    instance = Instance(record.gi, record.ci) if record.gi is not None and asked.gpu.mig else None
-    placed = instance if meant.fault_class == "contained" else None
+    placed = instance_of(record, asked.gpu) if meant.fault_class == "contained" else None
+    second: list[Source] = [source for source in asked.row.second if _SECOND[source](asked)]
+    unprovable = (
+        not second and ended is None and meant.fault_class in _UNPROVABLE and _nobody_to_ask(asked)
+    )
     doubt = _doubt(asked, meant, placed, ended)
+    if not second:
+        doubt = f"{ALONE}, and NVML cannot bear it out" if unprovable else doubt or ALONE
     return Fault(
         fault_class=meant.fault_class,
         cause=f"xid-{record.code}",
         xid=record.code,
-        needs=meant.needs,
+        needs="person" if unprovable else meant.needs,
         last_seen=record.last_seen,
         evidence=_sentence(asked, meant),
         instance=placed,
+        placement=record.placement if placed else None,
+        gi_profile_id=record.gi_profile_id if placed else None,
         ended=ended,
         certain=not doubt,
         doubt=doubt,
+        sources=(*logs(record.sources), *second),
+        unprovable=unprovable,
+        record=None if asked.named_by else _counted(record),
     )
+
+
+def _counted(record: XidRecord) -> Record:
+    gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
+    return Record(
+        code=record.code,
+        gi=gi,
+        ci=ci,
+        start=record.placement.start if record.placement else -1,
+        count=record.count,
+        first_seen=record.first_seen,
+    )
+
+
+def logs(sources: tuple[str, ...]) -> tuple[Source, ...]:
+    """Return how a record was read from the kernel log; one without sources counts as read there.
+
+    What NVML or DCGM told without a line of the log is not of the log.
+    """
+    found: list[Source] = ["Kmsg"] if "kmsg" in sources or not sources else []
+    return (*found, "Syslog") if "syslog" in sources else tuple(found)
+
+
+def _nobody_to_ask(asked: Asked) -> bool:
+    return asked.gpu.recovery_action.supported is False or asked.around.up("nvml") is False
+
+
+def _head(asked: Asked) -> datetime:
+    """Return from when on an answer counts.
+
+    One GSP timeout makes a long tail; an answer to its head is an answer to all of it.
+    """
+    record = asked.record
+    return record.first_seen if asked.row.rule == "repeated" else record.last_seen
+
+
+def _event(asked: Asked, source: str) -> bool:
+    """An event of the same code; that of an XID which names another speaks for itself only.
+
+    One of long ago says nothing of a line of now. Older agents tell no time.
+    """
+    record = asked.record
+    recent = record.event_at is None or record.event_at >= _head(asked) - NEAR
+    return asked.named_by is None and source in record.sources and recent
+
+
+def _action_read(asked: Asked) -> bool:
+    action = asked.gpu.recovery_action
+    read = action.observed_at
+    return bool(action.value) and read is not None and read > _head(asked)
+
+
+def _hung(asked: Asked) -> bool:
+    gpu = asked.gpu
+    return gpu.presence_reason == HUNG and gpu.presence_since >= _head(asked)
+
+
+def _counters_rose(asked: Asked) -> bool:
+    rose = asked.gpu.memory.rose_at
+    return rose is not None and rose >= _head(asked) - NEAR
+
+
+_SECOND: dict[Source, Callable[[Asked], bool]] = {
+    "NvmlEvent": lambda asked: _event(asked, "nvml"),
+    "Dcgm": lambda asked: _event(asked, "dcgm"),
+    "RecoveryAction": _action_read,
+    "GpuLost": lambda asked: (
+        asked.gpu.presence == "Lost" or asked.gpu.presence_reason == NOT_LISTED
+    ),
+    "HungCall": _hung,
+    "OffBus": lambda asked: asked.gpu.presence_reason == NOT_ON_BUS,
+    "MemoryCounters": _counters_rose,
+    "NvLink": lambda asked: links.links_failed(asked.gpu),
+    "Fabric": lambda asked: links.fabric_fails(asked.gpu),
+}
+"""Whether a source bears a record out now; the column `second` says which of them count."""
 
 
 def _ended(asked: Asked, fault_class: FaultClass) -> datetime | None:
@@ -144,9 +256,10 @@ def _cannot_be_asked(gpu: GpuHealth) -> bool:
     return gpu.recovery_action.supported is False and wanted(gpu) is None
 
 
-def _leaves_nothing(gpu: GpuHealth, fault_class: FaultClass) -> bool:
+def _leaves_nothing(asked: Asked, fault_class: FaultClass) -> bool:
     """A contained error without MIG has no slice to watch: its process is gone."""
-    return fault_class in _SILENT_WHEN_OVER or (fault_class == "contained" and gpu.mig is False)
+    without_mig = mig_of(asked.record, asked.gpu) is False
+    return fault_class in _SILENT_WHEN_OVER or (fault_class == "contained" and without_mig)
 
 
 def _doubt(asked: Asked, meant: Meaning, instance: Instance | None, ended: datetime | None) -> str:
@@ -167,9 +280,7 @@ def _doubt_by_action(asked: Asked) -> str:
         seen_here = record.last_seen >= gpu.presence_since
         return "" if seen_here else "it happened before the agent saw this GPU"
     action = wanted(gpu)
-    # One GSP timeout makes a long tail; an answer to its head is an answer to all of it.
-    head = record.first_seen if asked.row.rule == "repeated" else record.last_seen
-    if action is None or not action.after(head):
+    if action is None or not action.after(_head(asked)):
         return f"the recovery action has not been read since XID {record.code}"
     return f"{action.in_words()} lets running work finish" if action.level.spares else ""
 
@@ -195,9 +306,9 @@ def _never(asked: Asked) -> Meaning | None:
 
 
 def _flags(asked: Asked) -> Meaning | None:
-    if asked.record.reset:
+    if asked.record.reset_request == "Immediate":
         return Meaning("gpu", "gpu-reset", adds="its line says that a reset is required")
-    if asked.record.drain_reset:
+    if asked.record.reset_request == "AfterDrain":
         why = "its line says that running work may finish before the reset"
         return Meaning("gpu", "gpu-reset", spares=why)
     return _stands(asked)
@@ -229,7 +340,7 @@ def _repeated(asked: Asked) -> Meaning | None:
     gpu, record = asked.gpu, asked.record
     begun = gpu.epoch_started
     here = begun is None or record.first_seen >= begun  # else part of the count is of before
-    many = record.count >= TIMEOUTS or record.rate_limited is True
+    many = record.count >= TIMEOUTS or record.rate_limited
     if not _cannot_be_asked(gpu) or (many and here):
         return Meaning("gpu", "gpu-reset")
     return Meaning("gpu", "gpu-reset", spares=f"fewer than {TIMEOUTS} timeouts may pass")

@@ -5,7 +5,7 @@ read and nothing else, and the garbage collector leaves them alone.
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -19,9 +19,11 @@ from remediator.objects.taints import DOMAIN
 
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
 """DRA driver of NVIDIA's ComputeDomains, whose claims carry the domain's UID."""
-ADMIN = "admin"
-EXTENDED_RESOURCE = "extended"
-GANG = "gang"
+LONGEST_SECONDS = 10**9
+"""Of a toleration; a longer one is one for ever."""
+ADMIN = "AdminAccess"
+EXTENDED_RESOURCE = "ExtendedResource"
+GANG = "Gang"
 """Values of `PodHold.via`."""
 
 
@@ -56,6 +58,11 @@ class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False
     def name(self) -> Device:
         return Device(self.driver, self.pool, self.device)
 
+    @property
+    def allocates(self) -> bool:
+        """Whether the device is in use by it: admin access only looks, and may stay for ever."""
+        return not self.admin_access
+
 
 class Parameters(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     """A driver's own parameters, of which one word of the compute-domain driver is read."""
@@ -78,8 +85,10 @@ class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
     config: tuple[Configuration, ...] = ()
 
 
-class Allocation(msgspec.Struct, frozen=True, gc=False):
+class Allocation(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     devices: DeviceAllocation = DeviceAllocation()
+    allocation_timestamp: datetime | None = None
+    """When the scheduler allocated it; not every release says."""
 
 
 class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -219,7 +228,7 @@ def holds(
             str(result.name),
             uid,
             _via(claim, result, uid, here),
-            _tolerated(result.tolerations),
+            tolerated(result.tolerations),
         )
         for claim in claims
         for result in claim.results
@@ -242,7 +251,7 @@ def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
 
 
 def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...]) -> str:
-    if result.admin_access:
+    if not result.allocates:
         return ADMIN
     made_for = any(
         pod.uid == uid
@@ -253,10 +262,38 @@ def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...
     return EXTENDED_RESOURCE if claim.extended or made_for else ""
 
 
-def _tolerated(tolerations: tuple[Toleration, ...]) -> str:
+def tolerated(tolerations: tuple[Toleration, ...]) -> str:
     """Say which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
     ours = [one for one in tolerations if _concerns_us(one)]
     return ", ".join(sorted({_in_words(one) for one in ours}))
+
+
+def may_stay(hold: PodHold, fault: str) -> bool:
+    """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
+    key = f"NoExecute of {DOMAIN}/{fault}"
+    said = hold.tolerates.split(", ")
+    return any(one in ("NoExecute", key) or one.startswith(f"{key}=") for one in said)
+
+
+def tolerated_for(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
+    """Return for how long a taint of effect NoExecute is tolerated, None where it is not.
+
+    As the eviction controller reads it: an effect that is left out counts for scheduling only.
+    """
+    found = [
+        timedelta.max
+        if one.toleration_seconds is None
+        else timedelta(seconds=min(max(one.toleration_seconds, 0), LONGEST_SECONDS))
+        for one in tolerations
+        if one.effect == "NoExecute" and _matches(one, key, value)
+    ]
+    return min(found, default=None)
+
+
+def _matches(one: Toleration, key: str, value: str) -> bool:
+    if one.operator == "Exists":
+        return one.key in ("", key)
+    return one.key == key and one.value == value
 
 
 def _concerns_us(one: Toleration) -> bool:

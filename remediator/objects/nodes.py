@@ -28,6 +28,9 @@ PROBLEM: Mapping[str, Literal["True", "False"]] = {REPAIR_NEEDED: "True", HARDWA
 MARK = "draguard.dev/node-conditions"
 """Annotation: which condition types we have set on this Node, joined by commas. Written with the
 condition in one patch, so that what was set is found again whatever became of its incident."""
+SIGNATURE = "Draguard: "
+"""How the message of each `HARDWARE_READY` of ours begins: other agents write that type as well,
+also after we have set it, and the mark does not tell whose word is the last one."""
 VALUE_LIMIT = 64
 """Characters shown of a value that somebody else wrote."""
 
@@ -52,6 +55,18 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Types of conditions that we have set on it, whenever that was."""
     conditions: tuple[NodeCondition, ...] | None = None
     """Ours, as stored. None: not read, and then nothing is decided about them."""
+    others: tuple[NodeCondition, ...] = ()
+    """Of the types that we may write, those that another agent wrote last."""
+    plugin_resources: tuple[str, ...] = ()
+    """Extended resources of the Node that may be GPUs: a device plugin hands them out. () as well
+    while the Node was not read."""
+
+
+def is_ours(condition: NodeCondition, types: frozenset[str]) -> bool:
+    """Return whether we wrote a condition last; `types` are those that the mark names."""
+    if condition.type == HARDWARE_READY:
+        return condition.type in types and condition.message.startswith(SIGNATURE)
+    return condition.type in CONDITION_TYPES
 
 
 class RawNode(msgspec.Struct, frozen=True):

@@ -1,13 +1,18 @@
-"""What is read of a Pod: who owns it, what it claims, whether it still runs. Pure."""
+"""What is read of a Pod: its owner, its claims and GPU resources, whether it still runs. Pure."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 import msgspec
 
+from exporter.join.plugin_ids import possibly_gpu
+from exporter.quantity import whole
 from exporter.report import ObjectMeta, kubernetes_case
 
 POD_TEMPLATE_HASH = "pod-template-hash"
 """Label that a Deployment puts on its pods; its ReplicaSet is named `<deployment>-<hash>`."""
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the API server's copy of a static pod."""
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 
 
@@ -24,10 +29,15 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = True
     """Not finished: it may still use its devices."""
     terminating: bool = False
+    mirror: bool = False
+    """Of a static pod: to delete it changes nothing on the node."""
+    ready: bool = False
     extended_claim: str = ""
     """ResourceClaim made for its extended resources; "" for none."""
     claims: tuple[str, ...] = ()
     """ResourceClaims of its spec, by name."""
+    plugin_resources: tuple[str, ...] = ()
+    """Extended resources that it asks for, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
@@ -53,7 +63,21 @@ class SchedulingGroup(msgspec.Struct, frozen=True, rename=kubernetes_case):
     pod_group_name: str | None = None
 
 
+class Amounts(msgspec.Struct, frozen=True):
+    """What a container asks for, by resource name."""
+
+    limits: dict[str, str | float] | None = None
+    requests: dict[str, str | float] | None = None
+
+
+class Container(msgspec.Struct, frozen=True):
+    resources: Amounts = Amounts()
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
+    containers: tuple[Container, ...] | None = ()
+    init_containers: tuple[Container, ...] | None = ()
+    """Sidecars are among them. One that has ended held its GPU for the whole pod, too."""
     resource_claims: tuple[PodClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None
 
@@ -62,8 +86,14 @@ class ExtendedClaim(msgspec.Struct, frozen=True, rename=kubernetes_case):
     resource_claim_name: str = ""
 
 
+class PodCondition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+
+
 class PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     phase: str = ""
+    conditions: tuple[PodCondition, ...] | None = ()
     resource_claim_statuses: tuple[PodClaim, ...] = ()
     extended_resource_claim_status: ExtendedClaim | None = None
 
@@ -87,8 +117,13 @@ def facts_of(pod: RawPod) -> PodFacts:
         pod_group=(group.pod_group_name or "") if group else "",
         running=pod.status.phase not in {"Succeeded", "Failed"},
         terminating=pod.metadata.deletion_timestamp is not None,
+        mirror=MIRROR in pod.metadata.annotations,
+        ready=any(
+            (one.type, one.status) == ("Ready", "True") for one in pod.status.conditions or ()
+        ),
         extended_claim=extended.resource_claim_name if extended else "",
         claims=_claims(pod),
+        plugin_resources=tuple(sorted(set(_plugin_resources(pod.spec)))),
     )
 
 
@@ -103,6 +138,19 @@ def _owner(meta: PodMeta) -> str:
     if found.kind == "Job" and meta.labels.get(JOBSET):
         return f"JobSet/{meta.labels[JOBSET]}"
     return f"{found.kind}/{found.name}"
+
+
+def _plugin_resources(spec: PodSpec) -> Iterator[str]:
+    """Yield the resources that may be GPUs.
+
+    NVIDIA's device plugin names all of its resources `nvidia.com/...`, renamed ones too. Other
+    hardware under that name counts as well: a pod too many delays a repair, one too few loses work.
+    """
+    for container in (*(spec.containers or ()), *(spec.init_containers or ())):
+        for amounts in (container.resources.limits, container.resources.requests):
+            for resource, amount in (amounts or {}).items():
+                if possibly_gpu(resource) and whole(amount) != 0:
+                    yield resource
 
 
 def _claims(pod: RawPod) -> tuple[str, ...]:

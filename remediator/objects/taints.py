@@ -25,12 +25,22 @@ INCIDENT = f"{DOMAIN}/incident"
 UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
 NODE = f"{DOMAIN}/node"
+CLASSES = f"{DOMAIN}/device-classes"
+"""DeviceClasses through which the GPU was claimed when its incident was opened, for whoever must
+fill the incident again."""
 MAINTENANCE = f"{DOMAIN}/maintenance"
 """Taint key of a person's fence (`draguard fence`): never of a rule of ours."""
 
-Effect = Literal["None", "NoSchedule", "NoExecute"]
+EVICT = f"{DOMAIN}/evict"
+"""Annotation of a rule of ours with effect NoSchedule: its pods are evicted by the Eviction API."""
+
+Effect = Literal["None", "NoSchedule", "Evict", "NoExecute"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
-"""From the mildest to the strongest."""
+"""From the mildest to the strongest. `Evict` is stored as NoSchedule with a mark."""
+TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
+"""What a stored taint says."""
+EVICTING: frozenset[str] = frozenset({"Evict", "NoExecute"})
+"""Effects under which pods are evicted."""
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LOST = "unknown"
@@ -59,6 +69,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     uid: str = ""
     resource_version: str = ""
     time_added: datetime | None = None
+    classes: tuple[str, ...] | None = None
+    """As `CLASSES`; None where the rule does not say."""
     stored_as: str = ""
     """Name of the object, where it is not the name that we give; "" where it is."""
     stripped: bool = False
@@ -76,6 +88,16 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         for value in (self.cause, self.incident, self.uuid, self.gpu):
             if not is_label_value(value):
                 raise ValueError(f"{value!r} is no label value, so a rule cannot carry it")
+
+    @property
+    def key(self) -> str:
+        """The taint's key."""
+        return f"{DOMAIN}/{self.fault}"
+
+    @property
+    def taint_effect(self) -> str:
+        """What the stored taint says."""
+        return "NoSchedule" if self.effect == "Evict" else self.effect
 
     @property
     def name(self) -> str:
@@ -125,9 +147,9 @@ def manifest(rule: Rule, api_version: str) -> dict[str, object]:
                 "device": rule.device.device,
             },
             "taint": {
-                "key": f"{DOMAIN}/{rule.fault}",
+                "key": rule.key,
                 "value": rule.cause,
-                "effect": rule.effect,
+                "effect": rule.taint_effect,
             },
         },
     }
@@ -139,7 +161,10 @@ def marks(rule: Rule) -> dict[str, dict[str, str]]:
     Said twice, so that one may be taken away.
     """
     said = {INCIDENT: rule.incident, UUID: rule.uuid, GPU: rule.gpu}
-    return {"labels": {MANAGED_BY: MANAGER, **said}, "annotations": {NODE: rule.node, **said}}
+    evicts = {EVICT: "true"} if rule.effect == "Evict" else {}
+    classes = {} if rule.classes is None else {CLASSES: ",".join(rule.classes)}
+    notes = {NODE: rule.node, **said, **evicts, **classes}
+    return {"labels": {MANAGED_BY: MANAGER, **said}, "annotations": notes}
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -195,17 +220,18 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
     gpu = _gpu_meant(raw) or _gpu_of(published)
     uuid = published.uuid if published and is_label_value(published.uuid or "") else ""
     node = raw.metadata.annotations.get(NODE) or (published.node if published else "")
-    name, effect = raw.metadata.name, raw.spec.taint.effect
+    name, effect = raw.metadata.name, _effect(raw)
     try:
         rule = Rule(
             device=device,
-            effect=effect if effect in EFFECTS else "None",
+            effect=effect,
             fault=raw.spec.taint.key.partition("/")[2],
             cause=raw.spec.taint.value or LOST,
             incident=next(iter(_said(raw, INCIDENT)), LOST),
             uuid=next(iter(_said(raw, UUID)), uuid or gpu),
             gpu=gpu,
             node=node or device.pool,
+            classes=_classes(raw),
             uid=raw.metadata.uid,
             resource_version=raw.metadata.resource_version,
             time_added=raw.spec.taint.time_added,
@@ -214,6 +240,18 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
     except ValueError:
         return None
     return msgspec.structs.replace(rule, stripped=_is_stripped(raw, rule))
+
+
+def _effect(raw: RawRule) -> Effect:
+    """Return the effect of a rule of ours; one that this version does not know has none."""
+    evicts = raw.metadata.annotations.get(EVICT) == "true"
+    match raw.spec.taint.effect:
+        case "NoSchedule":
+            return "Evict" if evicts else "NoSchedule"
+        case "NoExecute":
+            return "NoExecute"
+        case _:
+            return "None"
 
 
 def foreign_rule(raw: RawRule) -> ForeignRule:
@@ -268,6 +306,11 @@ def _gpu_meant(raw: RawRule) -> str:
         return sum(one.rpartition("-")[0] == gpu.lower() for one in stories)
 
     return max(_said(raw, GPU), key=borne_out, default="")
+
+
+def _classes(raw: RawRule) -> tuple[str, ...] | None:
+    said = raw.metadata.annotations.get(CLASSES)
+    return None if said is None else tuple(name for name in said.split(",") if name)
 
 
 def _is_stripped(raw: RawRule, rule: Rule) -> bool:

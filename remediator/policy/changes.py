@@ -14,12 +14,13 @@ from remediator.policy.scalars import Scalars
 from remediator.policy.schema import (
     ClassesText,
     DefaultsText,
+    EvictText,
     MatchText,
     OverrideText,
     RepeatText,
     RowText,
 )
-from remediator.policy.table import CEILINGS, HIGHEST, SHIPPED, Change, Override, Repeat
+from remediator.policy.table import CEILINGS, HIGHEST, SHIPPED, Change, Evict, Override, Repeat
 
 YEAR = timedelta(days=365)
 MOST_EPISODES = 1000
@@ -51,6 +52,7 @@ def _change(said: DefaultsText | RowText, path: Path, read: Scalars) -> Change:
         repeat=_repeat(said.repeat, (*path, "repeat"), read),
         sticky=own.sticky,
         probation=read.duration(said.probation, (*path, "probation")),
+        evict=_evict(said.evict, (*path, "evict"), read),
     )
 
 
@@ -73,6 +75,17 @@ def _repeat(said: RepeatText | None, path: Path, read: Scalars) -> Repeat | None
         read.problem((*path, "count"), f"{count} is not a number from 1 to {MOST_EPISODES}")
     within = read.duration(said.within, (*path, "within"), YEAR)
     return Repeat(count, Repeat().within if within is None else within)
+
+
+def _evict(said: EvictText | None, path: Path, read: Scalars) -> Evict | None:
+    if said is None or said == EvictText():
+        return None
+    within, shipped = read.duration(said.within, (*path, "within")), Evict()
+    return Evict(
+        within=shipped.within if within is None else within,
+        then=said.then or shipped.then,
+        extended_resources=said.extended_resources or shipped.extended_resources,
+    )
 
 
 def named(

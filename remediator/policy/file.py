@@ -93,7 +93,7 @@ class PolicyFile:
 def in_words(policy: Policy) -> str:
     """Return the policy as one line for the log."""
     parts = [
-        ", ".join(f"{row.fault_class} {row.mode} up to {row.ceiling}" for row in policy.rows),
+        ", ".join(f"{row.fault_class} {row.mode} up to {row.highest}" for row in policy.rows),
         ", ".join(f"{name}={value}" for name, value, _ in described(policy.limits)),
     ]
     parts += [

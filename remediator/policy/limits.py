@@ -1,15 +1,18 @@
-"""How much harm may be done at once: caps per ground and per time, and the correlation hold.
+"""How much may be disrupted at once and restricted in all: caps per ground, rates, correlation.
 
-The unit is one physical GPU, whatever number of slices it has. Two harms are
-counted apart: `evict` (NoExecute: running pods are moved) and `fence`
-(NoSchedule or more: new work is kept away), so that many sick nodes are still
-fenced while evictions are held. Healing is never limited.
+The unit is one physical GPU, whatever number of slices it has. `evict` counts
+flow: GPUs whose pods are being deleted now, and how many began lately. `fence`
+counts stock: GPUs that stand with NoSchedule or more, so capacity that is lost.
+Many sick nodes are still kept from new work while evictions are deferred, and
+boards that wait for their repair stop no eviction. Healing is never limited.
 
 ```yaml
 budget:
-  evict: {node: 2, deviceClass: 25%, domain: 4, cluster: 16, rate: {count: 8, within: 10m}}
-  fence: {node: 16, cluster: 128}
-  correlation: {nodes: 3, within: 10m, after_change: 30m}
+  evict:
+    {node: 2, deviceClass: 25%, domain: 4, cluster: {share: 5%, atLeast: 4, atMost: 16},
+     rate: {count: 8, within: 10m}}
+  fence: {node: 16, cluster: {share: 10%, atLeast: 24}}
+  correlation: {nodes: 3, within: 10m, after_change: 30m, taint: none}
 ```
 
 Pure.
@@ -18,18 +21,19 @@ Pure.
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast, get_args
 
 import msgspec
 
 from remediator.policy.duration import duration, spelled
 from remediator.policy.error import PolicyError
 
-Ground = Literal["node", "pool", "class", "domain", "cluster"]
+Ground = Literal["node", "pool", "class", "domain", "product", "cluster"]
 """What GPUs are counted over. `pool`: a driver's pool (NVIDIA's has one per node); `class`: a
 DeviceClass through which they are claimed, or were while their open incident stood, so its cap
 bounds how much of one class's running work is moved at once; `domain`: GPUs that one NVLink
-fabric joins, across nodes."""
+fabric joins, across nodes; `product`: GPUs of one model under one driver version."""
+GROUNDS: tuple[Ground, ...] = get_args(Ground)
 
 KEYS: Mapping[Ground, str] = {
     "node": "node",
@@ -38,12 +42,13 @@ KEYS: Mapping[Ground, str] = {
     "domain": "domain",
     "cluster": "cluster",
 }
-"""As the policy file calls them, from the narrowest to the widest."""
+"""Grounds that have caps, as the policy file calls them, from the narrowest to the widest."""
 WORDS: Mapping[Ground, str] = {
     "node": "node",
     "pool": "pool",
     "class": "DeviceClass",
     "domain": "NVLink domain",
+    "product": "product",
     "cluster": "the cluster",
 }
 
@@ -53,22 +58,34 @@ class Cap(msgspec.Struct, frozen=True):
 
     amount: float
     percent: bool = False
+    least: int = 1
+    """GPUs: what a part is at least, so that a small cluster has room, too."""
+    most: int | None = None
+    """GPUs: what a part is at most."""
 
     def of(self, total: int) -> int:
-        """Return the cap in GPUs; a part is rounded down, but is never less than one GPU.
+        """Return the cap in GPUs; a part is rounded down, and 0 % is 0.
 
-        A total of 0 means that nobody could count: a part of that is one GPU, too.
+        A total of 0 means that nobody could count: a part of that is its least.
         """
         if not self.percent:
             return int(self.amount)
-        return max(1, int(total * self.amount / 100)) if self.amount else 0
+        part = max(self.least, int(total * self.amount / 100)) if self.amount else 0
+        return part if self.most is None else min(part, self.most)
 
     def __str__(self) -> str:
-        return f"{self.amount:g}%" if self.percent else f"{int(self.amount)}"
+        if not self.percent:
+            return f"{int(self.amount)}"
+        least = f", at least {self.least}" if self.least != 1 else ""
+        return f"{self.amount:g}%{least}" + ("" if self.most is None else f", at most {self.most}")
+
+
+LONGEST_RATE = timedelta(hours=24)
+"""No rate looks back further, so that decisions need no older incident that is closed."""
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """At most so many GPUs newly harmed within any time of this length."""
+    """At most so many GPUs newly evicted from, or fenced, within any time of this length."""
 
     count: int
     within: timedelta
@@ -107,6 +124,10 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
     """Also how long no further node must join for the hold to end."""
     after_change: timedelta = timedelta(minutes=30)
     """After the node's driver or agent changed, or the policy did; 0s: never."""
+    taint: Cap | None = None
+    """Of one product and driver version: what may stand fenced before a wave of one cause defers
+    NoSchedule, too. None: it never does. A real wave (power, cooling, a switch) has sick GPUs, and
+    what is not fenced gets the next job; NoSchedule ends no pod, and `fence` bounds it."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,13 +137,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         node=Cap(2),
         device_class=Cap(25, percent=True),
         domain=Cap(4),
-        cluster=Cap(16),
+        cluster=Cap(5, percent=True, least=4, most=16),
         rate=Rate(8, timedelta(minutes=10)),
     )
-    """A third sick GPU in one machine is the machine's fault."""
-    fence: Caps = Caps(node=Cap(16), cluster=Cap(128))
-    """The node's cap is more than any machine has, so that a node that invents GPUs cannot use up
-    what the cluster may fence."""
+    """A third sick GPU in one machine is the machine's fault. The least of the cluster is what two
+    nodes may do, so that in the smallest cluster, too, one node leaves room for another."""
+    fence: Caps = Caps(node=Cap(16), cluster=Cap(10, percent=True, least=24))
+    """The node's cap is more than nearly any machine has. The least of the cluster is more than
+    that: a machine that fails as a whole, or invents GPUs, leaves room for 8 elsewhere."""
     correlation: Correlation = Correlation()
 
 
@@ -160,16 +182,17 @@ FLAT: Mapping[str, tuple[Literal["evict", "fence"], Literal["node", "cluster"]]]
 def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     """Return each limit as (path, value, meaning), for a page, an explanation or the log."""
     found: list[tuple[str, str, str]] = []
-    for harm, verb in (("evict", "evicted from"), ("fence", "fenced")):
+    for harm, verb, counted in (
+        ("evict", "evicted from", "GPUs that are being evicted from, not Drained yet"),
+        ("fence", "fenced", "GPUs that stand fenced, of nodes that are there"),
+    ):
         caps: Caps = getattr(limits, harm)
         for ground, key in KEYS.items():
             cap: Cap | None = getattr(caps, _FIELDS[ground])
-            meaning = (
-                f"GPUs {verb} at once, of {('' if ground == 'cluster' else 'one ') + WORDS[ground]}"
-            )
+            meaning = f"{counted}: of {('' if ground == 'cluster' else 'one ') + WORDS[ground]}"
             found.append((f"budget.{harm}.{key}", "none" if cap is None else str(cap), meaning))
         rate = "none" if caps.rate is None else str(caps.rate)
-        found.append((f"budget.{harm}.rate", rate, f"GPUs newly {verb}, per time"))
+        found.append((f"budget.{harm}.rate", rate, f"GPUs newly {verb}, in any such time"))
     hold = limits.correlation
     return (
         *found,
@@ -179,6 +202,12 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
             "budget.correlation.after_change",
             spelled(hold.after_change),
             "after a change of driver, agent or policy: hold evictions",
+        ),
+        (
+            "budget.correlation.taint",
+            "none" if hold.taint is None else str(hold.taint),
+            "GPUs of one product and driver version that stand fenced before one new cause defers "
+            "NoSchedule, too",
         ),
     )
 
@@ -207,15 +236,38 @@ def _cap(path: str, raw: object, old: object) -> Cap | None:
     del old
     if raw is None or raw == "none":
         return None
+    if isinstance(raw, Mapping):
+        return _bounded(path, cast("Mapping[object, object]", raw))
     found = None if isinstance(raw, bool) else _CAP.fullmatch(str(raw).strip())
     amount = float(found[1] or found[2]) if found else -1.0
     percent = found is not None and found[1] is not None
     if found is None or (percent and amount > 100):
         raise PolicyError(
             f"{path}: {raw!r} is no number of GPUs; write 2, 25% (of those there are), "
-            "0 (nothing may be done) or none (no cap)"
+            "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
         )
     return Cap(amount, percent=percent)
+
+
+class _Bounds(msgspec.Struct, frozen=True):
+    share: Cap | None = None
+    least: int = 1
+    most: int | None = None
+
+
+def _bounded(path: str, raw: Mapping[object, object]) -> Cap:
+    """Read a part with bounds. It is written whole: what it leaves out is no bound."""
+    fields: Mapping[str, tuple[str, _Reader]] = {
+        "share": ("share", _cap),
+        "atLeast": ("least", _count),
+        "atMost": ("most", _count),
+    }
+    found = _struct(path, raw, fields, _Bounds())
+    if found.share is None or not found.share.percent:
+        raise PolicyError(f"{path}.share is no percentage; write {{share: 25%, atLeast: 2}}")
+    if found.most is not None and found.most < found.least:
+        raise PolicyError(f"{path}.atMost: {found.most} is less than atLeast ({found.least})")
+    return Cap(found.share.amount, percent=True, least=found.least, most=found.most)
 
 
 def _count(path: str, raw: object, old: object) -> int:
@@ -246,6 +298,8 @@ def _rate(path: str, raw: object, old: object) -> Rate | None:
         raise PolicyError(f"{path}.count is missing; write {{count: 8, within: 10m}} or none")
     if not rate.within:
         raise PolicyError(f"{path}.within is no time at all; write 10m, or none for the rate")
+    if rate.within > LONGEST_RATE:
+        raise PolicyError(f"{path}.within: {spelled(rate.within)} is longer than 24h")
     return rate
 
 
@@ -261,6 +315,7 @@ def _correlation(path: str, raw: object, old: object) -> Correlation:
         "nodes": ("nodes", _count),
         "within": ("within", _time),
         "after_change": ("after_change", _time),
+        "taint": ("taint", _cap),
     }
     found = _struct(path, raw, fields, cast("Correlation", old))
     if found.nodes == 1:

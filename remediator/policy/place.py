@@ -18,7 +18,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     drivers: frozenset[str] = frozenset()
     pools: frozenset[str] = frozenset()
     device_classes: frozenset[str] = frozenset()
-    """Through which its devices are claimed now."""
+    """Through which its devices are claimed; while an incident is open, as of its opening."""
     devices: frozenset[str] = frozenset()
     """UUIDs: the GPU and its published slices."""
 

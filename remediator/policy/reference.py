@@ -7,6 +7,7 @@ what stands outside the marks is left as it is.
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import cast
 
@@ -15,7 +16,7 @@ from msgspec import inspect
 from remediator.policy import schema
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Limits, described
-from remediator.policy.table import HIGHEST, SHIPPED, Row
+from remediator.policy.table import HIGHEST, SHIPPED, Evict, Row
 
 _MARKED = re.compile(r"(<!-- begin (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -28,7 +29,17 @@ def updated(text: str) -> str:
 
 
 def _shipped() -> Iterator[str]:
-    names = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation")
+    names = (
+        "mode",
+        "ceiling",
+        "settle",
+        "soak",
+        "patient",
+        "repeat",
+        "sticky",
+        "probation",
+        "evict",
+    )
     yield from _table(("class", *names))
     for row in SHIPPED:
         yield _row((f"`{row.fault_class}`", *(_default(row, name) for name in names)))
@@ -65,6 +76,9 @@ _LEFT_OUT: Mapping[str, str] = {
     **{f"classes.CLASS.{name}": "as shipped" for name in Row.__struct_fields__},
     "repeat.count": "`3`",
     "repeat.within": "`30d`",
+    "evict.within": f"`{spelled(Evict().within)}`",
+    "evict.then": f"`{Evict().then}`",
+    "evict.extendedResources": f"`{Evict().extended_resources}`",
     **{f"match.{name}": "any" for name in ("deviceClass", "driver", "pool", "node")},
     "overrides[].match": "refused",
     "maintenance[].name": "refused",
@@ -107,8 +121,10 @@ def _default(row: Row, name: str) -> str:
             return f"`{value}`"
         case _ if name == "repeat":
             return f"{row.repeat.count} in {spelled(row.repeat.within)}"
-        case value:
+        case timedelta() as value:
             return spelled(value)
+        case value:
+            return str(value)
 
 
 _TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
@@ -117,6 +133,7 @@ _TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     "top": _keys(schema.PolicyText, ""),
     "row": _keys(schema.RowText, "classes.CLASS."),
     "repeat": _keys(schema.RepeatText, "repeat."),
+    "evict": _keys(schema.EvictText, "evict."),
     "override": _keys(schema.OverrideText, "overrides[]."),
     "match": _keys(schema.MatchText, "match."),
     "window": _keys(schema.WindowText, "maintenance[]."),

@@ -7,7 +7,7 @@ from remediator.judge.fault import SEVERITY
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Limits
 from remediator.policy.place import Match
-from remediator.policy.table import CEILINGS, MODES, Policy, Row
+from remediator.policy.table import HIGHESTS, MODES, Policy, Row
 from remediator.policy.windows import Once, moment
 
 SHORT_SOAK = timedelta(minutes=1)
@@ -46,6 +46,9 @@ def _rows(policy: Policy) -> Iterator[str]:
                 "a device that is about to be fenced"
             )
 
+        if spoken_of and row.evicts_first and row.ceiling != "NoExecute":
+            yield f"{where}: evict does nothing while the ceiling is {row.ceiling}"
+
 
 def _written(policy: Policy) -> Iterator[Row]:
     """Give each row that the file speaks of, and what each override alone makes of it."""
@@ -64,6 +67,20 @@ def _budget(policy: Policy) -> Iterator[str]:
             "budget: a class is enforced and the shipped budget holds; see what it allows in "
             "`draguard policy explain`, and write one that fits the cluster"
         )
+    for name, caps in (("evict", policy.limits.evict), ("fence", policy.limits.fence)):
+        node, cluster, rate = caps.node, caps.cluster, caps.rate
+        if node is None or node.percent:
+            continue
+        if cluster is not None and not cluster.percent and 0 < cluster.amount <= node.amount:
+            yield (
+                f"budget.{name}.node: {node} is not below budget.{name}.cluster ({cluster}); one "
+                "node can use up what the cluster may do"
+            )
+        if rate is not None and 0 < rate.count <= node.amount:
+            yield (
+                f"budget.{name}.node: {node} is not below budget.{name}.rate ({rate}); one node "
+                "can use up the rate of the cluster"
+            )
 
 
 def _windows(policy: Policy, now: datetime) -> Iterator[str]:
@@ -114,11 +131,11 @@ def _fleeting(policy: Policy) -> Iterator[str]:
         ]
         if raised:
             yield (
-                f"{override.name}: does more by deviceClass for {', '.join(raised)}; a GPU whose "
-                "pods have left is claimed through no class, and then its rules come down to what "
+                f"{override.name}: does more by deviceClass for {', '.join(raised)}; a GPU "
+                "that nobody has allocated when its incident opens has no class, and gets what "
                 "holds without this override. Raise by pool or node, lower by deviceClass"
             )
 
 
 def _strength(row: Row) -> tuple[int, int]:
-    return MODES.index(row.mode), CEILINGS.index(row.ceiling)
+    return MODES.index(row.mode), HIGHESTS.index(row.highest)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from remediator.policy.table import Ceiling, Mode
+from remediator.policy.table import Ceiling, ForExtended, Mode, Then
 
 DURATION = "a duration such as 500ms, 3s, 10m, 24h or 30d"
 NAMES = "a name or pattern, or a list of them"
@@ -68,6 +68,50 @@ class RepeatText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = None
 
 
+_EVICT = _key(
+    "a mapping",
+    "Between NoSchedule and NoExecute: pods that hold a tainted device are evicted by the Eviction "
+    "API. Written whole: what it leaves out is as below.",
+    "NoExecute asks no PodDisruptionBudget and gives pods no time to checkpoint.",
+)
+
+
+class EvictText(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"extended_resources": "extendedResources"},
+):
+    within: Annotated[
+        str | None,
+        _key(
+            DURATION,
+            "How long pods are evicted by the Eviction API, from the first attempt on. `0s` with "
+            "`then: NoExecute`: they are not, NoExecute follows `settle`.",
+            "A hold, an emergency stop or a maintenance window restarts it, so pods always get the "
+            "whole time.",
+        ),
+    ] = None
+    then: Annotated[
+        Then | None,
+        _key(
+            "a next step",
+            "`NoExecute`: pods that are left are deleted by the taint. `wait`: evictions are "
+            "requested on, with the condition `EvictionBlocked` and outside of `budget.evict`.",
+            "Not every fault is worth an outage that a PodDisruptionBudget forbids.",
+        ),
+    ] = None
+    extended_resources: Annotated[
+        ForExtended | None,
+        _key(
+            "an action",
+            "For pods that have the GPU by an extended resource, under `then: NoExecute`: `wait` "
+            "requests evictions on, `delete` deletes them, which needs the right to delete pods.",
+            "NoExecute does not reach them (kubernetes#141290).",
+        ),
+    ] = None
+
+
 class DefaultsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What may be said of all classes at once."""
 
@@ -76,6 +120,7 @@ class DefaultsText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     soak: Annotated[str | None, _SOAK] = None
     repeat: Annotated[RepeatText | None, _REPEAT] = None
     probation: Annotated[str | None, _PROBATION] = None
+    evict: Annotated[EvictText | None, _EVICT] = None
 
 
 class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,6 +158,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     probation: Annotated[str | None, _PROBATION] = None
+    evict: Annotated[EvictText | None, _EVICT] = None
 
 
 class ClassesText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,7 +191,11 @@ class MatchText(
 ):
     device_class: Annotated[
         _Names,
-        _key(NAMES, "DeviceClasses through which the GPU or a slice of it is claimed now."),
+        _key(
+            NAMES,
+            "DeviceClasses through which the GPU or a slice of it is claimed, as of the opening of "
+            "its incident.",
+        ),
     ] = None
     driver: Annotated[_Names, _key(NAMES, "DRA drivers that publish it.")] = None
     pool: Annotated[_Names, _key(NAMES, "Pools in which it is published.")] = None

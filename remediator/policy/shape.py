@@ -16,13 +16,15 @@ from msgspec import inspect
 from remediator.policy.document import Document, Path, dotted
 from remediator.policy.error import PolicyError
 from remediator.policy.schema import PolicyText
-from remediator.policy.table import CEILINGS, MODES
+from remediator.policy.table import CEILINGS, FOR_EXTENDED, MODES, THENS
 
 _MOST = 50
 """Misfits that are told; whoever made more has mistaken the file."""
 _AT = re.compile(r" - at `\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _UNKNOWN = "Object contains unknown field"
+_WORDS: tuple[str, ...] = tuple(dict.fromkeys((*MODES, *CEILINGS, *THENS, *FOR_EXTENDED)))
+"""Every word that a key may ask for, in the order in which they are told."""
 _SAID_PER_CLASS = frozenset({"ceiling", "patient", "sticky"})
 
 
@@ -118,7 +120,7 @@ def field_at(path: Path) -> Field | None:
             described = cast("dict[str, str]", field.type.extra_json_schema)  # pyright: ignore[reportUnknownMemberType] - msgspec says dict
             literals = [one for one in _parts(field.type) if isinstance(one, inspect.LiteralType)]
             words = {value for one in literals for value in one.values}
-            ordered = tuple(one for one in (*MODES, *CEILINGS) if one in words)
+            ordered = tuple(one for one in _WORDS if one in words)
             return Field(described["title"], described["description"], ordered)
     return None
 

@@ -25,6 +25,7 @@ from typing import Literal, get_args
 import msgspec
 
 from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.policy.duration import spelled
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import Limits
 from remediator.policy.place import ANYWHERE, Match, Place, Point, points
@@ -36,6 +37,13 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Ceiling = Literal["observe", "None", "NoSchedule", "NoExecute"]
 """`observe`: an incident and no rule at all."""
 CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
+Highest = Literal["observe", "None", "NoSchedule", "Evict", "NoExecute"]
+HIGHESTS: tuple[Highest, ...] = get_args(Highest)
+"""How far a row goes: a ceiling, or `Evict` where nothing follows an eviction that is refused."""
+Then = Literal["NoExecute", "wait"]
+THENS: tuple[Then, ...] = get_args(Then)
+ForExtended = Literal["wait", "delete"]
+FOR_EXTENDED: tuple[ForExtended, ...] = get_args(ForExtended)
 
 
 class Repeat(msgspec.Struct, frozen=True):
@@ -43,6 +51,28 @@ class Repeat(msgspec.Struct, frozen=True):
 
     count: int = 3
     within: timedelta = timedelta(days=30)
+
+
+class Evict(msgspec.Struct, frozen=True, kw_only=True):
+    """How pods are evicted by the Eviction API, which asks their PodDisruptionBudgets."""
+
+    within: timedelta = timedelta(minutes=10)
+    """How long pods are evicted so, from the first attempt on."""
+    then: Then = "NoExecute"
+    """`NoExecute`: who is left then is deleted by the taint. `wait`: evictions are requested on."""
+    extended_resources: ForExtended = "wait"
+    """Pods with GPUs by an extended resource, which NoExecute does not reach
+    (kubernetes#141290): `wait`: evictions are requested on. `delete`: they are deleted."""
+
+    def __str__(self) -> str:
+        if self == AT_ONCE:
+            return "no"
+        extended = ", extended resources too" if self.extended_resources == "delete" else ""
+        return f"{spelled(self.within)}, then {self.then}{extended}"
+
+
+AT_ONCE = Evict(within=timedelta())
+"""No rung of its own: NoExecute follows the settle time."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +93,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Recovery alone never releases: a person confirms the repair."""
     probation: timedelta = timedelta(hours=24)
     """After release: a fault in it continues the episode count and is told as a relapse."""
+    evict: Evict = AT_ONCE
+    """What comes before NoExecute, or in its place."""
     name: str = "shipped"
     """Where the row comes from, for the case file: `classes.gpu`, `overrides[2]`."""
     why: str = ""
@@ -74,6 +106,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
                 f"class {self.fault_class}: soak ({self.soak}) must be longer than settle "
                 f"({self.settle}), or a fault would be released before it was judged"
             )
+
+    @property
+    def evicts_first(self) -> bool:
+        """Whether pods are evicted by the Eviction API before, or instead of, NoExecute."""
+        return self.evict.then == "wait" or bool(self.evict.within)
+
+    @property
+    def highest(self) -> Highest:
+        """How far it goes in the end."""
+        waits = self.ceiling == "NoExecute" and self.evict.then == "wait"
+        return "Evict" if waits else self.ceiling
 
 
 SHIPPED: tuple[Row, ...] = (
@@ -151,6 +194,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     repeat: Repeat | None = None
     sticky: bool | None = None
     probation: timedelta | None = None
+    evict: Evict | None = None
 
     def said(self) -> dict[str, object]:
         """Return what is not left as it was."""
@@ -186,6 +230,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     stopped: str = ""
     """Who pulled the emergency stop in the file and why; "" while nobody did. No new harm while it
     stands; healing goes on."""
+    disagrees: str = ""
+    """Why nothing that stands is taken down for what is said here: another leader obeyed another
+    policy a moment ago. "" where it may be."""
     highest_mode: Mode = "enforce"
     """A cap on every row, whatever the file says."""
 
@@ -260,8 +307,20 @@ def mildest(rows: Collection[Row]) -> Row:
         ),
         sticky=any(row.sticky for row in rows),
         probation=max(row.probation for row in rows),
+        evict=mildest_eviction([row.evict for row in rows]),
         name=names[0] if len(names) == 1 else f"the mildest of {' and '.join(names)}",
         why=min(row.why for row in rows),
+    )
+
+
+def mildest_eviction(said: Collection[Evict]) -> Evict:
+    """Return, field by field, the mildest of at least one."""
+    return Evict(
+        within=max(one.within for one in said),
+        then="wait" if any(one.then == "wait" for one in said) else "NoExecute",
+        extended_resources="wait"
+        if any(one.extended_resources == "wait" for one in said)
+        else "delete",
     )
 
 

@@ -21,7 +21,7 @@ from remediator.tell.rows import Rows, labels
 
 State = Literal["pending", "allocated", "in-use", "unowned"]
 STATES: tuple[State, ...] = get_args(State)
-Reason = Literal["Fenced", "NoneFree", "Other"]
+Reason = Literal["Tainted", "NoneFree", "Other"]
 _WAITING_OWNERS = frozenset({"Pod", "PodGroup"})
 _KINDS: Mapping[str, Kind] = {
     "gpu.nvidia.com": "gpu",
@@ -111,7 +111,7 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     together = _together(wanted)
     if all(_fits(one, rooms, fenced=False) for one in together):
         return "Other"
-    return "Fenced" if all(_fits(one, rooms, fenced=True) for one in together) else "NoneFree"
+    return "Tainted" if all(_fits(one, rooms, fenced=True) for one in together) else "NoneFree"
 
 
 def _wanted(request: Request) -> list[tuple[Sort, int]]:

@@ -42,10 +42,10 @@ def pool_count(
 
     `foreign` are other people's rules. An administrator's look allocates nothing.
     """
-    fenced = {one.device for one in rules if one.effect in _KEEP_AWAY}
+    fenced = {one.device for one in rules if one.taint_effect in _KEEP_AWAY}
     tainting = [one for one in foreign if one.effect in _KEEP_AWAY]
     results = (one for claim in claims for one in claim.results)
-    held = {one.name for one in results if not one.admin_access}
+    held = {one.name for one in results if one.allocates}
     states = Counter[tuple[Model, State]]()
     free, without = Counter[Sort](), Counter[Sort]()
     for one in devices:

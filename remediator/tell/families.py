@@ -38,7 +38,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _story(
         "phase",
-        "1 for the phase: Suspected, Fenced, Evicting, Drained, Repairing, Verifying, NeedsHuman.",
+        "1 for the phase: Suspected, Tainted, Evicting, Drained, Repairing, Verifying, NeedsHuman.",
         "phase",
     ),
     _story(
@@ -56,7 +56,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _story(
         "held",
         "1 while something is held back, by what holds it: Budget, Correlation, EmergencyStop, "
-        "Maintenance (a window, or a person's own fence), Human, NodeGone (it was taken away).",
+        "Maintenance (a window, or a person's own fence), Human, Blindness (a collection cannot be "
+        "trusted), NodeGone (it was taken away).",
         "reason",
     ),
     _story(
@@ -64,6 +65,12 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "1 for what would repair it: nothing, diagnosis, fabric-recovery, gpu-reset, node-reboot, "
         "replacement, person.",
         "needs",
+    ),
+    _story(
+        "unconfirmed",
+        "1 while only the kernel log reports the fault and no second source can confirm it, by why "
+        "not: DriverTooOld (before R565), NvmlUnavailable. It is tainted NoSchedule at most.",
+        "reason",
     ),
     _story(
         "consumer_info",
@@ -92,6 +99,40 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         f"Open incidents without series of their own, because more than {INCIDENTS} are open.",
     ),
     _gauge(
+        "budget_used_gpus",
+        "GPUs that count for a limit of the policy, by `budget` (`evict`: being evicted from, not "
+        "Drained yet; `fence`: standing with NoSchedule or more) and `ground`. Of node, pool, "
+        "deviceClass, domain: the one that is fullest, while any counts. `rate`: begun within its "
+        "time.",
+        "budget",
+        "ground",
+    ),
+    _gauge(
+        "budget_limit_gpus",
+        "What `draguard_budget_used_gpus` may reach; a percentage is reckoned of the GPUs seen "
+        "within 24 hours. Nothing where the policy has no limit.",
+        "budget",
+        "ground",
+    ),
+    _gauge(
+        "emergency_stop",
+        "1 while an emergency stop is in force, by the annotation of the namespace or by the "
+        "policy: nothing new is tainted and no disruption begins.",
+    ),
+    _gauge(
+        "maintenance_windows_open",
+        "Maintenance windows of the policy that are open now. Inside their areas nothing new is "
+        "tainted and no disruption begins.",
+    ),
+    _gauge(
+        "correlation_in_force",
+        "What defers new evictions by correlation: SameCause (causes that are new on many nodes), "
+        "NodeChanged (nodes whose driver or agent changed lately: faults that began since then "
+        "are deferred), PolicyChanged (1: it allows more or less than before, and all are "
+        "deferred). All 0: none is.",
+        "reason",
+    ),
+    _gauge(
         "agent_stale",
         "1 where a node's report is stored and its agent has written neither it nor its Lease for "
         "`--stale-after`, or never; 0 where it has. Nothing while the watches are silent.",
@@ -107,7 +148,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claim_pending_since_timestamp_seconds",
         f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
-        "Fenced (no node has enough free devices of the kind, and one would without our fences), "
+        "Tainted (no node has enough free devices of the kind, and one would without our fences), "
         "NoneFree (no node has enough, fenced or not), Other (there are some, or the DeviceClass "
         "is none of NVIDIA's own).",
         "dra_claim_namespace",

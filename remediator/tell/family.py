@@ -14,6 +14,11 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     labels: tuple[str, ...] = ()
     prefix: str
+    known: tuple[tuple[str, ...], ...] = ()
+    """Of each label all values, where they are known: every series is there from the start, at 0,
+    so that `increase()` sees the first event."""
+    buckets: tuple[float, ...] = ()
+    """Upper bounds of a histogram's, in its unit; () for the library's own."""
 
     @property
     def base_name(self) -> str:

@@ -5,16 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from heapq import nsmallest
 
+from remediator.decide.casefile import UNCONFIRMED
 from remediator.judge.fault import SEVERITY
+from remediator.objects.api_words import ours
+from remediator.objects.claims import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.objects.incident import Incident, IncidentStatus, PodHold
-from remediator.objects.taints import EFFECTS, MAINTENANCE, Rule
+from remediator.objects.taints import MAINTENANCE, TAINT_EFFECTS, Rule
 from remediator.tell.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
 from remediator.tell.rows import Labels, Rows, labels, ones
 
 _RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
 _UNKNOWN_CLASS = -len(SEVERITY)
-BY_CLAIM = "claim"
-"""Label value for `PodHold.via` "", which Prometheus would read as no label."""
+_BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
+"""Label value for each `PodHold.via`; "" would be no label to Prometheus."""
 EVICTED = "evicted"
 """Of a pod that was moved: who answers a page still asks whose job it was."""
 
@@ -36,13 +39,13 @@ def incident_rows(
     stored = _stored(rules)
     rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for one in told:
-        story = labels(one.name, one.spec.node, one.spec.uuid)
+        story = labels(one.name, one.node, one.spec.uuid)
         for family, part in _WORDS.items():
             rows[family] |= ones((*story, *rest) for rest in part(one))
         for family, figure in _FIGURES.items():
             known = figure(one)
             rows[family] |= {story: known} if known is not None else {}
-        rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in EFFECTS}
+        rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in TAINT_EFFECTS}
         hit = sorted({*map(_consumer, one.status.hit), *map(_moved, one.status.evicted)})
         rows["incident_consumer_info"] |= ones((*story, *rest) for rest in hit[:each])
     return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
@@ -51,16 +54,16 @@ def incident_rows(
 def _urgency(one: Incident) -> tuple[int, str, str]:
     """Order the worst class first, then the oldest; a class of another version before all."""
     opened = one.metadata.creation_timestamp
-    rank = _RANK.get(one.spec.fault, _UNKNOWN_CLASS)
+    rank = _RANK.get(one.status.fault, _UNKNOWN_CLASS)
     return rank, opened.isoformat() if opened else "", one.name
 
 
 def _stored(rules: Iterable[Rule]) -> Mapping[tuple[str, str], float]:
-    return Counter[tuple[str, str]]((rule.incident, rule.effect) for rule in rules)
+    return Counter[tuple[str, str]]((rule.incident, rule.taint_effect) for rule in rules)
 
 
 def _info(one: Incident) -> Iterable[Labels]:
-    return [labels(one.spec.fault, one.spec.cause, one.spec.scope.summary)]
+    return [labels(one.status.fault, one.status.cause, one.status.scope.summary)]
 
 
 def _word(word: str) -> Iterable[Labels]:
@@ -79,7 +82,7 @@ def _held(one: Incident) -> Iterable[Labels]:
         for condition in one.status.conditions
         if condition.type == "Held" and condition.status == "True"
     }
-    if any(said.kind == "ignore" and said.state == "InForce" for said in one.status.answers):
+    if any(said.kind == "Ignore" and said.state == "InForce" for said in one.status.intents):
         held.add("Human")
     if any(said.startswith("rule ") and said.endswith(_BY_HAND) for said in one.status.foreign):
         held.add("Maintenance")
@@ -88,8 +91,17 @@ def _held(one: Incident) -> Iterable[Labels]:
     return [labels(reason) for reason in sorted(held)]
 
 
+def _unconfirmed(one: Incident) -> Iterable[Labels]:
+    """Return why no second source can confirm the fault, no row where one can or did."""
+    return [
+        labels(condition.reason)
+        for condition in one.status.conditions
+        if condition.type == UNCONFIRMED and condition.status == "True"
+    ]
+
+
 def _consumer(hold: PodHold) -> Labels:
-    return labels(hold.namespace, hold.claim, hold.pod, hold.via or BY_CLAIM)
+    return labels(hold.namespace, hold.claim, hold.pod, _BY.get(hold.via, hold.via))
 
 
 def _moved(hold: PodHold) -> Labels:
@@ -110,9 +122,10 @@ def _evicted(status: IncidentStatus) -> float:
 _WORDS: Mapping[str, _Part] = {
     "incident_info": _info,
     "incident_phase": lambda one: _word(one.status.phase),
-    "incident_mode": lambda one: _word(one.status.mode),
+    "incident_mode": lambda one: _word(ours(one.status.mode)),
     "incident_held": _held,
-    "incident_needs": lambda one: _word(one.status.needs),
+    "incident_unconfirmed": _unconfirmed,
+    "incident_needs": lambda one: _word(ours(one.status.needs)),
 }
 _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
     "incident_opened_timestamp_seconds": lambda one: _seconds(one.metadata.creation_timestamp),

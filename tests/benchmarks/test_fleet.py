@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 
 from benchmarks.figures import Figure
 from benchmarks.fleet import objects
@@ -66,6 +67,7 @@ def test_the_policy_enforces_and_holds_nothing_back() -> None:
     assert policy.limits == LIFTED
 
 
+@pytest.mark.verify
 def test_a_small_fleet_can_be_measured_on_the_real_apiserver() -> None:
     size = Size(nodes=40, claims=40, sick=2, storm=10, steady=1.0)
     said: list[str] = []

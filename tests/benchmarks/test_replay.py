@@ -197,6 +197,14 @@ class TestScorer:
 
         assert (score.never_freed, score.to_free) == (1, [])
 
+    def test_a_taint_that_goes_on_for_a_later_disputed_fault_is_not_late(self) -> None:
+        later = msgspec.structs.replace(
+            unfit(), begin=9000.0, until=float("inf"), must=frozenset(), may=unfit().must
+        )
+        score = score_of(history(episodes=(unfit(), later)), fence(0, 1001.0, FOREVER))
+
+        assert score.never_freed == 0
+
     def test_sums_the_parts_of_a_fleet(self) -> None:
         good = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, 9600.0))
         bad = score_of(history(), fence(3, 50.0, 3650.0))
@@ -280,6 +288,7 @@ class TestOurPolicy:
         assert ours.recall == 1.0
         assert (ours.siblings, ours.slices_left) == (0, 0)
 
+    @pytest.mark.verify
     def test_broken_on_purpose_scores_worse(self) -> None:
         blind, eager = Score(policy="blind"), Score(policy="eager")
         policy = enforced()

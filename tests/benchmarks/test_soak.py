@@ -55,6 +55,7 @@ def later(number: int) -> Run:
     return msgspec.structs.replace(RUN, date=f"2026-12-{number:02} 10:00 UTC", commit=f"d{number}")
 
 
+@pytest.mark.verify
 class TestParts:
     @pytest.mark.parametrize(
         ("script", "said"),

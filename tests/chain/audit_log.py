@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+UUID = "draguard.dev/uuid"
 POLICY = """
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -30,6 +31,8 @@ class RuleWrite(NamedTuple):
     at: datetime
     device: str
     effect: str
+    uuid: str = ""
+    """Hardware for which it stood, by the rule's own label."""
 
 
 class Eviction(NamedTuple):
@@ -82,18 +85,21 @@ class AuditLog:
 
     def rules(self) -> list[RuleWrite]:
         """Return each accepted write of a rule, in order."""
-        device_of: dict[str, str] = {}
+        stored: dict[str, RuleWrite] = {}
         found: list[RuleWrite] = []
         for one in self._entries("devicetaintrules"):
             name = one.object_ref.name
             if one.verb != "delete":
                 spec = one.response_object["spec"]
                 selector, effect = spec["deviceSelector"], spec["taint"]["effect"]
-                name = one.response_object["metadata"]["name"]
-                device_of[name] = f"{selector['pool']}/{selector['device']}"
-                found.append(RuleWrite(one.stage_timestamp, device_of[name], effect))
+                meta = one.response_object["metadata"]
+                device = f"{selector['pool']}/{selector['device']}"
+                uuid = meta.get("labels", {}).get(UUID, "")
+                stored[meta["name"]] = RuleWrite(one.stage_timestamp, device, effect, uuid)
+                found.append(stored[meta["name"]])
             else:
-                found.append(RuleWrite(one.stage_timestamp, device_of.get(name, name), ""))
+                gone = stored.get(name, RuleWrite(one.stage_timestamp, name, ""))
+                found.append(gone._replace(at=one.stage_timestamp, effect=""))
         return found
 
     def tenancies(self) -> dict[str, Tenancy]:

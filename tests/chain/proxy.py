@@ -43,7 +43,8 @@ class Proxy:
         """Seconds for which a refusal asks to wait, 0 when it does not say."""
         self.delay = 0.0
         """Seconds that each answer comes late."""
-        self.upstreams: set[http.client.HTTPSConnection] = set()
+        self.upstreams: dict[http.client.HTTPSConnection, str] = {}
+        """Connections on which an answer is on its way, and its path."""
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
@@ -53,11 +54,12 @@ class Proxy:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def cut(self) -> None:
-        """End every answer that is on its way, watches among them."""
-        for upstream in list(self.upstreams):
-            with suppress(OSError, AttributeError):
-                upstream.sock.shutdown(socket.SHUT_RDWR)
+    def cut(self, path: str = "") -> None:
+        """End every answer that is on its way, watches among them, whose path contains this."""
+        for upstream, its_path in list(self.upstreams.items()):
+            if path in its_path:
+                with suppress(OSError, AttributeError):
+                    upstream.sock.shutdown(socket.SHUT_RDWR)
 
     def __enter__(self) -> "Proxy":
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -102,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse()
             return
         upstream = self.proxy.connect()
-        self.proxy.upstreams.add(upstream)
+        self.proxy.upstreams[upstream] = self.path
         try:
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             headers.pop("Host", None)
@@ -111,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             with closing(upstream.getresponse()) as answer:
                 self._answer(answer)
         finally:
-            self.proxy.upstreams.discard(upstream)
+            self.proxy.upstreams.pop(upstream, None)
             upstream.close()
 
     def _answer(self, answer: http.client.HTTPResponse) -> None:

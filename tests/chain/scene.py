@@ -3,19 +3,21 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from exporter.report import GpuHealth, NodeHealth, RecoveryAction
+from exporter.health.outline import content_hash
+from exporter.report import REPORT_HASH, GpuHealth, NodeHealth, RecoveryAction
 from exporter.slices import SliceDevice
 from kubeapi import clock
-from kubeapi.client import Conflict, NotFound
+from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
 from remediator.hands.leader import LEASE_NAME
 from simulator.cluster import workloads
@@ -26,6 +28,7 @@ T = TypeVar("T")
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 LEASES = "draguard-system"
+_BEAT = 0.7
 ENFORCE = """
 defaults: {mode: enforce, settle: 1s, soak: 4s}
 """
@@ -102,6 +105,18 @@ class Scene:
         self.policy_file = folder / "policy.yaml"
         self.policy(ENFORCE)
         self._remediators: list[Remediator] = []
+        self._hashes: dict[str, str] = {}
+        self.agents_live = True
+        """Whether agents renew their Leases by themselves."""
+        self._over = threading.Event()
+        self._beating = threading.Thread(target=self._beat, daemon=True)
+
+    def _beat(self) -> None:
+        """Renew the Lease of each node that reports, as its agent does each minute."""
+        while not self._over.wait(_BEAT):
+            for name in list(self._hashes) if self.agents_live else ():
+                with suppress(ApiError):
+                    self.alive(name)
 
     def policy(self, text: str) -> None:
         """Replace the policy file in one step, as a mounted ConfigMap is replaced."""
@@ -138,6 +153,9 @@ class Scene:
         return one
 
     def close(self) -> None:
+        self._over.set()
+        if self._beating.ident is not None:
+            self._beating.join(60)
         with ExitStack() as ends:
             for one in self._remediators:
                 one.send(signal.SIGCONT)
@@ -170,12 +188,20 @@ class Scene:
         }
         with suppress(Conflict):
             self.cluster.client.create(REPORTS, body)
-        self.cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": status})
+        sealed = msgspec.structs.replace(status, content_hash=content_hash(status))
+        # An agent replaces its report: what is not said now is gone.
+        gone = dict.fromkeys(NodeHealth.__struct_encode_fields__)
+        whole = gone | msgspec.json.decode(msgspec.json.encode(sealed))
+        self.cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": whole})
+        self._hashes[name] = sealed.content_hash
+        if self._beating.ident is None:
+            self._beating.start()
 
-    def alive(self, name: str) -> None:
-        """Renew the Lease of the node's agent."""
-        client = self.cluster.client
-        renew(client, LEASES, f"draguard-agent-{name}", name, 60, clock.now())
+    def alive(self, name: str, now: datetime | None = None) -> None:
+        """Renew the Lease of the node's agent, by its clock, which confirms its last report."""
+        said = {REPORT_HASH: self._hashes[name]} if name in self._hashes else None
+        client, lease = self.cluster.client, f"draguard-agent-{name}"
+        renew(client, LEASES, lease, name, 60, now or clock.now(), said)
 
     def train(self, name: str, replicas: int, request: Json) -> None:
         """Run a Deployment whose replicas hold one device each."""
@@ -287,7 +313,7 @@ def _device(one: SliceDevice) -> Json:
 def fresh(value: int = 0) -> RecoveryAction:
     """A recovery action read just now."""
     now = clock.now()
-    return RecoveryAction(supported=True, value=value, since=now, observed_at=now)
+    return RecoveryAction(support="Supported", value=value, since=now, observed_at=now)
 
 
 def _read_lately(one: GpuHealth) -> GpuHealth:

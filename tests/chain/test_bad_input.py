@@ -70,9 +70,11 @@ def test_a_restart_without_a_readable_policy_takes_nothing_down(scene: Scene) ->
     before.stop()
     scene.policy("defaults: {mode: everything}")
 
-    scene.remediator(until="nothing is done until it can be read")
+    again = scene.remediator(until="nothing is done until it can be read")
 
     scene.holds_for(3, "the rule stays", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+    scene.policy(ENFORCE)
+    again.await_saying("now leader")
     scene.policy(INCIDENT_ONLY)
     scene.await_rules({})
 
@@ -85,7 +87,7 @@ def test_a_sick_gpu_that_nobody_publishes_has_an_incident_and_no_rule(scene: Sce
     scene.report("node-a", published, off_the_bus(hidden))
 
     scene.await_phase("Suspected")
-    assert scene.incident()["spec"]["scope"]["summary"] == "not published"
+    assert scene.incident()["status"]["scope"]["summary"] == "not published"
     scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
 
 

@@ -33,10 +33,8 @@ def held(scene: Scene) -> dict[str, Json]:
     return found
 
 
-def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_when_another_recovers(
-    scene: Scene,
-) -> None:
-    scene.policy(f"{ENFORCE}\nbudget: {{evict: {{node: 2}}}}")
+def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene) -> None:
+    scene.policy(f"{ENFORCE}\nbudget: {{evict: {{node: 2, rate: {{count: 8, within: 30s}}}}}}")
     gpus = [gpu(index) for index in range(8)]
     scene.node("node-a", *gpus)
     scene.remediator()
@@ -44,28 +42,24 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_when_another_recovers(
     gpus[:3] = [sick(one) for one in gpus[:3]]
     scene.report("node-a", *gpus)
 
-    told = "NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a)"
+    told = "NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a"
     effects = ["NoExecute", "NoExecute", "NoSchedule"]
     await_true(
         "two are emptied, the third is fenced", lambda: sorted(scene.rules().values()) == effects
     )
     await_true(
         "it is said that one waits",
-        lambda: [one["message"] for one in held(scene).values()] == [told],
+        lambda: [one["message"].startswith(told) for one in held(scene).values()] == [True],
     )
     ((waiting, condition),) = held(scene).items()
     index = next(index for index in range(3) if uuid(index) == waiting)
     assert scene.rules()[f"node-a/gpu-{index}"] == "NoSchedule"
     assert condition["reason"] == "Budget"
     (status,) = (one["status"] for one in scene.incidents() if one["spec"]["uuid"] == waiting)
-    assert status["message"] == told
+    assert status["message"].startswith(told)
 
-    cured = (index + 1) % 3
-    gpus[cured] = well(gpus[cured])
-    scene.report("node-a", *gpus)
-
-    others = {f"node-a/gpu-{n}": "NoExecute" for n in range(3) if n != cured}
-    scene.await_rules(others)
+    # The two are empty within seconds and nobody has repaired them; the time of the rate passes.
+    scene.await_rules({f"node-a/gpu-{n}": "NoExecute" for n in range(3)})
     await_true("nothing waits any more", lambda: not held(scene))
 
 

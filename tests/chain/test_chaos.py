@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,8 @@ from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.workloads import gpu_request
 from tests.chain import audit_log
 from tests.chain.audit_log import AuditLog, Eviction, RuleWrite, Tenancy
-from tests.chain.chaos import CLOCKS, GPUS, Episode, Fleet, Trouble, wrongs
+from tests.chain.breaking import CLOCKS, GPUS, Episode, Fleet, History, Named
+from tests.chain.chaos import Trouble, wrongs
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import Scene
@@ -90,16 +91,29 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
     lists = sum(one.said().count("listing again") for one in remediators)
     evictions = log.evictions()
     print(  # noqa: T201 - what a person who runs it for longer wants to know
-        f"\nseed {SEED}, {replicas} replicas: {dict(trouble.made)}; {len(fleet.episodes)} faults, "
+        f"\nseed {SEED}, {replicas} replicas: {dict(trouble.made)}; {dict(fleet.made)}, "
+        f"{len(fleet.episodes)} faults under a name, "
         f"{len(log.rules())} rules written, {len(evictions)} pods evicted, {lists} new lists "
         f"after 410; right again {converged:.1f} s after the end"
     )
-    found = wrongs(fleet.episodes, log.rules(), log.tenancies(), evictions, trouble.lag)
-    assert not found, "\n".join(found)
+    found = wrongs(fleet, log.rules(), log.tenancies(), evictions, trouble.lag)
+    assert not found, "\n".join(
+        [*found, "", *what_happened(fleet.episodes, log.rules(), evictions)]
+    )
     told = Counter(one["spec"]["uuid"] for one in scene.incidents())
     assert told <= Counter(one.uuid for one in fleet.episodes)
     if trouble.made["watches_are_compacted"]:
         assert lists, "no watch was ever too old"
+
+
+def what_happened(
+    episodes: Iterable[Episode], rules: Iterable[RuleWrite], evictions: Iterable[Eviction]
+) -> list[str]:
+    """Return all faults and all that was done, a line each, in the order of time."""
+    lines = [(one.began, f"{one.device} ({one.uuid}) broken until {one.ended}") for one in episodes]
+    lines += [(one.at, f"{one.device} gets {one.effect or 'no taint'}") for one in rules]
+    lines += [(one.at, f"pod {one.pod} evicted by {one.by}") for one in evictions]
+    return [f"{at:%H:%M:%S.%f} {said}" for at, said in sorted(lines)]
 
 
 def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
@@ -108,7 +122,7 @@ def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
 
     def right() -> bool:
         fleet.report()
-        open_ones = [one for one in scene.incidents() if "closedAt" not in one.get("status", {})]
+        open_ones = [one for one in scene.incidents() if "closedTime" not in one.get("status", {})]
         holders = scene.holders()
         return (
             scene.rules() == expected
@@ -132,16 +146,24 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-BROKEN = [Episode("node-a/gpu-0", at(100), at(200))]
+HISTORY = History(
+    [Episode("node-a/gpu-0", at(100), at(200), "a0")],
+    [
+        Named(at(0), "node-a/gpu-0", "a0"),
+        Named(at(0), "node-a/gpu-1", "a1"),
+        Named(at(210), "node-a/gpu-0", "a1"),
+        Named(at(210), "node-a/gpu-1", "a0"),
+    ],
+)
 THERE = {
     "p": Tenancy(at(0), "node-a/gpu-0"),
     "q": Tenancy(at(150), "node-a/gpu-0"),
     "late": Tenancy(at(215), "node-a/gpu-0"),
 }
 FENCED = [
-    RuleWrite(at(101), "node-a/gpu-0", "NoSchedule"),
-    RuleWrite(at(103), "node-a/gpu-0", "NoExecute"),
-    RuleWrite(at(210), "node-a/gpu-0", ""),
+    RuleWrite(at(101), "node-a/gpu-0", "NoSchedule", "a0"),
+    RuleWrite(at(103), "node-a/gpu-0", "NoExecute", "a0"),
+    RuleWrite(at(210), "node-a/gpu-0", "", "a0"),
 ]
 K8S = "kube-controller-manager/v1.37.1"
 DELETED = {
@@ -157,15 +179,36 @@ DELETED = {
 @pytest.mark.parametrize(
     ("rules", "evictions", "said"),
     [
-        ([RuleWrite(at(101), "node-a/gpu-0", "NoSchedule")], [Eviction(at(103), "p", "")], ""),
-        ([RuleWrite(at(101), "node-a/gpu-1", "NoSchedule")], [], "was healthy and got NoSchedule"),
-        ([RuleWrite(at(300), "node-a/gpu-0", "NoExecute")], [], "was healthy and got NoExecute"),
-        ([RuleWrite(at(150), "node-a/gpu-0", "")], [], "was sick and was released"),
         (
-            [RuleWrite(at(101 + n), "node-a/gpu-0", ("NoSchedule", "")[n % 2]) for n in range(3)],
+            [RuleWrite(at(101), "node-a/gpu-0", "NoSchedule", "a0")],
+            [Eviction(at(103), "p", "")],
+            "",
+        ),
+        (
+            [RuleWrite(at(101), "node-a/gpu-1", "NoSchedule", "a1")],
+            [],
+            "was healthy and got NoSchedule",
+        ),
+        (
+            [RuleWrite(at(300), "node-a/gpu-0", "NoExecute", "a0")],
+            [],
+            "was healthy and got NoExecute",
+        ),
+        ([RuleWrite(at(150), "node-a/gpu-0", "", "a0")], [], "was sick and was released"),
+        (
+            [
+                RuleWrite(at(101 + n), "node-a/gpu-0", ("NoSchedule", "")[n % 2], "a0")
+                for n in range(3)
+            ],
             [],
             "was fenced 2 times",
         ),
+        ([FENCED[0], RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
+        ([FENCED[0], RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
+        ([RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
+        ([RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
+        ([FENCED[0], RuleWrite(at(151), "node-a/gpu-1", "NoSchedule", "a0")], [], "another name"),
+        ([RuleWrite(at(151), "node-a/gpu-0", "NoSchedule", "a1")], [], "another name"),
         ([], [Eviction(at(50), "p", "")], "for nothing"),
         ([], [Eviction(at(103), "stranger", "")], "for nothing"),
         ([], [Eviction(at(103), "p", ""), Eviction(at(160), "q", "")], "2 evictions for one fault"),
@@ -179,7 +222,7 @@ DELETED = {
 def test_the_judge_of_the_chaos_sees_each_wrong(
     rules: list[RuleWrite], evictions: list[Eviction], said: str
 ) -> None:
-    found = "; ".join(wrongs(BROKEN, rules, THERE, evictions))
+    found = "; ".join(wrongs(HISTORY, rules, THERE, evictions))
     assert said in found if said else not found
 
 

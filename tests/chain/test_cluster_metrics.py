@@ -10,7 +10,7 @@ from exporter.report import GpuHealth
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, with_xids
-from tests.chain.test_incidents import annotate, for_seconds
+from tests.chain.test_incidents import for_seconds, intend
 from tests.exporter.running import free_port
 from tests.lab.cluster import Json, await_true
 from tests.lab.prometheus import Prometheus, check_metrics
@@ -64,6 +64,17 @@ def fails(one: GpuHealth) -> GpuHealth:
     return with_xids(one, now(95), recovery_action=fresh(1))
 
 
+ITS_LIFE = {
+    "incidents_opened_total": ("class", {"gpu": 1}),
+    "incidents_closed_total": ("result", {"Recovered": 1}),
+    "time_to_taint_seconds_count": ("class", {"gpu": 1}),
+    "time_to_repair_seconds_count": ("class", {"gpu": 1}),
+    "pods_evicted_total": ("by", {"NoExecute": 1}),
+    "deferrals_total": ("reason", {"Human": 1}),
+}
+"""What is counted of one incident that was held, evicted for and mended."""
+
+
 def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scene) -> None:
     one, other = gpu(0), gpu(1)
     scene.policy(FENCING)
@@ -78,8 +89,8 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     broken = fails(one)
     scene.report("node-a", broken, other)
     await_true("the incident is told", scene.phase)
-    annotate(scene, "hold", for_seconds(600))
-    await_true("the hold counts", lambda: scene.incident()["status"].get("answers"))
+    intend(scene, "hold", for_seconds(600))
+    await_true("the hold counts", lambda: scene.incident()["status"].get("intents"))
     scene.policy(EVICTING)
     page.await_by("draguard_incident_held", "reason", {"Human": 1})
     page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
@@ -93,21 +104,21 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
         "UUID": uuid(0),
         "class": "gpu",
         "cause": "xid-95",
-        "scope": scene.incident()["spec"]["scope"]["summary"],
+        "scope": scene.incident()["status"]["scope"]["summary"],
     }
     assert consumer["pod_name"].startswith("train-")
     assert consumer["via"] == "claim"
     assert page.by("draguard_incident_mode", "mode") == {"enforce": 1}
-    page.await_by("draguard_incident_phase", "phase", {"Fenced": 1})
+    page.await_by("draguard_incident_phase", "phase", {"Tainted": 1})
     assert page.by("draguard_incident_needs", "needs") == {"gpu-reset": 1}
     assert page.by("draguard_incident_recurrence", "incident") == {name: 1}
     page.await_by("draguard_devices", "state", {"allocated": 1, "fenced": 1})
 
-    scene.cluster.plane.kubectl("annotate", "deviceincident", name, "draguard.dev/hold-")
+    intend(scene, "hold", None)
     page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
     page.await_by("draguard_incident_evicted_pods", "incident", {name: 1})
     page.await_by("draguard_claims", "state", {"in-use": 1, "pending": 1})
-    await_true("why it is pending", lambda: reasons(page) == {"Fenced"})
+    await_true("why it is pending", lambda: reasons(page) == {"Tainted"})
     assert page.samples("draguard_incident_held") == []
     page.await_by("draguard_incident_consumer_info", "via", {"evicted": 1})
 
@@ -121,6 +132,8 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
 
     await_true("nothing of the incident is left", lambda: not left())
     assert len(scene.cluster.items(INCIDENTS)) == 1
+    for family, (label, counted) in ITS_LIFE.items():
+        page.await_by(f"draguard_remediator_{family}", label, counted)
 
 
 def reasons(page: Page) -> set[str]:
@@ -153,6 +166,7 @@ def test_only_a_claim_that_a_pod_asked_for_is_waited_for(scene: Scene) -> None:
 def test_an_agent_that_falls_silent_is_stale_and_one_that_speaks_is_not(scene: Scene) -> None:
     for name in ("node-a", "node-b"):
         scene.node(name, gpu(0, node=name))
+    scene.agents_live = False
     page = remediator(scene, "--stale-after=20")
 
     def told(*speaking: str) -> dict[str, float]:
@@ -186,14 +200,18 @@ WORDS = ('quotes" and {braces}', "lines\nof a\\ text", "<b>bold</b>")
 
 
 def forged(number: int, word: str) -> Json:
-    scope: Json = {"summary": word * 300, "devices": []}
-    spec = {"node": "node-a", "uuid": uuid(number), "fault": "gpu", "cause": word, "scope": scope}
     return {
         "apiVersion": "draguard.dev/v1alpha1",
         "kind": "DeviceIncident",
         "metadata": {"name": f"forged-{number}"},
-        "spec": spec,
+        "spec": {"node": "node-a", "uuid": uuid(number)},
     }
+
+
+def found_by(word: str) -> Json:
+    """The longest that the CRD takes."""
+    scope: Json = {"summary": (word * 300)[:256], "devices": []}
+    return {"status": {"fault": "gpu", "cause": word, "scope": scope}}
 
 
 def test_a_real_prometheus_reads_hostile_words_of_an_incident(
@@ -203,6 +221,8 @@ def test_a_real_prometheus_reads_hostile_words_of_an_incident(
     scene.node("node-a", *(gpu(index) for index in range(len(WORDS))))
     for number, word in enumerate(WORDS):
         scene.cluster.client.create(INCIDENTS, forged(number, word))
+        path = f"{INCIDENTS}/forged-{number}/status"
+        scene.cluster.client.merge_patch(path, found_by(word))
     page = remediator(scene)
     await_true("all are told", lambda: len(page.samples("draguard_incident_info")) == len(WORDS))
 

@@ -2,13 +2,18 @@
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
 
-from exporter.report import Summary
+from exporter.health import outline
+from exporter.report import NodeHealth, Summary
 from kubeapi.client import ApiError
 from tests.chain.scene import REPORTS, Scene
 from tests.chain.test_fence_and_move import off_the_bus
+from tests.exporter.health.test_limits import REPORTS as DRAWN
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, report
+
+LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 def test_kubectl_get_reads_well_at_a_glance(scene: Scene) -> None:
@@ -20,7 +25,7 @@ def test_kubectl_get_reads_well_at_a_glance(scene: Scene) -> None:
         summary=Summary(gpus=1, present=0, attention="GPU-a0000000: XID 79", sources_down="nvml"),
     )
     scene.write("node-a", sick)
-    await_true("the device is fenced", lambda: scene.phase() in ("Fenced", "Evicting", "Drained"))
+    await_true("the device is fenced", lambda: scene.phase() in ("Tainted", "Evicting", "Drained"))
 
     kubectl = scene.cluster.plane.kubectl
     reports, incidents = kubectl("get", "ndh"), kubectl("get", "di")
@@ -46,9 +51,16 @@ def test_kubectl_get_reads_well_at_a_glance(scene: Scene) -> None:
     [
         ({"gpus": [{"presence": "Present"}]}, "uuid"),
         (
-            {"gpus": [{"uuid": "x", "presence": "Maybe", "presenceSince": "2026-01-01T00:00:00Z"}]},
+            {"gpus": [{"uuid": "GPU-1", "presence": "Maybe", "presenceTransitionTime": LONG_AGO}]},
             "Unsupported value",
         ),
+        (
+            {"gpus": [{"uuid": "x", "presence": "Lost", "presenceTransitionTime": LONG_AGO}]},
+            "should match",
+        ),
+        ({"bootID": "b" * 65}, "Too long"),
+        ({"sources": [{"name": "nvml", "state": "Up"}] * 17}, "Too many"),
+        ({"xidsDropped": -1}, "greater than or equal to 0"),
         ({"schemaVersion": "one"}, "must be of type integer"),
     ],
 )
@@ -59,6 +71,17 @@ def test_a_report_that_breaks_the_schema_is_refused(
 
     with pytest.raises(ApiError, match=complaint):
         scene.cluster.client.merge_patch(f"{REPORTS}/node-a/status", {"status": status})
+
+
+@settings(
+    max_examples=8,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(DRAWN)
+def test_every_report_that_was_cut_is_stored(scene: Scene, drawn: NodeHealth) -> None:
+    scene.write("node-a", outline.finished(drawn))
 
 
 def test_a_newer_agents_fields_are_dropped_and_the_rest_is_stored(scene: Scene) -> None:

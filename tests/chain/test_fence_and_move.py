@@ -13,9 +13,9 @@ LASTING = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
 """What was fenced stays so while a test looks at it, also where the fault passes by itself."""
 
 
-def now(record_code: int, **fields: object) -> XidRecord:
-    stamp = clock.now()
-    return msgspec.structs.replace(xid(record_code), first_seen=stamp, last_seen=stamp, **fields)
+def now(record_code: int, *, reset: bool | None = None, **fields: object) -> XidRecord:
+    stamp, record = clock.now(), xid(record_code, reset=reset)
+    return msgspec.structs.replace(record, first_seen=stamp, last_seen=stamp, **fields)
 
 
 def with_xids(one: GpuHealth, *records: XidRecord, **fields: object) -> GpuHealth:
@@ -52,7 +52,7 @@ def test_one_dead_gpu_of_eight_costs_one_gpu_and_moves_one_pod(scene: Scene) -> 
     assert "ownerReferences" not in rule["metadata"]
     assert rule["metadata"]["labels"]["draguard.dev/uuid"] == uuid(3)
     assert [one["uid"] for one in incident["status"]["rules"]] == [rule["metadata"]["uid"]]
-    assert len(incident["status"]["evicted"]) == 1
+    assert len(incident["status"]["evictedPods"]) == 1
 
 
 def test_a_contained_error_costs_one_slice_and_six_keep_running(scene: Scene) -> None:
@@ -158,7 +158,7 @@ def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> 
     scene.await_rules({})
     incident = scene.await_phase("Recovered")
     phases = [entry["phase"] for entry in incident["status"]["timeline"]]
-    assert phases[0] == "Fenced"
+    assert phases[0] == "Tainted"
     assert phases[-2:] == ["Verifying", "Recovered"]
     await_true("the device is used again", lambda: len(scene.holders()) == 1)
 
@@ -166,6 +166,7 @@ def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> 
 def test_a_silent_agent_changes_nothing_in_either_direction(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
+    scene.agents_live = False
     scene.remediator("--stale-after", "2", "--resync", "0.5")
     record = now(95)
 
@@ -209,10 +210,10 @@ def test_incident_only_says_what_would_go_and_a_lowered_mode_takes_rules_down(
 
     await_true("an incident is told", scene.phase)
     status = scene.incident()["status"]
-    assert [(would["device"], would["effect"]) for would in status["wouldFence"]] == [
+    assert [(would["device"], would["effect"]) for would in status["plannedTaints"]] == [
         ("gpu.nvidia.com/node-a/gpu-0", "NoExecute")
     ]
-    assert len(status["hit"]) == 1
+    assert len(status["affectedPods"]) == 1
     assert scene.rules() == {}
 
     scene.policy(

@@ -41,12 +41,13 @@ class Handing:
         """Decide once, write what follows, and return the Node's conditions by type."""
         cluster = self._scene.cluster
         listed = msgspec.json.encode(cluster.items(CLAIMS))
-        facts = NodeFacts(name=NODE, conditions=self._hand.read(NODE))
+        stored = self._hand.read(NODE)
+        facts = NodeFacts(name=NODE, conditions=stored.conditions if stored else None)
         seen = view(
             gpu(0),
             gpu(1),
             claims=tuple(msgspec.json.decode(listed, type=list[Claim])),
-            pods=NodePods(cluster.client).of(NODE),
+            pods=NodePods(cluster.client).of(NODE, live=True),
             facts=facts,
         )
         for one in conditions(seen, [_pair(verdict, closing=closing)], now, OPTIONS):
@@ -57,14 +58,17 @@ class Handing:
 
 def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
     meta = ObjectMeta(name=f"{uuid(0).lower()}-1", uid="stored")
-    status = IncidentStatus(mode="enforce", needs="node-reboot", needs_since=BEGAN)
-    incident = Incident(meta, IncidentSpec(NODE, uuid(0), "node", "xid-79"), status)
+    status = IncidentStatus(
+        fault="node", cause="xid-79", mode="Enforce", needs="NodeReboot", needs_since=BEGAN
+    )
+    incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
     case = Case(node=NODE, uuid=uuid(0), verdict=verdict, incidents=(incident,))
     wish = Desired(
         uuid=uuid(0),
         incident=incident,
         needs="node-reboot",
         calls="node-reboot" if isinstance(verdict, Sick) else "nothing",
+        insists="node-reboot",
         closing=closing,
     )
     return case, wish

@@ -1,10 +1,12 @@
-"""What people say and do to incidents, on a real control plane, with the real kubectl."""
+"""What users write into incidents, on a real control plane, with the real kubectl."""
 
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from kubeapi import clock
+from simulator.cluster.controlplane import ControlPlaneError
 from tests.chain.scene import INCIDENTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, Json, await_true
@@ -20,17 +22,16 @@ FENCED = {"node-a/gpu-0": "NoSchedule"}
 EMPTIED = {"node-a/gpu-0": "NoExecute"}
 
 
-def annotate(scene: Scene, answer: str, value: str) -> None:
-    """Answer the only incident, as a person would."""
-    name = scene.incident()["metadata"]["name"]
-    scene.cluster.plane.kubectl(
-        "annotate", "--overwrite", "deviceincident", name, f"draguard.dev/{answer}={value}"
-    )
+def intend(scene: Scene, field: str, intent: Json | None) -> None:
+    """Write into the spec of the last incident, as a user would; None removes it."""
+    name = scene.incidents()[-1]["metadata"]["name"]
+    body = msgspec.json.encode({"spec": {field: intent}}).decode()
+    scene.cluster.plane.kubectl("patch", "di", name, "--type=merge", f"--patch={body}")
 
 
-def for_seconds(seconds: float) -> str:
+def for_seconds(seconds: float) -> Json:
     end = clock.now() + timedelta(seconds=seconds)
-    return f"{end:%Y-%m-%dT%H:%M:%SZ}; by=ana; why=a run must end first"
+    return {"until": f"{end:%Y-%m-%dT%H:%M:%SZ}", "by": "ana", "reason": "a run must end first"}
 
 
 def told(incident: Json) -> list[str]:
@@ -45,22 +46,22 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     scene.report("node-a", off_the_bus(one))
     scene.await_rules(FENCED)
     await_true("the incident is told", scene.phase)
-    counts = "a person's answer counts: hold until"
-    annotate(scene, "hold", for_seconds(600))
+    counts = "in force: hold until"
+    intend(scene, "hold", for_seconds(600))
     await_true("it counts", lambda: any(counts in one for one in told(scene.incident())))
 
     scene.policy(EVICTING)
 
     await_true("it says what it holds", lambda: held(scene) == ("True", "Human"))
     scene.holds_for(4, "nobody is moved", lambda: scene.rules() == FENCED)
-    annotate(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
+    intend(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
-    over = "a person's answer has run out"  # the status follows the rules
+    over = "expired: hold until"  # the status follows the rules
     await_true("its end is told", lambda: any(over in one for one in told(scene.incident())))
     texts = told(scene.incident())
     assert sum(counts in text for text in texts) == 2
     assert sum(over in text for text in texts) == 1
-    await_true("an event says so", lambda: scene.events("AnswerTaken"))
+    await_true("an event says so", lambda: scene.events("IntentInForce"))
 
 
 def held(scene: Scene) -> tuple[str, str]:
@@ -76,43 +77,31 @@ def test_an_ignored_fault_is_let_go_and_counts_again_at_the_end(scene: Scene) ->
     scene.report("node-a", off_the_bus(one))
     scene.await_rules(EMPTIED)
 
-    annotate(scene, "ignore", "as you like")
-    await_true(
-        "what cannot be read is said",
-        lambda: any("changes nothing" in text for text in told(scene.incident())),
-    )
+    for refused in ({"by": "ana"}, {**for_seconds(60), "until": "4h"}, {"by": "", "reason": "x"}):
+        with pytest.raises(ControlPlaneError, match="is invalid"):
+            intend(scene, "ignore", refused)
     assert scene.rules() == EMPTIED
-    annotate(scene, "ignore", for_seconds(600))
+    intend(scene, "ignore", for_seconds(600))
 
     scene.await_rules({})
-    assert "closedAt" not in scene.incident()["status"]
-    annotate(scene, "ignore", for_seconds(6))
+    assert "closedTime" not in scene.incident()["status"]
+    intend(scene, "ignore", for_seconds(6))
     scene.await_rules(EMPTIED)
 
 
-def test_a_rule_that_a_person_deletes_stays_away(scene: Scene) -> None:
+def test_a_rule_that_a_person_deletes_is_made_again(scene: Scene) -> None:
     one = gpu(0)
     scene.node("node-a", one)
-    remediator = scene.remediator()
-    sick = off_the_bus(one)
-    scene.report("node-a", sick)
+    scene.remediator()
+    scene.report("node-a", off_the_bus(one))
     scene.await_rules(EMPTIED)
-    await_true("the rule is recorded", lambda: scene.incident()["status"].get("rules"))
 
     (rule,) = scene.cluster.items(RULES)
     scene.cluster.plane.kubectl("delete", "devicetaintrule", rule["metadata"]["name"])
 
-    await_true("it is noticed", lambda: scene.incident()["status"].get("deletedRules"))
-    # Before the end of who posts it: nobody else would.
-    await_true("an event says so", lambda: scene.events("RuleDeletedByPerson"))
-    scene.holds_for(2, "it is not made again", lambda: scene.rules() == {})
-    remediator.kill()
-    scene.remediator()
-    scene.holds_for(2, "not by the next one either", lambda: scene.rules() == {})
-
-    again = msgspec.structs.replace(sick.xids[0], last_seen=clock.now(), count=2)
-    scene.report("node-a", msgspec.structs.replace(sick, xids=(again,)))
     scene.await_rules(EMPTIED)
+    (again,) = scene.cluster.items(RULES)
+    assert again["metadata"]["uid"] != rule["metadata"]["uid"]
 
 
 def test_the_third_episode_waits_for_a_person_who_confirms_the_repair(scene: Scene) -> None:
@@ -132,13 +121,35 @@ def test_the_third_episode_waits_for_a_person_who_confirms_the_repair(scene: Sce
     assert third["status"]["message"].startswith("3rd episode in 30 days")
     assert scene.rules() != {}
 
-    name = third["metadata"]["name"]
-    word = "draguard.dev/confirmed-repaired=forever; by=ana; why=a new board is in"
-    scene.cluster.plane.kubectl("annotate", "deviceincident", name, word)
+    intend(scene, "repairConfirmed", {"by": "ana", "reason": "a new board is in"})
 
     scene.await_rules({})
     await_phase_of(scene, 3, "Recovered")
     assert len(scene.cluster.items(INCIDENTS)) == 3
+
+
+def test_the_next_incident_of_a_gpu_is_created_with_what_a_user_wants_for_it(scene: Scene) -> None:
+    one = gpu(0)
+    scene.policy("defaults: {mode: enforce, settle: 200ms, soak: 1s}")
+    scene.node("node-a", one)
+    scene.remediator()
+    first = now(95)
+    scene.report("node-a", with_xids(one, first, recovery_action=fresh(1)))
+    await_true("it is tainted", scene.rules)
+    await_true("it is told", lambda: phase_of(scene, 1))
+    intend(scene, "ignore", {"by": "ana", "reason": "a test board"})
+    scene.await_rules({})
+    scene.report("node-a", with_xids(one, first, recovery_action=fresh(0)))
+    await_phase_of(scene, 1, "Recovered")
+
+    scene.report("node-a", with_xids(one, now(95), recovery_action=fresh(1)))
+
+    await_true("it is told again", lambda: len(scene.incidents()) == 2)
+    again = scene.incidents()[-1]["spec"]
+    assert again["ignore"] == {"by": "ana", "reason": "a test board"}
+    assert again["inheritedFrom"] == scene.incidents()[0]["metadata"]["name"]
+    await_true("it is read", lambda: scene.incidents()[-1].get("status", {}).get("intents"))
+    scene.holds_for(2, "nothing is tainted", lambda: scene.rules() == {})
 
 
 def await_phase_of(scene: Scene, number: int, phase: str) -> None:

@@ -7,7 +7,7 @@ from kubeapi.lease import read
 from remediator.hands.leader import LEASE_NAME
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
-from tests.chain.scene import LEASES, Remediator, Scene, fresh
+from tests.chain.scene import INCIDENT_ONLY, LEASES, Remediator, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu
@@ -94,6 +94,29 @@ def test_a_leader_that_is_told_to_stop_hands_over_within_two_seconds(scene: Scen
 
     scene.report("node-a", off_the_bus(one))
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+
+def test_a_successor_with_an_older_milder_policy_takes_nothing_down(scene: Scene) -> None:
+    scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
+    older = scene.folder / "older.yaml"
+    older.write_text(INCIDENT_ONLY, encoding="utf-8")
+    one = gpu(0)
+    scene.node("node-a", one)
+    first = scene.remediator("--leader-identity", "first")
+    await_true("the first leads", lambda: holder(scene) == "first")
+    second = scene.remediator("--leader-identity", "second", "--policy", str(older))
+    scene.report("node-a", off_the_bus(one))
+    scene.await_rules({"node-a/gpu-0": "NoExecute"})
+
+    first.kill()
+    second.await_saying("now leader")
+    scene.report("node-a", off_the_bus(one), agent_version="2")
+    scene.holds_for(5, "the rule stands", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+
+    older.write_text(scene.policy_file.read_text(encoding="utf-8"), encoding="utf-8")
+    second.await_saying("policy in force is the one of the leader before")
+    older.write_text(INCIDENT_ONLY, encoding="utf-8")
+    scene.await_rules({})
 
 
 def test_a_follower_is_ready_and_writes_nothing(scene: Scene) -> None:

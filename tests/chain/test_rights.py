@@ -1,8 +1,10 @@
 """What the shipped roles allow, asked of the real API server under a ServiceAccount's own token."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kubeapi.client import ApiError, Client
@@ -10,6 +12,7 @@ from kubeapi.endpoint import Endpoint
 from kubeapi.lease import leases
 from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane
+from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, Remediator, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import CLASSES, NODES, RULES, SLICES, Cluster, await_true
@@ -110,6 +113,7 @@ USED = [
     ("WATCH", SLICES),
     ("GET", CLAIMS),
     ("WATCH", CLAIMS),
+    ("GET", f"{CLAIMS.replace('/resourceclaims', '/namespaces/default/resourceclaims')}/none"),
     ("GET", f"{PODS}?fieldSelector=spec.nodeName=node-a"),
     ("POST", f"{POD}/eviction"),
     ("GET", NODES),
@@ -214,7 +218,55 @@ def test_an_eviction_needs_no_other_right(scene: Scene, account: Endpoint) -> No
     assert refused(scene.cluster) == before, "the API server refused somebody something"
 
 
-def started(scene: Scene, account: Endpoint) -> Remediator:
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/" + ACCOUNT
+
+
+@contextmanager
+def without_slices(cluster: Cluster) -> Generator[None]:
+    """Take list and watch of ResourceSlices away, as somebody who trims a role might."""
+    role = msgspec.json.decode(cluster.client.get(ROLE))
+    rules = [one for one in role["rules"] if "resourceslices" not in one["resources"]]
+    assert len(rules) == len(role["rules"]) - 1
+    cluster.client.merge_patch(ROLE, {"rules": rules})
+    try:
+        yield
+    finally:
+        cluster.client.merge_patch(ROLE, {"rules": role["rules"]})
+
+
+def test_without_the_right_to_see_slices_a_renumbering_evicts_nobody(
+    scene: Scene, account: Endpoint
+) -> None:
+    """The sick board comes back as gpu-1, the healthy one as gpu-0, and nobody tells."""
+    sick, sound = gpu(0), gpu(1)
+    scene.node("node-a", sick, sound)
+    scene.train("train", 2, workloads.gpu_request())
+    before = scene.holders()
+    with Proxy(account) as proxy:
+        process = started(scene, account, server=proxy.url)
+        asker = Client(account, timeout=60.0)
+        with without_slices(scene.cluster):
+            await_true("it counts", lambda: refusal(asker, "GET", SLICES) == FORBIDDEN)
+            proxy.cut()
+            sick = msgspec.structs.replace(off_the_bus(sick), minor=1)
+            sound = msgspec.structs.replace(sound, minor=0)
+            scene.publish("node-a", sick, sound, new_generation=True)
+            scene.report("node-a", sick, sound)
+            process.await_saying("refuses to list or watch resourceslices (403)")
+            scene.holds_for(
+                6,
+                "no pod is evicted",
+                lambda: scene.holders() == before and "NoExecute" not in scene.rules().values(),
+            )
+        scene.await_rules({"node-a/gpu-1": "NoExecute"})
+        scene.await_phase("Drained")
+        stayed = {uid: device for uid, device in before.items() if device == "node-a/gpu-0"}
+        assert stayed.items() <= scene.holders().items(), "the healthy board keeps its pod"
+        asker.close()
+        process.kill()  # a polite end waits for each watch behind this HTTP/1.0 proxy
+
+
+def started(scene: Scene, account: Endpoint, server: str = "") -> Remediator:
     """The real remediator as this account, stopped with the scene."""
     token = scene.folder / "account-token"
     token.write_text(account.token or "", encoding="utf-8")
@@ -223,7 +275,8 @@ def started(scene: Scene, account: Endpoint) -> Remediator:
         str(token),
         "--kube-ca-file",
         account.ca_file or "",
-        server=account.server,
+        "--resync=2",
+        server=server or account.server,
     )
 
 

@@ -29,9 +29,11 @@ pytestmark = pytest.mark.verify
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 FIRST_STATUS = frozenset(
     {
-        *("phase", "phaseSince", "mode", "message", "conditions", "timeline", "rules", "hit"),
-        *("wouldFence", "evicted", "seenThrough", "handledThrough", "healthySince"),
-        *("fencedAt", "evictingAt", "drainedAt", "closedAt"),
+        *("schemaVersion", "node", "fault", "cause", "evidence", "sources", "scope"),
+        *("phase", "phaseSinceTime", "mode", "message", "conditions", "timeline", "rules"),
+        *("affectedPods", "plannedTaints", "evictedPods", "seenThroughTime"),
+        *("handledThroughTime", "healthySinceTime", "soakConfirmedTime"),
+        *("taintedTime", "evictingTime", "drainedTime", "closedTime"),
     }
 )
 """What an incident's status had in the first release."""
@@ -205,7 +207,8 @@ def test_an_incident_that_a_newer_remediator_wrote_is_gone_on_with(scene: Scene)
     first.stop()
     path = f"/apis/draguard.dev/v1alpha1/deviceincidents/{scene.incident()['metadata']['name']}"
     mark = {"metadata": {"annotations": {"draguard.dev/of-tomorrow": "yes"}}}
-    scene.cluster.client.merge_patch(path, {**mark, "spec": {"schemaVersion": 2}})
+    scene.cluster.client.merge_patch(path, mark)
+    scene.cluster.client.merge_patch(f"{path}/status", {"status": {"schemaVersion": 2}})
 
     scene.remediator()
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))

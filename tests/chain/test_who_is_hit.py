@@ -8,8 +8,10 @@ from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENT_ONLY, Scene
 from tests.chain.test_fence_and_move import off_the_bus
 from tests.lab.cluster import Json, await_true
-from tests.remediator.builders import gpu
+from tests.remediator.builders import gpu, mig_gpu
 
+SLICES = workloads.device_class("slices.example.com", "mig", extended_resource="nvidia.com/slice")
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 SLOW_RECOVERY = "defaults: {mode: enforce, settle: 1s, soak: 60s}"
 
@@ -31,16 +33,19 @@ def names(scene: Scene) -> set[str]:
     }
 
 
-def protect(scene: Scene, app: str) -> None:
-    """Forbid to disrupt the pods of an app; returns when the disruption controller says so."""
+def protect(scene: Scene, name: str, app: str = "") -> None:
+    """Forbid to disrupt the pods of an app, by default the one of the same name.
+
+    Returns when the disruption controller says so.
+    """
     body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"name": app},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        "metadata": {"name": name},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app or name}}},
     }
     scene.cluster.add("policy/v1", "poddisruptionbudgets", body)
-    path = f"{BUDGETS}/{app}"
+    path = f"{BUDGETS}/{name}"
     await_true(
         "the budget counts the pod",
         lambda: scene.cluster.get(path).get("status", {}).get("expectedPods") == 1,
@@ -63,9 +68,13 @@ def told(scene: Scene, field: str) -> list[Json]:
     return found[0].get("status", {}).get(field, []) if found else []
 
 
+def told_pods(scene: Scene, field: str) -> set[str]:
+    return {one["pod"] for one in told(scene, field)}
+
+
 def await_hit(scene: Scene, count: int) -> list[Json]:
-    await_true(f"{count} are told of as hit", lambda: len(told(scene, "hit")) == count)
-    return told(scene, "hit")
+    await_true(f"{count} are told of as hit", lambda: len(told(scene, "affectedPods")) == count)
+    return told(scene, "affectedPods")
 
 
 def sick(scene: Scene, one: GpuHealth) -> None:
@@ -82,10 +91,10 @@ def test_a_pod_that_asked_by_resource_name_is_moved_by_us_and_only_once(scene: S
         sick(scene, one)
 
         await_true("the pod is being deleted", lambda: "notebook" not in names(scene))
-        await_true("it is told of as evicted", lambda: told(scene, "evicted"))
+        await_true("it is told of as evicted", lambda: told(scene, "evictedPods"))
         assert evictions(proxy) == ["/api/v1/namespaces/default/pods/notebook/eviction"]
-    (gone,) = told(scene, "evicted")
-    assert (gone["pod"], gone["uid"], gone["via"]) == ("notebook", uid, "extended")
+    (gone,) = told(scene, "evictedPods")
+    assert (gone["pod"], gone["uid"], gone["via"]) == ("notebook", uid, "ExtendedResource")
 
 
 def test_a_disruption_budget_is_respected_until_it_allows(scene: Scene) -> None:
@@ -97,7 +106,7 @@ def test_a_disruption_budget_is_respected_until_it_allows(scene: Scene) -> None:
     remediator = scene.remediator()
     sick(scene, one)
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
-    remediator.await_saying("default/notebook cannot be evicted yet")
+    remediator.await_saying("eviction refused, requested again with backoff: pod=default/notebook")
 
     scene.holds_for(3, "the pod stays", lambda: "notebook" in names(scene))
     assert scene.rules() == {"node-a/gpu-0": "NoExecute"}
@@ -105,6 +114,36 @@ def test_a_disruption_budget_is_respected_until_it_allows(scene: Scene) -> None:
 
     await_true("the pod is being deleted", lambda: "notebook" not in names(scene), 90)
     scene.cluster.client.delete(f"{BUDGETS}/notebook")
+
+
+def test_a_pod_of_two_disruption_budgets_keeps_no_other_pod_of_its_gpu(scene: Scene) -> None:
+    one = mig_gpu(0, slices=3)
+    scene.policy(SLOW_RECOVERY)
+    scene.cluster.client.create(CLASSES, SLICES)
+    scene.node("node-a", one)
+    for name in ("a", "b", "c"):
+        spec = workloads.pod_spec()
+        spec["containers"][0]["resources"] = {"limits": {"nvidia.com/slice": "1"}}
+        add_pod(scene, name, spec, {"app": name})
+    protect(scene, "a")
+    protect(scene, "second-of-a", app="a")
+    remediator = scene.remediator()
+
+    sick(scene, one)
+
+    await_true("the others are being deleted", lambda: names(scene) == {"a"})
+    remediator.await_saying("more than one PodDisruptionBudget")
+
+    def refused() -> list[str]:
+        found = scene.incident().get("status", {}).get("conditions", [])
+        return [it.get("message", "") for it in found if it["type"] == "EvictionRefused"]
+
+    await_true("the incident names it", lambda: refused() and "default/a: 500" in refused()[0])
+    await_true("the others are told of", lambda: told_pods(scene, "evictedPods") == {"b", "c"})
+    assert scene.events("PodEvicted")
+    for budget in ("a", "second-of-a"):
+        scene.cluster.client.delete(f"{BUDGETS}/{budget}")
+    scene.cluster.client.delete(f"{CLASSES}/{SLICES['metadata']['name']}")
 
 
 def test_nobody_is_moved_while_rules_only_say_what_would_be(scene: Scene) -> None:
@@ -117,7 +156,7 @@ def test_nobody_is_moved_while_rules_only_say_what_would_be(scene: Scene) -> Non
     sick(scene, one)
 
     (pod,) = await_hit(scene, 1)
-    assert (pod["pod"], pod["via"]) == ("notebook", "extended")
+    assert (pod["pod"], pod["via"]) == ("notebook", "ExtendedResource")
     scene.holds_for(4, "the pod stays", lambda: "notebook" in names(scene))
 
 
@@ -167,7 +206,7 @@ def test_a_pod_with_admin_access_is_told_of_as_such_and_what_it_tolerates(scene:
     sick(scene, one)
 
     seen = {pod["claim"]: pod for pod in await_hit(scene, 2)}
-    assert seen["watcher"]["via"] == "admin"
+    assert seen["watcher"]["via"] == "AdminAccess"
     assert seen["watcher"]["tolerates"] == "NoExecute for 300s of draguard.dev/gpu"
     (other,) = [pod for claim, pod in seen.items() if claim != "watcher"]
     assert "via" not in other

@@ -113,11 +113,20 @@ def test_a_contained_error_whose_slice_only_the_nvml_event_names(chain: Chain) -
 
 
 def test_a_contained_error_with_the_instance_in_the_line(chain: Chain) -> None:
+    chain.node.inject_xid(7, 94, gi=5, reset=False, drain_reset=False, kernel_instance=True)
+
+    chain.scene.await_rules({SLICE_OF_GI_5: "NoExecute"})
+
+
+def test_a_contained_error_that_only_the_kernel_log_tells_of_moves_nobody(chain: Chain) -> None:
     chain.node.inject_xid(
         7, 94, gi=5, reset=False, drain_reset=False, kernel_instance=True, nvml=False
     )
 
-    chain.scene.await_rules({SLICE_OF_GI_5: "NoExecute"})
+    chain.scene.await_rules({SLICE_OF_GI_5: "NoSchedule"})
+    chain.scene.holds_for(
+        2, "nobody is moved", lambda: "NoExecute" not in chain.scene.rules().values()
+    )
 
 
 def test_a_burst_of_application_xids_is_counted_on_its_gpu_and_harms_nobody(chain: Chain) -> None:

@@ -99,9 +99,14 @@ AFTER = {"class": "lost", "mode": "enforce", "reason": "Correlation", "needs": "
 """The same incident when more is known; a replica may be seconds late."""
 POLICY = 'draguard_remediator_policy_mode{class="gpu",mode="dry-run"} 1'
 _BUCKET = "draguard_remediator_reconcile_duration_seconds_bucket"
+_TIMES = "\n".join(
+    f'draguard_remediator_time_to_{what}_seconds_bucket{{class="gpu",le="{le}"}} 5'
+    for what in ("taint", "drain", "repair")
+    for le in ("60.0", "+Inf")
+)
 
 
-def remediator(leads: int, phase: str = "Fenced", what: Mapping[str, str] = BEFORE) -> str:
+def remediator(leads: int, phase: str = "Tainted", what: Mapping[str, str] = BEFORE) -> str:
     """Return the page of a replica that tells this of an incident."""
     return f"""
 draguard_remediator_leader {leads}
@@ -122,11 +127,23 @@ draguard_remediator_api_requests_total{{verb="get",code="200"}} 5
 draguard_remediator_timer_failures_total 1
 {_BUCKET}{{le="0.1"}} 5
 {_BUCKET}{{le="+Inf"}} 5
+{_TIMES}
+draguard_remediator_incidents_opened_total{{class="gpu"}} 5
+draguard_remediator_incidents_closed_total{{class="gpu",result="Recovered"}} 5
+draguard_remediator_pods_evicted_total{{class="gpu",by="NoExecute"}} 5
+draguard_remediator_pods_spared_total{{class="contained",reason="NotInScope"}} 5
+draguard_remediator_pods_deferred_total{{reason="Budget"}} 5
+draguard_remediator_deferrals_total{{step="Eviction",reason="Budget"}} 5
+draguard_budget_used_gpus{{budget="fence",ground="cluster"}} 3
+draguard_budget_limit_gpus{{budget="fence",ground="cluster"}} 24
+draguard_emergency_stop 1
+draguard_maintenance_windows_open 1
+draguard_correlation_in_force{{reason="SameCause"}} 1
 draguard_incidents_untold 1
 draguard_agent_stale{{node="{NODE}"}} 0
 draguard_agent_stale{{node="node-z"}} 1
 draguard_claims{{state="pending"}} 1
-draguard_claim_pending_since_timestamp_seconds{{dra_claim_namespace="team",dra_claim_name="wait",reason="Fenced"}} -100
+draguard_claim_pending_since_timestamp_seconds{{dra_claim_namespace="team",dra_claim_name="wait",reason="Tainted"}} -100
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free"}} 1
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated"}} 2
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="fenced"}} 1

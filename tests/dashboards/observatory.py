@@ -234,9 +234,11 @@ def its_pod_is_moved(one: Observatory, prometheus: Prometheus) -> None:
     await_answer(
         prometheus,
         "its successor finds no device",
-        'draguard_claim_pending_since_timestamp_seconds{reason="Fenced"}',
+        'draguard_claim_pending_since_timestamp_seconds{reason="Tainted"}',
     )
     one.told_to_the_kubelet()
+    drained = "draguard_remediator_time_to_drain_seconds_count > 0"
+    await_answer(prometheus, "nobody is left on it", drained)
 
 
 def a_slice_fails_beside_one_that_a_person_tainted(

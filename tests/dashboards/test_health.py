@@ -75,14 +75,14 @@ CASES: Mapping[str, tuple[dict[str, str], health.State]] = {
         health.LOST,
     ),
     "the driver wants a reset": (of() | {ACTION: ALWAYS}, health.SICK),
-    "an incident has fenced it": (of() | incident("Fenced"), health.SICK),
+    "an incident has fenced it": (of() | incident("Tainted"), health.SICK),
     "it is fenced and its exporter is dead": (
-        silent() | incident("Fenced"),
+        silent() | incident("Tainted"),
         health.SICK,
     ),
     "a person has to look": (of() | incident("NeedsHuman"), health.SICK),
     "both replicas tell of it, one of them late": (
-        of() | incident("Fenced", "Evicting"),
+        of() | incident("Tainted", "Evicting"),
         health.SICK,
     ),
     "it soaks": (of() | incident("Verifying"), health.WATCHED),
@@ -152,8 +152,8 @@ def killed_after_75_minutes(more: dict[str, str] | None = None) -> dict[str, str
     ("more", "state"),
     [
         ({LOOKED_FOR: "1x150 0x250"}, health.GONE_SILENT),
-        ({LOOKED_FOR: "1x150 0x250"} | incident("Fenced"), health.SICK),
-        (incident("Fenced"), health.SICK),
+        ({LOOKED_FOR: "1x150 0x250"} | incident("Tainted"), health.SICK),
+        (incident("Tainted"), health.SICK),
     ],
     ids=["its target is still there", "and it is fenced", "its node is gone, and it is fenced"],
 )
@@ -211,7 +211,7 @@ def test_the_list_of_what_is_not_well_leaves_out_none_for_want_of_a_number(
 
     for series, expected in (
         (nameless, {lost: health.LOST.number}),
-        (incident("Fenced"), {lost: health.SICK.number}),
+        (incident("Tainted"), {lost: health.SICK.number}),
         (of() | {ACTION: ALWAYS}, {sick: health.SICK.number}),
         (of(), {}),
     ):
@@ -255,7 +255,8 @@ def test_gpus_of_two_clusters_are_not_mixed_up(prometheus_built: Path) -> None:
     one = {name.replace("{", '{cluster="one", '): values for name, values in WELL.items()}
     two = {name.replace("{", '{cluster="two", '): values for name, values in WELL.items()}
     fault = {
-        name.replace("{", '{cluster="two", '): values for name, values in incident("Fenced").items()
+        name.replace("{", '{cluster="two", '): values
+        for name, values in incident("Tainted").items()
     }
     expected = {
         '{cluster="one", Hostname="node-a"}': health.HEALTHY.number,
@@ -307,7 +308,7 @@ def test_no_incident_is_0_only_where_a_leader_would_know_of_one(prometheus_built
 
 
 def test_an_incident_that_both_replicas_tell_of_is_one(prometheus_built: Path) -> None:
-    series = LEADS | incident("Fenced", "Fenced")
+    series = LEADS | incident("Tainted", "Tainted")
 
     assert_answers(prometheus_built, fleet.DASHBOARD, COUNTS["Incidents"], series, {"{}": 1})
 

@@ -139,7 +139,7 @@ def test_two_replicas_that_differ_for_a_moment_make_no_error_and_one_row(
 def test_two_phases_of_one_incident_are_shown_as_one(prometheus_built: Path) -> None:
     series = {
         f'draguard_incident_phase{{instance="{one}", incident="one", phase="{phase}"}}': ALWAYS
-        for one, phase in (("r", "Fenced"), ("s", "Evicting"))
+        for one, phase in (("r", "Tainted"), ("s", "Evicting"))
     }
     table = incidents.table(FLEET)
     phase = {query.value: query.expr for query in table.queries}["in phase"]
@@ -204,6 +204,25 @@ def test_the_first_step_of_its_kind_is_seen_and_a_new_pages_history_is_not(
         ({page: "_x18 1x300", step: "_x18 5x300"}, {rule: 0}),
     ):
         assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, expected)
+
+
+def test_what_replicas_and_classes_closed_is_added_up(
+    prometheus_built: Path,
+) -> None:
+    closed = 'draguard_remediator_incidents_closed_total{instance="%s", class="%s", result="%s"}'
+    series = {
+        'draguard_remediator_build_info{instance="a"}': ALWAYS,
+        'draguard_remediator_build_info{instance="b"}': ALWAYS,
+        closed % ("a", "gpu", "Recovered"): "0x18 1x300",
+        closed % ("a", "lost", "Recovered"): "0x18 2x300",
+        closed % ("b", "gpu", "Recovered"): "0x18 4x300",
+        closed % ("b", "gpu", "Closed"): "0x400",
+    }
+    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Incidents closed")
+    asked = panel.queries[0].expr.replace("$__rate_interval", "2m")
+
+    expected = {'{result="Recovered"}': 7, '{result="Closed"}': 0}
+    assert_answers(prometheus_built, remediation.DASHBOARD, f"round({asked})", series, expected)
 
 
 def test_a_decision_that_was_not_made_took_no_time_and_not_some_unknown_one(

@@ -28,11 +28,11 @@ def test_an_xid_is_marked_at_the_moment_at_which_it_was_seen(prometheus_built: P
 
 def test_a_fence_is_marked_since_when_it_stands(prometheus_built: Path) -> None:
     series = {
-        f'draguard_incident_phase{{instance="r", {STORY}, phase="Fenced"}}': ALWAYS,
+        f'draguard_incident_phase{{instance="r", {STORY}, phase="Tainted"}}': ALWAYS,
         f'draguard_incident_phase_since_timestamp_seconds{{instance="r", {STORY}}}': "120x400",
     }
 
-    expected = {f'{{{STORY}, phase="Fenced"}}': 120_000}
+    expected = {f'{{{STORY}, phase="Tainted"}}': 120_000}
     assert_answers(prometheus_built, fleet.DASHBOARD, FENCES.expr, series, expected)
 
 

@@ -158,6 +158,9 @@ class Guarded:
             self.admin.create(leases(LEASES), lease(f"draguard-agent-{node}"))
         self.admin.create(leases(LEASES), lease(REMEDIATOR))
         self.admin.create(INCIDENTS, incident("gpu-0-1"))
+        held = {"until": "2099-07-30T18:00:00Z", "by": "ana", "reason": "a test"}
+        kept = incident("gpu-0-2")
+        self.admin.create(INCIDENTS, {**kept, "spec": {**kept["spec"], "hold": held}})
         for body in (
             taints.manifest(wanted(), self.version),
             foreign("theirs", "example.com/broken", full("gpu-6")),
@@ -207,7 +210,7 @@ def incident(name: str, **more: object) -> Json:
         "apiVersion": "draguard.dev/v1alpha1",
         "kind": "DeviceIncident",
         "metadata": {"name": name, "labels": {"draguard.dev/gpu": "GPU-0"}, **more},
-        "spec": {"node": "node-a", "uuid": "GPU-0", "fault": "gpu"},
+        "spec": {"node": "node-a", "uuid": "GPU-0"},
     }
 
 

@@ -56,15 +56,18 @@ def only(objects: list[Json], kind: str, name: str = "") -> Json:
 
 
 def pod(objects: list[Json], kind: str) -> Json:
-    found: Json = only(objects, kind)["spec"]["template"]["spec"]
-    return found
+    """Return the pod of the only object of a kind; both Jobs of the uninstallation have one."""
+    found, *others = of_kind(objects, kind)
+    assert not others or kind == "Job"
+    spec: Json = found["spec"]["template"]["spec"]
+    return spec
 
 
 def container(objects: list[Json], name: str) -> Json:
     (found,) = [
         one
         for kind in ("DaemonSet", "Deployment", "Job")
-        for made in of_kind(objects, kind)
+        for made in of_kind(objects, kind)[:1]
         for one in made["spec"]["template"]["spec"]["containers"]
         if one["name"] == name
     ]

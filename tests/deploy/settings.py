@@ -58,6 +58,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "remediator.nodeConditions.deadline=1000000",
         "remediator.nodeConditions.acceleratedHardwareReady=true",
     ),
+    "pods that may be deleted": ("remediator.deletePods=true",),
     "a policy kept elsewhere": ("remediator.policy.existingConfigMap=gpu-policy",),
     "ServiceMonitors": MONITORED,
     "PodMonitors": ("monitoring.podMonitor.enabled=true",),

@@ -103,22 +103,42 @@ LIVING = [
 ]
 
 CASE = f"{INCIDENTS}/gpu-0-1"
-ANSWER = {"metadata": {"annotations": {"draguard.dev/hold": "forever; by=ana; why=a test"}}}
+HELD = f"{INCIDENTS}/gpu-0-2"
+"""Of which user ana wants a hold."""
+
+
+def hold(by: str, reason: str = "a test") -> Json:
+    return {"spec": {"hold": {"until": "2099-07-30T18:00:00Z", "by": by, "reason": reason}}}
+
+
+def inheriting(**more: object) -> Json:
+    one = incident("gpu-1-1")
+    return {**one, "spec": {**one["spec"], **more}}
+
+
+def account(name: str) -> str:
+    return f"system:serviceaccount:{LEASES}:{name}"
+
+
+VOUCHED = {"repairConfirmed": {"by": "ana", "reason": "new board"}}
 OTHER_GPU = {"metadata": {"labels": {"draguard.dev/gpu": "GPU-1"}}}
 TICKET = {"metadata": {"labels": {"example.com/ticket": "4711"}}}
 OWNER = {"metadata": {"ownerReferences": OWNED}}
 TELLING = [
     Write(REMEDIATOR, "create", INCIDENTS, incident("gpu-1-1")),
-    Write(REMEDIATOR, "patch", CASE, {"spec": {"fault": "lost"}}),
-    Write(REMEDIATOR, "patch", f"{CASE}/status", {"status": {"phase": "Fenced"}}),
+    Write(REMEDIATOR, "patch", f"{CASE}/status", {"status": {"phase": "Tainted"}}),
     Write(REMEDIATOR, "delete", CASE, {}),
-    Write(REMEDIATOR, "patch", CASE, ANSWER, "the answers to a DeviceIncident are persons'"),
+    Write(REMEDIATOR, "patch", HELD, {"spec": {"fault": "lost"}}),
+    Write(REMEDIATOR, "patch", f"{HELD}/status", {"status": {"phase": "Tainted"}}),
+    Write(REMEDIATOR, "patch", CASE, hold(account(REMEDIATOR)), "draguard-remediator changes none"),
+    Write(REMEDIATOR, "patch", HELD, hold("ana", "no test"), "draguard-remediator changes none"),
+    Write(REMEDIATOR, "patch", HELD, {"spec": {"hold": None}}, "draguard-remediator changes none"),
+    Write(REMEDIATOR, "patch", CASE, {"spec": VOUCHED}, "draguard-remediator changes none"),
+    Write(REMEDIATOR, "patch", CASE, {"spec": {"inheritedFrom": "x"}}, "changes none"),
+    Write(REMEDIATOR, "create", INCIDENTS, inheriting(**hold("ana")["spec"], inheritedFrom="a-1")),
+    Write(REMEDIATOR, "create", INCIDENTS, inheriting(**hold("ana")["spec"]), "carries them over"),
     Write(
-        REMEDIATOR,
-        "create",
-        INCIDENTS,
-        incident("gpu-1-1", **ANSWER["metadata"]),
-        "the answers to a DeviceIncident are persons'",
+        REMEDIATOR, "create", INCIDENTS, inheriting(**VOUCHED), "never with spec.repairConfirmed"
     ),
     Write(REMEDIATOR, "patch", CASE, KEPT, "no finalizer on a DeviceIncident"),
     Write(
@@ -128,15 +148,27 @@ TELLING = [
         incident("gpu-1-1", **KEPT["metadata"]),
         "no finalizer on a DeviceIncident",
     ),
-    Write("admin", "patch", CASE, ANSWER),
+    Write("admin", "patch", CASE, hold("admin")),
+    Write(STRANGER, "patch", CASE, hold(account(STRANGER))),
+    Write("admin", "patch", CASE, hold("ana"), "names the user who writes it: admin"),
+    Write(STRANGER, "patch", CASE, hold(REMEDIATOR), f"writes it: {account(STRANGER)}"),
+    Write("admin", "patch", CASE, {"spec": VOUCHED}, "names the user who writes it"),
+    Write("admin", "patch", HELD, hold("ana", "no test"), "names the user who writes it"),
+    Write(
+        "admin", "patch", HELD, {"spec": {"hold": {"until": "2098-01-01T00:00:00Z"}}}, "it: admin"
+    ),
+    Write("admin", "patch", HELD, hold("admin")),
+    Write("admin", "patch", HELD, {"spec": {"hold": None}}),
+    Write("admin", "patch", HELD, TICKET),
+    Write("admin", "patch", HELD, {"spec": {"ignore": {"by": "admin", "reason": "x"}}}),
+    Write("admin", "patch", HELD, {"spec": {"inheritedFrom": "x"}}, "users write spec.hold"),
     Write("admin", "patch", CASE, TICKET),
     Write("admin", "patch", CASE, {"metadata": {"finalizers": ["example.com/archive"]}}),
     Write("admin", "delete", CASE, {}),
     Write("admin", "delete", INCIDENTS, {}),
     Write("admin", "create", INCIDENTS, incident("gpu-1-1"), "only draguard-remediator opens"),
-    Write("admin", "patch", CASE, {"spec": {"fault": "lost"}}, "use the annotations"),
-    Write("admin", "patch", CASE, OTHER_GPU, "use the annotations"),
-    Write("admin", "patch", CASE, OWNER, "use the annotations"),
+    Write("admin", "patch", CASE, OTHER_GPU, "draguard.dev/gpu stay"),
+    Write("admin", "patch", CASE, OWNER, "its owners"),
     Write("admin", "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),
     Write(HERE, "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),
     Write(RELEASE, "patch", f"{CASE}/status", {"status": {"phase": "Recovered"}}, "the status"),

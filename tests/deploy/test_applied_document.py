@@ -14,6 +14,7 @@ ACCOUNTS = ("draguard-agent", "draguard-remediator", "draguard-release")
 SETTINGS = {
     "": (),
     "`exporter.podLabels.enabled`": ("exporter.podLabels.enabled=true",),
+    "`remediator.deletePods`": ("remediator.deletePods=true",),
     "`remediator.nodeConditions.enabled`": ("remediator.nodeConditions.enabled=true",),
 }
 Row = tuple[str, str, str, str, str]

@@ -27,6 +27,12 @@ def containers(objects: list[Json]) -> dict[str, Json]:
     return {one["name"]: one for pod in pods(objects) for one in pod["containers"]}
 
 
+def releases(objects: list[Json]) -> list[list[str]]:
+    """Give the arguments of each uninstalling Job, in the order in which they are rendered."""
+    everywhere = (one for pod in pods(objects) for one in pod["containers"])
+    return [one["args"] for one in everywhere if one["name"] == "release"]
+
+
 def exporter_settings(container: Json) -> flags.Settings:
     """Read a container's arguments as the exporter does; nothing may be said against them."""
     command, *arguments = container["args"]
@@ -44,15 +50,18 @@ def remediator_settings(container: Json) -> settings.Settings:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_programs_take_what_is_rendered(setting: str) -> None:
-    found = containers(rendered.objects(SETTINGS[setting]))
+    objects = rendered.objects(SETTINGS[setting])
+    found = containers(objects)
 
     assert found.keys() <= {"sensor", "agent", "remediator", "release"}
     for role in found.keys() & {"sensor", "agent"}:
         assert exporter_settings(found[role]).role == role
     if "remediator" in found:
         remediator_settings(found["remediator"])
-    if "release" in found:
-        assert found["release"]["args"] == ["release", "--all"]
+    assert releases(objects) in (
+        [],
+        [["release", "--all", "--yes"], ["release", "--all", "--dry-run"]],
+    )
 
 
 def test_sensor_and_agent_mean_the_same() -> None:

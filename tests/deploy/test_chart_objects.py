@@ -175,7 +175,7 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
     ),
     ("one replica", lambda o: len(of_kind(o, "PodDisruptionBudget")), 1, 0),
     ("no guards", lambda o: len(of_kind(o, "ValidatingAdmissionPolicy")) > 0, True, False),
-    ("no guards", lambda o: len(of_kind(o, "Job")), 1, 0),
+    ("no guards", lambda o: len(of_kind(o, "Job")), 2, 0),
     ("CRDs from elsewhere", lambda o: len(of_kind(o, "CustomResourceDefinition")), 2, 0),
     (
         "a policy kept elsewhere",
@@ -292,15 +292,31 @@ def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
         assert [port["port"] for port in one["spec"]["egress"][0]["ports"]] == [443, 6443]
 
 
+def test_the_jobs_before_and_after_the_release_differ_in_what_they_do_alone() -> None:
+    release, check = sorted(
+        of_kind(rendered.objects(), "Job"), key=lambda one: one["metadata"]["name"]
+    )
+    assert check["metadata"]["name"] == "draguard-release-check"
+    args = [
+        one["spec"]["template"]["spec"]["containers"][0].pop("args") for one in (check, release)
+    ]
+
+    assert args == [["release", "--all", "--dry-run"], ["release", "--all", "--yes"]]
+    assert check["spec"] == release["spec"]
+
+
 def test_what_closes_the_network_lets_the_last_job_out_before_and_after_the_release() -> None:
     """It is a hook as the Job is: after the release the other policies are gone."""
     objects = rendered.objects(SETTINGS["closed"])
-    policy, job = only(objects, "NetworkPolicy", "release"), only(objects, "Job")
-    weights = [
-        int(one["metadata"]["annotations"].pop("helm.sh/hook-weight")) for one in (policy, job)
-    ]
+    policy, jobs = only(objects, "NetworkPolicy", "release"), of_kind(objects, "Job")
+    notes = policy["metadata"]["annotations"]
+    job = jobs[0]
 
-    assert weights == sorted(set(weights))
-    assert policy["metadata"]["annotations"] == job["metadata"]["annotations"]
+    assert {one["metadata"]["annotations"]["helm.sh/hook"] for one in jobs} == set(
+        notes["helm.sh/hook"].split(",")
+    )
+    for one in jobs:
+        weight = one["metadata"]["annotations"]["helm.sh/hook-weight"]
+        assert int(notes["helm.sh/hook-weight"]) < int(weight)
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()

@@ -30,8 +30,7 @@ def _namespaces(admin: Client) -> Iterator[None]:
 
 
 def pod(kind: str, setting: str) -> Json:
-    (found,) = [one for one in rendered.objects(SETTINGS[setting]) if one["kind"] == kind]
-    spec = found["spec"]["template"]["spec"]
+    spec = rendered.pod(rendered.objects(SETTINGS[setting]), kind)
     kept = {name: told for name, told in spec.items() if name not in OF_OTHERS}
     return {"metadata": {"name": "one"}, "spec": {**kept, "serviceAccountName": ACCOUNT}}
 

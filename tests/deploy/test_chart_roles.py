@@ -59,6 +59,13 @@ def test_node_conditions_are_a_role_of_their_own() -> None:
     assert given == {("", "nodes", "", "get"), ("", "nodes/status", "", "patch")}
 
 
+def test_a_remediator_may_delete_pods_only_where_it_was_told_so() -> None:
+    name = "draguard-remediator"
+    more = grants(roles(name, "remediator.deletePods=true")) - grants(roles(name))
+
+    assert more == {("", "pods", "", "delete")}
+
+
 def test_doctor_looks_for_the_rights_that_an_agent_is_given() -> None:
     assert grants(roles("draguard-agent")) == wanted(AGENT)
 
@@ -127,7 +134,8 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
     assert len(made) == 4
     for one in made:
         notes = one["metadata"]["annotations"]
-        assert notes["helm.sh/hook"] == "pre-delete,post-delete"
+        ends = "post-delete" if one["kind"] == "Job" else "pre-delete,post-delete"
+        assert notes["helm.sh/hook"] == ends
         assert notes["helm.sh/hook-delete-policy"] == "before-hook-creation,hook-succeeded"
     weights = {
         one["kind"]: int(one["metadata"]["annotations"]["helm.sh/hook-weight"]) for one in made

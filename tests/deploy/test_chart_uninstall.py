@@ -17,7 +17,7 @@ pytestmark = pytest.mark.verify
 
 SOON = ("--set", "releaseOnDelete.deadlineSeconds=30", "--set", "admission.enabled=false")
 """The shortest time that the chart lets a hook have."""
-HOOK = "draguard-release"
+HOOK = "draguard-release-check"
 FENCE = fence("gpu-0", ours=True)
 PATH = f"{RULES}/{FENCE['metadata']['name']}"
 

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 VALUES = """
 exporter:
   interval: 0.5
+  extraArgs: [--lease-interval=0.5]
   podLabels: {enabled: true}
 remediator:
   policy: {text: "defaults: {mode: enforce, settle: 1s, soak: 4s}\\n"}
@@ -110,7 +111,7 @@ class Story:
             self.at.client.merge_patch(f"{_CRDS}/{name}", {"metadata": _ADOPTED})
             await_true(f"{name} is served", partial(served, self.at.client, kind))
         self.at.client.create(INCIDENTS, _case_of_last_year())
-        status = {"phase": "Recovered", "closedAt": "2025-01-02T00:00:00Z"}
+        status = {"phase": "Recovered", "closedTime": "2025-01-02T00:00:00Z"}
         self.at.client.merge_patch(f"{INCIDENTS}/{OF_LAST_YEAR}/status", {"status": status})
         self.at.client.create(RULES, _squatter())
 
@@ -266,5 +267,5 @@ def _case_of_last_year() -> Json:
         "apiVersion": "draguard.dev/v1alpha1",
         "kind": "DeviceIncident",
         "metadata": {"name": OF_LAST_YEAR},
-        "spec": {"node": GPU_NODE, "uuid": "GPU-of-last-year", "fault": "gpu"},
+        "spec": {"node": GPU_NODE, "uuid": "GPU-of-last-year"},
     }

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kubeapi.client import Conflict, NotFound
-from remediator.objects.answers import KINDS
+from remediator.objects.intent import FIELDS
 from tests.chain.scene import INCIDENTS
 from tests.docs.fenced import ROOT, Command, policies
 from tests.draguard.fleet import LOST_STORY, Fleet
@@ -19,7 +19,7 @@ _CHECKOUT = ("Makefile", "constraints.txt", "dashboards", "deploy", "pyproject.t
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 GRAFANA = "monitoring"
 """The namespace in which the documents have it."""
-_ANSWERS = {f"draguard.dev/{kind}": None for kind in KINDS}
+_NOTHING = dict.fromkeys(FIELDS.values())
 _SECONDS = 120.0
 
 
@@ -55,9 +55,7 @@ class Reader:
 
     def forget(self) -> None:
         """Take back what the command before may have written."""
-        self._fleet.cluster.client.merge_patch(
-            f"{INCIDENTS}/{LOST_STORY}", {"metadata": {"annotations": _ANSWERS}}
-        )
+        self._fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", {"spec": _NOTHING})
 
     def _write_policy(self, command: Command) -> None:
         """Write the policy that the document shows, or the README's."""

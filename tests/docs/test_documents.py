@@ -12,8 +12,8 @@ import yaml
 from draguard.__main__ import USAGE
 from draguard.policy.command import main as policy_command
 from remediator.hands.metric_reference import updated
-from remediator.objects import answers
-from remediator.objects.answers import Answer
+from remediator.objects.incident import IncidentSpec
+from remediator.objects.intent import FIELDS
 from remediator.policy.reading import read
 from remediator.settings import Settings, parse
 
@@ -31,7 +31,7 @@ PATH = re.compile(
     r"|simulator|tests)/[\w./*-]+)`"
 )
 POLICY = re.compile(r"```yaml\n(# policy\.yaml\n.*?)```", re.DOTALL)
-SAID = re.compile(r"draguard\.dev/(hold|ignore|confirmed-repaired)=[\"']([^\"']+)[\"']")
+PATCHED = re.compile(r"kubectl patch di NAME --type=merge -p '(\{\"spec\":.*\})'")
 
 
 def text(document: Path) -> str:
@@ -173,11 +173,14 @@ def test_every_policy_in_a_document_is_sound(document: Path) -> None:
         assert read(policy)
 
 
-def test_every_answer_in_a_document_is_read() -> None:
-    said = [found for document in DOCUMENTS for found in SAID.findall(text(document))]
+def test_every_intent_in_a_document_is_read() -> None:
+    found = [one for document in DOCUMENTS for one in PATCHED.findall(text(document))]
+    specs = [cast("dict[str, object]", msgspec.json.decode(one)["spec"]) for one in found]
+    named = {field: said for spec in specs for field, said in spec.items() if said is not None}
 
-    assert {kind for kind, _ in said} == set(answers.KINDS)
-    assert [one for one in said if not isinstance(answers.read(*one), Answer)] == []
+    assert set(named) == set(FIELDS.values())
+    whole = msgspec.convert({"node": "a", "uuid": "b", "fault": "gpu", **named}, IncidentSpec)
+    assert set(whole.intents) == set(FIELDS)
 
 
 def test_the_commands_about_a_policy_work(

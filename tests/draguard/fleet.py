@@ -18,7 +18,7 @@ from exporter.report import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
 from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
-from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.agents import AGENT_LEASE_PREFIX
 from remediator.hands.leader import LEASE_NAME
 from remediator.objects.incident import (
     Condition,
@@ -29,6 +29,7 @@ from remediator.objects.incident import (
     ScopeRecord,
     Target,
     TimelineEntry,
+    merge_patch,
 )
 from remediator.objects.taints import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
@@ -167,7 +168,8 @@ class Fleet:
             "spec": spec,
         }
         self.cluster.client.create(INCIDENTS, body)
-        self.cluster.client.merge_patch(f"{INCIDENTS}/{name}/status", {"status": status})
+        patch = {"status": merge_patch(status)}
+        self.cluster.client.merge_patch(f"{INCIDENTS}/{name}/status", patch)
 
     def _installation(self) -> None:
         namespace = f"/api/v1/namespaces/{LEASES}/configmaps"
@@ -216,13 +218,16 @@ def boards() -> dict[str, tuple[GpuHealth, ...]]:
     )
     contained = msgspec.structs.replace(xid(94, gi=5, reset=False), **lately)
     sliced = mig_gpu(0, contained, uuid=SLICED, recovery_action=fresh())
-    well = {"recovery_action": fresh()}
+    well = fresh()
     return {
-        "node-a": (gpu(0, node="node-a", **well), gpu(1, node="node-a", **well)),
+        "node-a": (
+            gpu(0, node="node-a", recovery_action=well),
+            gpu(1, node="node-a", recovery_action=well),
+        ),
         "node-b": (off_the_bus,),
         "node-c": (sliced,),
-        "node-d": (gpu(0, node="node-d", **well),),
-        "node-e": (gpu(0, node="node-e", **well),),
+        "node-d": (gpu(0, node="node-d", recovery_action=well),),
+        "node-e": (gpu(0, node="node-e", recovery_action=well),),
     }
 
 
@@ -232,15 +237,15 @@ def slice_uuid(gi: int) -> str:
 
 def health(*gpus: GpuHealth, at: datetime) -> NodeHealth:
     sources = (
-        SourceHealth(name="nvml", up=True, last_success=at),
+        SourceHealth(name="nvml", state="Up", last_success=at),
         SourceHealth(
             name="podresources",
-            up=False,
+            state="Down",
             reason="PermissionDenied",
             message="mount the kubelet's pod-resources folder",
         )
         if any(one.mig for one in gpus)
-        else SourceHealth(name="podresources", up=True, last_success=at),
+        else SourceHealth(name="podresources", state="Up", last_success=at),
     )
     return NodeHealth(
         boot_id="boot-1",
@@ -265,33 +270,30 @@ def report(cluster: Cluster, name: str, status: NodeHealth) -> None:
 
 def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
     device = str(SICK_DEVICE)
-    spec = IncidentSpec(
-        node="node-b",
-        uuid=SICK,
+    spec = IncidentSpec(node="node-b", uuid=SICK)
+    assert held == "gpu-0"
+    status = IncidentStatus(
         fault="lost",
         cause="xid-79",
         evidence=("XID 79 (GPU has fallen off the bus), seen by kmsg",),
         scope=ScopeRecord("whole GPU", (Target(DRIVER, "node-b", "gpu-0", SICK),)),
-    )
-    assert held == "gpu-0"
-    status = IncidentStatus(
-        phase="Fenced",
+        phase="Tainted",
         phase_since=T0 + timedelta(seconds=1),
-        mode="enforce",
+        mode="Enforce",
         message="NoExecute held: a person: until the run ends",
         fenced_at=T0 + timedelta(seconds=1),
-        needs="node-reboot",
+        needs="NodeReboot",
         conditions=(Condition("Held", "True", "Human", T0, "hold until the run ends by ana"),),
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
         would_fence=(),
         hit=(
             PodHold("default", "train", "train", device, "uid-train"),
-            PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "admin", "NoExecute"),
+            PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "AdminAccess", "NoExecute"),
         ),
         foreign=("rule example: NoSchedule example.com/old on node-b/gpu-0",),
         timeline=(
             TimelineEntry(T0, "Suspected", "XID 79 was seen by kmsg; class lost by its row"),
-            TimelineEntry(T0 + timedelta(seconds=1), "Fenced", "NoSchedule on gpu-0"),
+            TimelineEntry(T0 + timedelta(seconds=1), "Tainted", "NoSchedule on gpu-0"),
         ),
     )
     return spec, status
@@ -299,24 +301,21 @@ def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
 
 def story_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
     device = str(SICK_SLICE)
-    spec = IncidentSpec(
-        node="node-c",
-        uuid=SLICED,
+    spec = IncidentSpec(node="node-c", uuid=SLICED)
+    status = IncidentStatus(
         fault="contained",
         cause="xid-94",
         evidence=("XID 94 (Contained ECC error) on GPU instance 5, seen by kmsg and nvml",),
         scope=ScopeRecord(
             "1 of 7 slices", (Target(DRIVER, SICK_SLICE.pool, SICK_SLICE.device, slice_uuid(5)),)
         ),
-    )
-    status = IncidentStatus(
         phase="NeedsHuman",
         phase_since=T0,
-        mode="enforce",
+        mode="Enforce",
         message="the third episode in 30 days: a person confirms the repair",
-        needs="person",
+        needs="Human",
         recurrence=3,
-        sticky=True,
+        untaint="OnConfirmation",
         rules=(RuleRecord("draguard-rule-of-slice", "uid-2", device, "NoSchedule"),),
         timeline=(TimelineEntry(T0, "NeedsHuman", "the third episode in 30 days"),),
     )

@@ -8,6 +8,7 @@ from draguard.demo.diary import EVICTION, Entry, Kind, News
 from draguard.demo.expectations import Acted
 from draguard.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
 from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta, XidRecord
+from exporter.report_words import mig_mode
 from exporter.slices import ResourceSlice
 from remediator.objects.claims import (
     Allocation,
@@ -37,9 +38,12 @@ def slices() -> tuple[ResourceSlice, ...]:
 
 
 def gpu(number: int, *xids: XidRecord, presence: str = "Present") -> GpuHealth:
-    raw = {"uuid": BOARDS[number].uuid, "presence": presence, "presenceSince": NOW}
+    raw = {"uuid": BOARDS[number].uuid, "presence": presence, "presenceTransitionTime": NOW}
     return msgspec.structs.replace(
-        msgspec.convert(raw, GpuHealth), minor=number, xids=xids, mig=BOARDS[number].mig
+        msgspec.convert(raw, GpuHealth),
+        minor=number,
+        xids=xids,
+        mig_mode=mig_mode(BOARDS[number].mig),
     )
 
 
@@ -76,8 +80,10 @@ def rule(device: str, effect: str) -> RawRule:
 
 def incident(number: int, *phases: Phase, opened: int = 0) -> Incident:
     timeline = tuple(TimelineEntry(NOW, phase, "because") for phase in phases)
-    spec = IncidentSpec("node-a", BOARDS[number].uuid, "lost", "xid-79")
-    status = IncidentStatus(phase=phases[-1], message="because", timeline=timeline)
+    spec = IncidentSpec("node-a", BOARDS[number].uuid)
+    status = IncidentStatus(
+        fault="lost", cause="xid-79", phase=phases[-1], message="because", timeline=timeline
+    )
     name = f"{BOARDS[number].uuid.lower()}-1"
     created = NOW + timedelta(seconds=opened)
     return Incident(ObjectMeta(name=name, creation_timestamp=created), spec, status)

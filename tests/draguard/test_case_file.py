@@ -1,6 +1,8 @@
 """One incident, and one node's plan, as people read them: every time with its distance."""
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,61 +13,53 @@ from draguard.plan.pages import Plans
 from draguard.plan.sheet import sheet
 from exporter.report import ObjectMeta
 from remediator.hands.debug_plan import NodePlan, Page
+from remediator.judge.fault import Need
+from remediator.objects.api_words import NEEDS
 from remediator.objects.incident import (
-    AnswerRecord,
-    DeletedRule,
+    Condition,
     Incident,
     IncidentSpec,
     IncidentStatus,
     TimelineEntry,
 )
+from remediator.objects.intent import IntentRecord
 from tests.draguard.fleet import T0
 
+ROOT = Path(__file__).parents[2]
 NOW = T0 + timedelta(hours=3)
 
 
 def words(**status: object) -> str:
-    spec = IncidentSpec(node="node-a", uuid="GPU-a", fault="lost", cause="xid-79")
-    told = msgspec.structs.replace(IncidentStatus(phase="Fenced"), **status)
+    spec = IncidentSpec(node="node-a", uuid="GPU-a")
+    told = msgspec.structs.replace(
+        IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status
+    )
     return plain(case_file(Incident(ObjectMeta(name="gpu-a-1"), spec, told), NOW))
 
 
 @pytest.mark.parametrize(
-    ("said", "end"),
+    ("until", "end"),
     [
-        ("2026-01-05T19:00:00Z; by=ana; why=a run", "by ana: a run (in 4h)\n"),
-        ("2026-01-05T14:00:00Z; by=ana; why=a run", "by ana: a run (1h ago)\n"),
-        ("forever; by=ana; why=a run", "hold forever by ana: a run\n"),
+        (T0 + timedelta(hours=7), "by ana: a run (in 4h)\n"),
+        (T0 + timedelta(hours=2), "by ana: a run (1h ago)\n"),
+        (None, "ignore without end by ana: a run\n"),
     ],
 )
-def test_an_answer_says_how_far_its_end_is(said: str, end: str) -> None:
-    record = AnswerRecord("hold", said, "InForce", T0)
+def test_an_intent_says_how_far_its_end_is(until: datetime | None, end: str) -> None:
+    record = IntentRecord(
+        kind="Ignore", until=until, by="ana", reason="a run", state="InForce", seen_time=T0
+    )
 
-    assert end in words(answers=(record,))
-
-
-def test_an_answer_that_cannot_be_read_says_what_to_write() -> None:
-    record = AnswerRecord("hold", "soon", "Unreadable", T0)
-
-    assert "write `<until>; by=<who>; why=<text>`" in words(answers=(record,))
+    assert end in words(intents=(record,))
 
 
 def test_the_timeline_says_how_long_ago_each_step_was() -> None:
-    steps = (TimelineEntry(T0, "Suspected", "seen"), TimelineEntry(NOW, "Fenced", "done"))
+    steps = (TimelineEntry(T0, "Suspected", "seen"), TimelineEntry(NOW, "Tainted", "done"))
 
     said = words(timeline=steps)
 
     assert "2026-01-05T12:00:00Z  3h   Suspected  seen" in said
-    assert "2026-01-05T15:00:00Z  0s   Fenced     done" in said
-
-
-def test_a_rule_that_a_person_deleted_says_for_how_long_it_is_respected() -> None:
-    rule = DeletedRule("d", T0, T0 + timedelta(hours=24))
-
-    said = words(deleted_rules=(rule,))
-
-    assert "2026-01-05T12:00:00Z, 3h ago" in said
-    assert "2026-01-06T12:00:00Z, in 21h, or a new signal" in said
+    assert "2026-01-05T15:00:00Z  0s   Tainted    done" in said
 
 
 def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out() -> None:
@@ -76,3 +70,56 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
 
     assert "looked at again at 2026-01-05T15:10:00Z, in 10m" in said
     assert "1 more node is left out; ask for one by --node" in said
+
+
+@pytest.mark.parametrize(
+    ("needs", "steps"),
+    [
+        ("gpu-reset", ["nvidia-smi --gpu-reset -i GPU-a"]),
+        ("node-reboot", ["kubectl drain node-a ", "reboot", "docs/handover.md"]),
+        ("replacement", ["kubectl drain node-a ", "replaced", "docs/handover.md"]),
+        ("fabric-recovery", ["runbook: alerts/runbooks/DraguardFabricFault.md"]),
+        ("diagnosis", ["dcgmi diag"]),
+        ("person", ["draguard confirm-repaired gpu-a-1 ", "DraguardNeedsHuman.md"]),
+    ],
+)
+def test_the_page_says_first_what_to_do_and_last_how_to_pause(
+    needs: Need, steps: list[str]
+) -> None:
+    said = words(needs=NEEDS[needs])
+    first, _, last = said.partition("To pause Draguard on this GPU")
+
+    assert [one for one in steps if one not in first.partition("What to do")[2]] == []
+    assert "runbook: alerts/runbooks/" in first
+    assert "draguard hold gpu-a-1 --until" in last
+    assert "draguard untaint gpu-a-1 --until" in last
+
+
+def test_every_need_has_its_steps_and_every_page_is_there() -> None:
+    for need in set(NEEDS) - {"nothing"}:
+        (page,) = re.findall(r"alerts/runbooks/\w+\.md", words(needs=NEEDS[need]))
+        assert (ROOT / page).is_file()
+
+
+def test_a_pause_that_is_in_force_can_be_ended_and_is_not_offered_again() -> None:
+    kinds = ("Hold", "Ignore")
+    records = tuple(
+        IntentRecord(kind=kind, by="ana", reason="x", state="InForce", seen_time=T0)
+        for kind in kinds
+    )
+
+    said = words(intents=records)
+
+    assert "draguard hold gpu-a-1 --remove" in said
+    assert "draguard ignore gpu-a-1 --remove" in said
+    assert "--until" not in said.partition("To pause Draguard")[2]
+
+
+def test_conditions_that_are_as_expected_are_left_out() -> None:
+    held = Condition("Held", "True", "Budget", T0, "evict.node is used up")
+    fine = Condition("TaintIgnored", "False", "AsExpected", T0)
+
+    said = words(conditions=(held, fine))
+
+    assert "Held" in said
+    assert "TaintIgnored" not in said

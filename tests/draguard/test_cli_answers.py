@@ -3,19 +3,20 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from draguard.__main__ import main
-from draguard.answers.value import WrongAnswerError, until_of, value_of
+from draguard.answers.value import WrongIntentError, intent_of, patch, until_of
 from kubeapi import clock
-from remediator.objects import answers
-from remediator.objects.answers import Answer, Kind
+from remediator.objects.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
 from tests.draguard.told import masked, matches, told
 
 Tell = Callable[..., str]
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+END = datetime(2099, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -26,66 +27,64 @@ def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
     return run
 
 
-def said(fleet: Fleet, incident: str, kind: Kind) -> str:
-    stored = fleet.cluster.get(f"{INCIDENTS}/{incident}")["metadata"]
-    return stored.get("annotations", {}).get(answers.annotation(kind), "")
+def said(fleet: Fleet, incident: str, kind: Kind) -> Intent | None:
+    spec = fleet.cluster.get(f"{INCIDENTS}/{incident}")["spec"]
+    found = spec.get(FIELDS[kind])
+    return msgspec.convert(found, Intent) if found else None
 
 
 @pytest.mark.parametrize(
-    ("command", "kind", "length"),
-    [
-        ("hold", "hold", timedelta(hours=4)),
-        ("ignore", "ignore", timedelta(hours=4)),
-        ("confirm-repaired", "confirmed-repaired", timedelta(hours=4)),
-    ],
+    ("command", "kind", "agreed"), [("hold", "Hold", ()), ("ignore", "Ignore", ("--yes",))]
 )
-def test_an_answer_is_read_as_it_was_meant_and_taken_back(
-    command: str, kind: Kind, length: timedelta, fleet: Fleet, tell: Tell
+def test_an_intent_is_read_as_it_was_meant_and_removed(
+    command: str, kind: Kind, agreed: tuple[str, ...], fleet: Fleet, tell: Tell
 ) -> None:
     began = clock.now()
 
-    words = tell(command, LOST_STORY, "--for", "4h", "--why", "a run must end; then we look")
+    given = ("--until", "4h", "--reason", "a run must end; then we look")
+    words = tell(command, LOST_STORY, *given, *agreed)
 
     matches(command, masked(words))
-    read = answers.read(kind, said(fleet, LOST_STORY, kind))
-    assert isinstance(read, Answer)
-    assert (read.by, read.why) == ("admin", "a run must end; then we look")
+    read = said(fleet, LOST_STORY, kind)
+    assert read is not None
+    assert (read.by, read.reason) == ("admin", "a run must end; then we look")
     assert read.until is not None
-    assert abs(read.until - began - length) < timedelta(minutes=2)
+    assert abs(read.until - began - timedelta(hours=4)) < timedelta(minutes=2)
 
     tell(command, LOST_STORY, "--remove")
-    assert said(fleet, LOST_STORY, kind) == ""
+    assert said(fleet, LOST_STORY, kind) is None
 
 
 def test_a_gpu_stands_for_its_open_incident(fleet: Fleet, tell: Tell) -> None:
-    tell("hold", SICK, "--until", "2099-01-01T00:00:00Z", "--why", "x", "--by", "ana")
+    tell("hold", SICK, "--until", "2099-01-01T00:00:00Z", "--reason", "x")
 
-    assert said(fleet, LOST_STORY, "hold") == "2099-01-01T00:00:00Z; by=ana; why=x"
+    assert said(fleet, LOST_STORY, "Hold") == Intent(until=END, by="admin", reason="x")
     tell("hold", SICK, "--remove")
 
 
-def test_an_answer_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tell) -> None:
-    tell("hold", SLICE_STORY, "--forever", "--why", "mine", "--by", "ana")
+def test_an_intent_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tell) -> None:
+    """One without an end leaves none of the end before it."""
+    until = ("--until", "2099-01-01T00:00:00Z")
+    tell("ignore", SLICE_STORY, *until, "--reason", "mine", "--yes")
 
-    tell("hold", SLICE_STORY, "--for", "1h", "--why", "other", "--by", "ben", ends=1)
-    assert said(fleet, SLICE_STORY, "hold") == "forever; by=ana; why=mine"
+    tell("ignore", SLICE_STORY, "--forever", "--reason", "other", "--yes", ends=1)
+    assert said(fleet, SLICE_STORY, "Ignore") == Intent(until=END, by="admin", reason="mine")
 
-    tell("hold", SLICE_STORY, "--for", "1h", "--why", "other", "--by", "ben", "--overwrite")
-    assert said(fleet, SLICE_STORY, "hold").endswith("by=ben; why=other")
-    tell("hold", SLICE_STORY, "--remove")
+    tell("ignore", SLICE_STORY, "--forever", "--reason", "other", "--overwrite", "--yes")
+    assert said(fleet, SLICE_STORY, "Ignore") == Intent(by="admin", reason="other")
+    tell("ignore", SLICE_STORY, "--remove")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["gpu-none-1", "--for", "1h", "--why", "x"], "there is no incident"),
-        ([LOST_STORY, "--for", "1h", "--why", "a\x1b[31mb"], "not printable"),
-        ([LOST_STORY, "--for", "1h", "--why", "x" * 600], "longer than"),
-        ([LOST_STORY, "--for", "1h", "--why", "x", "--by", "a; b"], "semicolon"),
-        ([LOST_STORY, "--remove"], "no such answer"),
+        (["gpu-none-1", "--until", "1h", "--reason", "x"], "there is no incident"),
+        ([LOST_STORY, "--until", "1h", "--reason", "a\x1b[31mb"], "not printable"),
+        ([LOST_STORY, "--until", "1h", "--reason", "x" * 600], "longer than 512"),
+        ([LOST_STORY, "--remove"], "no such thing to remove"),
     ],
 )
-def test_an_answer_that_would_not_be_read_is_not_written(
+def test_what_the_server_would_refuse_is_not_written(
     arguments: list[str],
     why: str,
     fleet: Fleet,
@@ -93,7 +92,7 @@ def test_an_answer_that_would_not_be_read_is_not_written(
 ) -> None:
     assert main(["hold", *arguments, "--kubeconfig", fleet.kubeconfig]) == 1
     assert why in capsys.readouterr().err
-    assert said(fleet, LOST_STORY, "hold") == ""
+    assert said(fleet, LOST_STORY, "Hold") is None
 
 
 @pytest.mark.parametrize("command", ["hold", "ignore", "confirm-repaired"])
@@ -104,6 +103,7 @@ def test_an_answer_that_would_not_be_read_is_not_written(
         ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a moment"),
         ("4hours", "'4hours' is no duration"),
         ("2026-02-30T00:00:00Z", "is no duration; write"),
+        ("2099-01-01T00:00:00", "is no duration; write"),
         ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is over already"),
         ("0s", "0s is over already"),
         ("9999d", "9999d is longer than 3660 days"),
@@ -113,52 +113,85 @@ def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
     command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([command, LOST_STORY, flag, text, "--why", "x", "--kubeconfig", "/nowhere"])
+        main([command, LOST_STORY, flag, text, "--reason", "x", "--kubeconfig", "/nowhere"])
 
     assert ended.value.code == 2
     assert f"draguard {command}: error: {flag}: " in (said := capsys.readouterr().err)
     assert why in said
 
 
-@pytest.mark.parametrize("missing", [["--why", "x"], ["--for", "1h"]])
-def test_until_when_and_why_have_to_be_said(
-    missing: list[str], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("ignore", ["--reason", "x"]),
+        ("ignore", ["--until", "1h"]),
+        ("hold", ["--reason", "x"]),
+        ("hold", ["--forever", "--reason", "x"]),
+        ("confirm-repaired", []),
+    ],
+)
+def test_an_end_and_a_reason_have_to_be_said(
+    command: str, missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["ignore", LOST_STORY, *missing])
+        main([command, LOST_STORY, *missing])
 
     assert ended.value.code == 2
-    assert "say " in capsys.readouterr().err
+    assert "error: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("text", "until"),
     [
-        ("30m", "2026-01-05T12:30:00Z"),
-        ("4h", "2026-01-05T16:00:00Z"),
-        ("2d", "2026-01-07T12:00:00Z"),
-        ("2026-07-30T18:00:00Z", "2026-07-30T18:00:00Z"),
-        ("2026-07-30T18:00:00+02:00", "2026-07-30T16:00:00Z"),
-        ("2026-07-30T18:00:00.5Z", "2026-07-30T18:00:00Z"),
-        ("forever", "forever"),
+        ("30m", "2026-01-05T12:30:00+00:00"),
+        ("4h", "2026-01-05T16:00:00+00:00"),
+        ("2d", "2026-01-07T12:00:00+00:00"),
+        ("2026-07-30T18:00:00Z", "2026-07-30T18:00:00+00:00"),
+        ("2026-07-30T18:00:00+02:00", "2026-07-30T16:00:00+00:00"),
+        ("2026-07-30T18:00:00.5Z", "2026-07-30T18:00:00+00:00"),
     ],
 )
 def test_a_length_of_time_and_a_moment_are_stored_as_a_moment(text: str, until: str) -> None:
-    assert until_of(text, NOW) == until
-    assert value_of("hold", until, "ana", "x") == f"{until}; by=ana; why=x"
+    end = until_of(text, NOW)
+
+    assert end is not None
+    assert end.isoformat() == until
+
+
+def test_without_an_end_the_one_before_is_removed_by_name() -> None:
+    intent = intent_of(until_of("forever", NOW), "ana", " x ")
+
+    assert patch(intent) == {"until": None, "by": "ana", "reason": "x"}
+    assert patch(None) is None
 
 
 def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tell) -> None:
-    lasts = tell("hold", LOST_STORY, "--until", "4h", "--why", "x")
+    lasts = tell("hold", LOST_STORY, "--until", "4h", "--reason", "x")
     tell("hold", LOST_STORY, "--remove")
-    ends = tell("hold", LOST_STORY, "--for", "2099-01-01T00:00:00+02:00", "--why", "x")
+    ends = tell("hold", LOST_STORY, "--for", "2099-01-01T00:00:00+02:00", "--reason", "x")
 
     assert "Z, in 4h\n" in lasts
-    assert said(fleet, LOST_STORY, "hold").startswith("2098-12-31T22:00:00Z; by=admin")
+    read = said(fleet, LOST_STORY, "Hold")
+    assert read == Intent(until=END - timedelta(hours=2), by="admin", reason="x")
     assert "2098-12-31T22:00:00Z, in " in ends
     tell("hold", LOST_STORY, "--remove")
 
 
-def test_who_is_empty_is_refused() -> None:
-    with pytest.raises(WrongAnswerError, match="by= is empty"):
-        value_of("hold", "forever", "", "x")
+def test_a_confirmation_that_nothing_waits_for_is_refused(fleet: Fleet, tell: Tell) -> None:
+    tell("confirm-repaired", LOST_STORY, "--reason", "new board", ends=1)
+
+    assert said(fleet, LOST_STORY, "RepairConfirmed") is None
+
+
+def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> None:
+    words = tell("confirm-repaired", SLICE_STORY, "--reason", "new board, ticket 47")
+
+    matches("confirm-repaired", masked(words))
+    read = said(fleet, SLICE_STORY, "RepairConfirmed")
+    assert read == Intent(by="admin", reason="new board, ticket 47")
+    tell("confirm-repaired", SLICE_STORY, "--remove")
+
+
+def test_a_server_that_does_not_say_who_asks_gets_nothing_written() -> None:
+    with pytest.raises(WrongIntentError, match="does not say who you are"):
+        intent_of(None, "", "x")

@@ -1,17 +1,18 @@
-"""A clock that is wrong, ours or a node's, makes nobody alive, and no answer longer or over."""
+"""A clock that is wrong, ours or a node's, makes nobody alive, and no intent longer or over."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from kubeapi import clock
 from kubeapi.lease import renew
-from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.agents import AGENT_LEASE_PREFIX
 from remediator.hands.leader import LEASE_NAME
-from remediator.objects import answers
-from remediator.objects.answers import Answer
+from remediator.objects.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.fleet import LOST_STORY, T0, Fleet
 from tests.draguard.test_status_of_objects import LATE, known, lease, looked_at, objects, said
@@ -48,19 +49,18 @@ def test_who_is_alive_is_told_by_the_servers_clock(
 
 
 @pytest.mark.parametrize("time", [-HOURS, HOURS], ids=["behind", "ahead"])
-def test_an_answer_counts_as_long_as_was_said(
+def test_an_intent_counts_as_long_as_was_said(
     time: timedelta, shift: Shift, fleet: Fleet, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the remediator's clock: a hold of four hours by a laptop that slept for five is none."""
     shift(time)
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    said = told(capsys, "hold", LOST_STORY, "--for", "4h", "--why", "x", *where)
+    said = told(capsys, "hold", LOST_STORY, "--until", "4h", "--reason", "x", *where)
 
-    meta = fleet.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["metadata"]
+    spec = fleet.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["spec"]
     told(capsys, "hold", LOST_STORY, "--remove", *where)
-    read = answers.read("hold", meta["annotations"]["draguard.dev/hold"])
-    assert isinstance(read, Answer)
+    read = msgspec.convert(spec["hold"], Intent)
     assert read.until is not None
     assert abs(read.until - clock.now() - timedelta(hours=4)) < timedelta(minutes=5)
     assert "Z, in 4h" in said
@@ -113,7 +113,7 @@ def test_a_leader_that_dates_ahead_is_doubted() -> None:
         (timedelta(), "", "nobody leads: nothing is fenced and nothing is released"),
     ],
 )
-def test_an_answer_that_nobody_acts_on_says_so(
+def test_an_intent_that_no_remediator_acts_on_says_so(
     renewed: timedelta,
     holder: str,
     why: str,
@@ -122,11 +122,11 @@ def test_an_answer_that_nobody_acts_on_says_so(
 ) -> None:
     """Who is told that rules come down now must not wait for it in vain."""
     where = ("--kubeconfig", fleet.kubeconfig)
-    arguments = ("ignore", LOST_STORY, "--for", "1h", "--why", "x", *where)
+    arguments = ("ignore", LOST_STORY, "--until", "1h", "--reason", "x", "--yes", *where)
     with fleet.silence():
         renew(fleet.cluster.client, LEASES, LEASE_NAME, holder, 10, clock.now() + renewed)
         words = told(capsys, *arguments)
         told(capsys, "ignore", LOST_STORY, "--remove", *where)
 
-    assert f"but       {why}" in words
+    assert re.search(rf"^but +{re.escape(why)}", words, re.MULTILINE)
     assert "it counts once a remediator runs" in words

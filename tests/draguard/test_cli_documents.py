@@ -50,9 +50,7 @@ def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
     assert len(found) > 7
 
     outputs = {one["command"]: shown(one["command"], fleet) for one in found}
-    fleet.cluster.client.merge_patch(
-        f"{INCIDENTS}/{LOST_STORY}", {"metadata": {"annotations": {"draguard.dev/hold": None}}}
-    )
+    fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", {"spec": {"hold": None}})
 
     if os.environ.get("UPDATE_GOLDEN"):
         text = SHOWN.sub(

@@ -21,6 +21,7 @@ COMMANDS = (
     "hold",
     "ignore",
     "confirm-repaired",
+    "untaint",
     "fence",
     "unfence",
     "release",

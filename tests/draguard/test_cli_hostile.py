@@ -20,6 +20,7 @@ from remediator.objects.incident import (
     PodHold,
     TimelineEntry,
 )
+from remediator.objects.incident_caps import capped
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import T0, Fleet
@@ -39,20 +40,20 @@ Tell = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def nasty(fleet: Fleet) -> Iterator[Fleet]:
-    spec = IncidentSpec(
-        node="node-a", uuid="GPU-x", fault=NASTY, cause=NASTY, evidence=(NASTY, "y" * 9000)
-    )
-    status = IncidentStatus(
+    spec = IncidentSpec(node="node-a", uuid="GPU-x")
+    longest = IncidentStatus(
+        fault="lost",
+        cause=NASTY,
+        evidence=(NASTY, "y" * 500),
         phase="Suspected",
         message=NASTY,
-        mode=NASTY,
         conditions=(Condition("Held", "True", "Human", T0, NASTY),),
         timeline=(TimelineEntry(T0, NASTY, NASTY),),
-        hit=(PodHold("ns", NASTY, NASTY, NASTY, "u", NASTY, NASTY),),
+        hit=(PodHold("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
         foreign=(NASTY,),
         informed=(NASTY,),
     )
-    fleet.incident(NAME, spec, status)
+    fleet.incident(NAME, spec, capped(longest))
     yield fleet
     with suppress(NotFound):
         fleet.cluster.client.delete(f"{INCIDENTS}/{NAME}")
@@ -95,7 +96,7 @@ def test_a_program_gets_it_whole(output: str, tell: Tell) -> None:
     read = msgspec.json.decode(said) if output == "json" else yaml.safe_load(said)
 
     assert read["status"]["message"] == NASTY
-    assert read["spec"]["evidence"][1] == "y" * 9000
+    assert read["status"]["evidence"][1] == "y" * 500
 
 
 def test_markup_and_emojis_are_text() -> None:
@@ -154,8 +155,8 @@ def test_what_a_marked_rule_says_reaches_no_terminal_raw(nasty: Fleet) -> None:
 def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_path: Path) -> None:
     """The pods of a node are asked for by the name that an incident gives it."""
     name = "gpu-nasty-2"
-    spec = IncidentSpec(node=f"x{NASTY}", uuid=uuid(7), fault="lost")
-    nasty.incident(name, spec, IncidentStatus(phase="Fenced"))
+    spec = IncidentSpec(node="node-x", uuid=uuid(7))
+    nasty.incident(name, spec, IncidentStatus(node=f"x{NASTY}", fault="lost", phase="Tainted"))
     endpoint = nasty.cluster.plane.endpoint()
     try:
         with Proxy(endpoint) as proxy:

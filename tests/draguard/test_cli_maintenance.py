@@ -169,7 +169,7 @@ def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
     rule_of_the_remediator(cluster)
     tell("fence", "node-a/1", "--why", "x")
 
-    said = tell("release", "--all")
+    said = tell("release", "--all", "--yes")
 
     assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
     assert len(cluster.items(RULES)) == 1
@@ -186,7 +186,7 @@ def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
     labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
     cluster.client.merge_patch(f"{cluster.rules}/{rule['metadata']['name']}", labels)
 
-    tell("release", "--all")
+    tell("release", "--all", "--yes")
 
     assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
 

@@ -9,16 +9,18 @@ import pytest
 from draguard.__main__ import main
 from draguard.maintenance.rule import KEY, Fence, manifest
 from kubeapi.client import NotFound
-from remediator.objects.incident import IncidentSpec, IncidentStatus, Target
+from remediator.objects.incident import IncidentSpec, IncidentStatus, Target, merge_patch
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import LOST_STORY, SLICED, T0, Fleet
+from tests.draguard.fleet import SLICED, T0, Fleet
 from tests.draguard.test_cli_errors import config, written
 from tests.lab.cluster import RULES, Json
 from tests.remediator.builders import DRIVER
 
 STORY = "gpu-raced-1"
-HOLD = "draguard.dev/hold"
+THEIRS = {"until": "2099-01-01T00:00:00Z", "by": "ben", "reason": "mine"}
+GIVEN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+"""What an API server gives to an object."""
 WHO = "selfsubjectreviews"
 """Who asks is asked once more after everything was read, and before anything is written."""
 
@@ -55,7 +57,7 @@ def run(
         said = capsys.readouterr()
         return Ended(status, said.out, said.err)
 
-    fleet.incident(STORY, IncidentSpec(node="node-a", uuid="GPU-x", fault="lost"), IncidentStatus())
+    fleet.incident(STORY, IncidentSpec(node="node-a", uuid="GPU-x"), IncidentStatus(fault="lost"))
     yield ran
     with suppress(NotFound):
         fleet.cluster.client.delete(f"{INCIDENTS}/{STORY}")
@@ -104,48 +106,51 @@ def fence_of(device: str, by: str = "ana") -> Json:
     return body
 
 
-class TestAnAnswer:
+class TestAnIntent:
     def test_is_written_though_the_remediator_was_faster(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        status = {"status": IncidentStatus(phase="Fenced", message="news")}
+        status = {"status": {"phase": "Tainted", "message": "news"}}
         path = f"{INCIDENTS}/{STORY}"
         after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(f"{path}/status", status), nth=2)
 
-        assert run("hold", STORY, "--for", "1h", "--why", "x").status == 0
+        assert run("hold", STORY, "--until", "1h", "--reason", "x").status == 0
 
         stored = fleet.cluster.get(path)
-        assert stored["metadata"]["annotations"][HOLD].endswith("why=x")
+        assert stored["spec"]["hold"]["reason"] == "x"
         assert stored["status"]["message"] == "news"
 
     @pytest.mark.parametrize("more", [(), ("--overwrite",)], ids=["plain", "overwriting"])
-    def test_of_somebody_else_is_not_lost(
+    def test_of_another_user_is_not_lost(
         self, more: tuple[str, ...], run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
         """Whoever overwrites means what he has read, and not what has come since."""
-        theirs = {"metadata": {"annotations": {HOLD: "forever; by=ben; why=mine"}}}
+        theirs = {"spec": {"hold": THEIRS}}
         path = f"{INCIDENTS}/{STORY}"
         after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(path, theirs), nth=2)
 
-        ended = run("hold", STORY, "--for", "1h", "--why", "x", *more)
+        ended = run("hold", STORY, "--until", "1h", "--reason", "x", *more)
 
         assert (ended.status, ended.out) == (1, "")
-        assert "somebody else has answered gpu-raced-1 just now: forever; by=ben" in ended.err
-        assert fleet.cluster.get(path)["metadata"]["annotations"][HOLD].endswith("why=mine")
+        words = (
+            "another user has changed gpu-raced-1 just now: hold until 2099-01-01T00:00:00Z by ben"
+        )
+        assert words in ended.err
+        assert fleet.cluster.get(path)["spec"]["hold"] == THEIRS
 
     def test_comes_too_late_for_an_incident_that_is_closed_or_gone(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
         path, client = f"{INCIDENTS}/{STORY}", fleet.cluster.client
-        closed = {"status": IncidentStatus(phase="Closed", closed_at=T0)}
-        answer = ("ignore", STORY, "--for", "1h", "--why", "x")
+        closed = {"status": merge_patch(IncidentStatus(phase="Closed", closed_at=T0))}
+        answer = ("hold", STORY, "--until", "1h", "--reason", "x")
 
         after(proxy, WHO, lambda: client.merge_patch(f"{path}/status", closed), nth=2)
         ended = run(*answer)
         assert (ended.status, ended.out) == (1, "")
         assert "is closed (Closed)" in ended.err
 
-        client.merge_patch(f"{path}/status", {"status": {"closedAt": None}})
+        client.merge_patch(f"{path}/status", {"status": {"closedTime": None}})
         after(proxy, WHO, lambda: client.delete(path), nth=2)
         ended = run(*answer)
         assert (ended.status, ended.out) == (1, "")
@@ -156,11 +161,11 @@ class TestAnAnswer:
     ) -> None:
         after(proxy, STORY, cut_off)
 
-        ended = run("hold", STORY, "--for", "1h", "--why", "x")
+        ended = run("hold", STORY, "--until", "1h", "--reason", "x")
 
         assert (ended.status, ended.out) == (1, "")
         assert "Whether it was done is not known: look, or give the command again" in ended.err
-        assert HOLD in fleet.cluster.get(f"{INCIDENTS}/{STORY}")["metadata"]["annotations"]
+        assert "hold" in fleet.cluster.get(f"{INCIDENTS}/{STORY}")["spec"]
 
 
 class TestAFence:
@@ -295,14 +300,17 @@ class TestTakingAway:
 def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
     run: Run, proxy: Proxy, fleet: Fleet
 ) -> None:
-    (rule,) = [one for one in fleet.cluster.items(RULES) if LOST_STORY in str(one)]
+    rules = fleet.cluster.items(RULES)
     after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
     try:
-        ended = run("release", LOST_STORY)
+        ended = run("release", "--all", "--yes")
     finally:
-        for name in ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"):
-            rule["metadata"].pop(name, None)
-        fleet.cluster.client.create(RULES, rule)
+        left = {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
+        for rule in rules:
+            for name in GIVEN:
+                rule["metadata"].pop(name, None)
+            if rule["metadata"]["name"] not in left:
+                fleet.cluster.client.create(RULES, rule)
 
     assert ended.status == 1
     assert "NOT removed: it was asked for, and whether it is gone cannot be seen: " in ended.out

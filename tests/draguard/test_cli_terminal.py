@@ -108,7 +108,7 @@ def test_what_is_longer_than_the_screen_is_paged(fleet: Fleet, tmp_path: Path) -
     where = ("--kubeconfig", fleet.kubeconfig)
 
     on_terminal("incidents", LOST_STORY, *where, lines=10, more=pager)
-    assert "What you can do" in seen.read_text(encoding="utf-8")
+    assert "What to do" in seen.read_text(encoding="utf-8")
 
     seen.unlink()
     on_terminal("incidents", *where, lines=100, more=pager)

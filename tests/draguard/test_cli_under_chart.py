@@ -105,9 +105,12 @@ def test_who_is_on_call_may_look_answer_and_fence(operator: Tell, guarded: Fleet
     assert "ok       your rights: status, plan, incidents" in operator("doctor", ends=1)
     assert "ok       admission of devicetaintrules: guarded by" in operator("doctor", ends=1)
 
-    operator("hold", LOST_STORY, "--for", "1h", "--why", "x")
-    stored = guarded.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["metadata"]["annotations"]
-    assert "by=system:serviceaccount:default:person-with-draguard-operator" in str(stored)
+    operator("hold", LOST_STORY, "--until", "1h", "--reason", "x")
+    stored = guarded.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["spec"]["hold"]
+    assert stored["by"] == "system:serviceaccount:default:person-with-draguard-operator"
+    theirs = {"spec": {"ignore": {"by": "ana", "reason": "x"}}}
+    with pytest.raises(ApiError, match="names the user who writes it"):
+        guarded.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", theirs)
     operator("hold", LOST_STORY, "--remove")
 
     assert "fenced" in operator("fence", "node-a/1", "--why", "x")
@@ -120,7 +123,7 @@ def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
     assert "not seen: " in viewer("status")
     assert "1 needs a person" in viewer("status")
     for command in (
-        ("hold", LOST_STORY, "--for", "1h", "--why", "x"),
+        ("hold", LOST_STORY, "--until", "1h", "--reason", "x"),
         ("fence", "node-a/1", "--why", "x"),
     ):
         assert "ask for a role that allows the verb" in viewer(*command, ends=2)

@@ -31,7 +31,7 @@ def test_a_slice_that_is_named_later_is_no_second_error() -> None:
 
 
 def test_only_what_is_new_in_a_timeline_is_told() -> None:
-    old, new = incident(1, "Fenced"), incident(1, "Fenced", "Evicting", "Drained")
+    old, new = incident(1, "Tainted"), incident(1, "Tainted", "Evicting", "Drained")
     found = list(diary.of_incident(old, new, {GPU: "node-a GPU 1"}))
     assert [one.value for one in found] == ["Evicting", "Drained"]
     assert found[0].text == "node-a GPU 1 Evicting: because"

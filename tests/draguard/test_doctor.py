@@ -119,7 +119,7 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
     stored: dict[str, Any] = msgspec.json.decode(client.get(path))
     version = stored["spec"]["versions"][0]
-    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["sticky"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["untaint"]
     # No replacement: the server's controllers write to it as well.
     client.merge_patch(path, {"spec": {"versions": stored["spec"]["versions"]}})
     try:
@@ -127,7 +127,7 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     finally:
         install(control_plane, client)
     assert found.state == "warn"
-    assert "it lacks status.sticky, so those are not stored" in found.says
+    assert "it lacks status.untaint, so those are not stored" in found.says
 
 
 def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
@@ -190,7 +190,7 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
     assert "not served in this cluster, so nothing is fenced" in told(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
-    assert "nothing of Draguard's stands" in told(capsys, "release", "--all", *where)
+    assert "nothing of Draguard's stands" in told(capsys, "release", "--all", "--yes", *where)
     told(capsys, "fence", "node-a/0", "--why", "x", *where, ends=1)
 
 

@@ -86,11 +86,11 @@ def test_where_nothing_may_happen_every_rule_incident_and_move_is_told() -> None
 def test_phases_come_in_order_and_others_may_lie_between() -> None:
     uuid = BOARDS[1].uuid
     told = [
-        entry(at, "phase", uuid, name) for at, name in enumerate(("Fenced", "Evicting", "Drained"))
+        entry(at, "phase", uuid, name) for at, name in enumerate(("Tainted", "Evicting", "Drained"))
     ]
     now = acted(GPU, seen(), *told)
-    assert must.phases("Fenced", "Drained")(now) == ""
-    assert must.phases("Drained", "Fenced")(now) == "its phases are Fenced, Evicting, Drained"
+    assert must.phases("Tainted", "Drained")(now) == ""
+    assert must.phases("Drained", "Tainted")(now) == "its phases are Tainted, Evicting, Drained"
 
 
 def test_the_fence_must_last_for_the_soak_time_and_then_be_gone() -> None:
@@ -138,7 +138,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
         MOVED,
         entry(10.1, "xid", uuid, "79"),
         entry(10.1, "presence", uuid, "Lost"),
-        *(entry(11, "phase", uuid, name) for name in ("Fenced", "Evicting", "Evicting")),
+        *(entry(11, "phase", uuid, name) for name in ("Tainted", "Evicting", "Evicting")),
         *FENCED,
         eviction(POD),
         entry(13.25, "gone", f"uid-{POD}", GPU),
@@ -149,7 +149,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
     )
     assert row[1:] == (
         "XID 79, GPU lost",
-        "Fenced > Evicting",
+        "Tainted > Evicting",
         f"{GPU} fenced; 1 pod moved; 2 stayed",
         "1.00 s",
         "0.25 s",

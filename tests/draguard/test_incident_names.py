@@ -14,7 +14,7 @@ GPU, OTHER = uuid(0), "GPU-a0000000-1111-0000-0000-000000000000"
 def incident(gpu: str, episode: int, *, closed: bool = False) -> Incident:
     status = IncidentStatus(closed_at=T0 if closed else None)
     name = f"{gpu.lower()}-{episode}"
-    return Incident(ObjectMeta(name=name), IncidentSpec("node-a", gpu, "gpu"), status)
+    return Incident(ObjectMeta(name=name), IncidentSpec("node-a", gpu), status)
 
 
 FIRST, SECOND = incident(GPU, 1, closed=True), incident(GPU, 2)

@@ -51,5 +51,5 @@ def test_before_the_first_report_presence_and_number_are_not_known() -> None:
 
 def test_the_newest_incident_comes_first() -> None:
     for first, second in ((1, 2), (2, 1)):
-        older, newer = incident(first, "Recovered"), incident(second, "Fenced", opened=5)
+        older, newer = incident(first, "Recovered"), incident(second, "Tainted", opened=5)
         assert seen(incidents=(older, newer)).incidents == (newer, older)

@@ -171,6 +171,16 @@ def test_below_r565_the_catalogue_decides() -> None:
     assert "rule NoExecute on gpu-0" in rules(tried(Signal(xid=95, driver="550.90.07")).course)
 
 
+@pytest.mark.parametrize(("by", "effects"), [("kmsg", {"NoSchedule"}), ("syslog", set[str]())])
+def test_the_kernel_log_alone_moves_nobody_and_read_by_syslog_taints_nothing(
+    by: str, effects: set[str]
+) -> None:
+    told = tried(Signal(xid=95, driver="550.90.07", log_only=by))
+    made = {rule.split()[1] for rule in rules(told.course) if "taken down" not in rule}
+
+    assert made == effects
+
+
 @pytest.mark.parametrize("mode", ["off", "incident-only", "dry-run"])
 def test_a_milder_mode_is_shown_beside_what_enforce_would_do(mode: str) -> None:
     told = tried(Signal(xid=79, lost=True), read(f"defaults: {{mode: {mode}}}"))

@@ -67,6 +67,19 @@ def release(cluster: Cluster, *arguments: str) -> int:
     return main(["release", "--kubeconfig", str(cluster.plane.kubeconfig), *arguments])
 
 
+def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fenced(cluster, rule(0, "gpu-0-1"))
+
+    assert release(cluster, "--all") == 1
+
+    said = capsys.readouterr().err
+    assert names(cluster) == {rule(0, "gpu-0-1").name}
+    assert "1 object goes, of 1 GPU\n" in said
+    assert "no terminal to ask on; add --yes" in said
+
+
 def test_all_leaves_nothing_of_ours_and_everything_of_others(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,7 +88,7 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
     foreign(cluster)
     node(cluster, "node-a", {REPAIR_NEEDED: "True"})
 
-    assert release(cluster, "--all") == 0
+    assert release(cluster, "--all", "--yes") == 0
 
     said = capsys.readouterr().out
     assert one.name in said
@@ -86,58 +99,8 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
     assert "Ready" in {one["type"] for one in left["status"]["conditions"]}
     assert REPAIR_NEEDED not in {one["type"] for one in left["status"]["conditions"]}
     assert MARK not in left["metadata"].get("annotations", {})
-    assert release(cluster, "--all") == 0
+    assert release(cluster, "--all", "--yes") == 0
     assert "nothing of Draguard's stands" in capsys.readouterr().out
-
-
-def test_an_incident_takes_its_own_rules_and_no_other(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
-    fenced(cluster, one, other)
-
-    assert release(cluster, "gpu-0-1", "gpu-9-1") == 1
-
-    assert names(cluster) == {other.name}
-    assert "no rule of ours is of 'gpu-9-1'" in capsys.readouterr().err
-
-
-GPUS = ("gpu-b0000000-0000-0000-0000-000000000000", "gpu-b0000000-0000-0000-0000-000000000001")
-
-
-@pytest.mark.parametrize("word", ["gpu-b0000000-1", f"{GPUS[0]}-1", "GPU-0"])
-def test_a_rule_goes_by_its_incident_whole_or_short_and_by_its_gpu(
-    word: str, cluster: Cluster
-) -> None:
-    other = rule(1, "gpu-c0000000-0000-0000-0000-000000000000-1")
-    fenced(cluster, rule(0, f"{GPUS[0]}-1"), other)
-
-    assert release(cluster, word) == 0
-
-    assert names(cluster) == {other.name}
-
-
-def test_a_short_name_of_two_incidents_takes_nothing(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rules = [rule(index, f"{gpu}-1") for index, gpu in enumerate(GPUS)]
-    fenced(cluster, *rules)
-
-    assert release(cluster, "gpu-b0000000-1") == 1
-
-    assert names(cluster) == {one.name for one in rules}
-    said = f"'gpu-b0000000-1' is short for {GPUS[0]}-1, {GPUS[1]}-1; give the whole name"
-    assert said in capsys.readouterr().err
-
-
-def test_a_name_that_is_nearly_one_is_asked_about(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fenced(cluster, rule(0, f"{GPUS[0]}-1"))
-
-    assert release(cluster, "gpu-b000000-1") == 1
-
-    assert "(did you mean gpu-b0000000-1?)" in capsys.readouterr().err
 
 
 def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,16 +115,15 @@ def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixtu
 def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     fenced(cluster, rule(0, "gpu-0-1"))
 
-    assert release(cluster, "--all", "-o", "json") == 0
+    assert release(cluster, "--all", "--yes", "-o", "json") == 0
 
     (told,) = msgspec.json.decode(capsys.readouterr().out, type=list[Json])
     assert told["found"]["name"] == rule(0, "gpu-0-1").name
     assert told["error"] == ""
 
 
-@pytest.mark.parametrize("which", ["--all", "gpu-0-1"])
 def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
-    which: str, cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A finalizer of somebody's keeps the object: gone is what is gone, not what was asked for."""
     stuck = rule(0, "gpu-0-1")
@@ -169,7 +131,7 @@ def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
     path = f"{RULES}/{stuck.name}"
     client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
     try:
-        assert release(cluster, which) == 1
+        assert release(cluster, "--all", "--yes") == 1
     finally:
         client.merge_patch(path, {"metadata": {"finalizers": None}})
 
@@ -184,17 +146,26 @@ def test_more_rules_than_fit_on_a_page_all_go(
     monkeypatch.setattr("draguard.cluster.listing.PAGE", 2)
     fenced(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
 
-    assert release(cluster, "--all") == 0
+    assert release(cluster, "--all", "--yes") == 0
     assert names(cluster) == set()
 
 
-@pytest.mark.parametrize("arguments", [[], ["--all", "gpu-0-1"]])
-def test_all_or_some_must_be_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "say what to remove: --all"),
+        (["--all", "gpu-0-1"], "use `draguard untaint gpu-0-1`"),
+        (["gpu-0-1"], "use `draguard untaint gpu-0-1`"),
+    ],
+)
+def test_it_means_all_and_names_the_command_for_one(
+    arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["release", *arguments])
 
     assert ended.value.code == 2
-    assert "name incidents, or give --all" in capsys.readouterr().err
+    assert why in capsys.readouterr().err
 
 
 def test_a_cluster_that_cannot_be_reached_is_a_sentence(

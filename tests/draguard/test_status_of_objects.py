@@ -16,7 +16,7 @@ from draguard.status.words import Rules, Status, UnknownGpu
 from exporter.report import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
 from exporter.slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
-from remediator.hands.cluster import AGENT_LEASE_PREFIX
+from remediator.hands.agents import AGENT_LEASE_PREFIX
 from remediator.hands.leader import LEASE_NAME
 from remediator.objects.incident import Incident, IncidentSpec
 from remediator.objects.nodes import RawNode
@@ -29,7 +29,7 @@ from tests.remediator.builders import dead, gpu, published, report, uuid
 T = TypeVar("T")
 ENFORCE = read("defaults: {mode: enforce}")
 LATE = T0 + timedelta(minutes=5)
-DOWN = SourceHealth(name="kmsg", up=False, reason="PermissionDenied")
+DOWN = SourceHealth(name="kmsg", state="Down", reason="PermissionDenied")
 
 
 def lease(name: str, at: datetime, holder: str = "x") -> Lease:
@@ -193,9 +193,7 @@ def test_a_node_that_reports_is_not_gone_and_where_nodes_are_not_seen_none_is() 
 
 
 def test_a_gpu_of_a_node_that_is_gone_is_counted_while_its_story_is_open() -> None:
-    story = Incident(
-        ObjectMeta(name="gpu-x-1"), IncidentSpec(node="node-a", uuid=uuid(0), fault="lost")
-    )
+    story = Incident(ObjectMeta(name="gpu-x-1"), IncidentSpec(node="node-a", uuid=uuid(0)))
     found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b"), incidents=(story,)))
 
     assert known(found.gpus).unknown == 1

@@ -70,6 +70,7 @@ class Exporter:
             f"--listen=127.0.0.1:{self.port}",
             f"--sensor-socket={self.socket}",
             "--interval=0.3",
+            "--lease-interval=0.5",
             "--sample-deadline=10",
             "--hang-retry=2",
             *flags,

@@ -16,8 +16,8 @@ from exporter.mig_names import Placement, placement_of
         ("gpu-3-mig-1g24gb-me-all-21-4", Placement(3, 21, 4)),
         ("gpu-0-mig-1c2g20gb-14-2", Placement(0, 14, 2)),
         ("gpu-1-mig-7g80gb-0-0", Placement(1, 0, 0)),
-        ("gpu-1-mig-19-6-1", Placement(1, 19, 6)),
-        ("gpu-0-mig-0-0-8", Placement(0, 0, 0)),
+        ("gpu-1-mig-19-6-1", Placement(1, 19, 6, 1)),
+        ("gpu-0-mig-0-0-8", Placement(0, 0, 0, 8)),
     ],
 )
 def test_both_grammars_of_the_driver_are_read(name: str, place: Placement) -> None:

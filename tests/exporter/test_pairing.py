@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter import pairing
-from exporter.health.xid_counts import counted
+from exporter.health.xid_counts import Layout, counted
 from exporter.pairing import Pairing
 from exporter.report import XidRecord
 from exporter.signals import Kind, Signal
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
-Witness = Literal["kmsg", "nvml", "dcgm"]
+Witness = Literal["kmsg", "syslog", "nvml", "dcgm"]
 WITNESSES: tuple[Witness, ...] = ("kmsg", "nvml", "dcgm")
 
 
@@ -51,7 +51,7 @@ def records(told: Iterable[Signal]) -> tuple[XidRecord, ...]:
     pairs = Pairing()
     kept: tuple[XidRecord, ...] = ()
     for one in told:
-        kept = counted(kept, pairs.pair(one), epoch=1, mig=True)
+        kept = counted(kept, pairs.pair(one), epoch=1, layout=Layout(mig=True))
     return kept
 
 
@@ -64,6 +64,12 @@ def partners(*signals: Signal) -> list[int | None]:
 def test_kernel_line_and_event_within_five_seconds_are_one_error() -> None:
     assert partners(signal(1, "kmsg", 0), signal(2, "nvml", 0.2, gi=5)) == [None, 1]
     assert partners(signal(1, "nvml", 0), signal(2, "kmsg", 4.9)) == [None, 1]
+
+
+def test_the_log_is_one_source_however_it_is_read() -> None:
+    assert partners(signal(1, "syslog", 0), signal(2, "nvml", 0.2, gi=5)) == [None, 1]
+    assert partners(signal(1, "syslog", 0), signal(2, "syslog", 0.2)) == [None, None]
+    assert partners(signal(1, "syslog", 0), signal(2, "kmsg", 0.2)) == [None, None]
 
 
 def test_six_seconds_apart_they_are_two() -> None:

@@ -13,8 +13,8 @@ from exporter.signals import Signal
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 BUS = {f"GPU-{number}": f"0000:{number:02x}:00.0" for number in range(1, 9)}
-UP = SourceHealth(name="nvml", up=True)
-DOWN = SourceHealth(name="nvml", up=False, reason="Crashed")
+UP = SourceHealth(name="nvml", state="Up")
+DOWN = SourceHealth(name="nvml", state="Down", reason="Crashed")
 
 
 def at(seconds: float) -> datetime:

@@ -54,7 +54,7 @@ def make_world(random: Random) -> World:
     gpus = tuple(_gpu(random, index) for index in range(random.randrange(4)))
     uuids = [one.uuid for one in gpus]
     uuids += [part.uuid for one in gpus for part in one.instances or ()]
-    sources = (SourceHealth(name="nvml", up=True, message=hostile.text(random)),)
+    sources = (SourceHealth(name="nvml", state="Up", message=hostile.text(random)),)
     reading = NvmlReading(at=START, driver_version=hostile.text(random), gpus=gpus, took=0.25)
     seen = Observation(
         at=START,
@@ -79,7 +79,7 @@ def make_world(random: Random) -> World:
         options=_options(random),
         windows=WindowCounts(counted, {uuid: {"hw_slowdown": 1} for uuid in uuids[:1]}),
         max_series=random.choice((0, 3, 50, 20_000, 20_000)),
-        agent=SourceHealth(name=hostile.text(random), up=False, reason="Down"),
+        agent=SourceHealth(name=hostile.text(random), state="Down", reason="Down"),
     )
 
 

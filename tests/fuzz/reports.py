@@ -198,7 +198,7 @@ class Node:
         seconds, gpus, buses = made
         self._now += timedelta(seconds=seconds)
         reading = NvmlReading(at=self._now, driver_version="580.95.05", gpus=gpus)
-        up = SourceHealth(name="nvml", up=True, message="x" * 1000)
+        up = SourceHealth(name="nvml", state="Up", message="x" * 1000)
         seen = Observation(at=self._now, sources=(up,), nvml=reading, pci_gpus=buses)
         offered = Published(frozenset({"GPU-0", "GPU-9"}), {BUSES[0]: "GPU-0"})
         self.report = ledger.observe(self.report, seen, published=offered)

@@ -70,7 +70,7 @@ def test_a_frame_with_a_time_of_no_zone_is_refused() -> None:
 
 
 def test_a_stored_report_with_a_time_of_no_zone_cannot_be_read() -> None:
-    raw = b'{"metadata": {}, "status": {"observedAt": "2026-01-05T08:00:00"}}'
+    raw = b'{"metadata": {}, "status": {"observedTime": "2026-01-05T08:00:00"}}'
     with pytest.raises(msgspec.DecodeError, match="timezone"):
         msgspec.json.decode(raw, type=NodeDeviceHealth)
 

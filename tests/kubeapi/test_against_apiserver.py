@@ -189,14 +189,15 @@ def test_discovery_asks_for_the_resource_and_not_for_the_group_version(client: C
 
 def test_a_lease_is_created_once_and_renewed_afterwards(admin: Client) -> None:
     path = f"{leases('kubeapi-test')}/node-a"
-    renew(admin, "kubeapi-test", "node-a", "agent-1", 180, NOW, {"app": "draguard"})
-    renew(admin, "kubeapi-test", "node-a", "agent-2", 180, NOW + timedelta(seconds=60))
+    renew(admin, "kubeapi-test", "node-a", "agent-1", 180, NOW, {"x/y": "1"})
+    later = NOW + timedelta(seconds=60)
+    renew(admin, "kubeapi-test", "node-a", "agent-2", 180, later, {"x/y": "2"})
     lease = msgspec.json.decode(admin.get(path), type=Lease)
     admin.delete(path)
     assert lease.spec.holder_identity == "agent-2"
     assert lease.spec.renew_time == NOW + timedelta(seconds=60)
     assert lease.spec.lease_duration_seconds == 180
-    assert lease.metadata.labels == {"app": "draguard"}
+    assert lease.metadata.annotations == {"x/y": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -272,8 +273,8 @@ def test_what_changed_while_the_apiserver_was_away_is_known_after_its_restart(
         reflector.stop()
         client.close()
     assert sorted(seen) == [
-        Change("kubeapi-test/changed", ConfigMap(), ConfigMap({"x": "1"})),
-        Change("kubeapi-test/deleted", ConfigMap(), None),
+        Change("kubeapi-test/changed", ConfigMap(), ConfigMap({"x": "1"}), listed=True),
+        Change("kubeapi-test/deleted", ConfigMap(), None, listed=True),
     ]
     assert "listing again" in caplog.text
 

@@ -263,15 +263,15 @@ def test_a_server_that_does_not_answer_is_not_the_same_as_not_served() -> None:
         ('299 - "never ends', []),
     ],
 )
-def test_warnings_beside_an_accepted_patch_are_given_to_who_asks(
+def test_warnings_beside_an_accepted_write_are_given_to_who_asks(
     header: str, sentences: list[str]
 ) -> None:
     heard: list[str] = []
     line = f"warning: {header}\r\n" if header else ""
     with Hostile([hostile.body(b"{}", headers=line)]) as server:
         client = Client(server.endpoint)
-        client.merge_patch("/api/v1/nodes/a", {}, on_warning=heard.append)
-        client.merge_patch("/api/v1/nodes/a", {})
+        client.replace("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.replace("/api/v1/nodes/a", {})
         client.close()
     assert heard == sentences
 
@@ -281,6 +281,6 @@ def test_several_warning_headers_are_all_heard() -> None:
     lines = 'warning: 299 - "one"\r\nwarning: 299 - "two"\r\n'
     with Hostile([hostile.body(b"{}", headers=lines)]) as server:
         client = Client(server.endpoint)
-        client.merge_patch("/api/v1/nodes/a", {}, on_warning=heard.append)
+        client.replace("/api/v1/nodes/a", {}, on_warning=heard.append)
         client.close()
     assert heard == ["one", "two"]

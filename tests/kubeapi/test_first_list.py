@@ -138,8 +138,8 @@ def test_of_what_was_known_before_only_the_changes_are_told() -> None:
         assert reflector.wait_synced(60.0)
         await_true("both were told", lambda: len(seen) == 2)
         assert seen == [
-            Change("default/a", RED, RED),
-            Change("default/gone", ConfigMap(), None),
+            Change("default/a", RED, RED, listed=True),
+            Change("default/gone", ConfigMap(), None, listed=True),
         ]
 
 

@@ -182,11 +182,77 @@ def test_deletions_that_no_watch_told_of_are_delivered_after_the_next_list() -> 
         await_true("all told", lambda: len(seen) == 4)
         red, blue = ConfigMap({"color": "red"}), ConfigMap({"color": "blue"})
         assert seen == [
-            Change("default/a", None, red),
-            Change("default/b", None, ConfigMap()),
-            Change("default/a", red, blue),
-            Change("default/b", ConfigMap(), None),
+            Change("default/a", None, red, listed=True),
+            Change("default/b", None, ConfigMap(), listed=True),
+            Change("default/a", red, blue, listed=True),
+            Change("default/b", ConfigMap(), None, listed=True),
         ]
+
+
+def test_what_a_watch_tells_is_news_and_what_a_list_tells_need_not_be() -> None:
+    seen: list[Change[ConfigMap]] = []
+    with (
+        Hostile(
+            [hostile.listing("5", A1)], [hostile.watch(event("MODIFIED", A2), event("DELETED", A2))]
+        ) as server,
+        reflecting(server, seen.append),
+    ):
+        await_true("all told", lambda: len(seen) == 3)
+        assert [one.listed for one in seen] == [True, False, False]
+
+
+def test_a_quiet_watch_is_no_blind_one_because_a_list_decides() -> None:
+    """Servers send no bookmark where nothing happens; the list also finds what was not told."""
+    with (
+        Hostile([hostile.listing("5", A1), hostile.listing("6", A2)], [hostile.watch()]) as server,
+        reflecting(server, what="silent") as reflector,
+    ):
+        assert reflector.wait_synced(60.0)
+        first = reflector.last_contact
+        await_true(
+            "it was listed again", lambda: reflector.items()["default/a"].data["color"] == "blue"
+        )
+        await_true("and counts as heard", lambda: reflector.last_contact > first)
+        assert not reflector.error
+        assert not reflector.refused
+
+
+def test_after_a_long_silence_it_lists_and_takes_no_replay_for_news() -> None:
+    pace = Pace(first_retry=0.05, longest_retry=0.05, idle=0.2)
+    seen: list[Change[ConfigMap]] = []
+    watches = [hostile.refusal(500)] * 9 + [hostile.watch(event("MODIFIED", A2))]
+    lists = [hostile.listing("5", A1), hostile.listing("6", A2)]
+    with Hostile(lists, watches) as server, reflecting(server, seen.append, pace=pace):
+        await_true("the change arrived", lambda: len(seen) == 2)
+        assert seen[1].listed
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_collection_that_stays_refused_says_so_until_it_is_given_back(status: int) -> None:
+    good, no = hostile.watch(), hostile.refusal(status)
+    with (
+        Hostile([hostile.listing("5", A1)], [no, no, no, no, good]) as server,
+        reflecting(server) as reflector,
+    ):
+        await_true("it is refused", lambda: reflector.refused)
+        await_true("it is given back", lambda: not reflector.refused)
+        assert "default/a" in reflector.items()
+
+
+def test_one_refusal_is_none_because_servers_that_start_refuse_for_a_moment() -> None:
+    """For until they have read the roles."""
+    with (
+        Hostile(
+            [hostile.listing("5", A1)],
+            [hostile.refusal(403), hostile.refusal(403), hostile.watch()],
+        ) as server,
+        reflecting(server) as reflector,
+    ):
+        seen = False
+        while len(server.requests) < 4:
+            seen |= reflector.refused
+            time.sleep(0.001)
+        assert not seen
 
 
 def test_a_list_that_breaks_off_between_two_pages_deletes_nothing() -> None:

@@ -14,6 +14,7 @@ from exporter.report import (
     SourceHealth,
     XidRecord,
 )
+from exporter.report_words import mig_mode, reset_request
 from exporter.slices import SliceDevice
 from remediator.decide.fleet import Fleet
 from remediator.decide.plan import (
@@ -24,14 +25,16 @@ from remediator.decide.plan import (
     EvictPod,
     OpenIncident,
     Step,
-    UpdateIncident,
     WriteNodeCondition,
     WriteStatus,
 )
+from remediator.decide.spending import Spending
 from remediator.decide.view import NodeView
-from remediator.objects.incident import Incident, PodHold
+from remediator.judge.freshness import RENEWALS_NEEDED
+from remediator.objects.incident import EVICTION_BLOCKED, Incident, PodHold, intending
+from remediator.objects.intent import Intent, Kind
 from remediator.objects.nodes import NodeCondition
-from remediator.objects.taints import Rule
+from remediator.objects.taints import EVICTING, Rule
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -53,7 +56,9 @@ def slice_uuid(index: int, gi: int) -> str:
 
 
 def action(value: int = 0, since: float = -3600, observed: float = 0) -> RecoveryAction:
-    return RecoveryAction(supported=True, value=value, since=at(since), observed_at=at(observed))
+    return RecoveryAction(
+        support="Supported", value=value, since=at(since), observed_at=at(observed)
+    )
 
 
 RESET = action(1, 1, 1)
@@ -61,7 +66,15 @@ RESET = action(1, 1, 1)
 SLICE_5 = "gpu-0-mig-1g10gb-19-4"
 ALL_SEVEN = {f"gpu-0-mig-1g10gb-19-{start}" for start in range(7)}
 """Names of the slices of `mig_gpu(0)`; GPU instance 5 is the one at start 4."""
-NO_ACTION_FIELD = RecoveryAction(supported=False, observed_at=T0)
+ALWAYS_CONFIRMED = (datetime.max.replace(tzinfo=UTC),) * RENEWALS_NEEDED
+"""Renewals by an agent that has confirmed its report whenever that is asked for."""
+NO_ACTION_FIELD = RecoveryAction(support="Unsupported", observed_at=T0)
+LASTS = Intent(by="ana", reason="a test board")
+"""Without an end."""
+
+
+def until(seconds: float) -> Intent:
+    return Intent(until=at(seconds), by="ana", reason="a run must end first")
 
 
 def xid(  # noqa: PLR0917 - a table of facts
@@ -71,6 +84,7 @@ def xid(  # noqa: PLR0917 - a table of facts
     reset: bool | None = None,
     count: int = 1,
     epoch: int = 1,
+    sources: tuple[str, ...] = ("kmsg", "nvml"),
 ) -> XidRecord:
     return XidRecord(
         code=code,
@@ -78,20 +92,26 @@ def xid(  # noqa: PLR0917 - a table of facts
         first_seen=at(seen),
         last_seen=at(seen),
         gi=gi,
-        reset=reset,
+        reset_request=reset_request(at_once=reset, after_drain=None),
         epoch=epoch,
-        sources=("kmsg",),
+        sources=sources,
     )
 
 
-def gpu(index: int = 0, *xids: XidRecord, node: str = NODE, **fields: object) -> GpuHealth:
+def gpu(
+    index: int = 0,
+    *xids: XidRecord,
+    node: str = NODE,
+    mig: bool | None = False,
+    **fields: object,
+) -> GpuHealth:
     standard = GpuHealth(
         uuid=uuid(index, node),
         presence="Present",
         presence_since=BOOT,
         pci_bus_id=f"0000:{index + 1:02x}:00.0",
         minor=index,
-        mig=False,
+        mig_mode=mig_mode(mig),
         recovery_action=action(),
         epoch_started=BOOT,
         xids=xids,
@@ -120,7 +140,7 @@ def mig_gpu(index: int = 0, *xids: XidRecord, slices: int = 7, **fields: object)
         for gi in range(1, slices + 1)
     )
     one = gpu(index, *xids)
-    return msgspec.structs.replace(one, mig=True, instances=instances, **fields)
+    return msgspec.structs.replace(one, mig_mode="Enabled", instances=instances, **fields)
 
 
 def published(one: GpuHealth, node: str = NODE) -> tuple[SliceDevice, ...]:
@@ -154,14 +174,17 @@ def report(*gpus: GpuHealth) -> NodeHealth:
     return NodeHealth(
         boot_id="boot-1",
         observed_at=T0,
-        sources=(SourceHealth(name="nvml", up=True), SourceHealth(name="kmsg", up=True)),
+        content_hash="as-seen",
+        sources=(SourceHealth(name="nvml", state="Up"), SourceHealth(name="kmsg", state="Up")),
         gpus=gpus,
     )
 
 
 def view(*gpus: GpuHealth, node: str = NODE, **fields: object) -> NodeView:
     devices = tuple(device for one in gpus for device in published(one, node))
-    standard = NodeView(node=node, report=report(*gpus), inventory=devices)
+    standard = NodeView(
+        node=node, report=report(*gpus), inventory=devices, renewals=ALWAYS_CONFIRMED
+    )
     return msgspec.structs.replace(standard, **fields)
 
 
@@ -182,6 +205,12 @@ def policy(limits: Limits | None = None, **fields: object) -> Policy:
         msgspec.structs.replace(row, **(standard | fields)) for row in SHIPPED
     )
     return Policy(rows=rows, limits=limits or Limits())
+
+
+def _waits(incident: Incident) -> bool:
+    """Whether evictions of an incident are not requested, or for longer than the policy gives."""
+    said = [one.status for one in incident.status.conditions if one.type == EVICTION_BLOCKED]
+    return incident.status.eviction_start_time is None or said == ["True"]
 
 
 class Stored:
@@ -208,8 +237,6 @@ class Stored:
                     creation_timestamp=now.replace(microsecond=0),
                 )
                 self.incidents[incident.name] = Incident(meta, incident.spec)
-            case UpdateIncident(incident):
-                self._write(incident, spec=incident.spec)
             case WriteStatus(incident, status):
                 self._write(incident, status=status)
             case CreateRule(rule):
@@ -237,15 +264,12 @@ class Stored:
         meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._versions))
         self.incidents[incident.name] = msgspec.structs.replace(stored, metadata=meta, **fields)
 
-    def annotate(self, key: str, value: str | None) -> None:
-        """Write an annotation on the only incident, as kubectl would; None takes it away."""
-        one = self.incident
+    def intend(self, kind: Kind, intent: Intent | None, name: str = "") -> None:
+        """Write what a user wants into an incident, the only one, as kubectl would."""
+        one = self.incidents[name] if name else self.incident
         self._versions += 1
-        notes = {name: text for name, text in one.metadata.annotations.items() if name != key}
-        notes |= {key: value} if value is not None else {}
-        meta = msgspec.structs.replace(
-            one.metadata, annotations=notes, resource_version=str(self._versions)
-        )
+        meta = msgspec.structs.replace(one.metadata, resource_version=str(self._versions))
+        one = intending(one, kind, intent)
         self.incidents[one.name] = msgspec.structs.replace(one, metadata=meta)
 
     def over(self, seen: NodeView) -> NodeView:
@@ -259,6 +283,26 @@ class Stored:
     def fleet(self) -> Fleet:
         """Return the cluster as it would be, were this store all of it."""
         return Fleet(rules=tuple(self.rules.values()), incidents=tuple(self.incidents.values()))
+
+    def evicting(self) -> set[str]:
+        """Return the GPUs that are being evicted from: not those whose incident has seen it end."""
+        over = {
+            (record.uid, record.effect)
+            for one in self.incidents.values()
+            for record in one.status.rules
+            if one.open
+            and (
+                one.status.node_gone_since
+                or (one.status.drained_at and one.status.empty_since)
+                or (record.effect == "Evict" and _waits(one))
+            )
+        }
+        moving = [rule for rule in self.rules.values() if rule.effect in EVICTING]
+        return {rule.gpu for rule in moving if (rule.uid, rule.effect) not in over}
+
+    def fleet_evicts(self) -> int:
+        """Return how many GPUs the budgets count as evicting."""
+        return Spending(self.fleet(), T0).used("evict", "cluster", "")
 
     def effects(self) -> dict[str, str]:
         return {rule.device.device: rule.effect for rule in self.rules.values()}

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from exporter.device import Device
 from remediator.decide.plan import Step
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.decide.view import NodeView
@@ -15,14 +16,15 @@ from remediator.objects.claims import (
     DeviceResult,
 )
 from remediator.objects.pods import PodFacts
+from remediator.objects.taints import Rule
 from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
 
 ENFORCE = policy()
 
 
-def claim(device: str, pod: str = "train-0") -> Claim:
-    result = DeviceResult(DRIVER, NODE, device)
+def claim(device: str, pod: str = "train-0", *, driver: str = DRIVER, pool: str = NODE) -> Claim:
+    result = DeviceResult(driver, pool, device)
     return Claim(
         ClaimMeta(name=f"claim-of-{pod}", namespace="team"),
         ClaimStatus(
@@ -57,3 +59,17 @@ def settle(stored: Stored, seen: NodeView, seconds: float, rows: Policy = ENFORC
 
 def effect_of(step: Step) -> str:
     return getattr(getattr(step, "rule", None), "effect", "")
+
+
+def only_names_moved(before: dict[Device, Rule], stored: Stored, seen: NodeView) -> None:
+    """Check that rules have changed as far as hardware has other names now, and no further."""
+    tainted = {one.spec.uuid for one in stored.incidents.values() if one.status.hardware}
+    published = {one.device: one.parent_uuid or one.uuid for one in seen.inventory}
+    for device, rule in stored.rules.items():
+        if device not in before or before[device].gpu != rule.gpu:
+            assert (rule.effect, published.get(device)) == ("NoSchedule", rule.gpu)
+            assert rule.gpu in tainted
+        elif rule.effect != before[device].effect:
+            raise AssertionError(f"{rule} was {before[device].effect}")
+    for device in before.keys() - stored.rules.keys():
+        assert published.get(device) not in (None, before[device].gpu), f"{device} was set free"

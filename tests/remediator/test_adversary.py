@@ -9,6 +9,7 @@ from remediator.judge.fault import faults_of
 from remediator.judge.verdict import verdict
 from tests.remediator.builders import (
     ALL_SEVEN,
+    LASTS,
     NO_ACTION_FIELD,
     RESET,
     SLICE_5,
@@ -19,7 +20,6 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     policy,
-    published,
     report,
     uuid,
     view,
@@ -42,7 +42,7 @@ class TestSiblingsOfASickSlice:
             settle(stored, view(both), second)
 
         assert set(stored.effects()) == {SLICE_5}
-        assert stored.incident.spec.fault == "contained"
+        assert stored.incident.status.fault == "contained"
 
     def test_are_not_fenced_when_both_are_news_in_one_report(self) -> None:
         stored = Stored()
@@ -61,7 +61,7 @@ class TestSiblingsOfASickSlice:
         settle(stored, view(over), 51)
 
         assert set(stored.effects()) == ALL_SEVEN
-        assert stored.incident.spec.fault == "gpu"
+        assert stored.incident.status.fault == "gpu"
 
 
 class TestTheSoak:
@@ -151,7 +151,7 @@ class TestAnOldDriver:
         settle(stored, view(gpu(0, xid(95), recovery_action=NO_ACTION_FIELD)), 1)
         forgetful = view(gpu(0, recovery_action=NO_ACTION_FIELD))
         settle(stored, forgetful, 10)
-        stored.annotate("draguard.dev/confirmed-repaired", "forever; by=ana; why=looked at it")
+        stored.intend("RepairConfirmed", LASTS)
         settle(stored, forgetful, 20)
 
         settle(stored, forgetful, 700)
@@ -191,14 +191,14 @@ class TestAFabricThatCannotBeRead:
 class TestMemoryThatMigHides:
     def test_is_freed_by_a_person_who_vouches_and_by_nobody_else(self) -> None:
         stored = Stored()
-        failed = MemoryHealth(remap_failure=True, remap_observed_at=at(0))
+        failed = MemoryHealth(row_remap_failed="True", remap_observed_at=at(0))
         settle(stored, view(gpu(0, memory=failed)), 1)
         hidden = view(mig_gpu(0))
         settle(stored, hidden, 10)
         settle(stored, hidden, 5000)
         assert "gpu-0" in stored.effects()
 
-        stored.annotate("draguard.dev/confirmed-repaired", "forever; by=ana; why=new memory")
+        stored.intend("RepairConfirmed", LASTS)
         settle(stored, hidden, 5001)
 
         assert stored.effects() == {}
@@ -232,7 +232,7 @@ def test_what_waits_for_a_reset_keeps_the_fence_of_a_worse_fault_and_says_so() -
         epoch=2,
         epoch_started=at(50),
         recovery_action=action(0, 51, 51),
-        memory=MemoryHealth(retired_pending=True),
+        memory=MemoryHealth(page_retirement_pending="True"),
     )
 
     settle(stored, view(half), 52)
@@ -246,7 +246,7 @@ class TestRates:
     def test_remember_a_fence_whose_rules_are_gone(self) -> None:
         stored = Stored()
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 2)
-        stored.annotate("draguard.dev/ignore", "forever; by=ana; why=a test board")
+        stored.intend("Ignore", LASTS)
 
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 3)
 
@@ -302,18 +302,6 @@ def test_of_two_changed_rules_the_fence_is_written_before_the_eviction() -> None
 
     effects = [effect_of(one) for one in decision.steps if effect_of(one)]
     assert effects == ["NoSchedule", "NoExecute"]
-
-
-def test_a_rule_that_is_gone_with_its_board_was_taken_by_nobody() -> None:
-    stored = Stored()
-    settle(stored, view(dead()), 1)
-    settle(stored, view(dead()), 5)
-    stored.rules.clear()
-    other = msgspec.structs.replace(gpu(0), uuid=uuid(77))
-
-    settle(stored, view(dead(), other, inventory=published(other)), 6)
-
-    assert stored.incident.status.deleted_rules == ()
 
 
 def test_a_slice_that_is_emptied_stays_so_beside_a_worse_fault_that_goes_less_far() -> None:

@@ -8,11 +8,12 @@ import pytest
 from exporter.device import Device
 from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
-from kubeapi.client import ApiError, Conflict
+from kubeapi.client import ApiError
 from remediator.decide import plan
+from remediator.decide.casefile import EVICTION_REFUSED
 from remediator.decide.fleet import Fleet
-from remediator.decide.plan import DeleteRule, Step, WriteStatus
-from remediator.decide.reconcile import Reconciler, decide_node
+from remediator.decide.plan import DeleteRule, Step
+from remediator.decide.reconcile import Reconciler
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Unknown
 from remediator.objects.events import Event
@@ -30,7 +31,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import settle
+from tests.remediator.telling import claim, pod, settle, tick
 
 
 class RefusesOne:
@@ -45,6 +46,9 @@ class RefusesOne:
     def view(self, node: str) -> NodeView:
         assert node == self.seen.node
         return self.stored.over(self.seen)
+
+    def confirm(self, *_: object) -> str:
+        return ""
 
     def fleet(self) -> Fleet:
         return self.stored.fleet()
@@ -105,7 +109,7 @@ def test_a_gpu_that_cannot_be_judged_keeps_the_rules_that_it_has() -> None:
     assert "a bug of Draguard" in stored.incident.status.message
 
 
-def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours_and_a_person_may_free_it() -> None:
+def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours() -> None:
     sick, stored = gpu(0, xid(95), recovery_action=RESET), Stored()
     odd = SliceDevice(
         device=Device("other.example.com", NODE, "part-0"),
@@ -121,10 +125,6 @@ def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours_and_a_person_may
 
     assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1", "part-0"], "NoExecute")
 
-    del stored.rules[odd.device]
-    settle(stored, seen, 10)
-    assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoExecute")
-
 
 def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_fenced() -> None:
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
@@ -139,80 +139,49 @@ def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is
     assert "a bug of Draguard" in stored.incidents[story.name].status.message
 
 
-class ForestallsOne:
-    """Stores every step but the first announcement, which somebody forestalls."""
+class Telling(RefusesOne):
+    """Keeps the Events that are posted."""
 
-    def __init__(self, seen: NodeView, stored: Stored) -> None:
-        self.seen = seen
-        self.stored = stored
-        self.forestalled = False
-
-    def view(self, node: str) -> NodeView:
-        assert node == self.seen.node
-        return self.stored.over(self.seen)
-
-    def fleet(self) -> Fleet:
-        return self.stored.fleet()
-
-    def take(self, step: Step) -> None:
-        if plan.announced(step) and not self.forestalled:
-            self.forestalled = True
-            raise Conflict("409 Conflict", status=409)
-        self.stored.take(step, at(10))
+    def __init__(self, seen: NodeView, stored: Stored, refused: str) -> None:
+        super().__init__(seen, stored, refused)
+        self.events: list[Event] = []
 
     def post(self, event: Event, now: datetime) -> None:
-        """Events do not matter here."""
+        assert now
+        self.events.append(event)
 
 
-def test_a_rule_whose_going_was_not_announced_stays_and_is_not_taken_for_a_persons_deletion() -> (
-    None
-):
+def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
     stored = Stored()
-    sick = view(dead(0))
-    for second in (1, 5):
-        settle(stored, sick, second)
-    stored.annotate("draguard.dev/ignore", "2026-01-05T12:10:00Z; by=ana; why=a look at it")
+    seen = view(dead(0), dead(1))
+    settle(stored, seen, 1)
+    hands = Telling(seen, stored, refused=uuid(0))
 
-    with pytest.raises(Conflict):
-        Reconciler(ForestallsOne(sick, stored), policy).reconcile("node-a", at(10))
-    assert stored.effects() == {"gpu-0": "NoExecute"}
+    for second in (5, 6):
+        with pytest.raises(ApiError, match="422"):
+            Reconciler(hands, policy).reconcile("node-a", at(second))
 
-    settle(stored, sick, 11)
-    assert stored.effects() == {}
-    for second in (600, 604):
-        settle(stored, sick, second)
-    assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.deleted_rules == ()
+    evicting = [one.incident for one in hands.events if one.reason == "DeviceEvicting"]
+    assert evicting == [f"{uuid(1).lower()}-1"] * 2  # on the incident and on its node
 
 
-def test_what_was_announced_before_is_not_announced_again() -> None:
+def test_the_incident_names_the_pods_that_cannot_be_evicted_and_why() -> None:
     stored = Stored()
-    for second in (1, 5):
-        settle(stored, view(dead(0)), second)
-    one = stored.incident
-    (first,) = one.status.rules
-    before = msgspec.structs.replace(first, leaving=True)
-    new = msgspec.structs.replace(first, uid="another", leaving=True)
-    known = msgspec.structs.replace(
-        one, status=msgspec.structs.replace(one.status, rules=(before,))
-    )
-    status = msgspec.structs.replace(one.status, rules=(before, new))
+    by_resource_name = tuple(pod(name, extended_claim=f"claim-of-{name}") for name in "ab")
+    claims = tuple(claim("gpu-0", name) for name in "ab")
+    seen = view(dead(0), claims=claims, pods=by_resource_name)
+    for second in (1, 1, 1, 5, 5, 5):
+        tick(stored, seen, second)
+    refused = msgspec.structs.replace(seen, refusals={"u-a": "500: two budgets", "u-x": "gone"})
 
-    assert plan.announced(WriteStatus(known, status, before_removal=True)) == {"another"}
-    assert plan.announced(WriteStatus(known, status)) == frozenset()
+    for _ in range(2):
+        tick(stored, refused, 6)
 
+    def refusal() -> tuple[str, str]:
+        (one,) = [it for it in stored.incident.status.conditions if it.type == EVICTION_REFUSED]
+        return one.status, one.message
 
-def test_a_rule_whose_going_is_announced_already_goes_whatever_else_is_refused() -> None:
-    stored = Stored()
-    sick = view(dead(0))
-    for second in (1, 5):
-        settle(stored, sick, second)
-    stored.annotate("draguard.dev/ignore", "forever; by=ana; why=a test board")
-    planned = decide_node(stored.over(sick), stored.fleet(), policy(), at(9)).steps
-    stored.take(planned[0], at(9))
-    assert plan.announced(planned[0])
-    hands = RefusesOne(sick, stored, refused=uuid(0))
+    assert refusal() == ("True", "team/a: 500: two budgets")
 
-    Reconciler(hands, policy).reconcile("node-a", at(10))
-
-    assert stored.effects() == {}
+    tick(stored, seen, 8)
+    assert refusal() == ("False", "")

@@ -67,9 +67,11 @@ class TestWords:
         settle(stored, msgspec.structs.replace(seen, stale="silent"), 50)
 
         status = stored.incident.status
-        assert status.phase == "Fenced"
+        assert status.phase == "Tainted"
         assert status.message == "unknown, so nothing changes: silent"
-        assert [one.status for one in status.conditions if one.type == "Unknown"] == ["True"]
+        assert [one.status for one in status.conditions if one.type == "DeviceStateUnknown"] == [
+            "True"
+        ]
 
     def test_a_flapping_gpu_fills_the_timeline_but_keeps_its_opening(self) -> None:
         stored = Stored()

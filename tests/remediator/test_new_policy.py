@@ -28,6 +28,9 @@ class ReadMeanwhile:
     def view(self, node: str) -> NodeView:
         return self.stored.over(view(dead(0), node=node))
 
+    def confirm(self, *_: object) -> str:
+        return ""
+
     def fleet(self) -> Fleet:
         before = msgspec.structs.replace(self.stored.fleet(), policy_changed_at=self.changed_at)
         self.changed_at, self.in_force = at(5), policy()

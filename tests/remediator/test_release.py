@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from exporter.report import MemoryHealth
+from exporter.report_words import answer
 from remediator.policy.file import read
 from tests.remediator.builders import (
     ALL_SEVEN,
@@ -53,10 +54,10 @@ class TestRelease:
         self, state: bool | None
     ) -> None:
         stored, rows = Stored(), policy(sticky=False)
-        settle(stored, view(gpu(0, memory=MemoryHealth(remap_failure=True))), 1, rows)
+        settle(stored, view(gpu(0, memory=MemoryHealth(row_remap_failed="True"))), 1, rows)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-        later = view(gpu(0, memory=MemoryHealth(remap_failure=state)))
+        later = view(gpu(0, memory=MemoryHealth(row_remap_failed=answer(state))))
         settle(stored, later, 5, rows)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
         settle(stored, later, 700, rows)
@@ -70,7 +71,7 @@ class TestRelease:
 
         settle(stored, mended, 20)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert stored.incident.spec.cause == "xid-95"
+        assert stored.incident.status.cause == "xid-95"
         settle(stored, mended, 620)
         assert stored.effects() == {}
 
@@ -84,7 +85,7 @@ class TestRelease:
         settle(stored, later, 40)
 
         assert set(stored.effects()) == ALL_SEVEN
-        assert stored.incident.spec.fault == "gpu"
+        assert stored.incident.status.fault == "gpu"
 
     def test_devices_published_without_a_uuid_keep_their_rules(self) -> None:
         stored = Stored()
@@ -130,7 +131,7 @@ class TestClassesTogether:
         sick = mig_gpu(
             0,
             xid(94, gi=5),
-            memory=MemoryHealth(remap_failure=True),
+            memory=MemoryHealth(row_remap_failed="True"),
             recovery_action=action(observed=0.1),
         )
 

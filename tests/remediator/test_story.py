@@ -50,7 +50,7 @@ def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time()
     settle(stored, seen, 1)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
     assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
-    assert stored.incident.status.phase == "Fenced"
+    assert stored.incident.status.phase == "Tainted"
     assert [hold.pod for hold in stored.incident.status.hit] == ["train-0"]
 
     settle(stored, seen, 3.5)
@@ -89,7 +89,7 @@ def test_a_contained_error_fences_its_slice_and_no_other() -> None:
     settle(stored, seen, 5)
 
     assert stored.effects() == {SLICE_5: "NoExecute"}
-    assert stored.incident.spec.scope.summary == "1 of 7 slices"
+    assert stored.incident.status.scope.summary == "1 of 7 slices"
 
 
 def test_the_second_witness_names_the_slice_before_anything_is_fenced() -> None:
@@ -144,7 +144,7 @@ def test_recovery_releases_only_after_the_whole_soak_time() -> None:
     assert stored.incident.status.phase == "Recovered"
     assert stored.incident.status.closed_at == at(700)
     phases = [entry.phase for entry in stored.incident.status.timeline]
-    assert phases == ["Fenced", "Evicting", "Verifying", "Recovered"]
+    assert phases == ["Tainted", "Evicting", "Verifying", "Recovered"]
 
 
 def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> None:
@@ -248,7 +248,7 @@ def test_severity_only_rises_within_an_episode() -> None:
     later = view(mig_gpu(0, xid(95), xid(94, seen=3, gi=5), recovery_action=action(1, 1, 4)))
     settle(stored, later, 5)
 
-    assert stored.incident.spec.fault == "gpu"
+    assert stored.incident.status.fault == "gpu"
     assert set(stored.effects()) == names(*range(7))
 
 

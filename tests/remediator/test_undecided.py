@@ -236,7 +236,9 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
             mine,
             metadata=msgspec.structs.replace(mine.metadata, name=f"other-{index}"),
             spec=msgspec.structs.replace(mine.spec, node=f"node-{index}", uuid=uuid(index)),
-            status=msgspec.structs.replace(mine.status, timeline=(begun[index == 4],)),
+            status=msgspec.structs.replace(
+                mine.status, node=f"node-{index}", timeline=(begun[index == 4],)
+            ),
         )
         for index in (2, 3, 4)
     ]
@@ -310,7 +312,7 @@ def year_0(stored: Stored) -> frozenset[str]:
     store, one = Store(Incident), stored.incident
     raw = msgspec.json.encode(one)
     store.put(msgspec.Raw(raw))
-    odd = raw.replace(b'"fencedAt":"2026', b'"fencedAt":"0000')
+    odd = raw.replace(b'"taintedTime":"2026', b'"taintedTime":"0000')
     meta = b'"resourceVersion":"' + one.metadata.resource_version.encode()
     assert odd != raw
     assert store.put(msgspec.Raw(odd.replace(meta, meta + b"1"))) == []

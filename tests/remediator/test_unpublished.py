@@ -73,7 +73,7 @@ def test_a_mode_goes_on_while_nobody_publishes_the_device(rows: Policy, seen: No
     settle(stored, seen, 100, rows)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.mode == "enforce"
+    assert stored.incident.status.mode == "Enforce"
 
 
 def test_a_mode_goes_on_where_the_story_was_deleted_or_the_rules() -> None:
@@ -90,7 +90,7 @@ def test_a_mode_goes_on_where_the_story_was_deleted_or_the_rules() -> None:
 
         settle(stored, SILENT, 100, BY_RACK)
 
-        assert stored.incident.status.mode == "enforce"
+        assert stored.incident.status.mode == "Enforce"
         assert bool(stored.effects()) == (forget == "the story")
 
 
@@ -109,7 +109,7 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
         for step in decision.steps:
             stored.take(step, at(second))
 
-    assert stored.incident.status.mode == "incident-only"
+    assert stored.incident.status.mode == "IncidentOnly"
     assert not any(one.status == "True" for one in stored.conditions.values())
 
 
@@ -133,7 +133,7 @@ def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
     stored = evicted(BY_POOL)
     stored.rules.clear()
     (before,) = stored.incidents.values()
-    scope = before.spec.scope
+    scope = before.status.scope
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
     story = _with_scope(before, (came, *scope.devices))
     (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(story,)))
@@ -157,5 +157,6 @@ def test_what_is_published_outranks_what_is_remembered() -> None:
 
 
 def _with_scope(story: Incident, devices: tuple[Target, ...]) -> Incident:
-    scope = msgspec.structs.replace(story.spec.scope, devices=devices)
-    return msgspec.structs.replace(story, spec=msgspec.structs.replace(story.spec, scope=scope))
+    scope = msgspec.structs.replace(story.status.scope, devices=devices)
+    found = msgspec.structs.replace(story.status, scope=scope)
+    return msgspec.structs.replace(story, status=found)

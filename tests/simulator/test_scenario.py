@@ -14,6 +14,7 @@ from simulator.gpu import Event, Failure, Gpu, Process, Scenario
 from simulator.node import SimulatedNode
 from simulator.scenario import ScenarioError, parse, render
 from simulator.scenario_file import ScenarioFile
+from tests.lab.examples import examples
 from tests.simulator.nvml_client import NvmlClient
 
 LIB_RM_VERSION_MISMATCH = 18
@@ -291,7 +292,7 @@ def edited(line: str, kind: str, place: int, text: str) -> list[str]:
     }[kind]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(EDITS)
 def test_python_and_the_c_library_agree_on_every_damaged_file(
     shared: SimulatedNode, reader: NvmlClient, edits: list[tuple[int, str, int, str]]

@@ -19,7 +19,9 @@ from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 
 NOW = datetime(2026, 1, 5, 8, tzinfo=UTC)
-TAKEN = hostile.body(b"{}")
+_STORED = b'{"metadata": {"name": "node-a", "resourceVersion": "1"}}'
+TAKEN = hostile.body(_STORED)
+"""Answers a look at the object, too."""
 NONE_YET = hostile.refusal(404, "NotFound")
 
 
@@ -55,9 +57,12 @@ class Writer:
     def shows(self, line: str) -> bool:
         return line in self._metrics.text().decode()
 
-    def patches(self) -> list[int]:
+    def page(self) -> str:
+        return self._metrics.text().decode()
+
+    def puts(self) -> list[int]:
         """Return the sizes of the reports that were sent, in bytes."""
-        heads = [one for one in self._server.requests if "PATCH /apis/draguard.dev" in one]
+        heads = [one for one in self._server.requests if "PUT /apis/draguard.dev" in one]
         return [int(one.lower().split("content-length: ")[1].split("\r\n")[0]) for one in heads]
 
 
@@ -81,7 +86,7 @@ def report() -> NodeHealth:
         (None, "no answer in time", "Unreachable", "check the API server's address"),
         (400, "bad", "Invalid", "apply deploy/crds of the agent's release"),
         (401, "who", "Unauthorized", "token"),
-        (403, "may not", "Forbidden", "patch on nodedevicehealths/status"),
+        (403, "may not", "Forbidden", "update on nodedevicehealths/status"),
         (404, "none", "NotServed", "kubectl apply -f deploy/crds"),
         (409, "stale", "Conflict", "second agent"),
         (413, "large", "TooLarge", "fewer XID records"),
@@ -111,7 +116,7 @@ def test_fields_that_were_not_stored_are_a_state_and_no_failure() -> None:
     assert 'status.gpus[0].nvlink"' in state.message
     assert "and 6 more" in state.message
     assert "deploy/crds" in state.message
-    assert acceptance.accepted((), NOW) == SourceHealth(name="report", up=True, last_success=NOW)
+    assert acceptance.accepted((), NOW) == SourceHealth(name="report", state="Up", last_success=NOW)
 
 
 def test_another_warning_does_not_blame_the_crd() -> None:
@@ -125,8 +130,6 @@ def test_another_warning_does_not_blame_the_crd() -> None:
     ("answer", "reason"),
     [
         (hostile.refusal(403, "Forbidden"), "Forbidden"),
-        (hostile.refusal(409, "Conflict"), "Conflict"),
-        (hostile.refusal(422, "Invalid"), "Invalid"),
         (hostile.refusal(500, "InternalError"), "ServerError"),
         (hostile.drop, "Unreachable"),
     ],
@@ -135,7 +138,7 @@ def test_a_refused_report_is_written_again_and_then_all_is_well(
     answer: Behaviour, reason: str
 ) -> None:
     seen = threading.Event()
-    with writing(NONE_YET, answer, hostile.once(seen, TAKEN), TAKEN) as writer:
+    with writing(TAKEN, answer, hostile.once(seen, TAKEN), TAKEN) as writer:
         writer.offer(report())
         writer.state(reason, up=False)
         assert writer.shows("draguard_report_up 0.0")
@@ -143,6 +146,42 @@ def test_a_refused_report_is_written_again_and_then_all_is_well(
         writer.state("", up=True)
         assert wait_for(lambda: writer.shows("draguard_report_up 1.0"))
         assert writer.shows("draguard_report_writes_total 1.0")
+
+
+def test_a_second_writer_is_a_state_when_it_shows_twice() -> None:
+    conflict, seen = hostile.refusal(409, "Conflict"), threading.Event()
+    with writing(TAKEN, conflict, TAKEN, conflict, hostile.once(seen, TAKEN), TAKEN) as writer:
+        writer.offer(report())
+        writer.state("Conflict", up=False)
+        seen.set()
+        writer.state("", up=True)
+
+
+def test_somebody_elses_label_costs_a_look_and_no_report() -> None:
+    with writing(TAKEN, hostile.refusal(409, "Conflict"), TAKEN) as writer:
+        writer.offer(report())
+        writer.state("", up=True)
+        assert 'report_failures_total{status="409"}' not in writer.page()
+
+
+def test_an_invalid_report_is_written_smaller_at_once_and_counted() -> None:
+    invalid = hostile.refusal(422, "Invalid", "status.gpus[0].serial: Too long")
+    with writing(TAKEN, invalid, TAKEN) as writer:
+        writer.offer(report())
+        state = writer.state("Reduced", up=True)
+        assert "status.gpus[0].serial: Too long" in state.message
+        assert writer.shows('draguard_report_reductions_total{size="Essential"} 1.0')
+        assert writer.shows("draguard_report_up 1.0")
+
+
+def test_a_report_of_which_every_size_is_invalid_is_a_failure_and_tried_again() -> None:
+    invalid, seen = hostile.refusal(422, "Invalid"), threading.Event()
+    with writing(TAKEN, *[invalid] * 3, hostile.once(seen, TAKEN)) as writer:
+        writer.offer(report())
+        writer.state("Invalid", up=False)
+        assert writer.shows('draguard_report_reductions_total{size="Bare"} 1.0')
+        seen.set()
+        writer.state("Reduced", up=True)
 
 
 def test_a_cluster_without_the_crd_is_a_state_that_says_how_to_install_it() -> None:
@@ -154,21 +193,21 @@ def test_a_cluster_without_the_crd_is_a_state_that_says_how_to_install_it() -> N
 def test_a_report_that_is_too_large_is_written_again_with_less() -> None:
     full = ledger.take(node(sliced=True), storm(), run="r", kernel_sequence=None)
     seen, large = threading.Event(), hostile.refusal(413, "RequestEntityTooLarge")
-    with writing(NONE_YET, large, hostile.once(seen, TAKEN), TAKEN) as writer:
+    with writing(TAKEN, large, hostile.once(seen, TAKEN), TAKEN) as writer:
         writer.offer(full)
         writer.state("TooLarge", up=False)
         seen.set()
         writer.state("", up=True)
-        first, second = writer.patches()
+        first, second = writer.puts()
         assert 200_000 < first < 263_000
         assert second < 132_000
 
 
 def test_a_warning_is_counted_told_and_forgotten_when_it_is_over() -> None:
     warned = hostile.body(
-        b"{}", headers='warning: 299 - "unknown field \\"status.switches\\"", 299 - "x"\r\n'
+        _STORED, headers='warning: 299 - "unknown field \\"status.switches\\"", 299 - "x"\r\n'
     )
-    with writing(NONE_YET, warned, TAKEN) as writer:
+    with writing(TAKEN, warned, TAKEN) as writer:
         writer.offer(report())
         state = writer.state("FieldsDropped", up=True)
         assert 'unknown field "status.switches"' in state.message

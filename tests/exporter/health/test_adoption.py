@@ -28,8 +28,11 @@ LAST = ledger.take(
 )
 
 
+META = {"name": "node-a", "resourceVersion": "1"}
+
+
 class Written(msgspec.Struct):
-    """The body of a patch."""
+    """The body of a PUT."""
 
     status: NodeHealth
 
@@ -50,15 +53,18 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         assert isinstance(self.server, LateServer)
         self.server.may.wait(60)
-        self._answer(msgspec.json.encode({"metadata": {"name": "node-a"}, "status": LAST}))
+        self._answer(msgspec.json.encode({"metadata": META, "status": LAST}))
         self.server.answered.set()
 
-    def do_PATCH(self) -> None:
+    def do_PUT(self) -> None:
         assert isinstance(self.server, LateServer)
         body = self.rfile.read(int(self.headers["content-length"]))
         if "nodedevicehealths" in self.path:
             self.server.written.append(msgspec.json.decode(body, type=Written).status)
-        self._answer(b"{}")
+        self._answer(msgspec.json.encode({"metadata": META}))
+
+    # The Lease.
+    do_PATCH = do_PUT  # noqa: N815 - the base's name
 
     def _answer(self, body: bytes) -> None:
         self.send_response(200)

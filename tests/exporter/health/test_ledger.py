@@ -32,6 +32,7 @@ from tests.exporter.worlds import (
     seen,
     unseen,
 )
+from tests.lab.examples import examples
 
 FRESH = ledger.begin("boot-1", "1", START)
 
@@ -64,7 +65,11 @@ class TestCounting:
         report = take(report, sensed.nvml(1.2, 94, gi=5, ci=0))
         assert counts(report) == {"GPU-1": {(94, 5): 1}}
         (record,) = only(report).xids
-        assert (record.reset, record.ci, record.sources) == (False, 0, ("kmsg", "nvml"))
+        assert (record.reset_request, record.ci, record.sources) == (
+            "NotRequested",
+            0,
+            ("kmsg", "nvml"),
+        )
 
     def test_the_slice_is_kept_when_the_event_comes_first(self) -> None:
         sensed = Sensed()
@@ -156,7 +161,7 @@ class TestPresence:
 
     def test_a_source_that_has_not_spoken_yet_changes_nothing(self) -> None:
         """So an agent that restarts keeps its GPUs and since when they are there."""
-        starting = SourceHealth(name="nvml", up=False, reason="Starting")
+        starting = SourceHealth(name="nvml", state="Down", reason="Starting")
         report = ledger.observe(known(gpu()), Observation(at=at(30), sources=(starting,)))
         assert (only(report).presence, only(report).presence_since) == ("Present", START)
 
@@ -242,7 +247,7 @@ def play(story: list[tuple[str, int, float, int, int | None]], sensed: Sensed) -
             sensed.nvml(now, code, number, gi=gi if number == 1 else None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.composite(stories)(), st.integers(0, 25))
 def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
     story: list[tuple[str, int, float, int, int | None]], cut: int
@@ -264,7 +269,7 @@ def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
     assert take(adopted, *rest).gpus == straight.gpus
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.composite(stories)(), st.integers(0, 25))
 def test_a_new_sensor_in_the_same_boot_loses_and_doubles_no_kernel_line(
     story: list[tuple[str, int, float, int, int | None]], cut: int
@@ -305,7 +310,7 @@ def test_what_every_agent_took_in_time_is_not_counted_as_dropped() -> None:
     assert sensed.ring.dropped == 0
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.composite(stories)(), st.integers(1, 8))
 def test_an_agent_that_begins_with_nothing_counts_what_left_the_ring(
     story: list[tuple[str, int, float, int, int | None]], capacity: int

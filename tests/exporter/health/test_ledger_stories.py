@@ -12,6 +12,7 @@ from exporter.health.ledger import Published
 from exporter.readings import LinkReading, Observation
 from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta
 from tests.exporter.worlds import BUS, START, Sensed, gpu, mig_gpu, seen, unseen, with_bus
+from tests.lab.examples import examples
 
 FRESH = ledger.begin("boot-1", "1", START)
 OFFERED = Published(frozenset({"GPU-1", "GPU-2"}), {BUS["GPU-1"]: "GPU-1"})
@@ -85,7 +86,7 @@ def told(report: NodeHealth) -> NodeHealth:
     return msgspec.structs.replace(whole, sources=(), summary=type(whole.summary)())
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(STEPS, st.sets(st.integers(0, 30)))
 def test_restarts_at_any_moments_change_nothing_in_the_report(
     story: list[Step], restarts: set[int]
@@ -113,7 +114,7 @@ def totals(report: NodeHealth) -> Counter[tuple[str, int]]:
     return found
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(STEPS)
 def test_no_count_ever_falls_and_no_record_ends_before_it_began(story: list[Step]) -> None:
     node = Node()

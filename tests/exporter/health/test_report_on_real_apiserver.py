@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.health.reporter import COLLECTION
+from exporter.health.stored import COLLECTION
 from exporter.report import NodeDeviceHealth, NodeHealth
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.endpoint import Endpoint
@@ -346,7 +346,7 @@ class _Broken(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_GET = do_POST = do_PATCH = _refuse  # noqa: N815 - names that the base class looks up
+    do_GET = do_POST = do_PUT = do_PATCH = _refuse  # noqa: N815 - names that the base class looks up
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
         del format, args

@@ -67,7 +67,13 @@ def h100(number: int, *, sliced: bool) -> GpuReading:
 def node(*, sliced: bool, said: str = "") -> NodeHealth:
     gpus = [h100(number, sliced=sliced) for number in range(8)]
     sources = tuple(
-        SourceHealth(name=name, up=not said, reason=said[:9], message=said, last_success=START)
+        SourceHealth(
+            name=name,
+            state="Down" if said else "Up",
+            reason=said[:9],
+            message=said,
+            last_success=START,
+        )
         for name in SOURCES
     )
     news: Observation = msgspec.structs.replace(with_bus(seen(*gpus), *PLACES), sources=sources)
@@ -204,7 +210,16 @@ def test_a_storm_takes_no_more_memory_than_its_records(stormy: NodeHealth) -> No
 def test_a_report_without_a_storm_is_left_as_it_is() -> None:
     healthy = node(sliced=True)
     written = outline.finished(healthy)
-    assert (written.gpus, written.xids_dropped) == (healthy.gpus, 0)
+    nameless = tuple(
+        msgspec.structs.replace(
+            gpu,
+            recovery_action=msgspec.structs.replace(gpu.recovery_action, action=""),
+            fabric=msgspec.structs.replace(gpu.fabric, state_name="", summary_name=""),
+        )
+        for gpu in written.gpus
+    )
+    assert (nameless, written.xids_dropped, written.truncated) == (healthy.gpus, 0, ())
+    assert {gpu.recovery_action.action for gpu in written.gpus} == {"None"}
 
 
 def test_times_of_looking_are_no_change_but_states_are() -> None:
@@ -220,7 +235,7 @@ def test_times_of_looking_are_no_change_but_states_are() -> None:
 
     looked = msgspec.structs.replace(gpu.memory, remap_observed_at=at(60))
     assert key(with_gpu(memory=looked)) == key(first)
-    worn = msgspec.structs.replace(gpu.memory, sram_threshold=True)
+    worn = msgspec.structs.replace(gpu.memory, sram_threshold_exceeded="True")
     assert key(with_gpu(memory=worn)) != key(first)
     failed = msgspec.structs.replace(gpu.nvlink, down=(1,), failed=(1,))
     assert key(with_gpu(nvlink=failed)) != key(first)

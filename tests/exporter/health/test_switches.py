@@ -40,9 +40,10 @@ class TestSxids:
                 count=2,
                 first_seen=at(1),
                 last_seen=at(2),
-                fatal=True,
+                severity="Fatal",
                 links=(3, 28),
                 message="again",
+                sources=("kmsg",),
             ),
         )
 
@@ -87,7 +88,7 @@ class TestOtherWords:
         limit = sensed.kmsg(3, 119, kind="rate-limit")
         report = take(FRESH, *lines, limit, sensed.kmsg(40, 119))
         assert {one.code: (one.count, one.rate_limited) for one in xids(report)} == {
-            13: (1, None),
+            13: (1, False),
             119: (2, True),
         }
 

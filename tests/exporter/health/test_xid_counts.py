@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from exporter.health.xid_counts import counted
-from exporter.report import XidRecord
+from exporter.health.xid_counts import READ_WITHIN, Layout, by_instance, completed, counted
+from exporter.report import GpuHealth, MemorySlices, MigInstance, XidRecord
 from exporter.signals import Partner, Signal
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
@@ -29,21 +29,35 @@ def records(*signals: Signal, epochs: tuple[int, ...] = ()) -> dict[int | None, 
     kept: tuple[XidRecord, ...] = ()
     for number, signal in enumerate(signals):
         epoch = epochs[number] if epochs else 1
-        kept = counted(kept, signal, epoch=epoch, mig=True)
+        kept = counted(kept, signal, epoch=epoch, layout=Layout(mig=True))
     return {record.gi: record for record in kept}
+
+
+def test_when_a_slice_is_named_the_errors_without_one_are_as_old_as_before() -> None:
+    found = records(line(1), line(2), line(30), event(30, gi=5), epochs=(1, 2, 3, 3))
+
+    left, named = found[None], found[5]
+    assert (left.count, left.last_seen, left.epoch) == (2, at(2), 2)
+    assert (named.count, named.first_seen, named.epoch) == (1, at(30), 3)
+
+
+def test_of_two_errors_that_are_named_in_a_row_none_makes_an_old_one_younger() -> None:
+    found = records(line(1), line(2), line(30), line(30.1), event(30, gi=5), event(30.1, gi=6))
+
+    assert found[None].last_seen <= at(2)
 
 
 def test_a_reset_clears_the_flags_of_the_lines_before_it() -> None:
     before, after = line(0, gi=5, drain_reset=True), line(9, gi=5, drain_reset=False)
 
-    assert records(before, after, epochs=(1, 1))[5].drain_reset is True
-    assert records(before, after, epochs=(1, 2))[5].drain_reset is False
+    assert records(before, after, epochs=(1, 1))[5].reset_request == "AfterDrain"
+    assert records(before, after, epochs=(1, 2))[5].reset_request == "NotRequested"
 
 
 def test_a_line_of_a_newer_epoch_that_has_no_flags_knows_of_none() -> None:
     found = records(line(0, gi=5, drain_reset=True), line(9, gi=5), epochs=(1, 2))
 
-    assert found[5].drain_reset is None
+    assert found[5].reset_request == "Unknown"
 
 
 def test_a_cause_that_an_older_epoch_named_is_not_that_of_a_new_error() -> None:
@@ -74,3 +88,96 @@ def test_of_many_without_an_instance_one_less_is_left() -> None:
 
     assert found[None].count == 2
     assert found[4].first_seen == at(15)
+
+
+def live(gi: int, start: int, size: int = 1, profile_id: int = 19) -> MigInstance:
+    return MigInstance(
+        uuid=f"MIG-{gi}-{start}",
+        gi=gi,
+        ci=0,
+        profile="",
+        gi_profile_id=profile_id,
+        placement_start=start,
+        placement_size=size,
+    )
+
+
+def cut(*instances: MigInstance) -> Layout:
+    return Layout(mig=True, instances=instances)
+
+
+class TestPlace:
+    def test_a_record_keeps_the_mode_the_profile_and_the_place_of_its_time(self) -> None:
+        (found,) = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4), live(6, 5)))
+
+        assert (found.mig_mode, found.gi_profile_id) == ("Enabled", 19)
+        assert found.placement == MemorySlices(4, 1)
+
+    def test_an_instance_id_that_is_used_again_elsewhere_is_another_record(self) -> None:
+        kept = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4)))
+        kept = counted(kept, line(1, gi=5), epoch=1, layout=cut(live(5, 0, 2, 14)))
+
+        assert [(one.placement, one.count) for one in kept] == [
+            (MemorySlices(0, 2), 1),
+            (MemorySlices(4, 1), 1),
+        ]
+        (shown,) = by_instance(kept)
+        assert (shown.count, shown.first_seen, shown.last_seen) == (2, at(0), at(1))
+
+    def test_the_second_source_of_an_error_does_not_move_it(self) -> None:
+        kept = counted((), line(0, gi=5), epoch=1, layout=cut(live(5, 4)))
+        told = msgspec.structs.replace(event(0, gi=5), partner=Partner(1, 5))
+        (found,) = counted(kept, told, epoch=1, layout=cut(live(5, 0)))
+
+        assert (found.placement, found.count) == (MemorySlices(4, 1), 1)
+        assert found.sources == ("kmsg", "nvml")
+
+    def test_without_mig_there_is_no_instance_and_no_place(self) -> None:
+        (found,) = counted(
+            (), line(0, gi=0), epoch=1, layout=Layout(mig=False, instances=(live(0, 0),))
+        )
+
+        assert (found.mig_mode, found.gi, found.placement) == ("Disabled", None, None)
+
+    def test_a_reading_right_after_an_error_tells_where_it_was(self) -> None:
+        kept = counted((), line(0, gi=5), epoch=1, layout=Layout(mig=None))
+        gpu = GpuHealth(
+            uuid="GPU-0",
+            presence="Present",
+            presence_since=at(0),
+            mig_mode="Enabled",
+            instances=(live(5, 4),),
+            xids=kept,
+        )
+
+        (soon,) = completed(gpu, at(0) + READ_WITHIN).xids
+        (late,) = completed(gpu, at(0) + 2 * READ_WITHIN).xids
+
+        assert (soon.mig_mode, soon.gi_profile_id, soon.placement) == (
+            "Enabled",
+            19,
+            MemorySlices(4, 1),
+        )
+        assert (late.mig_mode, late.placement) == ("Enabled", None)
+
+    def test_a_later_mode_changes_no_record(self) -> None:
+        kept = counted((), line(0), epoch=1, layout=Layout(mig=False))
+        gpu = GpuHealth(
+            uuid="GPU-0", presence="Present", presence_since=at(0), mig_mode="Enabled", xids=kept
+        )
+
+        assert completed(gpu, at(0.001)) == gpu
+
+
+class TestSources:
+    def test_when_nvml_told_last_is_kept_beside_when_the_log_did(self) -> None:
+        kept = counted((), line(0, gi=5), epoch=1, layout=cut())
+        kept = counted(kept, event(0, gi=5), epoch=1, layout=cut())
+        (found,) = counted(kept, line(9, gi=5), epoch=1, layout=cut())
+
+        assert (found.last_seen, found.event_at) == (at(9), at(0))
+
+    def test_the_log_alone_tells_of_no_event(self) -> None:
+        (found,) = counted((), line(0), epoch=1, layout=cut())
+
+        assert (found.sources, found.event_at) == (("kmsg",), None)

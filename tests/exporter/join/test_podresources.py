@@ -20,6 +20,7 @@ from exporter.join import podresources_wire as wire
 from exporter.join.podresources import PodResources, PodResourcesError, list_containers
 from exporter.readings import ClaimDevice, ContainerDevices, PluginDevice
 from simulator.node import SimulatedNode
+from tests.lab.examples import examples
 
 POD = {
     "name": "train-0",
@@ -165,7 +166,7 @@ def answering() -> Iterator[Answering]:
         server.stop()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=300))
 def test_any_answer_is_a_list_or_an_error_with_a_word(answering: Answering, reply: bytes) -> None:
     answering.bytes = reply

@@ -124,6 +124,7 @@ def test_without_the_device_syslog_gives_the_records_and_the_state_says_so(
     [source] = heard.sources
     assert source.up
     assert source.message.startswith("read by syslog(2)")
+    assert (source.via, by_syslog.source) == ("Syslog", "syslog")
     assert "kmsg is not there" in source.message
 
 

@@ -21,7 +21,7 @@ def section(page: str, title: str) -> list[str]:
 
 def test_sources_say_what_to_do() -> None:
     down = SourceHealth(
-        name="resourceslices", up=False, reason="Unreachable", message="see the API server"
+        name="resourceslices", state="Down", reason="Unreachable", message="see the API server"
     )
     rows = section(debug_page(snapshot(seen(gpu()), agent_sources=(down,))), "SOURCES (2)")
     assert rows[0].split()[:2] == ["nvml", "up"]
@@ -61,7 +61,7 @@ def test_it_says_for_each_device_why_no_pod_is_named() -> None:
 
 
 def test_a_source_that_is_down_is_the_reason() -> None:
-    down = SourceHealth(name="podresources", up=False, reason="NotFound")
+    down = SourceHealth(name="podresources", state="Down", reason="NotFound")
     page = debug_page(snapshot(seen(gpu()), agent_sources=(down,)))
     assert reasons(page) == {"GPU-1": "podresources is down (NotFound)"}
 

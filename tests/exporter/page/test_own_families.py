@@ -69,7 +69,7 @@ def test_xids_are_counted_with_time_and_witnesses_and_outlive_the_gpu() -> None:
 
 
 def test_sxids_are_counted_by_switch_and_code() -> None:
-    sxid = SxidRecord(code=12028, count=2, first_seen=START, last_seen=at(3), fatal=False)
+    sxid = SxidRecord(code=12028, count=2, first_seen=START, last_seen=at(3), severity="NonFatal")
     switch = SwitchHealth(pci_bus_id="0000:c1:00.0", sxids=(sxid,))
     found = rendered(with_report(switches=(switch,)))
     ((labels, value),) = found["draguard_sxid_errors_total"]
@@ -178,8 +178,8 @@ def test_a_holder_of_a_gpu_that_nvml_never_listed_still_has_its_row() -> None:
 
 def test_sources_tell_whether_and_when_they_saw_something() -> None:
     sources = (
-        SourceHealth(name="nvml", up=False, reason="Hung", last_success=START),
-        SourceHealth(name="kmsg", up=True),
+        SourceHealth(name="nvml", state="Down", reason="Hung", last_success=START),
+        SourceHealth(name="kmsg", state="Up"),
     )
     found = rendered(with_report(sources=sources))
     assert ({"source": "nvml", "reason": "Hung"}, 0.0) in found["draguard_source_up"]

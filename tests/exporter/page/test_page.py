@@ -34,6 +34,7 @@ from exporter.report import SourceHealth
 from exporter.self_metrics import SelfMetrics
 from tests.exporter.page.pages import held, holder, read, rendered, shown, snapshot, values
 from tests.exporter.worlds import START, Sensed, at, gpu, mig_gpu, seen, unseen
+from tests.lab.examples import examples
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "exporter"
 VALUES: dict[str, Any] = {
@@ -65,7 +66,7 @@ def node(observation: Observation, **fields: Any) -> Snapshot:
         "holders": held(
             GPU_1=(holder(),), MIG_2_5=(holder("a", container="x"), holder("a", container="y"))
         ),
-        "agent_sources": (SourceHealth(name="resourceslices", up=True),),
+        "agent_sources": (SourceHealth(name="resourceslices", state="Up"),),
         "rejected": {"malformed": 2},
         "join_misses": {"no_uuid": 1},
     }
@@ -302,7 +303,7 @@ def _gpus(draw: st.DrawFn) -> GpuReading:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     readings=st.lists(_gpus(), max_size=4),
     texts=st.lists(_TEXTS, min_size=4, max_size=4),

@@ -67,7 +67,7 @@ def test_a_gpu_that_was_let_go_has_no_xids_to_show() -> None:
 def test_no_xid_is_0_only_where_somebody_would_have_told_of_one() -> None:
     deaf = seen(gpu(1, unheard=True), gpu(2))
     for up, told in ((False, []), (True, [0])):
-        log = SourceHealth(name="kmsg", up=up)
+        log = SourceHealth(name="kmsg", state="Up" if up else "Down")
         found = rendered(
             snapshot(msgspec.structs.replace(deaf, sources=(UP, log)), shown=SHOWN),
         )
@@ -100,7 +100,7 @@ def test_a_gpu_that_the_engine_does_not_read_is_not_healthy() -> None:
 
 
 def test_a_source_that_tells_no_events_says_so() -> None:
-    source = SourceHealth(name="nvml", up=True, reason=NO_EVENTS)
+    source = SourceHealth(name="nvml", state="Up", reason=NO_EVENTS)
     news = msgspec.structs.replace(seen(gpu(1)), sources=(source,))
     [(labels, value)] = [
         one for one in rendered(snapshot(news))["draguard_source_up"] if one[0]["source"] == "nvml"

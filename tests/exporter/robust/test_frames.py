@@ -137,7 +137,7 @@ def processes(count: int) -> tuple[ProcessReading, ...]:
 def large(count: int) -> Observation:
     board = gpu(1, temperature=40, processes=processes(count), values={150: 40})
     holders = (ContainerDevices("team", "pod", "main"),)
-    pods = SourceHealth(name="podresources", up=True)
+    pods = SourceHealth(name="podresources", state="Up")
     return msgspec.structs.replace(seen(board), containers=holders, sources=(UP, pods))
 
 

@@ -38,8 +38,10 @@ def story(
     timeline = (TimelineEntry(opened, "Suspected", "opened"),) if opened else ()
     return Incident(
         ObjectMeta(name=f"{name}-{episode}", uid=f"uid-{name}-{episode}" if opened else ""),
-        IncidentSpec(node_of(name), gpu_of(name), fault, cause),
-        msgspec.structs.replace(IncidentStatus(timeline=timeline), **status),
+        IncidentSpec(node_of(name), gpu_of(name)),
+        msgspec.structs.replace(
+            IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status
+        ),
     )
 
 

@@ -11,8 +11,10 @@ from remediator.decide.handover import (
     HandoverOptions,
     conditions,
 )
+from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Fault, Healthy, Need, Sick, Unknown, Verdict
+from remediator.objects.api_words import NEEDS
 from remediator.objects.claims import Claim
 from remediator.objects.incident import (
     Incident,
@@ -21,7 +23,9 @@ from remediator.objects.incident import (
 )
 from remediator.objects.nodes import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.objects.pods import PodFacts
-from tests.remediator.builders import NODE, at, gpu, uuid, view
+from remediator.policy.limits import LIFTED
+from remediator.policy.table import Policy
+from tests.remediator.builders import NODE, Stored, at, gpu, policy, uuid, view
 
 ON = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
 EKS = msgspec.structs.replace(ON, accelerated_hardware_ready=True)
@@ -39,15 +43,16 @@ def pair(
     call_held: str = "",
     closing: bool = False,
     cause: str = "xid-79",
-    mode: str = "enforce",
+    mode: str = "Enforce",
     since: datetime | None = at(0),  # noqa: B008 - immutable
+    insists: bool = True,
 ) -> tuple[Case, Desired]:
     """A GPU with an open incident, and what is wished for it."""
     name = f"{uuid(index).lower()}-1"
     incident = Incident(
         ObjectMeta(name=name, uid=f"uid-{name}"),
-        IncidentSpec(NODE, uuid(index), "node", cause),
-        IncidentStatus(mode=mode, needs=needs, needs_since=since),
+        IncidentSpec(NODE, uuid(index)),
+        IncidentStatus(fault="node", cause=cause, mode=mode, needs=NEEDS[needs], needs_since=since),
     )
     case = Case(node=NODE, uuid=uuid(index), verdict=verdict, incidents=(incident,))
     return case, Desired(
@@ -55,6 +60,7 @@ def pair(
         incident=incident,
         needs=needs,
         calls=needs if isinstance(verdict, Sick) else "nothing",
+        insists=needs if insists else "nothing",
         held=held,
         call_held=call_held,
         closing=closing,
@@ -102,3 +108,30 @@ def stored(
         last_transition_time=at(-500),
     )
     return msgspec.structs.replace(standard, **fields)
+
+
+def reconciled(
+    stored: Stored,
+    seen: NodeView,
+    seconds: float,
+    rows: Policy | None = None,
+    options: HandoverOptions = ON,
+    **fleet: object,
+) -> tuple[str, str, str]:
+    """Reconcile until nothing is left to do, and return what the Node says."""
+    for _ in range(8):
+        conditions = tuple(stored.conditions.values())
+        facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
+        full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+        around = msgspec.structs.replace(stored.fleet(), **fleet)
+        others = (*stored.incidents.values(), *around.incidents)
+        around = msgspec.structs.replace(
+            around, incidents=tuple({one.name: one for one in others}.values())
+        )
+        decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
+        for step in decision.steps:
+            stored.take(step, at(seconds))
+        if not decision.steps:
+            one = stored.conditions.get(REPAIR_NEEDED)
+            return (one.status, one.reason, one.message) if one else ("", "", "")
+    raise AssertionError("never settles")

@@ -131,7 +131,7 @@ class TestRepair:
         for second in (1, 5, 11):
             settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
         assert stored.incident.status.phase == "Drained"
-        assert stored.incident.status.needs == "gpu-reset"
+        assert stored.incident.status.needs == "GPUReset"
         return stored
 
     def test_a_reset_is_seen_by_its_epoch_and_then_verified(self) -> None:
@@ -143,7 +143,7 @@ class TestRepair:
         back = gpu(0, xid(95), epoch=3, epoch_started=at(100), recovery_action=action(0, 110, 110))
         settle(stored, view(back), 120)
         assert stored.incident.status.phase == "Verifying"
-        assert stored.incident.status.needs == "nothing"
+        assert stored.incident.status.needs == "Nothing"
 
     def test_a_reset_that_has_not_helped_yet_says_what_was_seen(self) -> None:
         stored = self.drained()
@@ -152,6 +152,22 @@ class TestRepair:
 
         assert stored.incident.status.phase == "Repairing"
         assert "reset seen: epoch 3" in stored.incident.status.message
+
+    @pytest.mark.parametrize(
+        ("ceiling", "phase"), [("NoSchedule", "Repairing"), ("NoExecute", "Evicting")]
+    )
+    def test_pods_are_in_the_way_of_a_repair_only_where_they_are_evicted(
+        self, ceiling: str, phase: str
+    ) -> None:
+        stored, rows = Stored(), policy(ceiling=ceiling)
+        used = view(gpu(0, xid(95), recovery_action=RESET), claims=(claim("gpu-0"),), pods=(pod(),))
+        for second in (1, 5, 6):
+            settle(stored, used, second, rows)
+
+        reset = view(gpu(0, xid(95), epoch=3, recovery_action=RESET))
+        settle(stored, msgspec.structs.replace(used, report=reset.report), 100, rows)
+
+        assert stored.incident.status.phase == phase
 
     def test_a_fault_after_the_reset_is_not_a_repair(self) -> None:
         stored = self.drained()
@@ -192,7 +208,7 @@ class TestRepair:
 
         settle(stored, view(gpu(1), stale="silent"), 100)
 
-        assert stored.incident.status.needs == "gpu-reset"
+        assert stored.incident.status.needs == "GPUReset"
 
 
 class TestVerifying:
@@ -331,3 +347,43 @@ def test_a_phase_stays_as_it_is_while_nothing_is_known() -> None:
 
     settle(stored, msgspec.structs.replace(mended, stale="silent"), 200)
     assert stored.incident.status.phase == "Verifying"
+
+
+class TestErrorsOverADriverReload:
+    """The driver's own count begins at zero again; the count of the GPU's life cannot be read."""
+
+    def healthy(self, stored: Stored, second: float, errors: int | None, epoch: int = 1) -> None:
+        counted = MemoryHealth(dbe_volatile=errors)
+        one = gpu(0, xid(95), recovery_action=action(0, 20, 20), memory=counted, epoch=epoch)
+        settle(stored, view(one), second)
+
+    def soaking(self) -> Stored:
+        stored = Stored()
+        for second in (1, 5):
+            settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), second)
+        self.healthy(stored, 30, errors=5)
+        assert stored.incident.status.healthy_since == at(30)
+        return stored
+
+    @pytest.mark.parametrize(("errors", "epoch"), [(3, 1), (3, 2), (5, 2), (9, 2)])
+    def test_an_error_after_the_reload_is_a_gap(self, errors: int, epoch: int) -> None:
+        stored = self.soaking()
+        self.healthy(stored, 100, errors, epoch)
+
+        assert stored.incident.status.healthy_since == at(100)
+
+    @pytest.mark.parametrize("epoch", [1, 2])
+    def test_a_reload_without_an_error_is_none_and_the_next_error_is(self, epoch: int) -> None:
+        stored = self.soaking()
+        self.healthy(stored, 100, 0, epoch)
+        assert stored.incident.status.healthy_since == at(30)
+
+        self.healthy(stored, 200, 1, epoch)
+        assert stored.incident.status.healthy_since == at(200)
+
+    def test_a_count_that_cannot_be_read_after_the_reload_begins_at_zero_all_the_same(self) -> None:
+        stored = self.soaking()
+        self.healthy(stored, 100, None, epoch=2)
+        self.healthy(stored, 200, 4, epoch=2)
+
+        assert stored.incident.status.healthy_since == at(200)

@@ -52,6 +52,17 @@ class TestSameCause:
             "as if it were no fault of the GPUs"
         )
 
+    def test_what_any_program_may_have_logged_is_no_witness(self) -> None:
+        forged = [story(gpu, opened=at(-300)) for gpu in ("a0", "b0")]
+        forged = [
+            msgspec.structs.replace(
+                one, status=msgspec.structs.replace(one.status, sources=("Syslog",))
+            )
+            for one in forged
+        ]
+
+        assert not held(*forged)
+
     def test_the_first_two_nodes_go_on(self) -> None:
         assert not held(story("a0", opened=at(-500)))
 

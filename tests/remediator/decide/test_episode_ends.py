@@ -8,11 +8,11 @@ from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
 from remediator.objects.nodes import NodeFacts
 from tests.remediator.builders import (
+    LASTS,
     NODE,
     RESET,
     SLICE_5,
     Stored,
-    action,
     at,
     dead,
     gpu,
@@ -33,86 +33,41 @@ def texts(stored: Stored) -> list[str]:
     return [entry.text for entry in stored.incident.status.timeline]
 
 
-class TestDeletedByAPerson:
+class TestARuleThatSomebodyDeletes:
     def fenced(self) -> tuple[Stored, NodeView]:
         stored, seen = Stored(), view(dead())
         for second in (1, 5, 20):
             settle(stored, seen, second)
         return stored, seen
 
-    def test_it_is_respected_for_a_day_and_told_once(self) -> None:
+    def test_is_made_again_and_settles_anew(self) -> None:
         stored, seen = self.fenced()
         stored.rules.clear()
 
-        for hour in range(1, 24):
-            settle(stored, seen, hour * 3600)
-            assert stored.effects() == {}
-
-        (deleted,) = stored.incident.status.deleted_rules
-        assert deleted.device == "gpu.nvidia.com/node-a/gpu-0"
-        assert sum("a person took our rule" in text for text in texts(stored)) == 1
-        assert "a person took rules away" in stored.incident.status.message
-        assert settle(stored, seen, 23 * 3600).wake_at == deleted.respected_until
-
-    def test_a_new_signal_ends_the_respect(self) -> None:
-        stored, seen = self.fenced()
-        stored.rules.clear()
         settle(stored, seen, 100)
-
-        settle(stored, view(gpu(0, xid(79, seen=200), presence="Lost", presence_since=at(0))), 201)
-
         assert stored.effects() == {"gpu-0": "NoSchedule"}
-        assert stored.incident.status.deleted_rules == ()
+        settle(stored, seen, 104)
+        assert stored.effects() == {"gpu-0": "NoExecute"}
 
-    def test_a_worse_class_ends_the_respect(self) -> None:
-        stored = Stored()
-        for second in (10, 14):
-            settle(stored, view(gpu(0, recovery_action=action(3, 1, 1))), second)
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
-        stored.rules.clear()
-        settle(stored, view(gpu(0, recovery_action=action(3, 1, 1))), 20)
-        assert stored.effects() == {}
-
-        settle(stored, view(gpu(0, recovery_action=action(2, 1, 1))), 30)
-
-        assert stored.effects() == {"gpu-0": "NoSchedule"}
-
-    def test_a_deletion_seen_first_while_nothing_is_known_is_respected_too(self) -> None:
+    def test_keeps_new_work_away_while_nothing_is_known(self) -> None:
         stored, seen = self.fenced()
         stored.rules.clear()
-        settle(stored, msgspec.structs.replace(seen, stale="silent"), 100)
 
-        settle(stored, seen, 200)
+        for second in (100, 200):
+            settle(stored, msgspec.structs.replace(seen, stale="silent"), second)
 
-        assert stored.effects() == {}
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_one_slice_set_free_keeps_the_others_fenced(self) -> None:
-        stored = Stored()
-        seen = view(mig_gpu(0, recovery_action=RESET))
-        settle(stored, seen, 1)
-        (name,) = [one for one in stored.rules if one.device == SLICE_5]
-        del stored.rules[name]
+    def test_stays_away_while_it_is_ignored(self) -> None:
+        stored, seen = self.fenced()
+        stored.intend("Ignore", LASTS)
 
-        for second in (2, 10, 100):
+        for second in (100, 200):
             settle(stored, seen, second)
 
-        assert SLICE_5 not in stored.effects()
-        assert set(stored.effects().values()) == {"NoSchedule"}
-        assert len(stored.effects()) == 6
+        assert stored.effects() == {}
 
-    def test_a_rule_that_was_only_late_to_be_seen_is_not_forgotten(self) -> None:
-        stored, seen = self.fenced()
-        rules = dict(stored.rules)
-        stored.rules.clear()
-        settle(stored, seen, 100)
-        stored.rules.update(rules)
-
-        settle(stored, seen, 101)
-
-        assert stored.effects() == {"gpu-0": "NoExecute"}
-        assert stored.incident.status.deleted_rules == ()
-
-    def test_our_own_deletion_is_never_taken_for_a_persons(self) -> None:
+    def test_a_deletion_of_ours_that_a_crash_cut_off_is_decided_anew(self) -> None:
         """A mode is lowered, the process dies after the deletion, and the mode is raised again."""
         stored, seen = self.fenced()
         now = at(100)
@@ -221,7 +176,7 @@ class TestMoves:
 
         settle(stored, self.there(), 1000)
 
-        assert stored.incident.spec.node == "node-b"
+        assert stored.incident.node == "node-b"
         assert len(stored.incidents) == 1
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-a", "node-b"}
 
@@ -235,14 +190,13 @@ class TestMoves:
         settle(stored, self.there(), 1002)
 
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-b"}
-        assert stored.incident.status.deleted_rules == ()
 
     def alone(self, stored: Stored, seen: NodeView, seconds: float) -> None:
         """Reconcile a node with what the world shows of it: its own rules and stories."""
         own = msgspec.structs.replace(
             stored.over(seen),
             rules=tuple(one for one in stored.rules.values() if one.node == seen.node),
-            incidents=tuple(one for one in stored.incidents.values() if one.spec.node == seen.node),
+            incidents=tuple(one for one in stored.incidents.values() if one.node == seen.node),
         )
         for step in decide_node(own, stored.fleet(), ENFORCE, at(seconds)).steps:
             stored.take(step, at(seconds))
@@ -324,7 +278,7 @@ class TestLeftovers:
 
         settle(stored, seen, 10)
 
-        assert stored.incident.status.phase == "Fenced"
+        assert stored.incident.status.phase == "Tainted"
 
     def test_a_second_rule_on_the_same_device_goes(self) -> None:
         stored, seen = Stored(), view(dead())
@@ -340,16 +294,16 @@ class TestLeftovers:
             "uid-copy"
         ]
 
-    def test_a_deletion_is_announced_before_it_is_done(self) -> None:
+    def test_a_lowered_mode_takes_the_rule_down_in_one_write(self) -> None:
         stored, seen = Stored(), view(dead())
         for second in (1, 5, 20):
             settle(stored, seen, second)
 
         decision = tick(stored, seen, 21, policy(mode="incident-only"))
 
-        assert [type(step).__name__ for step in decision.steps] == ["WriteStatus", "DeleteRule"]
+        assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
 
-    def test_rules_that_go_while_the_story_grows_worse_were_not_taken_by_a_person(self) -> None:
+    def test_rules_go_while_the_incident_grows_worse(self) -> None:
         stored = Stored()
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
 
@@ -357,10 +311,9 @@ class TestLeftovers:
         decision = tick(stored, worse, 5, policy(mode="incident-only"))
         settle(stored, worse, 5, policy(mode="incident-only"))
 
-        assert [type(step).__name__ for step in decision.steps] == ["WriteStatus", "DeleteRule"]
-        assert stored.incident.status.deleted_rules == ()
+        assert [type(step).__name__ for step in decision.steps] == ["DeleteRule", "WriteStatus"]
         settle(stored, worse, 6)
-        assert stored.incident.spec.cause == "xid-79"
+        assert stored.incident.status.cause == "xid-79"
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 

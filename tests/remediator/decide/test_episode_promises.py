@@ -12,9 +12,12 @@ from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
 from remediator.decide.words import severity
 from remediator.judge.fault import Healthy
+from remediator.objects.intent import Intent, Kind
 from remediator.objects.taints import EFFECTS
 from remediator.policy.table import Policy, Repeat
+from tests.lab.examples import examples
 from tests.remediator.builders import (
+    LASTS,
     Stored,
     action,
     at,
@@ -22,22 +25,23 @@ from tests.remediator.builders import (
     gpu,
     mig_gpu,
     policy,
+    until,
     uuid,
     view,
     xid,
 )
-from tests.remediator.telling import settle, tick
+from tests.remediator.telling import only_names_moved, settle, tick
 
 SHORT = policy(soak=timedelta(seconds=30), repeat=Repeat(count=2, within=timedelta(days=1)))
 POLICIES = {"enforce": SHORT, "off": policy(mode="off"), "mild": policy(ceiling="NoSchedule")}
 _SEEING = ("", "", "", "silent")
-_WORDS = (
-    ("draguard.dev/hold", "forever; by=ana; why=x"),
-    ("draguard.dev/ignore", "2026-01-05T12:05:00Z; by=ana; why=x"),
-    ("draguard.dev/confirmed-repaired", "forever; by=ana; why=x"),
-    ("draguard.dev/hold", "nonsense"),
-    ("draguard.dev/hold", None),
-    ("draguard.dev/ignore", None),
+_WORDS: tuple[tuple[Kind, Intent | None], ...] = (
+    ("Hold", LASTS),
+    ("Ignore", until(300)),
+    ("RepairConfirmed", LASTS),
+    ("Hold", until(2)),
+    ("Hold", None),
+    ("Ignore", None),
 )
 
 
@@ -47,7 +51,7 @@ class Moment(msgspec.Struct, frozen=True):
     seconds: float
     seen: NodeView
     rows: str = "enforce"
-    word: tuple[str, str | None] | None = None
+    word: tuple[Kind, Intent | None] | None = None
     deletes: bool = False
 
 
@@ -96,7 +100,7 @@ def stories(draw: st.DrawFn, *, policies: bool = True, people: bool = True) -> l
 
 def people_act(stored: Stored, moment: Moment) -> None:
     if moment.word and len(stored.incidents) == 1:
-        stored.annotate(*moment.word)
+        stored.intend(*moment.word)
     if moment.deletes and stored.rules:
         del stored.rules[min(stored.rules)]
 
@@ -105,7 +109,7 @@ def rows_of(moment: Moment) -> Policy:
     return POLICIES[moment.rows]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories(people=False, policies=False))
 def test_severity_falls_only_by_verified_recovery(story: list[Moment]) -> None:
     stored = Stored()
@@ -114,7 +118,7 @@ def test_severity_falls_only_by_verified_recovery(story: list[Moment]) -> None:
         decision = tick(stored, moment.seen, moment.seconds, SHORT)
         for name, old in before.items():
             new = stored.incidents[name]
-            assert severity(new.spec.fault) >= severity(old.spec.fault)
+            assert severity(new.status.fault) >= severity(old.status.fault)
         (wish,) = [one for _, one in decision.pairs] or [None]
         for step in decision.steps:
             if isinstance(step, ChangeRule):
@@ -124,7 +128,7 @@ def test_severity_falls_only_by_verified_recovery(story: list[Moment]) -> None:
         settle(stored, moment.seen, moment.seconds, SHORT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories())
 def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
     stored = Stored()
@@ -141,7 +145,7 @@ def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
                 other = published.get(rule.device) not in (None, rule.uuid)
                 gone_for_a_week = wish.ending.startswith("node ")
                 person = moment.rows != "enforce" or bool(wish.ending)
-                person |= any(one.kind == "ignore" for one in wish.answers)
+                person |= any(one.kind == "Ignore" for one in wish.intents)
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
@@ -151,22 +155,20 @@ def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
                     assert at(moment.seconds) - since >= timedelta(seconds=30)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories(policies=False))
-def test_not_knowing_changes_no_rule_but_by_a_persons_word(story: list[Moment]) -> None:
+def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(story: list[Moment]) -> None:
     stored = Stored()
     for moment in story:
         people_act(stored, moment)
-        ignored = any(
-            "draguard.dev/ignore" in one.metadata.annotations for one in stored.incidents.values()
-        )
-        before = stored.effects()
+        ignored = any("Ignore" in one.spec.intents for one in stored.incidents.values())
+        before = dict(stored.rules)
         settle(stored, moment.seen, moment.seconds, SHORT)
         if moment.seen.stale and not ignored:
-            assert stored.effects() == before
+            only_names_moved(before, stored, moment.seen)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories())
 def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(story: list[Moment]) -> None:
     stored = Stored()
@@ -175,11 +177,13 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(story: list[Moment]
         for _ in range(3):
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
             for _, wish in decision.pairs:
-                counts = {one.kind for one in wish.answers if one.state == "InForce"}
-                if not counts & {"hold", "ignore"}:
+                counts = {one.kind for one in wish.intents if one.state == "InForce"}
+                if not counts & {"Hold", "Ignore"}:
                     continue
                 for step in decision.steps:
-                    assert not isinstance(step, CreateRule)
+                    if isinstance(step, CreateRule):
+                        assert step.rule in wish.rebound
+                        assert "Ignore" not in counts
                     if isinstance(step, ChangeRule):
                         weaker = EFFECTS.index(step.rule.effect) <= EFFECTS.index(
                             step.stored.effect
@@ -187,7 +191,7 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(story: list[Moment]
                         assert weaker
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories(), st.data())
 def test_a_crash_after_any_step_leads_to_the_same_end(
     story: list[Moment], data: st.DataObject
@@ -214,16 +218,16 @@ def _told(stored: Stored) -> dict[str, tuple[object, ...]]:
         name: (
             one.spec,
             one.status.phase,
-            one.status.sticky,
+            one.status.untaint,
             one.status.recurrence,
-            one.status.deleted_rules,
-            one.status.answers,
+            one.status.hardware,
+            one.status.intents,
         )
         for name, one in stored.incidents.items()
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(stories())
 def test_the_timeline_says_nothing_twice_at_one_moment(story: list[Moment]) -> None:
     stored = Stored()
@@ -239,7 +243,7 @@ def test_the_stories_do_reach_what_they_are_about() -> None:
     """A guard for the generators: the words and the short soak work as they are written here."""
     stored = Stored()
     settle(stored, view(dead()), 1, SHORT)
-    stored.annotate(*_WORDS[1])
+    stored.intend(*_WORDS[1])
     settle(stored, view(dead()), 10, SHORT)
     assert stored.effects() == {}
     settle(stored, view(dead()), 301, SHORT)

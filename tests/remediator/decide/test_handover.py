@@ -12,20 +12,23 @@ from remediator.decide.case import Case, Desired
 from remediator.decide.handover import (
     HELD,
     NOTHING_NEEDED,
-    REASONS,
+    OTHER_REPAIR,
     SWITCHED_OFF,
     VERIFYING,
     WAITING,
 )
+from remediator.decide.needs import NODE_REPAIRS
 from remediator.judge.fault import NEEDS, NODE_LEVEL, Need, Verdict
+from remediator.objects import api_words
+from remediator.objects.claims import Claim, ClaimMeta
 from remediator.objects.incident import (
-    AnswerRecord,
     ScopeRecord,
     Target,
 )
+from remediator.objects.intent import IntentRecord
 from remediator.objects.nodes import NodeFacts
 from remediator.objects.taints import Rule
-from tests.remediator.builders import DRIVER, NODE, at, uuid
+from tests.remediator.builders import NODE, at, uuid
 from tests.remediator.decide.handing import (
     HEALTHY,
     SICK,
@@ -72,7 +75,7 @@ def recorded(one: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
     """The same with another need in the stored incident."""
     case, wish = one
     assert wish.incident is not None
-    status = msgspec.structs.replace(wish.incident.status, needs=needs)
+    status = msgspec.structs.replace(wish.incident.status, needs=api_words.NEEDS[needs])
     incident = msgspec.structs.replace(wish.incident, status=status)
     return case, msgspec.structs.replace(wish, incident=incident)
 
@@ -125,21 +128,25 @@ def test_a_finished_pod_is_gone_and_a_terminating_one_is_not(terminating: bool) 
 
 
 def test_pods_without_a_gpu_of_this_node_are_in_nobodys_way() -> None:
-    other = pod("web-0", claims=("claim-of-nic",))
+    other = pod("web-0", claims=("claim-of-web-0", "claim-of-cache"), plugin_resources=())
+    nic = claim("nic-0", "web-0", driver="nic.example.com", pool="fabric")
+    unallocated = Claim(ClaimMeta(name="claim-of-cache", namespace="team"))
+    elsewhere = claim("gpu-1", pool="node-b")
 
-    found = repair(node(pods=(other,), claims=(claim("gpu-of-another-node"),)), pair())
+    found = repair(node(pods=(other,), claims=(nic, unallocated, elsewhere)), pair())
 
     assert found.status == "True"
 
 
-def test_the_pod_on_a_gpu_that_is_published_no_more_is_waited_for() -> None:
-    lost = Device(DRIVER, NODE, "gpu-7")
-    seen = node(pods=(pod("train-0"),), claims=(claim("gpu-7"),))
+def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() -> None:
+    lost = Device("gpu.example.com", "rack-7", "gpu-7")
+    held = claim("gpu-8", driver="gpu.example.com", pool="rack-7")
+    seen = node(pods=(), claims=(held,))
     case, wish = pair()
     assert wish.incident is not None
-    scope = ScopeRecord("whole GPU", (Target(DRIVER, NODE, "gpu-7", uuid(0)),))
-    spec = msgspec.structs.replace(wish.incident.spec, scope=scope)
-    incident = msgspec.structs.replace(wish.incident, spec=spec)
+    scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-7", uuid(0)),))
+    found = msgspec.structs.replace(wish.incident.status, scope=scope)
+    incident = msgspec.structs.replace(wish.incident, status=found)
     rule = Rule(
         device=lost,
         uuid=uuid(0),
@@ -151,7 +158,7 @@ def test_the_pod_on_a_gpu_that_is_published_no_more_is_waited_for() -> None:
         incident="i",
     )
 
-    assert repair(seen, pair()).status == "True", "nothing ties that device to this node"
+    assert repair(seen, pair()).status == "True", "nothing ties that pool to this node"
     in_scope = (case, msgspec.structs.replace(wish, incident=incident))
     assert repair(seen, in_scope).reason == WAITING
     assert repair(msgspec.structs.replace(seen, rules=(rule,)), pair()).reason == WAITING
@@ -207,7 +214,7 @@ def test_a_pod_that_arrives_before_the_deadline_takes_it_back() -> None:
     assert repair(busy, pair()).reason == "WaitingForNeighbours"
 
 
-@pytest.mark.parametrize("mode", ["off", "incident-only", "dry-run", "", "a mode of the future"])
+@pytest.mark.parametrize("mode", ["Off", "IncidentOnly", "DryRun", "", "OfTheFuture"])
 def test_below_enforce_nothing_is_said_and_what_was_said_is_taken_back(mode: str) -> None:
     assert told(node(), pair(mode=mode)) == {}
 
@@ -252,13 +259,15 @@ def test_the_soak_of_what_never_stopped_the_node_is_not_told_on_it() -> None:
 def test_a_story_that_ends_or_that_a_person_ignores_asks_for_nothing() -> None:
     case, wish = pair()
     ends = msgspec.structs.replace(wish, ending="another board answers under this name")
-    said = AnswerRecord("ignore", "forever; by=ana; why=a test board", "InForce", at(0))
-    ignored = msgspec.structs.replace(wish, answers=(said,))
+    said = IntentRecord(
+        kind="Ignore", by="ana", reason="a test board", state="InForce", seen_time=at(0)
+    )
+    ignored = msgspec.structs.replace(wish, intents=(said,))
     expired = msgspec.structs.replace(said, state="Expired")
 
     assert repair(node(stored()), (case, ends)).reason == NOTHING_NEEDED
     assert repair(node(stored()), (case, ignored)).reason == NOTHING_NEEDED
-    again = msgspec.structs.replace(wish, answers=(expired,))
+    again = msgspec.structs.replace(wish, intents=(expired,))
     assert repair(node(), (case, again)).status == "True"
 
 
@@ -279,10 +288,18 @@ def test_an_unknown_gpu_changes_nothing(status: Literal["True", "False"]) -> Non
     assert told(node(), pair(verdict=UNKNOWN)) == {}
 
 
-def test_an_unknown_gpu_keeps_what_a_sick_one_would_take_back() -> None:
+@pytest.mark.parametrize("stopped", ["", "drill"])
+@pytest.mark.parametrize("others", [(), (pair(1, verdict=UNKNOWN),)])
+@pytest.mark.parametrize("mine", [pair(), pair(held="no"), pair(verdict=UNKNOWN)])
+def test_a_pod_that_arrives_takes_it_back_whatever_is_held_or_unknown(
+    mine: tuple[Case, Desired], others: tuple[tuple[Case, Desired], ...], stopped: str
+) -> None:
     busy = node(stored(), pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 
-    assert told(busy, pair(0), pair(1, verdict=UNKNOWN)) == {}
+    taken_back = repair(busy, mine, *others, stopped=stopped)
+    assert (taken_back.status, taken_back.reason in {WAITING, HELD}) == ("False", True)
+    after_the_deadline = told(busy, mine, *others, seconds=3600, stopped=stopped)
+    assert all(one.status == "True" for one in after_the_deadline.values())
 
 
 def test_a_sick_gpu_is_handed_over_whatever_is_unknown_beside_it() -> None:
@@ -341,5 +358,6 @@ def test_every_reason_is_explained_to_the_reader() -> None:
         line.split("`")[1] for line in page.splitlines() if line.startswith(("| True", "| False"))
     }
 
-    assert rows == {*REASONS.values(), WAITING, HELD, VERIFYING, NOTHING_NEEDED, SWITCHED_OFF}
-    assert REASONS.keys() == NODE_LEVEL
+    said_while_false = {WAITING, HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF}
+    assert rows == {*NODE_REPAIRS.values(), *said_while_false}
+    assert NODE_REPAIRS.keys() == NODE_LEVEL

@@ -1,13 +1,15 @@
 """The words of other node repairs, by option, and how everything is taken back."""
 
+import msgspec
 import pytest
 
 from remediator.decide.handover import (
     MESSAGE_LIMIT,
     OFF,
+    HandoverOptions,
 )
 from remediator.objects.nodes import HARDWARE_READY, REPAIR_NEEDED
-from tests.remediator.decide.handing import EKS, UNKNOWN, node, pair, pod, repair, stored, told
+from tests.remediator.decide.handing import EKS, ON, UNKNOWN, node, pair, pod, repair, stored, told
 from tests.remediator.telling import claim
 
 
@@ -29,7 +31,7 @@ def test_by_option_the_alias_says_it_in_the_other_polarity() -> None:
 
     assert found[HARDWARE_READY].status == "False"
     assert found[HARDWARE_READY].reason == "NvidiaXID79Error"
-    assert found[HARDWARE_READY].message == found[REPAIR_NEEDED].message
+    assert found[HARDWARE_READY].message == f"Draguard: {found[REPAIR_NEEDED].message}"
 
 
 @pytest.mark.parametrize("cause", ["gpu-lost", "xid-", "xid-what"])
@@ -51,6 +53,20 @@ def test_the_alias_is_not_added_while_neighbours_are_waited_for() -> None:
     seen = node(pods=(pod("train-0"),), claims=(claim("gpu-1"),))
 
     assert told(seen, pair(), options=EKS).keys() == {REPAIR_NEEDED}
+
+
+@pytest.mark.parametrize("options", [EKS, ON, OFF])
+def test_what_another_agent_says_is_neither_answered_nor_taken_back(
+    options: HandoverOptions,
+) -> None:
+    theirs = stored("False", HARDWARE_READY, reason="NvidiaNVLinkError", message="theirs")
+    seen = node(stored("False"))
+    assert seen.facts is not None
+    facts = msgspec.structs.replace(seen.facts, others=(theirs,))
+
+    for one in (pair(), pair(closing=True)):
+        found = told(msgspec.structs.replace(seen, facts=facts), one, options=options)
+        assert HARDWARE_READY not in found
 
 
 def test_a_message_fits_whatever_it_is_about() -> None:

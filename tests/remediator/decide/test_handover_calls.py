@@ -7,14 +7,14 @@ import pytest
 
 from exporter.report import GpuHealth, MemoryHealth, ObjectMeta
 from remediator.decide.fleet import Fleet
-from remediator.decide.handover import OFF, HandoverOptions
+from remediator.decide.handover import OFF, WAITING
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
-from remediator.judge.fault import NODE_LEVEL
+from remediator.objects.events import CONDITION_REASONS, Event
 from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus
-from remediator.objects.nodes import REPAIR_NEEDED, NodeFacts
+from remediator.objects.nodes import REPAIR_NEEDED, NodeCondition, NodeFacts
 from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
-from remediator.policy.table import Policy
+from remediator.policy.table import Mode, Policy
 from tests.remediator.builders import (
     RESET,
     Stored,
@@ -23,16 +23,17 @@ from tests.remediator.builders import (
     dead,
     gpu,
     policy,
+    until,
     uuid,
     view,
     xid,
 )
 from tests.remediator.decide.fleets import gpu_of, grant, place, story, wish
-from tests.remediator.decide.handing import ON, node, pair, repair
+from tests.remediator.decide.handing import ON, node, pair, reconciled, repair
 from tests.remediator.telling import claim, pod
 
 HOUR = 3600.0
-WORN = gpu(0, memory=MemoryHealth(remap_failure=True, remap_observed_at=at(0)))
+WORN = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(0)))
 """It needs a replacement, and its class never evicts."""
 
 
@@ -46,40 +47,13 @@ def busy(sick: GpuHealth) -> NodeView:
     return view(sick, gpu(1), claims=(claim("gpu-1", "big"),), pods=(pod("big"),))
 
 
-def told(
-    stored: Stored,
-    seen: NodeView,
-    seconds: float,
-    rows: Policy | None = None,
-    options: HandoverOptions = ON,
-    **fleet: object,
-) -> tuple[str, str, str]:
-    """Reconcile until nothing is left to do, and return what the Node says."""
-    for _ in range(8):
-        conditions = tuple(stored.conditions.values())
-        facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
-        full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
-        around = msgspec.structs.replace(stored.fleet(), **fleet)
-        others = (*stored.incidents.values(), *around.incidents)
-        around = msgspec.structs.replace(
-            around, incidents=tuple({one.name: one for one in others}.values())
-        )
-        decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
-        for step in decision.steps:
-            stored.take(step, at(seconds))
-        if not decision.steps:
-            one = stored.conditions.get(REPAIR_NEEDED)
-            return (one.status, one.reason, one.message) if one else ("", "", "")
-    raise AssertionError("never settles")
-
-
 def wave(fault: str, cause: str) -> tuple[Incident, ...]:
     """The same fault, new on seven other nodes."""
     return tuple(
         Incident(
             ObjectMeta(name=f"other-{n}", uid=f"uid-{n}", creation_timestamp=at(0)),
-            IncidentSpec(f"node-{n}", uuid(0, f"node-{n}"), fault, cause),
-            IncidentStatus(mode="enforce"),
+            IncidentSpec(f"node-{n}", uuid(0, f"node-{n}")),
+            IncidentStatus(fault=fault, cause=cause, mode="Enforce"),
         )
         for n in range(7)
     )
@@ -102,11 +76,13 @@ class TestHolds:
         seen = idle(sick)
 
         for second in (1, 2, 5, 100):
-            status, reason, message = told(stored, seen, second, rows, incidents=wave(fault, cause))
+            status, reason, message = reconciled(
+                stored, seen, second, rows, incidents=wave(fault, cause)
+            )
             assert (status, reason) == ("False", "Held")
             assert "new on 3 nodes or more within 10m" in message
 
-        status, *_ = told(stored, seen, 700, rows, incidents=wave(fault, cause))
+        status, *_ = reconciled(stored, seen, 700, rows, incidents=wave(fault, cause))
         assert status == "True", "when no further node joins it goes on by itself"
 
     @pytest.mark.parametrize("sick", [dead(), WORN])
@@ -116,7 +92,7 @@ class TestHolds:
         seen = idle(sick)
 
         for second in (1, 5, 2 * HOUR):
-            status, reason, message = told(stored, seen, second, rows)
+            status, reason, message = reconciled(stored, seen, second, rows)
             assert (status, reason) == ("False", "Held")
             assert "budget evict.cluster=0 is used up" in message
         assert stored.effects() == {"gpu-0": "NoSchedule"}, "the fence is not held for it"
@@ -124,24 +100,28 @@ class TestHolds:
     def test_a_policy_that_was_just_switched_on_calls_nobody_and_then_waits_in_full(self) -> None:
         stored, seen = Stored(), busy(dead())
         for second in (1, 100, 86400):
-            assert told(stored, seen, second, policy(mode="incident-only"))[0] == ""
+            assert reconciled(stored, seen, second, policy(mode="incident-only"))[0] == ""
         changed = at(86401)
 
         for second in (86401.5, 86403, 86410, 86401 + 1799):
-            assert told(stored, seen, second, policy(), policy_changed_at=changed)[1] == "Held"
+            assert (
+                reconciled(stored, seen, second, policy(), policy_changed_at=changed)[1] == "Held"
+            )
         begun = 86401 + 1800
         for second in (begun, begun + HOUR - 1):
             assert (
-                told(stored, seen, second, policy(), policy_changed_at=changed)[1]
+                reconciled(stored, seen, second, policy(), policy_changed_at=changed)[1]
                 == "WaitingForNeighbours"
             )
-        assert told(stored, seen, begun + HOUR, policy(), policy_changed_at=changed)[0] == "True"
+        assert (
+            reconciled(stored, seen, begun + HOUR, policy(), policy_changed_at=changed)[0] == "True"
+        )
 
     def test_a_wave_that_comes_up_while_neighbours_are_waited_for_holds_it(self) -> None:
         stored, seen = Stored(), busy(dead())
-        assert told(stored, seen, 1, policy())[1] == "WaitingForNeighbours"
+        assert reconciled(stored, seen, 1, policy())[1] == "WaitingForNeighbours"
 
-        assert told(stored, seen, 60, policy(), incidents=wave("lost", "xid-79"))[1] == "Held"
+        assert reconciled(stored, seen, 60, policy(), incidents=wave("lost", "xid-79"))[1] == "Held"
 
     def test_what_only_a_watched_class_asks_for_calls_nobody(self) -> None:
         rows = policy(LIFTED)
@@ -154,7 +134,7 @@ class TestHolds:
         stored = Stored()
 
         for second in (2, 6, 100):
-            said = told(
+            said = reconciled(
                 stored,
                 idle(sick),
                 second,
@@ -162,7 +142,7 @@ class TestHolds:
             )
 
         assert said == ("", "", "")
-        assert stored.incident.status.needs == "replacement", "the incident still says so"
+        assert stored.incident.status.needs == "Replacement", "the incident still says so"
 
     def test_the_need_of_a_gpu_that_is_held_is_not_said_for_one_that_is_not(self) -> None:
         found = repair(node(), pair(0, "replacement", call_held="no"), pair(1, "node-reboot"))
@@ -171,62 +151,160 @@ class TestHolds:
         assert uuid(0) not in found.message
 
 
+class TestADeadBaseboard:
+    LIMITS = Limits(evict=Caps(node=Cap(2)))
+
+    def test_is_one_call_that_names_all_of_its_gpus(self) -> None:
+        stored = Stored()
+        seen = view(*(dead(index) for index in range(4)), gpu(4), pods=())
+
+        for second in (1, 5):
+            said = reconciled(stored, seen, second, policy(self.LIMITS))
+
+        assert sorted(stored.effects().values()) == ["NoExecute"] * 2 + ["NoSchedule"] * 2
+        assert said[:2] == ("True", "NodeRebootNeeded")
+        assert all(uuid(index) in said[2] for index in range(4))
+
+    def test_waits_for_a_pod_on_any_of_its_gpus_until_the_deadline(self) -> None:
+        stored = Stored()
+        pods = (pod("big", claims=("claim-of-big",)),)
+        lost = (dead(index) for index in range(4))
+        seen = view(*lost, gpu(4), pods=pods, claims=(claim("gpu-3", "big"),))
+
+        for second in (1, 5, HOUR):
+            assert reconciled(stored, seen, second, policy(self.LIMITS))[1] == WAITING
+        late = reconciled(stored, seen, HOUR + 5, policy(self.LIMITS))
+        assert late[:2] == ("True", "NodeRebootNeeded")
+        assert all(uuid(index) in late[2] for index in range(4))
+
+
+class TestWhatIsTold:
+    """On the incident and by Events, also where nobody is called."""
+
+    def condition(self, stored: Stored, kind: str) -> tuple[str, str, str]:
+        found = (one for one in stored.incident.status.conditions if one.type == kind)
+        one = next(found)
+        return one.status, one.reason, one.message
+
+    def test_a_call_that_a_budget_holds(self) -> None:
+        none = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0)))
+        stored = Stored()
+        reconciled(stored, idle(WORN), 1, policy(none))
+
+        status, reason, message = self.condition(stored, "RepairDeferred")
+
+        assert (status, reason) == ("True", "Budget")
+        assert "budget evict.cluster=0 is used up" in message
+
+    def test_a_call_that_a_wave_holds(self) -> None:
+        stored = Stored()
+        around = wave("memory", "row-remap-failure")
+        reconciled(stored, idle(WORN), 1, policy(), incidents=around)
+
+        assert self.condition(stored, "RepairDeferred")[:2] == ("True", "Correlation")
+
+    @pytest.mark.parametrize("mode", ["incident-only", "dry-run"])
+    def test_a_call_that_the_mode_spares(self, mode: Mode) -> None:
+        stored = Stored()
+        assert reconciled(stored, busy(dead()), 1, policy(LIFTED, mode=mode))[0] == ""
+
+        status, reason, message = self.condition(stored, "WouldRequestRepair")
+
+        assert (status, reason) == ("True", "NodeRebootNeeded")
+        assert "node-reboot of node-a" in message
+        assert "after the deadline" in message
+        blind = msgspec.structs.replace(busy(dead()), stale="silent")
+        reconciled(stored, blind, 100, policy(LIFTED, mode=mode))
+        assert self.condition(stored, "WouldRequestRepair")[0] == "True", "nothing is known"
+        reconciled(stored, busy(dead()), 200)
+        assert self.condition(stored, "WouldRequestRepair")[0] == "False", "it is called for now"
+
+    def test_a_call_that_overrides_nobody(self) -> None:
+        stored = Stored()
+        reconciled(stored, idle(WORN), 1, policy(LIFTED, mode="dry-run"))
+
+        status, reason, message = self.condition(stored, "WouldRequestRepair")
+
+        assert (status, reason) == ("True", "ReplacementNeeded")
+        assert "deadline" not in message
+
+    def test_each_change_of_the_condition_is_an_event_on_the_node(self) -> None:
+        def told_of(seen: NodeView, *conditions: NodeCondition, seconds: float) -> list[Event]:
+            facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
+            full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+            decision = decide_node(full, stored.fleet(), policy(LIFTED), at(seconds), ON)
+            return [one for one in decision.events if one.reason in CONDITION_REASONS]
+
+        stored = Stored()
+        reconciled(stored, busy(dead()), 1)
+        waiting = stored.conditions[REPAIR_NEEDED]
+
+        (first,) = told_of(busy(dead()), seconds=2)
+        assert (first.kind, first.name, first.reason) == ("Node", "node-a", WAITING)
+        assert first.type == "Warning"
+        assert told_of(busy(dead()), waiting, seconds=3) == []
+        (called,) = told_of(idle(dead()), waiting, seconds=5)
+        (again,) = told_of(idle(dead()), waiting, seconds=600)
+        assert called.reason == again.reason == "NodeRebootNeeded"
+        assert "is True since 2026-01-05T12:00:05Z" in called.message
+        assert called != again, "what is said a second time is another event"
+
+
 class TestWait:
     def hold(self, stored: Stored, seconds: float) -> None:
-        until = f"{at(seconds):%Y-%m-%dT%H:%M:%SZ}"
-        stored.annotate("draguard.dev/hold", f"{until}; by=ana; why=big must end")
+        stored.intend("Hold", until(seconds))
 
     @pytest.mark.parametrize("blind", ["", "the agent of node-a has been silent"])
     def test_a_hold_that_ends_leaves_the_whole_wait_to_the_neighbours(self, blind: str) -> None:
         stored, seen = Stored(), busy(dead())
-        assert told(stored, seen, 1)[1] == "WaitingForNeighbours"
+        assert reconciled(stored, seen, 1)[1] == "WaitingForNeighbours"
         self.hold(stored, 8 * HOUR)
 
-        told(stored, msgspec.structs.replace(seen, stale=blind), 100)
+        reconciled(stored, msgspec.structs.replace(seen, stale=blind), 100)
         for second in (8 * HOUR, 9 * HOUR - 1):
-            assert told(stored, seen, second)[1] == "WaitingForNeighbours"
-        assert told(stored, seen, 9 * HOUR)[0] == "True"
+            assert reconciled(stored, seen, second)[1] == "WaitingForNeighbours"
+        assert reconciled(stored, seen, 9 * HOUR)[0] == "True"
 
     def test_a_hold_after_the_call_takes_nothing_back_neither_while_it_lasts_nor_after(
         self,
     ) -> None:
         stored, seen = Stored(), busy(dead())
         for second in (1, HOUR + 2):
-            told(stored, seen, second)
+            reconciled(stored, seen, second)
         assert stored.conditions[REPAIR_NEEDED].status == "True"
         self.hold(stored, 3 * HOUR)
 
         for second in (HOUR + 10, 2 * HOUR, 3 * HOUR, 3 * HOUR + 1):
-            assert told(stored, seen, second)[0] == "True"
+            assert reconciled(stored, seen, second)[0] == "True"
 
     def test_it_does_not_begin_while_nobody_would_be_called(self) -> None:
         stored, seen = Stored(), busy(dead())
         for second in (1, 86400):
-            told(stored, seen, second, options=OFF)
+            reconciled(stored, seen, second, options=OFF)
 
-        assert told(stored, seen, 86401)[1] == "WaitingForNeighbours"
-        assert told(stored, seen, 86401 + HOUR)[0] == "True"
+        assert reconciled(stored, seen, 86401)[1] == "WaitingForNeighbours"
+        assert reconciled(stored, seen, 86401 + HOUR)[0] == "True"
 
     def test_it_begins_anew_when_the_mode_was_lowered_in_between(self) -> None:
         stored, seen = Stored(), busy(dead())
-        told(stored, seen, 1)
-        told(stored, seen, 10, policy(LIFTED, mode="incident-only"))
+        reconciled(stored, seen, 1)
+        reconciled(stored, seen, 10, policy(LIFTED, mode="incident-only"))
 
-        assert told(stored, seen, HOUR + 10)[1] == "WaitingForNeighbours"
+        assert reconciled(stored, seen, HOUR + 10)[1] == "WaitingForNeighbours"
 
     def test_not_knowing_does_not_begin_it_anew(self) -> None:
         stored, seen = Stored(), busy(dead())
-        told(stored, seen, 1)
-        told(stored, msgspec.structs.replace(seen, stale="silent"), 100)
+        reconciled(stored, seen, 1)
+        reconciled(stored, msgspec.structs.replace(seen, stale="silent"), 100)
 
-        assert told(stored, seen, HOUR + 1)[0] == "True"
+        assert reconciled(stored, seen, HOUR + 1)[0] == "True"
 
 
 class TestCosts:
     """A call counts as an eviction, for calls; what evicts already costs no second time."""
 
     ONE = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
-    CALLED = story("b0", mode="enforce", needs_since=at(-60))
+    CALLED = story("b0", mode="Enforce", needs_since=at(-60))
 
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
         asked = wish("a0", calls="node-reboot", incident=incident)
@@ -247,7 +325,7 @@ class TestCosts:
 
     def test_a_call_that_may_be_made_costs_nothing_more(self) -> None:
         none = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0)))
-        mine = story("a0", mode="enforce", needs_since=at(-60))
+        mine = story("a0", mode="Enforce", needs_since=at(-60))
 
         assert self.held(none, Fleet())
         assert not self.held(none, Fleet(incidents=(mine,)), incident=mine)
@@ -264,11 +342,18 @@ class TestCosts:
         assert not self.held(limits, Fleet(incidents=(old,)))
 
     def test_two_calls_of_one_look_are_two(self) -> None:
-        both = (wish("a0", calls="node-reboot"), wish("a1", calls="node-reboot"))
+        both = (wish("a0", calls="node-reboot"), wish("b0", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
         assert [bool(one.call_held) for one in answers.values()] == [False, True]
+
+    def test_further_gpus_of_a_node_that_is_called_for_cost_nothing_more(self) -> None:
+        both = (wish("a0", calls="node-reboot"), wish("a1", calls="node-reboot"))
+
+        answers = grant(self.ONE, Fleet(), *both, calling=True)
+
+        assert not any(one.call_held for one in answers.values())
 
     def test_calls_hold_no_eviction(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,), places={gpu_of("b0"): place("b0")})
@@ -283,9 +368,9 @@ class TestCosts:
 
 def test_a_recovered_gpu_calls_nobody() -> None:
     stored = Stored()
-    told(stored, idle(dead()), 1)
-    status, reason, _ = told(stored, idle(gpu(0, recovery_action=action())), 20)
+    reconciled(stored, idle(dead()), 1)
+    status, reason, _ = reconciled(stored, idle(gpu(0, recovery_action=action())), 20)
 
     assert (status, reason) == ("False", "RepairBeingVerified")
-    assert stored.incident.status.needs not in NODE_LEVEL
+    assert stored.incident.status.needs not in {"NodeReboot", "Replacement"}
     assert stored.incident.status.needs_since is None

@@ -10,9 +10,26 @@ from hypothesis import strategies as st
 from exporter.report import ObjectMeta
 from remediator.decide import history
 from remediator.decide.words import days, ordinal
-from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus, incident_name
+from remediator.objects.incident import (
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    incident_name,
+    intending,
+)
 from remediator.policy.table import Policy, Repeat
-from tests.remediator.builders import NODE, Stored, action, at, gpu, policy, uuid, view
+from tests.remediator.builders import (
+    LASTS,
+    NODE,
+    Stored,
+    action,
+    at,
+    gpu,
+    policy,
+    until,
+    uuid,
+    view,
+)
 from tests.remediator.telling import ENFORCE, settle
 
 DAY = 86400.0
@@ -39,7 +56,7 @@ def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
 
     status = last(stored).status
     assert [one.status.recurrence for one in stored.incidents.values()] == [1, 2, 3]
-    assert (status.phase, status.sticky) == ("NeedsHuman", True)
+    assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
     assert status.message.startswith("3rd episode in 30 days: healthy for the whole soak time")
     assert stored.effects() == {"gpu-0": "NoSchedule"}
 
@@ -61,8 +78,8 @@ def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
 
     episode(stored, 5000, rows)
 
-    assert last(stored).spec.evidence[0].startswith("relapse: ")
-    assert incident_name(uuid(0), 1) in last(stored).spec.evidence[0]
+    assert last(stored).status.evidence[0].startswith("relapse: ")
+    assert incident_name(uuid(0), 1) in last(stored).status.evidence[0]
     assert last(stored).status.recurrence == 2
     assert last(stored).status.phase == "NeedsHuman"
 
@@ -74,7 +91,7 @@ def test_after_probation_it_is_a_new_story() -> None:
     episode(stored, 5000, rows)
 
     assert last(stored).status.recurrence == 1
-    assert not any(one.startswith("relapse") for one in last(stored).spec.evidence)
+    assert not any(one.startswith("relapse") for one in last(stored).status.evidence)
 
 
 def test_a_duplicate_is_no_episode() -> None:
@@ -96,8 +113,8 @@ def closed(number: int, age: float, gpu_index: int = 0) -> Incident:
     when = at(-age * DAY)
     name = incident_name(uuid(gpu_index), number)
     meta = ObjectMeta(name=name, uid=f"uid-{name}", creation_timestamp=when)
-    spec = IncidentSpec(NODE, uuid(gpu_index), "gpu")
-    return Incident(meta, spec, IncidentStatus(phase="Recovered", closed_at=when))
+    spec = IncidentSpec(NODE, uuid(gpu_index))
+    return Incident(meta, spec, IncidentStatus(fault="gpu", phase="Recovered", closed_at=when))
 
 
 class TestPruning:
@@ -107,16 +124,11 @@ class TestPruning:
 
         assert [one.name for one in found] == [incident_name(uuid(0), 1)]
 
-    def test_one_with_a_persons_word_that_still_counts_stays(self) -> None:
+    def test_one_with_an_intent_that_the_next_would_inherit_stays(self) -> None:
         old = closed(1, 32)
 
-        def said(value: str) -> Incident:
-            notes = {"draguard.dev/ignore": f"{value}; by=ana; why=a test board"}
-            meta = msgspec.structs.replace(old.metadata, annotations=notes)
-            return msgspec.structs.replace(old, metadata=meta)
-
-        assert history.pruned((said("forever"),), ENFORCE, at(0)) == ()
-        over = said("2026-01-05T11:59:59Z")
+        assert history.pruned((intending(old, "Ignore", LASTS),), ENFORCE, at(0)) == ()
+        over = intending(old, "Ignore", until(-1))
         assert history.pruned((over,), ENFORCE, at(0)) == (over,)
 
     def test_a_longer_repeat_window_keeps_them_longer(self) -> None:

@@ -13,6 +13,9 @@ from remediator.decide.fleet import Fleet
 from remediator.decide.hit import LOOK_AGAIN, gang, moving, to_evict
 from remediator.judge.fault import Sick, Unknown
 from remediator.objects.claims import (
+    ADMIN,
+    EXTENDED_RESOURCE,
+    GANG,
     Allocation,
     Claim,
     ClaimMarks,
@@ -49,7 +52,7 @@ def rule(effect: Any = "NoExecute", device: Device = GPU) -> Rule:
     )
 
 
-def hold(pod: str = "nb-0", via: str = "extended", device: Device = GPU) -> PodHold:
+def hold(pod: str = "nb-0", via: str = EXTENDED_RESOURCE, device: Device = GPU) -> PodHold:
     return PodHold("team", pod, f"claim-of-{pod}", str(device), f"u-{pod}", via)
 
 
@@ -74,7 +77,7 @@ WISH = Desired(uuid=uuid(0), rules=(rule(),))
 
 class TestMoving:
     def test_a_pod_by_resource_name_under_a_noexecute_in_force_is_moved(self) -> None:
-        assert to_evict(case(), WISH) == (hold(),)
+        assert to_evict(case(), WISH, at(0)) == (hold(),)
 
     @pytest.mark.parametrize(
         "fields",
@@ -88,37 +91,37 @@ class TestMoving:
             {"rules": ()},
             {"rules": (rule(device=Device(DRIVER, NODE, "gpu-1")),)},
             {"holds": (hold(via=""),)},
-            {"holds": (hold(via="admin"),)},
+            {"holds": (hold(via=ADMIN),)},
             {"holds": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
             {"verdict": Unknown("no report")},
         ],
     )
     def test_nobody_else_is(self, fields: dict[str, Any]) -> None:
-        assert to_evict(case(**fields), WISH) == ()
+        assert to_evict(case(**fields), WISH, at(0)) == ()
 
     @pytest.mark.parametrize("rules", [(), (rule("NoSchedule"),)])
     def test_nobody_is_for_a_rule_that_is_to_go_or_to_be_milder(
         self, rules: tuple[Rule, ...]
     ) -> None:
-        assert to_evict(case(), msgspec.structs.replace(WISH, rules=rules)) == ()
+        assert to_evict(case(), msgspec.structs.replace(WISH, rules=rules), at(0)) == ()
 
     @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
     def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
         held = msgspec.structs.replace(WISH, held="wait", held_by=by)
 
-        assert to_evict(case(), held) == ()
+        assert to_evict(case(), held, at(0)) == ()
 
     def test_a_budget_has_let_pass_what_is_stored(self) -> None:
         held = msgspec.structs.replace(WISH, held="its sibling waits", held_by="Budget")
 
-        assert to_evict(case(), held) == (hold(),)
+        assert to_evict(case(), held, at(0)) == (hold(),)
 
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
         both = case(rules=(rule(), rule(device=second)), holds=(hold(), hold(device=second)))
         wish = msgspec.structs.replace(WISH, rules=both.rules)
 
-        assert len(to_evict(both, wish)) == 1
+        assert len(to_evict(both, wish, at(0))) == 1
 
     def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
         assert moving(case(), WISH, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
@@ -176,7 +179,7 @@ class TestGang:
 
         (peer,) = gang([hold("w-0", "")], [], pods)
 
-        assert (peer.pod, peer.uid, peer.via, peer.device) == ("w-1", "u-w-1", "gang", str(GPU))
+        assert (peer.pod, peer.uid, peer.via, peer.device) == ("w-1", "u-w-1", GANG, str(GPU))
 
     def test_peers_of_a_compute_domain_lose_with_it_on_any_node(self) -> None:
         claims = [
@@ -187,7 +190,7 @@ class TestGang:
 
         (peer,) = gang([hold("w-0", "")], claims, None)
 
-        assert (peer.pod, peer.claim, peer.via) == ("w-1", "channel-of-w-1", "gang")
+        assert (peer.pod, peer.claim, peer.via) == ("w-1", "channel-of-w-1", GANG)
 
     def test_a_holder_is_nobodys_peer(self) -> None:
         claims = [self.channel("w-0"), self.channel("w-1")]
@@ -201,7 +204,7 @@ class TestGang:
 
 @given(
     st.lists(st.sampled_from(["None", "NoSchedule", "NoExecute"]), min_size=2, max_size=2),
-    st.sampled_from(["", "extended", "admin", "gang"]),
+    st.sampled_from(["", EXTENDED_RESOURCE, ADMIN, GANG]),
     st.booleans(),
     st.booleans(),
 )
@@ -215,7 +218,7 @@ def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
     )
     wish = msgspec.structs.replace(WISH, rules=(rule(effects[1]),))
 
-    moved = bool(to_evict(seen, wish))
+    moved = bool(to_evict(seen, wish, at(0)))
 
-    due = effects == ["NoExecute", "NoExecute"] and via == "extended"
+    due = effects == ["NoExecute", "NoExecute"] and via == EXTENDED_RESOURCE
     assert moved == (due and running and not terminating)

@@ -6,7 +6,8 @@ from socket import socket
 from threading import Event
 
 from kubeapi.client import Client
-from remediator.hands.cluster import AGENT_LEASE_PREFIX, Cluster
+from remediator.hands.agents import AGENT_LEASE_PREFIX
+from remediator.hands.cluster import Cluster
 from remediator.hands.pace import Pace
 from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
@@ -24,9 +25,9 @@ LISTED = {
 }
 
 
-def health(version: str, presence: str) -> hostile.Json:
-    gpu = {"uuid": uuid(0), "presence": presence, "presenceSince": "2026-01-05T11:00:00Z"}
-    status = {"bootID": "b", "observedAt": T0.isoformat(), "gpus": [gpu]}
+def health(version: str, presence: object) -> hostile.Json:
+    gpu = {"uuid": uuid(0), "presence": presence, "presenceTransitionTime": "2026-01-05T11:00:00Z"}
+    status = {"bootID": "b", "observedTime": T0.isoformat(), "gpus": [gpu]}
     return {"metadata": {"name": "node-a", "resourceVersion": version}, "status": status}
 
 
@@ -85,7 +86,7 @@ def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
     script = [
         hostile.watch(event("ADDED", health("1", "Present")), LISTED),
         hostile.watch(then=ended_after(bad)),
-        hostile.watch(event("MODIFIED", health("2", "Fallen")), then=ended_after(good)),
+        hostile.watch(event("MODIFIED", health("2", 7)), then=ended_after(good)),
         hostile.watch(event("MODIFIED", health("3", "Present"))),
     ]
     with watching(script) as (cluster, start):
@@ -100,12 +101,12 @@ def test_a_report_that_cannot_be_read_is_not_believed_until_one_can() -> None:
         await_true("it is believed again", lambda: stale(cluster) == "")
 
 
-def incident(version: str, fenced_at: str) -> hostile.Json:
+def incident(version: str, tainted_at: str) -> hostile.Json:
     name = f"{uuid(0).lower()}-1"
     return {
         "metadata": {"name": name, "uid": "u-1", "resourceVersion": version},
-        "spec": {"node": "node-a", "uuid": uuid(0), "fault": "gpu"},
-        "status": {"fencedAt": fenced_at},
+        "spec": {"node": "node-a", "uuid": uuid(0)},
+        "status": {"fault": "gpu", "taintedTime": tainted_at},
     }
 
 

@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.device import Device
-from exporter.report import FabricHealth, GpuHealth
+from exporter.report import FabricHealth, GpuHealth, VersionSince
 from exporter.slices import SliceDevice
 from remediator.decide.fleet import Changed, GpuPlace, names_on
 from remediator.hands.census import Census
 from remediator.objects.claims import Claim
-from remediator.policy.limits import KEYS
+from remediator.policy.limits import GROUNDS
 from tests.remediator.builders import DRIVER, at, gpu, mig_gpu, published, report, told, uuid, view
 
+DAY = 86400
 CLUSTER = "11111111-2222-3333-4444-555555555555"
 
 
@@ -76,13 +77,22 @@ class TestPlaces:
             ("cluster", ""): 2,
         }
 
-    def test_what_is_no_longer_published_is_nowhere(self, census: Census) -> None:
+    def test_what_is_published_no_more_is_nowhere_a_day_later(
+        self, census: Census, clock: Clock
+    ) -> None:
         publish(census, "node-a", gpu(0), gpu(1))
+        clock.now = at(60)
 
         publish(census, "node-a", gpu(1))
+        assert set(census.places) == {uuid(0), uuid(1)}
+
+        clock.now = at(60 + DAY)
+        census.forget_old()
         assert set(census.places) == {uuid(1)}
 
         publish(census, "node-a")
+        clock.now = at(60 + 2 * DAY)
+        census.forget_old()
         assert not census.places
         assert not census.totals
 
@@ -264,6 +274,35 @@ class TestChanges:
 
         assert census.changes["node-a"].driver_at == at(0)
 
+    def test_what_changed_before_we_started_is_told_by_the_agent(
+        self, census: Census, clock: Clock
+    ) -> None:
+        clock.now = at(100)
+        seen = told(
+            view(gpu(0)),
+            driver_since=VersionSince(version="580", time=at(40)),
+            agent_since=VersionSince(version="2", time=at(5000)),
+        )
+        census.reported("node-a", seen)
+
+        # A date ahead of our clock is of a clock that is wrong.
+        assert census.changes["node-a"] == Changed(driver_at=at(40), agent_at=at(100))
+
+    def test_a_change_that_we_saw_is_dated_by_our_own_clock(
+        self, census: Census, clock: Clock
+    ) -> None:
+        self.told(census, "570")
+        clock.now = at(100)
+        seen = told(
+            view(gpu(0)),
+            driver_version="580",
+            agent_version="1",
+            driver_since=VersionSince(version="580", time=at(-5000)),
+        )
+        census.reported("node-a", seen)
+
+        assert census.changes["node-a"].driver_at == at(100)
+
     def test_a_node_that_is_gone_has_no_history(self, census: Census) -> None:
         self.told(census, "570")
         self.told(census, "580")
@@ -296,7 +335,7 @@ def test_the_totals_are_always_what_counting_the_places_anew_gives(
     news: list[tuple[str, str | Claim, frozenset[int]]],
 ) -> None:
     """GPUs are numbered alike on all nodes, so that most of them are published twice."""
-    census, standing = Census(), list[Claim]()
+    census, standing = Census(lambda: at(0)), list[Claim]()
     for what, about, numbers in news:
         gpus = [joined(gpu(index), clique=index % 2) for index in sorted(numbers)]
         if isinstance(about, Claim):
@@ -311,7 +350,7 @@ def test_the_totals_are_always_what_counting_the_places_anew_gives(
         anew = Counter(
             (ground, name)
             for place in census.places.values()
-            for ground in KEYS
+            for ground in GROUNDS
             for name in names_on(ground, place)
         )
         assert census.totals == anew

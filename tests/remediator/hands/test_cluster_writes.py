@@ -15,7 +15,6 @@ from remediator.decide.plan import (
     CreateRule,
     DeleteRule,
     OpenIncident,
-    WriteStatus,
 )
 from remediator.hands.gates import StatedRule
 from remediator.hands.pace import Pace, PacedError
@@ -173,17 +172,6 @@ def test_a_rule_that_somebody_deleted_is_not_raised_and_its_deletion_is_done(
     assert cluster.items(RULES) == []
 
 
-def test_nothing_is_announced_in_an_incident_that_is_gone_and_other_words_find_it_missing(
-    hands: Hands,
-) -> None:
-    meta = ObjectMeta(name="gpu-a-1", uid="u", resource_version="1")
-    gone = Incident(meta, IncidentSpec("node-a", "GPU-a", "gpu"))
-
-    hands.writer.take(WriteStatus(gone, gone.status, before_removal=True))
-    with pytest.raises(NotFound):
-        hands.writer.take(WriteStatus(gone, gone.status))
-
-
 def test_a_replica_that_does_not_lead_sends_nothing(hands: Hands, cluster: Cluster) -> None:
     hands.leading = False
 
@@ -227,7 +215,7 @@ def test_what_was_decided_while_rules_were_not_served_deletes_none(
 def test_while_other_nodes_wait_for_their_fences_a_rule_goes_and_its_story_waits(
     hands: Hands, cluster: Cluster
 ) -> None:
-    story = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a", "gpu"))
+    story = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))
     hands.hurry = True
 
     hands.writer.turn_to("node-a")

@@ -1,5 +1,6 @@
 """Evictions, as a real API server and a scripted one answer them."""
 
+import json
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -7,7 +8,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from kubeapi.client import ApiError, Client
+from kubeapi.client import Client
 from remediator.hands.evictions import FIRST_WAIT, LONGEST_WAIT, SETTLING, Evictions
 from remediator.objects.incident import PodHold
 from simulator.cluster import workloads
@@ -15,7 +16,7 @@ from tests.kubeapi import hostile
 from tests.kubeapi.hostile import Behaviour, Hostile
 from tests.lab.cluster import Cluster, await_true
 
-POD = PodHold("default", "nb-0", "c", "gpu.nvidia.com/node-a/gpu-0", "u-1", "extended")
+POD = PodHold("default", "nb-0", "c", "gpu.nvidia.com/node-a/gpu-0", "u-1", "ExtendedResource")
 REFUSED = hostile.refusal(429, "TooManyRequests", "would violate the pod's disruption budget")
 ACCEPTED = hostile.body(b"{}", 201)
 
@@ -96,13 +97,100 @@ def test_a_pod_that_is_gone_or_another_is_no_error(answer: Behaviour) -> None:
     assert (evictions.accepted, evictions.refused) == (0, 0)
 
 
-@pytest.mark.parametrize("answer", [hostile.refusal(403), hostile.refusal(500), hostile.drop])
-def test_any_other_answer_is_an_error_and_is_asked_again(answer: Behaviour) -> None:
-    with asked(Clock(), [answer, ACCEPTED]) as (evictions, _):
-        with pytest.raises(ApiError):
-            evictions.evict(POD)
+@pytest.mark.parametrize("answer", [hostile.refusal(403), hostile.refusal(500)])
+def test_any_other_error_is_the_pods_own_and_is_requested_again_after_a_backoff(
+    answer: Behaviour,
+) -> None:
+    clock, other = Clock(), msgspec.structs.replace(POD, pod="nb-1", uid="u-2")
+    with asked(clock, [answer, ACCEPTED, ACCEPTED]) as (evictions, server):
+        for seconds, pod, requests in (
+            (0.0, POD, 1),
+            (0.0, other, 2),
+            (FIRST_WAIT - 0.1, POD, 2),
+            (FIRST_WAIT, POD, 3),
+        ):
+            clock.seconds = seconds
+            evictions.evict(pod)
+            assert len(server.requests) == requests
+    assert (evictions.accepted, evictions.refused, evictions.failed) == (2, 0, 1)
+
+
+def test_a_server_that_does_not_answer_is_not_asked_for_the_next_pod_at_once() -> None:
+    clock, other = Clock(), msgspec.structs.replace(POD, pod="nb-1", uid="u-2")
+    with asked(clock, [hostile.drop, ACCEPTED]) as (evictions, server):
         evictions.evict(POD)
+        evictions.evict(other)
+        assert len(server.requests) == 1
+
+        clock.seconds = FIRST_WAIT
+        evictions.evict(other)
+
+    assert (evictions.accepted, evictions.failed, evictions.waiting) == (1, 1, 1)
+
+
+def test_a_refusal_is_known_by_its_pod_until_the_pod_goes() -> None:
+    clock = Clock()
+    two = hostile.refusal(500, "InternalError", "This pod has more than one PodDisruptionBudget")
+    with asked(clock, [two, ACCEPTED]) as (evictions, _):
+        evictions.evict(POD)
+        why = "500 InternalError: This pod has more than one PodDisruptionBudget"
+        assert evictions.refusals() == {POD.uid: why}
+
+        clock.seconds = FIRST_WAIT
+        evictions.evict(POD)
+        assert evictions.refusals() == {}
+
+
+def test_a_refusal_says_which_disruption_budget_it_was() -> None:
+    cause = {
+        "reason": "DisruptionBudget",
+        "message": "The disruption budget web needs 1 healthy pods and has 1 currently",
+    }
+    said = {
+        "kind": "Status",
+        "code": 429,
+        "reason": "TooManyRequests",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "details": {"causes": [cause]},
+    }
+    with asked(Clock(), [hostile.body(json.dumps(said).encode(), 429)]) as (evictions, _):
+        evictions.evict(POD)
+
+    assert evictions.refusals()[POD.uid].endswith(f"disruption budget.; {cause['message']}")
+
+
+def test_a_pod_is_deleted_once() -> None:
+    clock = Clock()
+    with asked(clock, [ACCEPTED]) as (evictions, server):
+        for seconds in (0.0, 1.0):
+            clock.seconds = seconds
+            evictions.evict(POD, delete=True)
+
+        (request,) = server.requests
+    assert request.startswith("DELETE /api/v1/namespaces/default/pods/nb-0 ")
     assert evictions.accepted == 1
+
+
+def test_without_the_right_to_delete_it_is_that_pods_refusal() -> None:
+    with asked(Clock(), [hostile.refusal(403, "Forbidden", "may not delete")]) as (evictions, _):
+        evictions.evict(POD, delete=True)
+
+    assert "Forbidden" in evictions.refusals()[POD.uid]
+
+
+def test_only_a_busy_server_and_no_disruption_budget_slows_other_writes_down() -> None:
+    paused: list[float] = []
+    later = "retry-after: 10\r\n"
+    answers = [hostile.refusal(429, headers=later), hostile.refusal(503, headers=later)]
+    with Hostile(answers) as server:
+        client = Client(server.endpoint, timeout=60.0)
+        evictions = Evictions(client, Clock(), paused.append)
+        evictions.evict(POD)
+        assert paused == []
+
+        evictions.evict(msgspec.structs.replace(POD, uid="u-2"))
+        assert paused == [10.0]
+        client.close()
 
 
 def test_a_real_pod_goes_and_one_that_took_its_name_stays(cluster: Cluster) -> None:

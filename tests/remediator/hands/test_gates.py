@@ -16,9 +16,17 @@ class Time:
         return self.now
 
 
-def stored(effect: str = "NoExecute", *conditions: str, key: str = "") -> StatedRule:
+def stored(
+    effect: str = "NoExecute",
+    *conditions: str,
+    key: str = "",
+    generation: int = 2,
+    observed: int | None = 2,
+) -> StatedRule:
     body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
-    body["status"] = {"conditions": [{"type": one} for one in conditions]}
+    body["metadata"]["generation"] = generation
+    told = [{"type": one, "observedGeneration": observed} for one in conditions]
+    body["status"] = {"conditions": told}
     body["spec"]["taint"]["key"] = key or body["spec"]["taint"]["key"]
     return msgspec.convert(body, StatedRule)
 
@@ -37,15 +45,34 @@ def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
     assert gates.silent() == ("rule",)
 
 
+def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
+    """The eviction controller says `OtherEffect` of each NoSchedule, and may end right after."""
+    gates = Gates(time := Time())
+    heard(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
+    heard(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
+    time.now = SILENT_AFTER + 1
+    assert gates.silent() == ("rule",)
+
+
+def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored(generation=2))
+    time.now = SILENT_AFTER
+    heard(gates, stored(generation=3))
+    time.now += 1
+    assert gates.silent() == ()
+
+
 @pytest.mark.parametrize(
     "harmless",
     [
         stored("NoExecute", "EvictionInProgress"),
+        stored("NoExecute", "EvictionInProgress", observed=None),
         stored("NoSchedule"),
         stored(key="example.com/theirs"),
         None,
     ],
-    ids=["told of", "moves nobody", "not ours", "gone"],
+    ids=["told of", "told of without a generation", "moves nobody", "not ours", "gone"],
 )
 def test_nothing_is_said_of_a_rule_that(harmless: StatedRule | None) -> None:
     gates = Gates(time := Time())

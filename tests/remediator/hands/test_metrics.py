@@ -11,10 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from remediator.decide.fleet import Fleet
 from remediator.decide.reconcile import decide_node
 from remediator.hands.metric_table import FAMILIES
-from remediator.hands.metrics import Metrics, Reading, name_of
+from remediator.hands.metrics import Metrics, Reading
+from remediator.policy.fingerprint import name_of
 from remediator.policy.table import Policy
 from remediator.tell.family import markdown
-from tests.remediator.builders import at, dead, gpu, policy, view
+from tests.remediator.builders import at, dead, gpu, policy, uuid, view
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,6 +26,7 @@ def reading(**changed: object) -> Reading:
         "queued": 3,
         "queue_age": 1.5,
         "watch_ages": {"nodes": 2.0},
+        "untrusted": {"slices": True, "claims": False},
         "undecodable": 0,
         "rules_served": True,
         "rules_without_status": 0,
@@ -61,6 +63,8 @@ def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:
     assert shown["leader",] == 0
     assert shown["queue_nodes",] == 3
     assert shown["watch_age_seconds", "nodes"] == 2
+    assert shown["collection_untrusted", "slices"] == 1
+    assert shown["collection_untrusted", "claims"] == 0
     assert shown["evictions_total", "granted"] == 5
     assert shown["evictions_total", "refused"] == 1
     assert shown["api_requests_total", "200", "PATCH"] == 2
@@ -74,6 +78,18 @@ def test_where_rules_have_no_status_nothing_is_said_of_it() -> None:
     unknown = samples(metrics)["rule_status_missing",]
 
     assert unknown != unknown  # noqa: PLR0124 - NaN
+
+
+def test_what_cannot_be_tainted_and_who_ignores_taints_is_counted() -> None:
+    metrics = Metrics()
+    seen = view(dead(0), gpu(1), unbound={uuid(0): "by nodeSelector"}, inventory=())
+    metrics.decided(decide_node(seen, Fleet(), policy(), at(60)))
+    metrics.counted((), ())
+    assert samples(metrics)["gpus_not_taintable",] == 1
+    assert samples(metrics)["taint_ignored_claims",] == 0
+    metrics.forget(())
+    metrics.counted((), ())
+    assert samples(metrics)["gpus_not_taintable",] == 0
 
 
 def test_verdicts_and_what_is_held_are_counted_by_node_and_forgotten_with_it() -> None:

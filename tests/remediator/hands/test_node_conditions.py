@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -28,7 +28,7 @@ ALIAS = NodeCondition(
     type=HARDWARE_READY,
     status="False",
     reason="NvidiaXID79Error",
-    message="node-reboot needed by GPU-1",
+    message="Draguard: node-reboot needed by GPU-1",
     last_transition_time=T0,
 )
 
@@ -75,6 +75,12 @@ def mark(cluster: Cluster) -> str | None:
     return cluster.get(PATH)["metadata"].get("annotations", {}).get(MARK)
 
 
+def ours(hand: NodeConditions) -> tuple[NodeCondition, ...]:
+    stored = hand.read(NAME)
+    assert stored is not None
+    return stored.conditions
+
+
 def as_another_agent(cluster: Cluster, kind: str, status: str) -> None:
     entry = {"type": kind, "status": status, "reason": "NvidiaXID79Error", "message": "theirs"}
     body = {"status": {"conditions": [entry]}}
@@ -103,12 +109,12 @@ def test_one_condition_is_set_and_the_others_stay(node: Cluster, hand: NodeCondi
 def test_what_was_written_is_read_back_by_whoever_starts_next(
     node: Cluster, hand: NodeConditions
 ) -> None:
-    assert hand.read(NAME) == ()
+    assert ours(hand) == ()
 
     hand.write(NAME, NEEDED)
 
-    assert hand.read(NAME) == (NEEDED,), "one's own write is seen at once"
-    assert NodeConditions(node.client).read(NAME) == (NEEDED,)
+    assert ours(hand) == (NEEDED,), "one's own write is seen at once"
+    assert ours(NodeConditions(node.client)) == (NEEDED,)
 
 
 def test_the_transition_time_that_was_decided_is_kept(node: Cluster, hand: NodeConditions) -> None:
@@ -123,14 +129,66 @@ def test_the_transition_time_that_was_decided_is_kept(node: Cluster, hand: NodeC
 
 
 def test_an_alias_is_ours_only_where_the_mark_says_so(node: Cluster, hand: NodeConditions) -> None:
-    as_another_agent(node, HARDWARE_READY, "False")
-    assert hand.read(NAME) == ()
+    as_another_agent(node, HARDWARE_READY, "True")
+    assert ours(hand) == ()
 
     hand.write(NAME, ALIAS)
     hand.write(NAME, NEEDED)
 
-    assert {one.type for one in hand.read(NAME) or ()} == {HARDWARE_READY, REPAIR_NEEDED}
+    assert {one.type for one in ours(hand)} == {HARDWARE_READY, REPAIR_NEEDED}
     assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
+
+
+@pytest.mark.parametrize("status", ["False", "True"])
+def test_a_false_of_another_agent_is_never_written_over(
+    node: Cluster, hand: NodeConditions, status: Literal["True", "False"]
+) -> None:
+    assert ours(hand) == ()
+    as_another_agent(node, HARDWARE_READY, "False")  # after our last look
+
+    hand.write(NAME, msgspec.structs.replace(ALIAS, status=status))
+
+    assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
+    assert mark(node) is None
+    stored = hand.read(NAME)
+    assert stored is not None
+    assert [one.message for one in stored.others] == ["theirs"]
+
+
+def test_one_that_another_agent_wrote_after_us_is_no_longer_ours(
+    node: Cluster, hand: NodeConditions, clock: Clock
+) -> None:
+    hand.write(NAME, ALIAS)
+    as_another_agent(node, HARDWARE_READY, "False")
+    clock.seconds = READ_AGAIN
+
+    hand.write(NAME, msgspec.structs.replace(ALIAS, status="True", reason="NoRepairNeeded"))
+
+    assert ours(hand) == ()
+    assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
+    hand.remove(NAME)
+    assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
+    assert mark(node) is None
+
+
+def test_a_healthy_word_of_another_agent_is_written_over_where_that_was_chosen(
+    node: Cluster, hand: NodeConditions
+) -> None:
+    as_another_agent(node, HARDWARE_READY, "True")
+
+    hand.write(NAME, ALIAS)
+
+    assert ours(hand) == (ALIAS,)
+
+
+def test_the_resources_of_a_device_plugin_are_read(node: Cluster, hand: NodeConditions) -> None:
+    capacity = {"nvidia.com/gpu": "8", "nvidia.com/mig-1g.10gb": "0", "example.com/nic": "2"}
+    node.client.strategic_merge_patch(f"{PATH}/status", {"status": {"capacity": capacity}})
+
+    stored = hand.read(NAME)
+
+    assert stored is not None
+    assert stored.plugin_resources == ("nvidia.com/gpu",)
 
 
 def test_everything_of_ours_can_be_taken_off_and_nothing_of_others(
@@ -145,7 +203,7 @@ def test_everything_of_ours_can_be_taken_off_and_nothing_of_others(
     after = node.get(PATH)
     assert after["status"]["conditions"] == before["status"]["conditions"]
     assert mark(node) is None
-    assert hand.read(NAME) == ()
+    assert ours(hand) == ()
 
 
 def test_nothing_is_written_to_take_off_nothing(node: Cluster, hand: NodeConditions) -> None:
@@ -177,19 +235,19 @@ def test_a_node_that_is_gone_needs_no_condition(node: Cluster, hand: NodeConditi
 
     hand.write(NAME, NEEDED)
 
-    assert hand.read(NAME) == ()
+    assert ours(hand) == ()
 
 
 def test_a_node_is_read_again_after_a_while_and_not_before(
     node: Cluster, hand: NodeConditions, clock: Clock
 ) -> None:
-    assert hand.read(NAME) == ()
+    assert ours(hand) == ()
     as_another_agent(node, REPAIR_NEEDED, "False")
 
     clock.seconds = READ_AGAIN - 1
-    assert hand.read(NAME) == ()
+    assert ours(hand) == ()
     clock.seconds = READ_AGAIN
-    assert [one.status for one in hand.read(NAME) or ()] == ["False"]
+    assert [one.status for one in ours(hand)] == ["False"]
 
 
 def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
@@ -242,7 +300,7 @@ def test_a_condition_with_a_word_that_nobody_knows_is_read_as_unknown(
 ) -> None:
     as_another_agent(node, REPAIR_NEEDED, "Perhaps")
 
-    assert [one.status for one in hand.read(NAME) or ()] == ["Unknown"]
+    assert [one.status for one in ours(hand)] == ["Unknown"]
 
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"

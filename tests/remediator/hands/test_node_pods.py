@@ -64,6 +64,17 @@ def test_they_are_read_from_the_servers_cache_and_further_pages_go_on_from_there
     assert "resourceVersion" not in second
 
 
+def test_the_newest_state_is_asked_for_where_a_node_is_handed_over() -> None:
+    answers = [hostile.listing("1", pod(name)) for name in ("cached", "newest")]
+    with listed(Clock(), answers) as (pods, server):
+        assert names(pods) == ["cached"]
+        found = pods.of("node-a", live=True)
+
+        assert found is not None
+        assert [one.name for one in found] == ["newest"]
+        assert "resourceVersion" not in server.requests[1]
+
+
 def test_an_answer_is_remembered_for_a_moment_and_for_its_node_only() -> None:
     clock = Clock()
     answers = [hostile.listing("1", pod(name)) for name in ("a", "b", "c")]

@@ -10,6 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.report import NodeDeviceHealth, ObjectMeta
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
+from remediator.decide.fleet import Fleet
+from remediator.decide.spending import usage
 from remediator.hands.cluster import Cluster
 from remediator.hands.metrics import Metrics
 from remediator.hands.pace import Pace
@@ -17,12 +19,17 @@ from remediator.hands.survey import FRESH, Survey, cluster_rows
 from remediator.hands.world import World
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import NodeFacts
+from remediator.policy.limits import Limits
+from remediator.policy.table import Policy
+from remediator.tell.brakes import brake_rows
 from remediator.tell.families import CLUSTER_FAMILIES
-from remediator.tell.rows import Rows
+from remediator.tell.rows import Rows, labels
 from tests.remediator.builders import T0, at, gpu, report
 from tests.remediator.hands.test_metrics import reading
 from tests.remediator.hands.test_world import incident, raw_rule, slice_of
 from tests.remediator.tell.test_claim_rows import ALLOCATION, POD, claim, exactly
+
+LIMITS = usage(Fleet(), Limits(), at(0))
 
 
 class Source:
@@ -110,6 +117,17 @@ def test_a_cluster_is_told_from_its_caches() -> None:
     assert len(rows["incident_info"]) == 1
 
 
+def test_each_limit_is_told_with_what_counts_for_it() -> None:
+    world = told_world()
+    rows = cluster_rows(world, {}, usage(world.fleet(), Limits(), at(0)))
+
+    assert rows["budget_used_gpus"][labels("fence", "cluster")] == 1
+    assert rows["budget_limit_gpus"][labels("fence", "cluster")] == 24
+    assert rows["budget_used_gpus"][labels("evict", "rate")] == 0
+    assert rows["budget_limit_gpus"][labels("evict", "rate")] == 8
+    assert rows["budget_used_gpus"].keys() == rows["budget_limit_gpus"].keys()
+
+
 def test_a_fence_on_an_idle_device_is_why_a_claim_waits() -> None:
     world = World(lambda _: None)
     world.slice("s", None, slice_of("node-a", 0))
@@ -117,7 +135,7 @@ def test_a_fence_on_an_idle_device_is_why_a_claim_waits() -> None:
     world.claim("team/waits", None, claim(name="waits"))
     (pending,) = cluster_rows(world, {})["claim_pending_since_timestamp_seconds"]
 
-    assert pending == ("team", "waits", "Fenced")
+    assert pending == ("team", "waits", "Tainted")
 
 
 def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
@@ -143,7 +161,8 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
 
 def test_every_row_is_of_a_family_of_the_table_and_has_its_labels() -> None:
     families = {one.name: one for one in CLUSTER_FAMILIES}
-    rows = cluster_rows(told_world(), {"node-a": False})
+    brakes = brake_rows(Fleet(), Policy(), at(0))
+    rows = cluster_rows(told_world(), {"node-a": False}, LIMITS, brakes)
 
     assert set(rows) == set(families)
     assert {

@@ -83,8 +83,9 @@ def raw_rule(
 
 def incident(node: str = "node-a", version: str = "5") -> Incident:
     target = Target(DRIVER, node, "gpu-0", uuid(0, node))
-    spec = IncidentSpec(node, uuid(0, node), "gpu", scope=ScopeRecord("", (target,)))
-    return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec)
+    spec = IncidentSpec(node, uuid(0, node))
+    found = IncidentStatus(fault="gpu", phase="Suspected", scope=ScopeRecord("", (target,)))
+    return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec, found)
 
 
 def test_a_report_a_slice_and_a_rule_mark_their_node(world: World, marks: Marks) -> None:
@@ -125,10 +126,30 @@ def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(world: World) ->
 
     assert {one.device.pool for one in seen.inventory} == {"node-a"}
     assert [rule.node for rule in seen.rules] == ["node-a"]
-    assert [one.spec.node for one in seen.incidents] == ["node-a"]
+    assert [one.node for one in seen.incidents] == ["node-a"]
     assert len(seen.claims) == 1
     assert world.view("node-b", believed).claims == ()
     assert seen.elsewhere == {}
+
+
+def test_claims_on_what_is_published_no_more_are_in_the_view(world: World) -> None:
+    published_once = slice_of("node-a", 0)
+    world.slice("s", None, published_once)
+    world.claim("team/c", None, claim("gpu-0"))
+    rack = claim("gpu-9", "other", driver="gpu.example.com", pool="rack-7")
+    world.claim("team/d", None, rack)
+    scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
+    story = Incident(
+        ObjectMeta(name=incident_name(uuid(3), 1), uid="u"),
+        IncidentSpec("node-a", uuid(3)),
+        IncidentStatus(fault="lost", scope=scope),
+    )
+    world.incident(story.name, story)
+
+    world.slice("s", published_once, None)
+
+    held = {one.metadata.name for one in world.view("node-a", believed).claims}
+    assert held == {"claim-of-train-0", "claim-of-other"}
 
 
 def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
@@ -193,6 +214,64 @@ def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(world: World
     assert [one.metadata.resource_version for one in world.incidents()] == ["7"]
 
 
+def test_what_a_list_tells_counts_though_its_version_is_older(world: World) -> None:
+    """After a restore of etcd versions fall; the answers to our own writes are of the past."""
+    name = raw_rule().metadata.name
+    world.rule(name, raw_rule(version="7", effect="NoExecute"))
+    world.incident("node-a-1", incident(version="7"))
+
+    world.rule(name, raw_rule(version="6"), listed=True)
+    world.incident("node-a-1", incident(version="6"), listed=True)
+
+    assert [rule.effect for rule in world.rules()] == ["NoSchedule"]
+    assert [one.metadata.resource_version for one in world.incidents()] == ["6"]
+
+
+def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(world: World) -> None:
+    name = raw_rule().metadata.name
+    world.rule(name, raw_rule())
+    world.incident("node-a-1", incident())
+
+    world.rule(name, None, gone="an-older-one")
+    world.incident("node-a-1", None, gone="an-older-one")
+    assert len(world.rules()) == len(world.incidents()) == 1
+
+    world.rule(name, None, gone="u1")
+    world.incident("node-a-1", None, gone="u")
+    assert not world.rules()
+    assert not world.incidents()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("all_nodes", True),
+        ("node_selector", {"nodeSelectorTerms": []}),
+        ("per_device_node_selection", True),
+    ],
+)
+def test_why_a_gpu_of_a_pool_without_a_node_has_no_device_is_known(
+    world: World, field: str, value: object
+) -> None:
+    one = slice_of("node-a", 0)
+    spec = msgspec.structs.replace(one.spec, node_name="", **{field: value})
+    floating = msgspec.structs.replace(one, spec=spec)
+    world.report("node-a", health("node-a", report(gpu(0), gpu(1))))
+    world.slice("s1", None, floating)
+
+    (why,) = world.view("node-a", believed).unbound.values()
+    name = field.split("_", maxsplit=1)[0] + "".join(part.title() for part in field.split("_")[1:])
+    assert f"by {name} where it is" in why
+    world.slice("s1", floating, None)
+    assert world.view("node-a", believed).unbound == {}
+
+
+def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(world: World) -> None:
+    world.report("node-a", health("node-a", report(gpu(0))))
+    world.slice("s1", None, slice_of("node-a", 0, count=2))
+    assert "not published by this node as a whole" in str(world.view("node-a", believed).unbound)
+
+
 def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(world: World) -> None:
     old = slice_of("node-a", 0, 1)
     world.slice("s1", None, old)
@@ -229,14 +308,14 @@ def decided(world: World) -> NodeDecision:
     return decide_node(world.view("node-a", silent_a), world.fleet(), policy(), at(1))
 
 
-OPEN = IncidentStatus()
+OPEN = IncidentStatus(fault="gpu", cause="xid-95")
 
 
 def told_elsewhere(status: IncidentStatus = OPEN) -> Incident:
     """The story of a board of node-a that was told while it was on node-b."""
     name = incident_name(uuid(0), 1)
     meta = ObjectMeta(name=name, uid="i", resource_version="3")
-    return Incident(meta, IncidentSpec("node-b", uuid(0), "gpu", "xid-95"), status)
+    return Incident(meta, IncidentSpec("node-b", uuid(0)), status)
 
 
 def test_a_rule_whose_story_another_node_has_told_gets_no_second_one(world: World) -> None:
@@ -251,7 +330,9 @@ def test_a_rule_whose_story_another_node_has_told_gets_no_second_one(world: Worl
 
 def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(world: World) -> None:
     """Its last one was told under another node, where the board was then."""
-    past = IncidentStatus(phase="Recovered", closed_at=at(-9999), handled_through=at(-9999))
+    past = IncidentStatus(
+        fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
+    )
     story = told_elsewhere(past)
     world.incident(story.name, story)
     world.slice("s1", None, slice_of("node-a", 0, 1))

@@ -203,7 +203,7 @@ class TestPeers:
 
         (case,) = cases(world.view("node-a", believed))
 
-        assert [(one.pod, one.via) for one in case.gang] == [("w-1", "gang")]
+        assert [(one.pod, one.via) for one in case.gang] == [("w-1", "Gang")]
         assert [one.pod for one in case.holds] == ["w-0"]
 
     def test_nothing_of_other_nodes_is_looked_up_without_a_story(self, world: World) -> None:
@@ -232,7 +232,7 @@ def test_one_nodes_view_costs_the_same_in_a_cluster_ten_times_as_large() -> None
             world.claim(f"team/{node}", None, channel(node, f"w-{number}", f"cd-{number}"))
             meta = ObjectMeta(name=f"i-{number}", uid="u", resource_version="1")
             spec = msgspec.structs.replace(incident(node).spec, uuid=uuid(number))
-            world.incident(meta.name, Incident(meta, spec))
+            world.incident(meta.name, Incident(meta, spec, incident(node).status))
         counted = _Steps()
         with counted:
             world.view("node-7", believed)

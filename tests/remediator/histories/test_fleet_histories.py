@@ -20,7 +20,7 @@ from remediator.objects.taints import EFFECTS, Effect
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
 
-HISTORIES = int(os.environ.get("HISTORIES", "300")) // 3
+HISTORIES = int(os.environ.get("HISTORIES", "120")) // 3
 NODES = ("node-a", "node-b", "node-c")
 GPUS = 3
 FENCED, EVICTING, EVICTING_ON_NODE = 4, 2, 1
@@ -53,14 +53,14 @@ class FleetHistory(RuleBasedStateMachine):
     @rule(node=NODE, which=WHICH, code=st.sampled_from([79, 95, 120]), order=ORDER, then=THEN)
     def a_fault(self, node: str, which: int, code: int, order: list[str], then: float) -> None:
         moment = at(self.now)
-        asks = RecoveryAction(supported=True, value=1, since=moment, observed_at=moment)
+        asks = RecoveryAction(support="Supported", value=1, since=moment, observed_at=moment)
         self._becomes(node, which, xids=(xid(code, self.now),), recovery_action=asks)
         self._everybody_is_looked_at(order, EVERYTHING, then)
 
     @rule(node=NODE, which=WHICH, order=ORDER, then=THEN)
     def a_repair(self, node: str, which: int, order: list[str], then: float) -> None:
         old, moment = self.gpus[node, which], at(self.now)
-        none = RecoveryAction(supported=True, value=0, since=moment, observed_at=moment)
+        none = RecoveryAction(support="Supported", value=0, since=moment, observed_at=moment)
         self._becomes(node, which, epoch=old.epoch + 1, epoch_started=moment, recovery_action=none)
         self._everybody_is_looked_at(order, EVERYTHING, then)
 
@@ -120,22 +120,23 @@ class FleetHistory(RuleBasedStateMachine):
             node=node,
             report=told,
             rules=tuple(one for one in self.stored.rules.values() if one.node == node),
-            incidents=tuple(one for one in self.stored.incidents.values() if one.spec.node == node),
+            incidents=tuple(one for one in self.stored.incidents.values() if one.node == node),
         )
 
     def _healing_is_not_held(self) -> None:
         """Whatever is held or stopped: who was looked at healthy for the soak time is free."""
         for incident in self.stored.incidents.values():
             since = incident.status.healthy_since
-            if incident.open and since is not None and not incident.status.sticky:
+            if incident.open and since is not None and incident.status.untaint != "OnConfirmation":
                 assert (at(self.now) - since).total_seconds() < 600
 
     @invariant()
     def the_budget_holds(self) -> None:
         assert len(self._suffering("NoSchedule")) <= FENCED
-        evicting = self._suffering("NoExecute")
+        evicting = self.stored.evicting()
         assert len(evicting) <= EVICTING
-        assert max([0, *(sum(one[0] == node for one in evicting) for node in NODES)]) <= 1
+        nodes = [node for node, gpu in self._suffering("NoExecute") if gpu in evicting]
+        assert all(nodes.count(node) <= EVICTING_ON_NODE for node in NODES)
         lately = [one for one in self.begun if self.now - one < RATE.within.total_seconds()]
         assert len(lately) <= RATE.count
 

@@ -12,33 +12,32 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from remediator.decide.case import Desired
-from remediator.decide.plan import (
-    ChangeRule,
-    CreateRule,
-    DeleteRule,
-    Step,
-    gpu_of,
-)
+from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
 from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.trust import WatchedKind
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Unknown
-from remediator.objects.answers import KINDS, Kind, annotation
-from remediator.objects.taints import EFFECTS
+from remediator.objects.incident import intending
+from remediator.objects.intent import KINDS, Intent, Kind
+from remediator.objects.taints import EFFECTS, EVICTING
 from remediator.policy.limits import limits_of
 from remediator.policy.place import Area
-from remediator.policy.table import Mode, Policy
+from remediator.policy.table import AT_ONCE, Mode, Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import Stored, at, policy
 from tests.remediator.histories.machines import (
     ACTIONS,
     EVERYTHING,
     SIGNALS,
+    WATCHED,
     Machine,
     severity,
+    turned_round,
 )
+from tests.remediator.histories.taints import Taints, in_force, is_rebound, raises, told
 
-HISTORIES = int(os.environ.get("HISTORIES", "300"))
-INDEX = st.integers(0, 1)
+HISTORIES = int(os.environ.get("HISTORIES", "120"))
+INDEX, BLIND = st.integers(0, 1), st.frozensets(st.sampled_from(WATCHED), max_size=2)
 THEN = st.sampled_from([0.1, 0.5, 1.0, 3.0, 11.0, 61.0, 601.0, 4000.0])
 """Seconds that pass after an event, before anybody looks."""
 DIES = st.integers(0, 6)
@@ -57,12 +56,14 @@ class History(RuleBasedStateMachine):
         super().__init__()
         self.machine = Machine()
         self.calm, self.dying = Stored(), Stored()
+        self.plan = AT_ONCE
         self.policy = policy(LIMITS)
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
         self.classes: dict[str, int] = {}
-        self.fenced_since: dict[str, float] = {}
-        """By the UID of a rule that keeps work away."""
+        self.fenced_since: dict[tuple[str, str], float] = {}
+        """By the UID of a rule that keeps work away, and its GPU."""
+        self.taints = Taints()
 
     @rule(
         index=INDEX,
@@ -107,10 +108,25 @@ class History(RuleBasedStateMachine):
         self.machine.board_is_swapped(index)
         self._then(then, dies)
 
+    @rule(then=THEN, dies=DIES)
+    def other_numbers(self, then: float, dies: int) -> None:
+        self.machine.numbers_are_swapped()
+        self._then(then, dies)
+
+    @rule(then=THEN, dies=DIES)
+    def another_release_of_the_driver(self, then: float, dies: int) -> None:
+        self.machine.driver_is_released()
+        self._then(then, dies)
+
     @rule(silent=st.booleans(), then=THEN, dies=DIES)
     def the_agent(self, silent: bool, then: float, dies: int) -> None:
         self.machine.silent = silent
         self._then(then, dies)
+
+    @rule(kinds=BLIND, confirms=st.booleans(), then=THEN)
+    def who_sees(self, kinds: frozenset[WatchedKind], *, confirms: bool, then: float) -> None:
+        self.machine.blind, self.machine.confirms = kinds, confirms
+        self._then(then, 0)
 
     @rule(index=INDEX, part=st.integers(0, 6), pod=st.integers(0, 2), then=THEN, dies=DIES)
     def a_pod_comes(self, index: int, part: int, pod: int, then: float, dies: int) -> None:
@@ -124,7 +140,7 @@ class History(RuleBasedStateMachine):
 
     @rule(mode=st.sampled_from(MODES), then=THEN, dies=DIES)
     def the_mode(self, mode: Mode, then: float, dies: int) -> None:
-        self.policy = policy(LIMITS, mode=mode)
+        self.policy = policy(LIMITS, mode=mode, evict=self.plan)
         self._then(then, dies)
 
     @rule(then=THEN, dies=DIES)
@@ -166,13 +182,13 @@ class History(RuleBasedStateMachine):
     def a_person_says(
         self, index: int, kind: Kind, lasts: float | None, then: float, dies: int
     ) -> None:
-        until = f"{at(self.machine.now + lasts):%Y-%m-%dT%H:%M:%SZ}" if lasts else "forever"
-        self._annotate(index, {annotation(kind): f"{until}; by=ana; why=a history"})
+        until = at(self.machine.now + lasts) if lasts else None
+        self._intend(index, {kind: Intent(until=until, by="ana", reason="a history")})
         self._then(then, dies)
 
     @rule(index=INDEX, then=THEN, dies=DIES)
     def a_person_takes_it_back(self, index: int, then: float, dies: int) -> None:
-        self._annotate(index, {})
+        self._intend(index, {})
         self._then(then, dies)
 
     @rule(which=st.integers(0, 7), then=THEN, dies=DIES)
@@ -195,13 +211,15 @@ class History(RuleBasedStateMachine):
         self.window = (window,)
         self._then(then, dies)
 
-    def _annotate(self, index: int, notes: dict[str, str]) -> None:
+    def _intend(self, index: int, wanted: dict[Kind, Intent]) -> None:
         gpu = self.machine.gpus[index].uuid
         for stored in (self.calm, self.dying):
             for name, one in stored.incidents.items():
                 if one.open and one.spec.uuid == gpu:
-                    meta = msgspec.structs.replace(one.metadata, annotations=notes)
-                    stored.incidents[name] = msgspec.structs.replace(one, metadata=meta)
+                    changed = one
+                    for kind in KINDS:
+                        changed = intending(changed, kind, wanted.get(kind))
+                    stored.incidents[name] = changed
 
     @rule(then=THEN, dies=DIES)
     def nothing_happens(self, then: float, dies: int) -> None:
@@ -219,15 +237,18 @@ class History(RuleBasedStateMachine):
 
     def _live(self, seen: NodeView) -> None:
         for _ in range(12):
-            before = fences(self.calm)
+            before = self.calm.evicting()
             decision = self._decide(self.calm, seen)
             self._look_at(decision, before)
             for step in decision.steps:
                 self.calm.take(step, self.machine.time)
             for one in self.calm.rules.values():
                 if one.effect != "None":
-                    self.fenced_since.setdefault(one.uid, self.machine.now)
-            if not decision.steps:
+                    self.fenced_since.setdefault((one.uid, one.gpu), self.machine.now)
+            self.taints.note(self.calm)
+            if not _lasting(decision.steps):
+                if all(row.mode == "enforce" for row in self.policy.rows):
+                    self.taints.stand(self.calm, seen, decision)
                 return
         raise AssertionError(f"never settles: {self.calm.taken[-4:]}")
 
@@ -238,7 +259,7 @@ class History(RuleBasedStateMachine):
             steps = self._decide(self.dying, seen).steps
             for step in steps:
                 self.dying.take(step, self.machine.time)
-            if not steps:
+            if not _lasting(steps):
                 return
         raise AssertionError("never settles after a crash")
 
@@ -248,8 +269,9 @@ class History(RuleBasedStateMachine):
     def _rules(self) -> Policy:
         return msgspec.structs.replace(self.policy, stopped=self.stopped, maintenance=self.window)
 
-    def _look_at(self, decision: NodeDecision, before: dict[str, set[str]]) -> None:
+    def _look_at(self, decision: NodeDecision, before: set[str]) -> None:
         self._unknown_changes_nothing(decision)
+        self._blindness_changes_nothing(decision)
         self._nothing_goes_without_a_reason(decision)
         self._nothing_begins_while_it_must_not(decision)
         self._fence_comes_first(decision)
@@ -262,10 +284,27 @@ class History(RuleBasedStateMachine):
         unknown = {case.uuid for case, _ in decision.pairs if isinstance(case.verdict, Unknown)}
         for step in decision.steps:
             if isinstance(step, RULE_STEPS) and gpu_of(step) in unknown:
+                lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
+                assert is_rebound(step, decision) or lowers or isinstance(step, DeleteRule), step
+
+    def _blindness_changes_nothing(self, decision: NodeDecision) -> None:
+        """Only a person takes rules down then; nobody is evicted without claims."""
+        enforced = all(row.mode == "enforce" for row in self.policy.rows)
+        said = in_force(decision)
+        for step in decision.steps:
+            if not (self.machine.unseen and enforced and isinstance(step, RULE_STEPS)):
+                continue
+            lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
+            if not (lowers or is_rebound(step, decision)):
                 assert isinstance(step, DeleteRule), step
+                moved = step.stored.device in self.machine.names_of_others(step.stored.gpu)
+                moved = moved and "slices" not in self.machine.blind
+                assert moved or "Ignore" in said[step.stored.gpu], step
+        if "claims" in self.machine.blind:
+            assert not decision.begins
 
     def _nothing_goes_without_a_reason(self, decision: NodeDecision) -> None:
-        """Verified recovery, other hardware, a node gone for a week, or a person."""
+        """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
         enforced = all(row.mode == "enforce" for row in self.policy.rows)
         published = {one.device: one.uuid for one in self.machine.view().inventory}
         wishes = {wish.uuid: wish for _, wish in decision.pairs}
@@ -279,14 +318,17 @@ class History(RuleBasedStateMachine):
             if isinstance(step, DeleteRule) and enforced:
                 wish = wishes[step.stored.gpu]
                 other = published.get(step.stored.device) not in (None, step.stored.uuid)
-                said = {one.kind for one in wish.answers if one.state == "InForce"}
+                said = {one.kind for one in wish.intents if one.state == "InForce"}
                 narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
                 if wish.closing:
                     self._recovery_was_true(wish, said)
                 elif wish.ending:
-                    assert self.machine.gone or "confirmed-repaired" in said, wish.ending
+                    swapped = step.stored.gpu not in self.machine.boards()
+                    swapped &= wish.ending.startswith("another board is in its place")
+                    legal = swapped or self.machine.gone or "RepairConfirmed" in said
+                    assert legal, wish.ending
                 else:
-                    assert other or "ignore" in said or narrowed, step
+                    assert other or "Ignore" in said or narrowed, step
             if isinstance(step, CreateRule):
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
 
@@ -294,51 +336,37 @@ class History(RuleBasedStateMachine):
         machine, gpu = self.machine, wish.uuid
         assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
         assert machine.now - machine.last_signal.get(gpu, -1e9) >= SOAK
-        assert gpu not in machine.owes_an_epoch or "confirmed-repaired" in said
+        proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
+        assert (proven and gpu not in machine.owes_an_epoch) or "RepairConfirmed" in said
 
     def _nothing_begins_while_it_must_not(self, decision: NodeDecision) -> None:
         paused = any(one.when.open_until(self.machine.time) for one in self.window)
-        answers = {wish.uuid: wish.answers for _, wish in decision.pairs}
+        answers = in_force(decision)
         for step in decision.steps:
             if isinstance(step, CreateRule) or (isinstance(step, ChangeRule) and raises(step)):
-                said = {one.kind for one in answers[gpu_of(step)] if one.state == "InForce"}
-                forbidden = self.stopped or paused or said & {"hold", "ignore"}
-                assert not forbidden, step
+                said = answers[gpu_of(step)]
+                follows = is_rebound(step, decision)
+                assert follows or not (self.stopped or paused or "Hold" in said), step
+                assert "Ignore" not in said, step
 
     def _fence_comes_first(self, decision: NodeDecision) -> None:
         for step in decision.steps:
             if isinstance(step, CreateRule):
-                assert step.rule.effect != "NoExecute", "nothing is evicted before it is fenced"
+                assert step.rule.effect not in EVICTING, "nothing is evicted before it is fenced"
             if isinstance(step, ChangeRule) and raises(step):
                 (wish,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
                 stored = {one.device for one in self.calm.rules.values() if one.effect != "None"}
                 wanted = {one.device for one in wish.rules if one.effect != "None"}
                 assert wanted <= stored
                 settled = self.machine.now - SETTLE
-                assert self.fenced_since[step.stored.uid] <= settled + 1e-6
+                assert self.fenced_since[step.stored.uid, step.rule.gpu] <= settled + 1e-6
 
-    def _budget_holds(self, steps: Iterable[Step], before: dict[str, set[str]]) -> None:
+    def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}
-        fresh = raised - before["NoExecute"]
-        assert not fresh or len(before["NoExecute"] | fresh) <= 1
+        assert not raised - before or len(before | raised) <= 1
 
     def _order_of_observation_does_not_matter(self, decision: NodeDecision) -> None:
-        seen = self.calm.over(self.machine.view())
-        assert seen.report is not None
-        turned = msgspec.structs.replace(
-            seen,
-            report=msgspec.structs.replace(
-                seen.report,
-                gpus=tuple(
-                    msgspec.structs.replace(one, xids=one.xids[::-1])
-                    for one in seen.report.gpus[::-1]
-                ),
-            ),
-            inventory=seen.inventory[::-1],
-            claims=seen.claims[::-1],
-            rules=seen.rules[::-1],
-            incidents=seen.incidents[::-1],
-        )
+        turned = turned_round(self.calm.over(self.machine.view()))
         other = decide_node(turned, self.calm.fleet(), self._rules(), self.machine.time)
         assert sorted(map(repr, other.steps)) == sorted(map(repr, decision.steps))
 
@@ -352,24 +380,14 @@ class History(RuleBasedStateMachine):
     @invariant()
     def severity_only_rises_within_an_episode(self) -> None:
         for name, one in self.calm.incidents.items():
-            rank = severity(one.spec.fault)
+            rank = severity(one.status.fault)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
 
 
-def raises(step: ChangeRule) -> bool:
-    return step.rule.effect == "NoExecute" != step.stored.effect
-
-
-def fences(stored: Stored) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {effect: set() for effect in EFFECTS}
-    for one in stored.rules.values():
-        found[one.effect].add(one.gpu)
-    return found
-
-
-def told(stored: Stored) -> dict[str, tuple[str, str]]:
-    return {name: (one.spec.fault, one.status.phase) for name, one in stored.incidents.items()}
+def _lasting(steps: Iterable[Step]) -> list[Step]:
+    """Return what changes something that is stored: a request for an eviction does not."""
+    return [one for one in steps if not isinstance(one, EvictPod)]
 
 
 TestHistories = History.TestCase

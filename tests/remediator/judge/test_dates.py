@@ -22,7 +22,10 @@ def of(status: NodeHealth, version: str) -> bytes:
 
 
 @pytest.mark.parametrize("moment", BEYOND)
-@pytest.mark.parametrize("field", ["lastSeen", "firstSeen", "presenceSince", "observedAt", "since"])
+@pytest.mark.parametrize(
+    "field",
+    ["lastSeenTime", "firstSeenTime", "presenceTransitionTime", "observedTime", "sinceTime"],
+)
 def test_a_report_with_a_date_beyond_the_calendar_is_refused_and_counted(
     moment: str, field: str
 ) -> None:

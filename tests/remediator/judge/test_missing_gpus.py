@@ -16,6 +16,7 @@ from remediator.judge.verdict import verdict
 from tests.remediator.builders import (
     BOOT,
     Stored,
+    action,
     at,
     gpu,
     mig_gpu,
@@ -27,7 +28,7 @@ from tests.remediator.builders import (
 )
 from tests.remediator.telling import settle
 
-NVML_UP = (SourceHealth(name="nvml", up=True),)
+NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 
 
 class TestMissing:
@@ -54,7 +55,7 @@ class TestMissing:
             {"reported_at": at(59)},
             {"reported_at": None},
             {"sources": ()},
-            {"sources": (SourceHealth(name="nvml", up=False),)},
+            {"sources": (SourceHealth(name="nvml", state="Down"),)},
             {"inventory": Inventory()},
         ],
     )
@@ -84,6 +85,21 @@ class TestMissing:
         assert (entry.presence, entry.presence_reason) == ("Unknown", NOT_REPORTED)
         assert entry.presence_since == BOOT
 
+    def test_it_is_missed_since_the_first_gpu_of_the_node_was_seen(self) -> None:
+        """A neighbour that came later must not make a GPU that never came look young."""
+        others = (gpu(0, presence_since=at(-900)), gpu(2, presence_since=at(-5)))
+        missing = Inventory(missing=("0000:02:00.0",))
+        told = msgspec.structs.replace(report(*others), inventory=missing)
+
+        assert unlisted(told, published(gpu(1)))[uuid(1)].presence_since == at(-900)
+
+    def test_a_gpu_that_only_slices_name_is_known_to_be_on_the_node(self) -> None:
+        sick = gpu(0, recovery_action=action(1, 1, 1))
+        stored = Stored()
+        settle(stored, view(sick, inventory=(*published(sick), *published(gpu(1)))), 2)
+
+        assert stored.incident.status.siblings == (uuid(1),)
+
     def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
         twins = tuple(msgspec.structs.replace(one, kind="vfio") for one in published(gpu(1)))
         told = msgspec.structs.replace(
@@ -109,7 +125,7 @@ class TestMissing:
 
         assert not case.reported
         assert stored.effects() == {"gpu-1": "NoSchedule"}
-        assert stored.incident.spec.cause == "gpu-missing"
+        assert stored.incident.status.cause == "gpu-missing"
 
     @pytest.mark.parametrize("fields", [{"stale": "silent"}, {"elsewhere": {uuid(1): ("node-b",)}}])
     def test_a_board_that_another_node_has_and_one_of_a_silent_node_are_not_fenced(

@@ -15,6 +15,7 @@ from exporter.report import (
     SxidRecord,
     kubernetes_case,
 )
+from exporter.report_words import answer
 from remediator.judge import links, memory, recovery_action
 from remediator.judge.fault import Fault, Healthy, Sick, Unknown, faults_of
 from remediator.judge.surroundings import Surroundings
@@ -30,7 +31,7 @@ from tests.remediator.builders import (
     xid,
 )
 
-NVML_UP = (SourceHealth(name="nvml", up=True),)
+NVML_UP = (SourceHealth(name="nvml", state="Up"),)
 
 
 def faults(one: GpuHealth, **around: object) -> dict[str, Fault]:
@@ -39,18 +40,21 @@ def faults(one: GpuHealth, **around: object) -> dict[str, Fault]:
 
 
 def health(flag: str, *, state: bool | None) -> MemoryHealth:
-    return msgspec.convert({kubernetes_case(flag): state}, MemoryHealth)
+    return msgspec.convert({kubernetes_case(flag): answer(state)}, MemoryHealth)
 
 
 class TestRecoveryAction:
     @pytest.mark.parametrize("value", [*recovery_action.LEVELS, 8, 99])
-    def test_a_logged_action_counts_like_a_read_one(self, value: int) -> None:
+    def test_a_logged_action_means_what_a_read_one_means_and_is_not_certain(
+        self, value: int
+    ) -> None:
         logged = msgspec.structs.replace(action(observed=-1), logged=value, logged_at=at(0))
         (by_log,) = faults(gpu(0, recovery_action=logged)).values()
         (by_reading,) = faults(gpu(0, recovery_action=action(value))).values()
 
         assert "XID 154" in by_log.evidence
-        for word in ("fault_class", "needs", "certain", "cause"):
+        assert not by_log.certain
+        for word in ("fault_class", "needs", "cause"):
             assert getattr(by_log, word) == getattr(by_reading, word)
 
     @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ class TestRecoveryAction:
 
     def test_an_xid_is_certain_by_the_line_that_follows_it_at_once(self) -> None:
         logged = RecoveryAction(
-            supported=True, value=0, observed_at=at(-9), logged=1, logged_at=at(0)
+            support="Supported", value=0, observed_at=at(-9), logged=1, logged_at=at(0)
         )
 
         assert faults(gpu(0, xid(95), recovery_action=logged))["xid-95"].certain
@@ -118,10 +122,10 @@ class TestMemory:
     @pytest.mark.parametrize(
         ("flag", "cause", "fault_class", "needs"),
         [
-            ("remap_failure", "row-remap-failure", "memory", "replacement"),
-            ("sram_threshold", "sram-threshold", "memory", "diagnosis"),
-            ("remap_pending", "row-remap-pending", "pending", "gpu-reset"),
-            ("retired_pending", "page-retirement-pending", "pending", "gpu-reset"),
+            ("row_remap_failed", "row-remap-failure", "memory", "replacement"),
+            ("sram_threshold_exceeded", "sram-threshold", "memory", "diagnosis"),
+            ("row_remap_pending", "row-remap-pending", "pending", "gpu-reset"),
+            ("page_retirement_pending", "page-retirement-pending", "pending", "gpu-reset"),
         ],
     )
     def test_each_flag_is_a_fault_when_it_is_set_and_moves_nobody(
@@ -139,7 +143,9 @@ class TestMemory:
         assert {one.flag for one in memory.SIGNALS} <= set(MemoryHealth.__struct_fields__)
 
     def test_a_pending_remap_ends_with_the_epoch_and_a_failure_does_not(self) -> None:
-        old = MemoryHealth(remap_pending=True, remap_failure=True, remap_observed_at=at(-9))
+        old = MemoryHealth(
+            row_remap_pending="True", row_remap_failed="True", remap_observed_at=at(-9)
+        )
         one = mig_gpu(0, memory=old, epoch=2, epoch_started=at(-5))
         found = faults(one)
 
@@ -153,7 +159,7 @@ class TestMemory:
     def test_good_news_of_before_the_reset_is_no_news(
         self, state: bool | None, read: int, known: bool
     ) -> None:
-        told = MemoryHealth(remap_failure=state, remap_observed_at=at(read))
+        told = MemoryHealth(row_remap_failed=answer(state), remap_observed_at=at(read))
 
         assert (memory.unread(gpu(0, memory=told, epoch_started=at(0))) == "") is known
 
@@ -230,7 +236,13 @@ class TestFabric:
 
 class TestSwitches:
     def told(self, code: int, *, fatal: bool | None = None) -> tuple[SwitchHealth, ...]:
-        record = SxidRecord(code=code, count=1, first_seen=at(0), last_seen=at(0), fatal=fatal)
+        record = SxidRecord(
+            code=code,
+            count=1,
+            first_seen=at(0),
+            last_seen=at(0),
+            severity="Unknown" if fatal is None else "Fatal" if fatal else "NonFatal",
+        )
         return (SwitchHealth(pci_bus_id="0000:c2:00.0", sxids=(record,)),)
 
     def test_an_always_fatal_code_is_a_fault_of_every_gpu_of_the_node(self) -> None:
@@ -276,7 +288,7 @@ def test_lowered_clocks_are_no_fault() -> None:
 
 @pytest.mark.parametrize(("up", "healthy"), [(True, True), (False, False)])
 def test_silence_proves_health_only_while_somebody_listens(up: bool, healthy: bool) -> None:
-    around = Surroundings(sources=(SourceHealth(name="kmsg", up=up),))
+    around = Surroundings(sources=(SourceHealth(name="kmsg", state="Up" if up else "Down"),))
 
     judged = verdict(gpu(0, recovery_action=NO_ACTION_FIELD), around)
 

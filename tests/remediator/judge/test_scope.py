@@ -12,7 +12,6 @@ from remediator.judge.fault import Fault
 from remediator.judge.scope import displaced, in_words, parts_of, scope
 from remediator.objects.taints import Rule
 from tests.remediator.builders import (
-    ALL_SEVEN,
     DRIVER,
     NODE,
     SLICE_5,
@@ -113,12 +112,12 @@ class TestWholeGpu:
 
 
 class TestOneInstance:
-    def test_means_the_partition_with_its_profile_and_placement_and_nothing_over_it(self) -> None:
+    def test_means_the_partitions_in_its_place_and_the_gpu_that_they_are_made_of(self) -> None:
         sick = mig_gpu(0)
 
         found = scope(fault(Instance(5)), sick, dynamic(sick))
 
-        assert names(found) == {SLICE_5}
+        assert names(found) == {SLICE_5, "gpu-0"}
         assert found.exact
 
     def test_is_found_under_the_names_of_older_drivers(self) -> None:
@@ -132,9 +131,10 @@ class TestOneInstance:
 
     def test_is_not_mistaken_for_one_whose_number_ends_alike(self) -> None:
         sick = mig_gpu(0)
-        inventory = (device("gpu-0-mig-1g10gb-me-119-4", kind="mig", parent_uuid=sick.uuid),)
+        inventory = (device("gpu-0-mig-1g10gb-19-14", kind="mig", parent_uuid=sick.uuid),)
+        found = scope(fault(Instance(5)), sick, inventory)
 
-        assert not scope(fault(Instance(5)), sick, inventory).exact
+        assert (found.targets, found.exact) == ((), False)
 
     def test_of_static_mig_is_found_by_its_uuid(self) -> None:
         sick = mig_gpu(0)
@@ -143,13 +143,12 @@ class TestOneInstance:
 
         assert (target.device, target.uuid) == (SLICE_5, slice_uuid(0, 5))
 
-    def test_that_is_not_published_means_all_and_says_so(self) -> None:
+    def test_that_is_not_published_means_nothing_and_says_so(self) -> None:
         sick = mig_gpu(0)
 
         found = scope(fault(Instance(12)), sick, published(sick))
 
-        assert names(found) == ALL_SEVEN
-        assert not found.exact
+        assert (found.targets, found.exact) == ((), False)
 
     def test_of_two_compute_instances_means_the_one_that_it_names(self) -> None:
         sick = mig_gpu(0, slices=1)

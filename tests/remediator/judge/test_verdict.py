@@ -45,7 +45,12 @@ def test_application_information_and_unknown_codes_are_no_fault(code: int) -> No
         (gpu(0, recovery_action=action(6)), "gpu", "recovery-action-6", True),
         (gpu(0, recovery_action=action(7)), "node", "recovery-action-7", True),
         (gpu(0, recovery_action=action(9)), "gpu", "recovery-action-9", False),
-        (gpu(0, memory=MemoryHealth(remap_failure=True)), "memory", "row-remap-failure", False),
+        (
+            gpu(0, memory=MemoryHealth(row_remap_failed="True")),
+            "memory",
+            "row-remap-failure",
+            False,
+        ),
         (mig_gpu(0, xid(94)), "contained", "xid-94", False),
         (mig_gpu(0, xid(94, gi=5)), "contained", "xid-94", True),
         (mig_gpu(0, xid(94, gi=5, reset=True)), "gpu", "xid-94", False),
@@ -138,9 +143,9 @@ def test_an_error_of_an_older_epoch_still_stands_while_the_gpu_cannot_be_asked()
 @pytest.mark.parametrize(
     "reading",
     [
-        RecoveryAction(supported=True, observed_at=at(0)),
+        RecoveryAction(support="Supported", observed_at=at(0)),
         action(observed=-600),
-        RecoveryAction(supported=True, value=0),
+        RecoveryAction(support="Supported", value=0),
     ],
 )
 def test_an_action_without_value_or_read_long_ago_proves_no_health(reading: RecoveryAction) -> None:
@@ -183,3 +188,11 @@ def test_what_was_proven_over_stays_over_while_nvml_is_away() -> None:
 
     assert isinstance(verdict(by_action), Unknown)
     assert isinstance(verdict(by_epoch), Unknown)
+
+
+def test_a_gpu_of_which_parts_could_not_be_written_is_not_healthy_and_its_faults_stand() -> None:
+    judged = verdict(gpu(0, omitted=("memory", "nvlink")))
+
+    assert isinstance(judged, Unknown)
+    assert "without memory, nvlink" in judged.why
+    assert isinstance(verdict(gpu(0, xid(79), presence="Lost", omitted=("memory",))), Sick)

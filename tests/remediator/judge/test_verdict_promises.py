@@ -14,6 +14,7 @@ from exporter.report import (
     SourceHealth,
     XidRecord,
 )
+from exporter.report_words import Support, answer, reset_request
 from remediator.judge import xid_rules
 from remediator.judge.fault import SEVERITY, Fault, Healthy, Sick, Unknown, Verdict, faults_of
 from remediator.judge.surroundings import Surroundings
@@ -40,12 +41,13 @@ def records(draw: st.DrawFn, codes: st.SearchStrategy[int]) -> XidRecord:
         draw(codes),
         seen=seen,
         gi=draw(st.sampled_from([None, None, 1, 5])),
-        reset=draw(FLAGS),
         count=draw(st.integers(1, 2000)),
         epoch=draw(st.integers(1, 2)),
     )
     return msgspec.structs.replace(
-        record, first_seen=at(draw(st.integers(0, seen))), drain_reset=draw(FLAGS)
+        record,
+        first_seen=at(draw(st.integers(0, seen))),
+        reset_request=reset_request(at_once=draw(FLAGS), after_drain=draw(FLAGS)),
     )
 
 
@@ -54,10 +56,10 @@ LISTS = st.lists(records(ANY_CODE), max_size=6, unique_by=lambda one: (one.code,
 ACTIONS = st.one_of(
     st.builds(action, st.integers(0, 9), st.integers(-50, 40), st.integers(0, 200)),
     st.just(RecoveryAction()),
-    st.just(RecoveryAction(supported=False, observed_at=at(0))),
+    st.just(RecoveryAction(support="Unsupported", observed_at=at(0))),
     st.builds(
         RecoveryAction,
-        supported=st.sampled_from([None, True, False]),
+        support=st.sampled_from(["Unknown", "Supported", "Unsupported"]),
         logged=st.integers(0, 9),
         logged_at=st.integers(0, 200).map(at),
     ),
@@ -75,7 +77,9 @@ def gpus(draw: st.DrawFn) -> GpuHealth:
         presence=draw(st.sampled_from(["Present", "Present", "Lost", "Unknown"])),
         epoch=epoch,
         epoch_started=at(60) if epoch == 2 else at(-999),
-        memory=MemoryHealth(remap_failure=draw(FLAGS), remap_pending=draw(FLAGS)),
+        memory=MemoryHealth(
+            row_remap_failed=answer(draw(FLAGS)), row_remap_pending=answer(draw(FLAGS))
+        ),
     )
 
 
@@ -100,18 +104,18 @@ def test_the_order_of_records_never_matters(one: GpuHealth, data: st.DataObject)
 
 @given(
     st.lists(records(st.sampled_from(APPLICATION)), max_size=4),
-    st.sampled_from([None, False, True]),
+    st.sampled_from(["Unknown", "Unsupported", "Supported"]),
     st.sampled_from(["Unknown", "Present"]),
 )
 def test_what_could_not_be_read_is_neither_sick_nor_healthy(
-    noise: list[XidRecord], supported: bool | None, presence: str
+    noise: list[XidRecord], support: Support, presence: str
 ) -> None:
     """Every value None, whatever programs did."""
     blank = gpu(
         0,
         *noise,
         presence=presence,
-        recovery_action=RecoveryAction(supported=supported),
+        recovery_action=RecoveryAction(support=support),
         memory=MemoryHealth(),
         fabric=FabricHealth(),
         nvlink=NvlinkHealth(),
@@ -156,7 +160,7 @@ def test_another_record_never_lowers_the_class_that_stands(
 
 @given(gpus())
 def test_a_verdict_is_of_one_piece(one: GpuHealth) -> None:
-    judged = verdict(one, Surroundings(sources=(SourceHealth(name="nvml", up=True),)))
+    judged = verdict(one, Surroundings(sources=(SourceHealth(name="nvml", state="Up"),)))
 
     for fault in faults_of(judged):
         assert bool(fault.doubt) is not fault.certain

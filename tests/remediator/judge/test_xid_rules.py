@@ -5,6 +5,7 @@ import pytest
 
 from exporter import xid as catalogue
 from exporter.report import GpuHealth, RecoveryAction, XidRecord
+from exporter.report_words import reset_request
 from remediator.judge import xid_rules
 from remediator.judge.fault import Fault, Healthy, Sick, Unknown, faults_of
 from remediator.judge.surroundings import Surroundings
@@ -138,7 +139,9 @@ def test_an_xid_after_which_the_driver_wants_nothing_is_over(code: int) -> None:
 
 @pytest.mark.parametrize("code", sorted(ROWS))
 def test_an_xid_of_an_older_epoch_is_over_when_the_gpu_answers(code: int) -> None:
-    memory = msgspec.structs.replace(gpu().memory, remap_failure=False, remap_observed_at=at(50))
+    memory = msgspec.structs.replace(
+        gpu().memory, row_remap_failed="False", remap_observed_at=at(50)
+    )
     one = gpu(
         0,
         xid(code),
@@ -190,7 +193,9 @@ class TestFlags:
         field: RecoveryAction,
         certain: bool,
     ) -> None:
-        record = msgspec.structs.replace(xid(code, gi=5, reset=reset), drain_reset=drain)
+        record = msgspec.structs.replace(
+            xid(code, gi=5), reset_request=reset_request(at_once=reset, after_drain=drain)
+        )
         found = fault_of(mig_gpu(0, record, recovery_action=field), code)
 
         assert found is not None
@@ -231,7 +236,9 @@ class TestMemoryErrors:
         assert fault_of(gpu(0, xid(48), xid(code)), code) is None
 
     def test_a_64_stands_until_a_remap_was_read_to_work(self) -> None:
-        well = msgspec.structs.replace(gpu().memory, remap_failure=False, remap_observed_at=at(20))
+        well = msgspec.structs.replace(
+            gpu().memory, row_remap_failed="False", remap_observed_at=at(20)
+        )
         before = msgspec.structs.replace(well, remap_observed_at=at(-20))
         mended = action(observed=30)
 
@@ -291,10 +298,10 @@ class TestNamed:
 class TestTimeouts:
     @pytest.mark.parametrize(
         ("count", "limited", "certain"),
-        [(1, None, False), (2, None, False), (3, None, True), (1, True, True)],
+        [(1, False, False), (2, False, False), (3, False, True), (1, True, True)],
     )
     def test_without_the_field_three_are_certain(
-        self, count: int, limited: bool | None, certain: bool
+        self, count: int, limited: bool, certain: bool
     ) -> None:
         record = msgspec.structs.replace(xid(119, count=count), rate_limited=limited)
         found = fault_of(gpu(0, record, recovery_action=NO_ACTION_FIELD), 119)

@@ -85,7 +85,7 @@ def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_stat
 ) -> None:
     (one,) = held_by(claim(TRAIN, **fields), pod("train-0", extended_claim="c"))
 
-    assert one.via == "extended"
+    assert one.via == "ExtendedResource"
 
 
 def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() -> None:
@@ -99,7 +99,7 @@ def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() 
 def test_admin_access_is_told_of_as_such() -> None:
     (one,) = held_by(claim(TRAIN, result={"adminAccess": True}))
 
-    assert one.via == "admin"
+    assert one.via == "AdminAccess"
 
 
 @pytest.mark.parametrize(

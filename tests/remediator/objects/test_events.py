@@ -1,5 +1,7 @@
 """What is told to the incident, the node and the pods, once, and never in floods."""
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
@@ -10,7 +12,8 @@ from remediator.objects.claims import (
     Toleration,
 )
 from remediator.objects.events import POD_EVENTS_AT_ONCE, Event, manifest
-from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, view, xid
+from remediator.policy.table import Evict
+from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, until, view, xid
 from tests.remediator.telling import claim, pod, settle, tick
 
 
@@ -34,8 +37,8 @@ def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
     stored = Stored()
     events = events_of(stored, 1)
 
-    assert reasons(events, "DeviceIncident") == ["DeviceFenced"]
-    assert reasons(events, "Node") == ["DeviceFenced"]
+    assert reasons(events, "DeviceIncident") == ["DeviceTainted"]
+    assert reasons(events, "Node") == ["DeviceTainted"]
     assert {one.name for one in events} == {"node-a", stored.incident.name}
 
 
@@ -99,24 +102,72 @@ def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
     assert [one.pod for one in stored.incident.status.evicted] == ["train-0"]
 
 
-def test_hundreds_of_holders_make_ten_events() -> None:
-    claims = tuple(claim("gpu-0", f"train-{index}") for index in range(200))
+def test_each_pod_that_the_incident_names_has_its_event_and_no_other() -> None:
+    claims = tuple(claim("gpu-0", f"train-{index}") for index in range(300))
 
     assert len(reasons(events_of(Stored(), 1, claims=claims), "Pod")) == POD_EVENTS_AT_ONCE
 
 
-def test_answers_deletions_and_relapses_have_their_reasons() -> None:
+PLANS = [
+    (Evict(within=timedelta()), "; not before 2026-01-05T12:00:04Z"),
+    (
+        Evict(),
+        "; by the Eviction API, not before 2026-01-05T12:00:04Z; "
+        "deleted not before 2026-01-05T12:10:04Z",
+    ),
+    (Evict(then="wait"), "; by the Eviction API, not before 2026-01-05T12:00:04Z"),
+]
+
+
+@pytest.mark.parametrize(("plan", "when"), PLANS)
+def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) -> None:
+    stored, asks = Stored(), policy(evict=plan)
+    seen = view(dead(), claims=(claim("gpu-0"),), pods=(pod(),))
+
+    told = [
+        event
+        for seconds in (1, 1, 1, 1, 5, 5, 10, 20, 30, 700, 900)
+        for event in tick(stored, seen, seconds, asks).events
+        if event.reason == "PodEvictionPlanned"
+    ]
+
+    assert {name_of(one) for one in told} == {name_of(told[0])}
+    assert told[0].message.endswith(when)
+    assert len(told) <= 2, "when it is tainted, and when the eviction begins"
+
+
+def test_a_pod_that_joins_later_is_told_too() -> None:
+    stored, asks = Stored(), policy(evict=Evict())
+    first = view(dead(), claims=(claim("gpu-0", "a"),), pods=(pod("a"),))
+    for seconds in (1, 1, 1, 5, 10):
+        tick(stored, first, seconds, asks)
+
+    both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
+    later = view(dead(), claims=both, pods=(pod("a"), pod("b")))
+    told = [one for seconds in (15, 20, 25) for one in tick(stored, later, seconds, asks).events]
+
+    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+
+
+def test_who_is_passed_by_for_good_is_not_warned() -> None:
+    stored, asks = Stored(), policy(evict=Evict(then="wait"))
+    both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
+    pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
+
+    seen = view(dead(), claims=both, pods=pods)
+    told = [one for _ in range(4) for one in tick(stored, seen, 1, asks).events]
+
+    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+
+
+def test_what_becomes_of_an_intent_has_its_reason() -> None:
     stored = Stored()
     events_of(stored, 1)
-    stored.annotate("draguard.dev/hold", "2026-01-05T12:00:20Z; by=ana; why=x")
+    stored.intend("Hold", until(20))
     held = events_of(stored, 2)
-    assert {"AnswerTaken", "DeviceHeld"} <= {*reasons(held, "DeviceIncident")}
+    assert {"IntentInForce", "DeviceHeld"} <= {*reasons(held, "DeviceIncident")}
 
-    assert "AnswerExpired" in reasons(events_of(stored, 30), "DeviceIncident")
-    stored.annotate("draguard.dev/hold", "nonsense")
-    assert "AnswerUnreadable" in reasons(events_of(stored, 40), "DeviceIncident")
-    stored.rules.clear()
-    assert "RuleDeletedByPerson" in reasons(events_of(stored, 50), "Node")
+    assert "IntentExpired" in reasons(events_of(stored, 30), "DeviceIncident")
 
 
 def test_a_fault_in_probation_is_told_as_a_relapse() -> None:

@@ -81,3 +81,41 @@ def test_its_claims_group_and_extended_claim_are_read() -> None:
     assert found.claims == ("p-b-x7", "shared")
     assert found.pod_group == "ring"
     assert found.extended_claim == "p-extended-resources-1"
+
+
+def asking(amounts: dict[str, Any], kind: str = "limits") -> dict[str, Any]:
+    return {"name": "c", "resources": {kind: amounts}}
+
+
+SPECS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
+    ({"containers": [asking({"nvidia.com/gpu": "1", "cpu": "2"})]}, ("nvidia.com/gpu",)),
+    ({"containers": [asking({"nvidia.com/gpu": 1}, "requests")]}, ("nvidia.com/gpu",)),
+    (
+        {"containers": [asking({"nvidia.com/mig-1g.10gb.shared": "3"})]},
+        ("nvidia.com/mig-1g.10gb.shared",),
+    ),
+    ({"containers": [asking({"nvidia.com/renamed": "1"})]}, ("nvidia.com/renamed",)),
+    (
+        {"containers": [{}], "initContainers": [asking({"nvidia.com/gpu.shared": "1"})]},
+        ("nvidia.com/gpu.shared",),
+    ),
+    ({"containers": [asking({"nvidia.com/gpu": "0"})]}, ()),
+    ({"containers": [asking({"example.com/nic": "1"})]}, ()),
+    ({"containers": None, "initContainers": None}, ()),
+]
+
+
+@pytest.mark.parametrize(("spec", "resources"), SPECS)
+def test_extended_resources_that_may_be_gpus_are_read_of_all_containers(
+    spec: dict[str, Any], resources: tuple[str, ...]
+) -> None:
+    assert facts(spec=spec).plugin_resources == resources
+
+
+def test_a_mirror_pod_and_a_ready_one_are_known() -> None:
+    static = facts(metadata={"annotations": {"kubernetes.io/config.mirror": "x"}})
+    ready = facts(status={"conditions": [{"type": "Ready", "status": "True"}]})
+    not_ready = facts(status={"conditions": [{"type": "Ready", "status": "False"}]})
+
+    assert (static.mirror, static.ready) == (True, False)
+    assert (ready.mirror, ready.ready, not_ready.ready) == (False, True, False)

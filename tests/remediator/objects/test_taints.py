@@ -48,6 +48,37 @@ def test_what_is_written_is_read_back_as_the_same_rule() -> None:
     assert wanted == read
 
 
+def test_evict_is_stored_as_noschedule_with_a_mark() -> None:
+    one = rule(Device("d", "p", "x"), effect="Evict")
+    body = taints.manifest(one, "v1")
+
+    raw = msgspec.convert(body, RawRule)
+    assert raw.spec.taint.effect == "NoSchedule"
+    assert raw.metadata.annotations[taints.EVICT] == "true"
+    assert taints.parse(raw) == one
+
+
+@pytest.mark.parametrize(
+    ("effect", "mark", "read"),
+    [
+        ("NoSchedule", "true", "Evict"),
+        ("NoSchedule", "yes", "NoSchedule"),
+        ("NoExecute", "true", "NoExecute"),
+        ("None", "true", "None"),
+        ("Evict", "true", "None"),
+    ],
+)
+def test_the_mark_means_something_beside_noschedule_only(effect: str, mark: str, read: str) -> None:
+    body: Any = taints.manifest(rule(Device("d", "p", "x")), "v1")
+    body["spec"]["taint"]["effect"] = effect
+    body["metadata"]["annotations"][taints.EVICT] = mark
+
+    found = taints.parse(msgspec.convert(body, RawRule))
+
+    assert found is not None
+    assert found.effect == read
+
+
 def test_the_manifest_names_driver_pool_and_device_and_has_no_owner() -> None:
     body = msgspec.to_builtins(
         taints.manifest(rule(Device("gpu.nvidia.com", "node-a", "gpu-3")), "v1")

@@ -35,6 +35,11 @@ def class_texts(fault_class: FaultClass) -> Said:
         sticky=st.booleans(),
         repeat=some(count=st.integers(1, 9)),
         probation=durations,
+        evict=some(
+            within=durations,
+            then=st.sampled_from(["NoExecute", "wait"]),
+            extendedResources=st.sampled_from(["wait", "delete"]),
+        ),
     )
 
 
@@ -58,6 +63,11 @@ def written(row: Row) -> dict[str, object]:
         "sticky": row.sticky,
         "repeat": {"count": row.repeat.count, "within": spelled(row.repeat.within)},
         "probation": spelled(row.probation),
+        "evict": {
+            "within": spelled(row.evict.within),
+            "then": row.evict.then,
+            "extendedResources": row.evict.extended_resources,
+        },
     }
 
 

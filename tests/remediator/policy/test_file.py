@@ -102,6 +102,11 @@ def test_the_policy_in_words_names_each_class_and_limit() -> None:
         assert name in words
 
 
+def test_the_policy_in_words_ends_with_the_emergency_stop_if_there_is_one() -> None:
+    assert in_words(Policy(stopped="a recall")).endswith("; emergency stop: a recall")
+    assert "emergency stop" not in in_words(Policy())
+
+
 @pytest.mark.parametrize("text", [None, "defaults: {mode: everything}"])
 def test_a_file_that_was_never_good_gives_no_policy_at_all(
     tmp_path: Path, text: str | None

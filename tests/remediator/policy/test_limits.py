@@ -69,6 +69,14 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
         ({"correlation": {"nodes": 1}}, r"budget.correlation.nodes: 1 would let any one node hold"),
         ({"correlation": {"within": 10}}, r"budget.correlation.within: '10' is no duration"),
         ({"evict_gpus_per_node": "many"}, r"budget.evict_gpus_per_node: 'many' is no number"),
+        ({"fence": {"node": {"share": 2}}}, r"budget.fence.node.share is no percentage"),
+        ({"fence": {"node": {"atLeast": 2}}}, r"budget.fence.node.share is no percentage"),
+        (
+            {"fence": {"node": {"share": "5%", "atLeast": 2, "atMost": 1}}},
+            r"budget.fence.node.atMost: 1 is less than atLeast \(2\)",
+        ),
+        ({"fence": {"node": {"part": "5%"}}}, r"budget.fence.node.part is not known; .*share"),
+        ({"evict": {"rate": {"within": "25h"}}}, r"budget.evict.rate.within: 25h is longer than"),
         ({7: 1}, r"budget.7 is not known"),
     ],
 )
@@ -79,12 +87,41 @@ def test_a_mistake_is_named_with_its_path_and_what_may_be_written(
         limits_of(raw)
 
 
+def part(value: str) -> object:
+    """Return `5%, at least 4, at most 16` as a file has it."""
+    share, *bounds = value.split(", ")
+    if not bounds:
+        return value
+    keys = {"at least": "atLeast", "at most": "atMost"}
+    read = (one.rpartition(" ") for one in bounds)
+    return {"share": share, **{keys[what]: int(number) for what, _, number in read}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "cap"),
+    [
+        ({"share": "5%"}, Cap(5, percent=True)),
+        ({"share": "5%", "atLeast": 4}, Cap(5, percent=True, least=4)),
+        ({"share": "5%", "atMost": 16}, Cap(5, percent=True, most=16)),
+        ({"share": "5%", "atLeast": 4, "atMost": 4}, Cap(5, percent=True, least=4, most=4)),
+    ],
+)
+def test_a_part_may_have_bounds_and_what_is_left_out_is_none(raw: object, cap: Cap) -> None:
+    assert limits_of({"evict": {"cluster": raw}}).evict.cluster == cap
+    assert limits_of({"correlation": {"taint": raw}}).correlation.taint == cap
+
+
+@pytest.mark.parametrize(("total", "most"), [(0, 4), (8, 4), (100, 5), (320, 16), (80_000, 16)])
+def test_a_part_with_bounds_is_never_outside_of_them(total: int, most: int) -> None:
+    assert Cap(5, percent=True, least=4, most=16).of(total) == most
+
+
 def test_what_is_described_reads_back_as_the_same_limits() -> None:
     for limits in (Limits(), LIFTED):
         raw: dict[str, dict[str, object]] = {"evict": {}, "fence": {}, "correlation": {}}
         for path, value, _ in described(limits):
             _, section, key = path.split(".")
             count, _, within = value.partition(" in ")
-            rate = {"count": int(count), "within": within} if within else value
+            rate = {"count": int(count), "within": within} if within else part(value)
             raw[section][key] = int(value) if key == "nodes" else rate
         assert limits_of(dict(raw)) == limits

@@ -9,10 +9,10 @@ from remediator.judge.fault import SEVERITY
 from remediator.policy.document import LARGEST, compose
 from remediator.policy.duration import duration
 from remediator.policy.error import PolicyError
-from remediator.policy.limits import limits_of
+from remediator.policy.limits import Cap, Limits, limits_of
 from remediator.policy.place import Area, Match
 from remediator.policy.reading import read
-from remediator.policy.table import Policy, Repeat
+from remediator.policy.table import AT_ONCE, Evict, Policy, Repeat
 from remediator.policy.windows import Once
 from tests.remediator.policy.policy_examples import EXAMPLE
 
@@ -31,6 +31,10 @@ from tests.remediator.policy.policy_examples import EXAMPLE
         ("repeat: {count: 5, within: 10d}", "repeat", Repeat(5, timedelta(days=10))),
         ("repeat: {count: 1}", "repeat", Repeat(1, timedelta(days=30))),
         ("probation: 2d", "probation", timedelta(days=2)),
+        ("evict: {within: 5m}", "evict", Evict(within=timedelta(minutes=5))),
+        ("evict: {then: wait}", "evict", Evict(then="wait")),
+        ("evict: {within: 0s}", "evict", AT_ONCE),
+        ("evict: {extendedResources: delete}", "evict", Evict(extended_resources="delete")),
     ],
 )
 def test_each_key_of_a_class_changes_its_own_field_and_nothing_else(
@@ -105,7 +109,8 @@ def test_a_file_for_an_older_version_means_the_same_as_ever() -> None:
     assert policy.row("gpu").mode == "enforce"
     assert policy.row("gpu").ceiling == "NoSchedule"
     assert policy.row("lost").mode == "incident-only"
-    assert policy.limits == read("").limits
+    assert policy.limits.evict == msgspec.structs.replace(Limits().evict, cluster=Cap(16))
+    assert policy.limits.fence == msgspec.structs.replace(Limits().fence, cluster=Cap(128))
     assert (policy.overrides, policy.exempt, policy.stopped) == ((), (), "")
 
 

@@ -19,7 +19,19 @@ BUDGET = "budget: {evict: {node: 1}}\n"
             BUDGET + "classes: {pending: {mode: enforce}}",
             "classes.pending: class pending: mode enforce does nothing while the ceiling is",
         ),
+        (
+            "budget: {evict: {node: 4, cluster: 4}}",
+            "budget.evict.node: 4 is not below budget.evict.cluster (4); one node can use up",
+        ),
+        (
+            "budget: {fence: {node: 9, rate: {count: 8, within: 10m}}}",
+            "budget.fence.node: 9 is not below budget.fence.rate (8 in 10m); one node",
+        ),
         (BUDGET + "classes: {gpu: {mode: enforce, soak: 59s}}", "classes.gpu: class gpu: soak 59s"),
+        (
+            BUDGET + "classes: {memory: {mode: enforce, evict: {then: wait}}}",
+            "classes.memory: class memory: evict does nothing while the ceiling is NoSchedule",
+        ),
         (BUDGET + "classes: {gpu: {mode: enforce, settle: 500ms}}", "settle 500ms is short"),
         (
             BUDGET + "overrides: [{match: {node: a}, classes: {gpu: {mode: enforce, soak: 9s}}}]",
@@ -50,6 +62,11 @@ BUDGET = "budget: {evict: {node: 1}}\n"
             "- {match: {node: a}, classes: {gpu: {mode: off}}}\n"
             "- {match: {node: a}, defaults: {mode: dry-run}}\n",
             "overrides[0]: does nothing; overrides[1] says otherwise",
+        ),
+        (
+            BUDGET + "defaults: {evict: {then: wait}}\n"
+            "overrides: [{match: {deviceClass: a}, classes: {gpu: {evict: {within: 1m}}}}]",
+            "overrides[0]: does more by deviceClass for gpu",
         ),
         (
             BUDGET + "overrides: [{match: {deviceClass: a}, classes: {gpu: {mode: enforce}}}]",

@@ -15,6 +15,7 @@ from remediator.policy.table import (
     CEILINGS,
     MODES,
     SHIPPED,
+    Evict,
     Policy,
     Repeat,
     Row,
@@ -226,6 +227,12 @@ rows = st.builds(
     sticky=st.booleans(),
     repeat=st.builds(Repeat, st.integers(1, 5), st.timedeltas(timedelta(), timedelta(days=9))),
     probation=st.timedeltas(timedelta(), timedelta(days=9)),
+    evict=st.builds(
+        Evict,
+        within=st.sampled_from([timedelta(), timedelta(minutes=1), timedelta(minutes=9)]),
+        then=st.sampled_from(["NoExecute", "wait"]),
+        extended_resources=st.sampled_from(["wait", "delete"]),
+    ),
     name=st.sampled_from(["classes.gpu", "overrides[0]", "overrides[1]"]),
 )
 
@@ -241,6 +248,9 @@ def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
         assert MODES.index(found.mode) <= MODES.index(one.mode)
         assert CEILINGS.index(found.ceiling) <= CEILINGS.index(one.ceiling)
         assert found.settle >= one.settle
+        assert found.evict.within >= one.evict.within
+        assert one.evict.then != "wait" or found.highest != "NoExecute"
+        assert one.evict.extended_resources != "wait" or found.evict.extended_resources == "wait"
         assert found.soak >= one.soak
 
 

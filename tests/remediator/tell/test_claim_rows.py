@@ -86,8 +86,8 @@ ROOMS = {GPU: Room(free=1, without_fences=2), MIG: Room(free=0, without_fences=0
     ("requests", "expected"),
     [
         ((exactly(),), "Other"),  # one is free: what else is missing is not known here
-        ((exactly(count=2),), "Fenced"),
-        ((exactly(), exactly()), "Fenced"),  # one node has to have both
+        ((exactly(count=2),), "Tainted"),
+        ((exactly(), exactly()), "Tainted"),  # one node has to have both
         ((exactly(count=3),), "NoneFree"),
         ((exactly("mig.nvidia.com"),), "NoneFree"),
         ((exactly("vfio.gpu.nvidia.com"),), "NoneFree"),  # none is published

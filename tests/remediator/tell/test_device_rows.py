@@ -12,10 +12,19 @@ from exporter.device import Device
 from exporter.slices import ResourceSlice, SliceDevice, Taint
 from remediator.hands.world import World
 from remediator.objects.claims import Claim
-from remediator.objects.taints import EFFECTS, Effect, ForeignRule, RawRule, Rule, manifest
+from remediator.objects.taints import (
+    EFFECTS,
+    TAINT_EFFECTS,
+    Effect,
+    ForeignRule,
+    RawRule,
+    Rule,
+    manifest,
+)
 from remediator.tell.claims import Room
 from remediator.tell.devices import PoolCount, device_rows, pool_count, rooms
 from tests.chain.scene import resource_slice
+from tests.lab.examples import examples
 from tests.remediator.builders import DRIVER, gpu, published, uuid
 from tests.remediator.telling import claim
 
@@ -118,7 +127,7 @@ _ours = st.tuples(
     st.sampled_from((*EFFECTS, "")),
 )
 _theirs = st.tuples(
-    st.just("foreign"), st.sampled_from((*NODES, "")), st.sampled_from((*EFFECTS, ""))
+    st.just("foreign"), st.sampled_from((*NODES, "")), st.sampled_from((*TAINT_EFFECTS, ""))
 )
 _claims = st.tuples(
     st.just("claim"),
@@ -205,7 +214,7 @@ class Model:
         )
 
     def _state(self, node: str, index: int) -> str:
-        away = {"NoSchedule", "NoExecute"}
+        away = {"NoSchedule", "Evict", "NoExecute"}
         if self.ours.get((node, index)) in away:
             return "fenced"
         if any(effect in away and pool in {"", node} for pool, effect in self.theirs.values()):
@@ -213,7 +222,7 @@ class Model:
         return "allocated" if (node, index) in self.held.values() else "free"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(STEPS)
 @example([(("publish", "node-a", [0]), True), (("claim", "x", ("node-a", 0)), True)])
 @example([(("publish", "node-a", [0]), True), (("foreign", "", "NoExecute"), True)])

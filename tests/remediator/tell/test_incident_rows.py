@@ -12,8 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.report import ObjectMeta
 from remediator.decide.fleet import Fleet
 from remediator.hands.metrics import Metrics
+from remediator.objects.claims import ADMIN, EXTENDED_RESOURCE, GANG
 from remediator.objects.incident import (
-    AnswerRecord,
     Condition,
     Incident,
     IncidentSpec,
@@ -21,6 +21,7 @@ from remediator.objects.incident import (
     PodHold,
     ScopeRecord,
 )
+from remediator.objects.intent import IntentRecord
 from remediator.tell.families import CLUSTER_FAMILIES
 from remediator.tell.incidents import incident_rows
 from remediator.tell.rows import Labels, Rows
@@ -28,13 +29,22 @@ from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
 from tests.remediator.telling import claim, settle
 
 HELD = Condition("Held", "True", "Budget", T0, "one GPU at a time")
-UNKNOWN = Condition("Unknown", "True", "ReportUnusable", T0, "silent")
+ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
+UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
 
 
 def story(number: int = 1, fault: str = "gpu", **status: object) -> Incident:
     meta = ObjectMeta(name=f"i-{number}", creation_timestamp=T0 + timedelta(seconds=number))
-    spec = IncidentSpec("node-a", f"GPU-{number}", fault, "xid-79", scope=ScopeRecord("GPU 0"))
-    standard = IncidentStatus(phase="Fenced", phase_since=at(9), mode="enforce", needs="gpu-reset")
+    spec = IncidentSpec("node-a", f"GPU-{number}")
+    standard = IncidentStatus(
+        fault=fault,
+        cause="xid-79",
+        scope=ScopeRecord("GPU 0"),
+        phase="Tainted",
+        phase_since=at(9),
+        mode="Enforce",
+        needs="GPUReset",
+    )
     return Incident(meta, spec, msgspec.structs.replace(standard, **status))
 
 
@@ -68,7 +78,7 @@ def test_a_story_that_was_really_decided_is_told_as_it_is_stored() -> None:
 def test_every_sample_has_the_labels_of_its_family() -> None:
     families = {one.name: one for one in CLUSTER_FAMILIES}
     hit = (PodHold("team", "train-0", "claim-0", "d"),)
-    rows = incident_rows([story(hit=hit, conditions=(HELD,), recurrence=2)], ())
+    rows = incident_rows([story(hit=hit, conditions=(HELD, ALONE), recurrence=2)], ())
 
     assert set(rows) == {name for name in families if name.startswith("incident")}
     for name, samples in rows.items():
@@ -76,13 +86,12 @@ def test_every_sample_has_the_labels_of_its_family() -> None:
 
 
 def test_what_is_not_written_yet_has_no_sample() -> None:
-    fresh = Incident(ObjectMeta(name="i-1"), IncidentSpec("node-a", "GPU-1", "gpu"))
+    fresh = Incident(ObjectMeta(name="i-1"), IncidentSpec("node-a", "GPU-1"))
     rows = incident_rows([fresh], ())
     told = {name for name, samples in rows.items() if samples}
 
     assert told == {
         "incident_info",
-        "incident_phase",
         "incident_rules",
         "incident_evicted_pods",
         "incidents_untold",
@@ -100,9 +109,9 @@ def test_only_what_is_held_back_now_is_held() -> None:
 def test_what_a_person_ignores_is_held_for_whoever_is_paged(
     state: str, held: list[tuple[str]]
 ) -> None:
-    said = AnswerRecord("ignore", "forever; by=ana; why=a test board", state, T0)
+    said = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
 
-    assert sorted(of(incident_rows([story(answers=(said,))], ()), "held")) == held
+    assert sorted(of(incident_rows([story(intents=(said,))], ()), "held")) == held
 
 
 @pytest.mark.parametrize(
@@ -119,6 +128,13 @@ def test_what_a_person_has_fenced_by_hand_is_held_for_whoever_is_paged(
     foreign: str, held: list[tuple[str]]
 ) -> None:
     assert sorted(of(incident_rows([story(foreign=(foreign,))], ()), "held")) == held
+
+
+def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so() -> None:
+    over = msgspec.structs.replace(ALONE, status="False", reason="AsExpected")
+
+    assert of(incident_rows([story(conditions=(ALONE,))], ()), "unconfirmed") == {("DriverTooOld",)}
+    assert of(incident_rows([story(conditions=(over,))], ()), "unconfirmed") == set()
 
 
 def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
@@ -168,7 +184,8 @@ def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("via", "told"), [("", "claim"), ("admin", "admin"), ("extended", "extended"), ("gang", "gang")]
+    ("via", "told"),
+    [("", "claim"), (ADMIN, "admin"), (EXTENDED_RESOURCE, "extended"), (GANG, "gang")],
 )
 def test_how_a_pod_holds_is_never_an_empty_label(via: str, told: str) -> None:
     hold = PodHold("team", "train-0", "claim-0", "d", via=via)
@@ -183,9 +200,11 @@ STORIES = st.lists(
     st.builds(
         Incident,
         st.builds(ObjectMeta, name=TEXT, creation_timestamp=st.none() | st.just(T0)),
-        st.builds(IncidentSpec, TEXT, TEXT, TEXT, TEXT),
+        st.builds(IncidentSpec, TEXT, TEXT),
         st.builds(
             IncidentStatus,
+            fault=TEXT,
+            cause=TEXT,
             phase=TEXT,
             phase_since=st.none() | st.just(T0),
             mode=TEXT,

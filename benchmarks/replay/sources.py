@@ -1,0 +1,103 @@
+"""The same fleet with fewer sources: which faults are then reported and not tainted.
+
+A second source stands behind every disruption, and the kernel log as syslog(2)
+reads it taints nothing alone. What that costs is counted here.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from benchmarks.replay.agent import Heard
+from benchmarks.replay.generator import DAY, history_with
+from benchmarks.replay.ours import Player, enforced, play
+from benchmarks.replay.rates import PROFILES, Kind, Parameters
+from benchmarks.replay.scoring import Score, score_node
+from benchmarks.replay.truth import Episode, NodeHistory
+
+SWITCH_FAULTS: dict[Kind, float] = {"switch": 100.0}
+"""Per million GPU-hours; no rate is published, so this one is high enough to be seen."""
+
+
+class Mode(NamedTuple):
+    """What a node's agent hears, and which fleet is played to it."""
+
+    heard: Heard
+    no_action_share: float | None = None
+    """Share of nodes whose driver has no recovery action; None: as drawn."""
+    rates: dict[Kind, float] | None = None
+    """Per million GPU-hours; None: the profile's."""
+
+
+MODES: dict[str, Mode] = {
+    "kmsg, NVML events": Mode(Heard()),
+    "kmsg alone": Mode(Heard(events=False)),
+    "syslog, NVML events": Mode(Heard(log="syslog")),
+    "syslog alone": Mode(Heard(log="syslog", events=False)),
+    "driver before R565, kmsg, NVML events": Mode(Heard(), 1.0),
+    "driver before R565, kmsg alone": Mode(Heard(events=False), 1.0),
+    "driver before R565, syslog alone": Mode(Heard(log="syslog", events=False), 1.0),
+    "NVML hangs, kmsg": Mode(Heard(hangs=True)),
+    "NVML hangs, syslog": Mode(Heard(log="syslog", hangs=True)),
+    "SXids, kmsg": Mode(Heard(), rates=SWITCH_FAULTS),
+    "SXids, syslog": Mode(Heard(log="syslog"), rates=SWITCH_FAULTS),
+}
+
+
+class Share(msgspec.Struct, kw_only=True):
+    """What one mode made of the faults that demand a fence and give a sign."""
+
+    mode: str
+    faults: int = 0
+    tainted: int = 0
+    emptied: int = 0
+    """Of them, with NoExecute."""
+    reported: int = 0
+    """An incident, and no taint."""
+    precision: float | None = None
+
+    @property
+    def missed(self) -> int:
+        return self.faults - self.tainted - self.reported
+
+
+def shares(parameters: Parameters, profile: str) -> Iterator[Share]:
+    """Play a fleet once with each mode's sources; node by node, budgets lifted."""
+    quiet = msgspec.structs.replace(parameters, app_rate=0.0, churn=False)
+    for name, mode in MODES.items():
+        drawn, fails = quiet, PROFILES[profile]
+        if mode.no_action_share is not None:
+            drawn = msgspec.structs.replace(quiet, no_action_share=mode.no_action_share)
+        if mode.rates is not None:
+            fails = msgspec.structs.replace(fails, rates=mode.rates)
+        share, score = Share(mode=name), Score(policy=name)
+        for node in range(drawn.nodes):
+            history = history_with(drawn, fails, node)
+            player = play(history, enforced(), mode.heard)
+            score_node(score, history, player.store.fences.all(), drawn.days * DAY)
+            _add(share, history, player)
+        share.precision = score.precision
+        yield share
+
+
+def _add(share: Share, history: NodeHistory, player: Player) -> None:
+    fences = list(player.store.fences.all())
+    for episode in history.episodes:
+        if not episode.must or not episode.signalled:
+            continue
+        share.faults += 1
+        during = [
+            fence
+            for fence in fences
+            if fence.device in episode.must
+            and fence.begin <= episode.until
+            and fence.end >= episode.begin
+        ]
+        share.tainted += bool(during)
+        share.emptied += any(fence.evicts_from <= episode.until for fence in during)
+        share.reported += not during and _is_reported(episode, player.reported)
+
+
+def _is_reported(episode: Episode, openings: Iterable[tuple[int, float]]) -> bool:
+    return any(gpu == episode.gpu and episode.begin <= at <= episode.until for gpu, at in openings)

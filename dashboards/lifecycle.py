@@ -1,0 +1,199 @@
+"""Panels on what happens to incidents and pods over time, and on what limits it. Pure."""
+
+from dashboards.controller import NOT_HEARD
+from dashboards.happenings import taken
+from dashboards.panel import BLUE, ORANGE, RED, Panel, Query, TimeSeries
+from dashboards.promql import of_cluster, once
+
+_OWN = "draguard_remediator"
+_STANDING = 'budget="fence", ground="cluster"'
+
+
+def incidents() -> tuple[Panel, ...]:
+    """Return how many incidents begin and end, and how long they take."""
+    return (
+        taken(
+            "Incidents opened",
+            "By the class that they had when they were opened.",
+            f"{_OWN}_incidents_opened_total",
+            "class",
+            width=12,
+        ),
+        taken(
+            "Incidents closed",
+            "Recovered: healthy for the whole soak time. Duplicate: an older incident of the GPU "
+            "leads. Closed: all other ends, such as another board in its place.",
+            f"{_OWN}_incidents_closed_total",
+            "result",
+            width=12,
+            over="class",
+        ),
+        _times(
+            "Time to taint",
+            "taint",
+            "From the first signal, by the node's clock, until every device in scope is tainted.",
+        ),
+        _times(
+            "Time to drain",
+            "drain",
+            "From the start of the eviction until the devices were seen to be empty.",
+        ),
+        _times(
+            "Time to repair",
+            "repair",
+            "From the opening of an incident until its recovery is verified, the soak time "
+            "included.",
+        ),
+    )
+
+
+def _times(title: str, what: str, says: str) -> TimeSeries:
+    selector = of_cluster(f"{_OWN}_time_to_{what}_seconds_bucket")
+    buckets = once("instance, class, le", f"rate({selector}[$__rate_interval])")
+    return TimeSeries(
+        title=title,
+        says=f"{says} The median, and what 90 of 100 stay below. A gap: there was none.",
+        queries=tuple(
+            Query(
+                # Of nothing a quantile is no number, which is below 0 as little as above.
+                expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
+                legend=legend,
+                empty=f"{NOT_HEARD}, or there was none of late",
+            )
+            for share, legend in ((0.5, "median"), (0.9, "90 %"))
+        ),
+        unit="s",
+        none="there was none, or no remediator is heard of",
+        width=8,
+        height=7,
+    )
+
+
+def pods() -> tuple[Panel, ...]:
+    """Return what became of the pods on sick GPUs."""
+    return (
+        taken(
+            "Pods evicted",
+            "Pods that held a device in scope during an eviction and hold it no longer. "
+            "NoExecute: deleted by Kubernetes. EvictionAPI: evicted by Draguard.",
+            f"{_OWN}_pods_evicted_total",
+            "by",
+            width=6,
+            over="class",
+        ),
+        taken(
+            "Pods spared",
+            "Pods on a sick GPU that were left alone when an eviction began. NotInScope: they hold "
+            "another slice. Tolerates: they tolerate NoExecute without an end.",
+            f"{_OWN}_pods_spared_total",
+            "reason",
+            width=6,
+            over="class",
+        ),
+        taken(
+            "Pods deferred",
+            "Pods whose eviction began to be deferred, by what defers it.",
+            f"{_OWN}_pods_deferred_total",
+            "reason",
+            width=6,
+        ),
+        taken(
+            "Decisions deferred",
+            "Taints, evictions and requests to repair a node that began to be deferred, by what "
+            "defers them.",
+            f"{_OWN}_deferrals_total",
+            "step, reason",
+            width=6,
+        ),
+    )
+
+
+def limits() -> tuple[Panel, ...]:
+    """Return how full the budgets are, and what defers everything now."""
+    return _taint_budget(), _budgets(), _brakes()
+
+
+def _taint_budget() -> TimeSeries:
+    return _steps(
+        "Taint budget",
+        "GPUs that stand tainted (NoSchedule or NoExecute), and how many `budget.fence.cluster` "
+        "allows. At the limit the next sick GPU stays schedulable.",
+        *(
+            Query(
+                expr=f"sum(max by (cluster) ({of_cluster(_gpus(what), _STANDING)}))",
+                legend=legend,
+                empty=f"{NOT_HEARD}, or the policy has no such limit",
+            )
+            for what, legend in (("used", "tainted"), ("limit", "limit"))
+        ),
+        colours={"tainted": ORANGE, "limit": RED},
+    )
+
+
+def _gpus(what: str) -> str:
+    return f"draguard_budget_{what}_gpus"
+
+
+def _budgets() -> TimeSeries:
+    used, limit = (once("budget, ground", of_cluster(_gpus(what))) for what in ("used", "limit"))
+    return _steps(
+        "Budgets, share used",
+        "Of each limit of the policy. evict: GPUs that are being evicted from. fence: GPUs that "
+        "stand tainted. rate: begun within its time. Of node, pool, deviceClass and domain the "
+        "fullest one. At 100 % the next one is deferred.",
+        Query(
+            expr=f"{used} / ({limit} > 0)",
+            legend="{{budget}} {{ground}}",
+            empty=f"{NOT_HEARD}, or the policy has no limit",
+        ),
+        unit="percentunit",
+    )
+
+
+def _brakes() -> TimeSeries:
+    reasons = once("reason", of_cluster("draguard_correlation_in_force"))
+    return _steps(
+        "What defers everything",
+        "The emergency stop, open maintenance windows of the policy, and correlation: SameCause "
+        "(causes that are new on many nodes), NodeChanged (nodes whose driver or agent changed "
+        "lately), PolicyChanged. What is 0 is not drawn.",
+        Query(
+            expr=f"max({of_cluster('draguard_emergency_stop')})",
+            legend="emergency stop",
+            empty=NOT_HEARD,
+        ),
+        Query(
+            expr=f"sum(max by (cluster) ({of_cluster('draguard_maintenance_windows_open')}))",
+            legend="maintenance windows",
+            empty=NOT_HEARD,
+        ),
+        Query(expr=f"sum by (reason) ({reasons})", legend="{{reason}}", empty=NOT_HEARD),
+        colours={"emergency stop": RED, "maintenance windows": BLUE, "SameCause": ORANGE},
+        sparse=True,
+        always="emergency stop",
+    )
+
+
+def _steps(
+    title: str,
+    says: str,
+    *queries: Query,
+    unit: str = "short",
+    colours: dict[str, str] | None = None,
+    sparse: bool = False,
+    always: str = "",
+) -> TimeSeries:
+    return TimeSeries(
+        title=title,
+        says=says,
+        queries=queries,
+        unit=unit,
+        decimals=0,
+        stepped=True,
+        colours=colours or {},
+        sparse=sparse,
+        always=always,
+        none=NOT_HEARD,
+        width=8,
+        height=7,
+    )

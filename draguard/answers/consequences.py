@@ -1,0 +1,35 @@
+"""What a user is shown before Draguard's taints of a GPU are removed. Pure."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from draguard.cluster.one_gpu import verdict_in_words
+from draguard.output.amounts import count, moment
+from remediator.decide.case import Case
+from remediator.objects.api_words import ours
+from remediator.objects.incident import Incident
+
+QUESTION = "Untaint it?"
+
+
+def consequences(
+    incident: Incident,
+    case: Case | None,
+    taints: Sequence[str],
+    until: datetime | None,
+    now: datetime,
+) -> Iterator[str]:
+    """Give what is known of the GPU, and what follows, one fact a line."""
+    status = incident.status
+    where = f"{incident.spec.uuid} on {incident.node}"
+    yield f"GPU      {where}, incident {incident.name} ({status.phase})"
+    yield f"verdict  {verdict_in_words(case)}"
+    yield f"needs    {ours(status.needs) or 'nothing'}"
+    yield f"taints   {count(len(taints), 'taint goes', 'taints go')}{_named(taints)}"
+    yield "then     new pods can be scheduled to it at once, whatever is wrong with it"
+    end = f"{moment(until, now)}; then the fault counts again" if until else "without end"
+    yield f"until    {end}"
+
+
+def _named(taints: Sequence[str]) -> str:
+    return f": {'; '.join(taints)}" if taints else ""

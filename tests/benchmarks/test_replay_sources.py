@@ -1,0 +1,86 @@
+"""The replay with fewer sources: one reset that a GPU needs, as each mode tells of it."""
+
+import pytest
+
+from benchmarks.replay.agent import Heard, Log
+from benchmarks.replay.ours import enforced, play
+from benchmarks.replay.rates import Parameters
+from benchmarks.replay.sources import MODES, shares
+from benchmarks.replay.truth import Happening, NodeHistory
+
+LINE = Happening(at=1000.0, kind="xid", gpu=0, code=95, reset=True)
+RESET = Happening(at=9000.0, kind="reset", gpu=0)
+ASKS = Happening(at=1000.05, kind="asks", gpu=0, action=1)
+
+
+SXID = Happening(at=1000.0, kind="sxid", code=23001)
+LINK_DOWN = Happening(at=1000.05, kind="link-down", gpu=0)
+
+
+def told(heard: Heard, *, has_action: bool) -> tuple[int, int, int]:
+    """Return how many fences there were, how many of them moved pods, and how many incidents."""
+    history = NodeHistory(
+        node=0,
+        mig=False,
+        has_action=has_action,
+        product="NVIDIA H100 80GB HBM3",
+        driver="580.82.07" if has_action else "550.90.07",
+        happenings=(LINE, ASKS, RESET) if has_action else (LINE,),
+        episodes=(),
+    )
+    return counted(history, heard)
+
+
+def counted(history: NodeHistory, heard: Heard) -> tuple[int, int, int]:
+    player = play(history, enforced(), heard)
+    fences = player.store.fences.all()
+    moved = sum(fence.evicts_from < fence.end for fence in fences)
+    return len(fences), moved, len(player.reported)
+
+
+@pytest.mark.parametrize(
+    ("heard", "has_action", "expected"),
+    [
+        (Heard(), True, (1, 1, 1)),
+        (Heard(events=False), True, (1, 1, 1)),
+        (Heard(log="syslog", events=False), True, (1, 1, 1)),
+        (Heard(), False, (1, 1, 1)),
+        (Heard(events=False), False, (1, 0, 1)),
+        (Heard(log="syslog"), False, (1, 1, 1)),
+        (Heard(log="syslog", events=False), False, (0, 0, 1)),
+        (Heard(hangs=True), True, (1, 0, 1)),
+        (Heard(log="syslog", hangs=True), True, (0, 0, 1)),
+    ],
+)
+def test_a_fault_is_moved_restricted_or_only_reported_by_its_sources(
+    heard: Heard, has_action: bool, expected: tuple[int, int, int]
+) -> None:
+    assert told(heard, has_action=has_action) == expected
+
+
+@pytest.mark.parametrize(
+    ("happenings", "log", "expected"),
+    [
+        ((SXID,), "kmsg", (8, 0, 8)),
+        ((SXID,), "syslog", (0, 0, 8)),
+        ((SXID, LINK_DOWN), "syslog", (8, 0, 8)),
+    ],
+)
+def test_a_switch_s_fatal_error_restricts_its_gpus_where_a_program_cannot_have_made_it_up(
+    happenings: tuple[Happening, ...], log: Log, expected: tuple[int, int, int]
+) -> None:
+    history = NodeHistory(
+        node=0,
+        mig=False,
+        has_action=True,
+        product="NVIDIA H100 80GB HBM3",
+        driver="580.82.07",
+        happenings=happenings,
+        episodes=(),
+    )
+
+    assert counted(history, Heard(log=log)) == expected
+
+
+def test_each_mode_has_a_row() -> None:
+    assert [one.mode for one in shares(Parameters(nodes=1, days=1), "H100")] == list(MODES)

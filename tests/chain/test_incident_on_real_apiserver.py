@@ -1,0 +1,79 @@
+"""What the real API server makes of a DeviceIncident: its limits, its identity, its fields."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from kubeapi.client import ApiError
+from remediator.objects.incident import IncidentSpec, IncidentStatus, merge_patch
+from remediator.objects.incident_caps import capped
+from tests.chain.scene import Scene
+from tests.remediator.objects.statuses import STATUSES
+
+INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+NAME = "gpu-0-1"
+
+
+def opened(scene: Scene, **spec: str) -> str:
+    """Open an incident and return its path."""
+    body: dict[str, Any] = {
+        "apiVersion": "draguard.dev/v1alpha1",
+        "kind": "DeviceIncident",
+        "metadata": {"name": NAME},
+        "spec": {"node": "node-a", "uuid": "GPU-0", **spec},
+    }
+    scene.cluster.client.create(INCIDENTS, body)
+    return f"{INCIDENTS}/{NAME}"
+
+
+@pytest.mark.parametrize(
+    "spec", [{"node": ""}, {"node": "Node_A"}, {"uuid": "MIG-1"}, {"uuid": "GPU-" + "0" * 60}]
+)
+def test_an_identity_that_is_none_is_refused(scene: Scene, spec: dict[str, str]) -> None:
+    with pytest.raises(ApiError, match="422"):
+        opened(scene, **spec)
+
+
+@pytest.mark.parametrize("other", [{"node": "node-b"}, {"uuid": "GPU-1"}])
+def test_the_identity_of_an_incident_never_changes(scene: Scene, other: dict[str, str]) -> None:
+    path = opened(scene)
+
+    with pytest.raises(ApiError, match="immutable"):
+        scene.cluster.client.merge_patch(path, {"spec": other})
+
+
+def test_incidents_are_selected_by_node_gpu_and_phase(scene: Scene) -> None:
+    path = opened(scene)
+    scene.cluster.client.merge_patch(f"{path}/status", {"status": {"phase": "Tainted"}})
+
+    for selector in ("spec.node=node-a", "spec.uuid=GPU-0", "status.phase=Tainted"):
+        found = scene.cluster.plane.kubectl("get", "di", "-o", "name", "--field-selector", selector)
+        assert NAME in found, selector
+    assert NAME not in scene.cluster.plane.kubectl(
+        "get", "di", "-o", "name", "--field-selector", "status.phase=Drained"
+    )
+
+
+def test_any_status_that_is_cut_to_the_limits_is_stored(scene: Scene) -> None:
+    path = opened(scene)
+    client = scene.cluster.client
+
+    @settings(
+        max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+    @given(STATUSES)
+    def write(status: IncidentStatus) -> None:
+        client.merge_patch(f"{path}/status", {"status": merge_patch(capped(status))})
+
+    write()
+
+
+def test_a_status_takes_the_place_of_the_one_before(scene: Scene) -> None:
+    path = opened(scene)
+    first = IncidentStatus(phase="Tainted", message="one", soak_dbe_volatile=3)
+    for status in (first, IncidentStatus(phase="Drained")):
+        scene.cluster.client.merge_patch(f"{path}/status", {"status": merge_patch(status)})
+
+    assert scene.cluster.get(path)["status"] == {"phase": "Drained"}
+    assert IncidentSpec("node-a", "GPU-0").uuid == scene.cluster.get(path)["spec"]["uuid"]

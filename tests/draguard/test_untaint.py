@@ -1,0 +1,128 @@
+"""`draguard untaint` on a real API server: one meaning, with a remediator and without."""
+
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from draguard.__main__ import main
+from kubeapi import clock
+from kubeapi.lease import renew
+from remediator.hands.leader import LEASE_NAME
+from tests.chain.scene import INCIDENTS, LEASES
+from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
+from tests.draguard.test_cli_races import GIVEN
+from tests.draguard.told import told
+from tests.lab.cluster import RULES
+
+Tell = Callable[..., str]
+
+
+@pytest.fixture
+def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
+    def run(*arguments: str, ends: int = 0) -> str:
+        where = ("--kubeconfig", fleet.kubeconfig)
+        return told(capsys, "untaint", *arguments, *where, ends=ends)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def _as_before(fleet: Fleet) -> Iterator[None]:
+    rules = fleet.cluster.items(RULES)
+    yield
+    left = names(fleet)
+    for rule in rules:
+        for name in GIVEN:
+            rule["metadata"].pop(name, None)
+        if rule["metadata"]["name"] not in left:
+            fleet.cluster.client.create(RULES, rule)
+    for story in (LOST_STORY, SLICE_STORY):
+        fleet.cluster.client.merge_patch(f"{INCIDENTS}/{story}", {"spec": {"ignore": None}})
+
+
+@contextmanager
+def without_a_leader(fleet: Fleet) -> Generator[None]:
+    with fleet.silence():
+        renew(fleet.cluster.client, LEASES, LEASE_NAME, "", 10, clock.now())
+        yield
+
+
+def names(fleet: Fleet) -> set[str]:
+    return {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
+
+
+def ignored(fleet: Fleet, story: str = LOST_STORY) -> dict[str, str]:
+    return fleet.cluster.get(f"{INCIDENTS}/{story}")["spec"].get("ignore", {})
+
+
+@pytest.mark.parametrize("word", [LOST_STORY, SICK])
+def test_beside_a_remediator_it_asks_for_it_by_the_incident(
+    word: str, fleet: Fleet, tell: Tell
+) -> None:
+    before = names(fleet)
+
+    said = tell(word, "--reason", "a false alarm", "--yes")
+
+    assert names(fleet) == before, "the remediator removes them"
+    assert ignored(fleet)["by"] == "admin"
+    assert ignored(fleet)["reason"] == "a false alarm"
+    assert "the remediator removes the taints now" in said
+    assert "Z, in 4h" in said
+
+
+def test_without_a_remediator_it_removes_the_rules_of_this_gpu_and_no_other(
+    fleet: Fleet, tell: Tell
+) -> None:
+    with without_a_leader(fleet):
+        said = tell(LOST_STORY, "--reason", "a false alarm", "--yes")
+
+    left = fleet.cluster.items(RULES)
+    assert [one for one in left if LOST_STORY in str(one["metadata"])] == []
+    assert [one for one in left if SLICE_STORY in str(one["metadata"])] != []
+    assert ignored(fleet)["reason"] == "a false alarm", "a later remediator creates none again"
+    assert "removed" in said
+
+
+@pytest.mark.parametrize("flag", [(), ("--dry-run",)], ids=["no terminal", "dry run"])
+def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
+    flag: tuple[str, ...], fleet: Fleet, tell: Tell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names(fleet)
+
+    arguments = ["untaint", LOST_STORY, "--reason", "x", "--kubeconfig", fleet.kubeconfig, *flag]
+    assert main(arguments) == (0 if flag else 1)
+
+    said = capsys.readouterr().err
+    assert "verdict  sick: " in said
+    assert "needs    node-reboot" in said
+    assert "new pods can be scheduled to it at once" in said
+    assert ("add --yes to go on" in said) != bool(flag)
+    assert names(fleet) == before
+    assert ignored(fleet) == {}
+
+
+def test_what_is_untainted_already_is_said(fleet: Fleet, tell: Tell) -> None:
+    tell(LOST_STORY, "--reason", "a false alarm", "--yes")
+
+    tell(LOST_STORY, "--reason", "again", "--yes", ends=1)
+
+    assert ignored(fleet)["reason"] == "a false alarm"
+
+
+def test_an_incident_that_is_not_there_untaints_nothing(fleet: Fleet, tell: Tell) -> None:
+    before = names(fleet)
+
+    tell("gpu-none-1", "--reason", "x", "--yes", ends=1)
+
+    assert names(fleet) == before
+
+
+@pytest.mark.parametrize("missing", [[], ["--reason", " "], ["--reason", "x", "--until", "soon"]])
+def test_a_reason_and_a_time_to_come_have_to_be_said(
+    missing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["untaint", LOST_STORY, *missing])
+
+    assert ended.value.code == 2

@@ -1,0 +1,71 @@
+"""What a history remembers of taints, to see that they stay with their hardware."""
+
+from remediator.decide.plan import ChangeRule, CreateRule, Step
+from remediator.decide.reconcile import NodeDecision
+from remediator.decide.trust import distrusted
+from remediator.decide.view import NodeView
+from remediator.objects.taints import EFFECTS, EVICTING
+from tests.remediator.builders import Stored
+
+
+class Taints:
+    """The hardware that each open incident has had a rule for, of whatever name."""
+
+    def __init__(self) -> None:
+        self._hardware: dict[str, set[str]] = {}
+        """By incident: UUIDs of GPUs and slices."""
+
+    def note(self, stored: Stored) -> None:
+        for rule in stored.rules.values():
+            incident = stored.incidents.get(rule.incident)
+            if rule.effect != "None" and incident is not None and incident.open:
+                meant = rule.uuid if rule.fault == "contained" else rule.gpu
+                self._hardware.setdefault(rule.incident, set()).add(meant)
+
+    def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
+        """Check each device that the node publishes, once nothing is left to do.
+
+        Names that cannot be trusted now are left alone.
+        A slice may have been tainted for want of a source that names it: the incident says so.
+        """
+        if distrusted(seen.blind, "rebind"):
+            return
+        has = {rule.device for rule in stored.rules.values() if rule.effect != "None"}
+        for _, wish in decision.pairs:
+            incident = wish.incident and stored.incidents.get(wish.incident.name)
+            if not incident or not incident.open or wish.ending or wish.closing:
+                continue
+            if any((one.kind, one.state) == ("Ignore", "InForce") for one in wish.intents):
+                continue
+            meant = self._hardware.get(incident.name, set())
+            slices = {part.uuid for part in incident.status.hardware} & meant
+            for device in seen.inventory:
+                gpu = device.parent_uuid or device.uuid
+                if (gpu == wish.uuid and gpu in meant) or device.uuid in slices:
+                    assert device.device in has, f"{device.device} of {incident.name} is free"
+
+
+def is_rebound(step: Step, decision: NodeDecision) -> bool:
+    """Whether a step follows hardware that was tainted before to another name."""
+    if not isinstance(step, CreateRule | ChangeRule) or step.rule.effect in EVICTING:
+        return False
+    wish = next(wish for _, wish in decision.pairs if wish.uuid == step.rule.gpu)
+    return step.rule in wish.rebound
+
+
+def raises(step: ChangeRule) -> bool:
+    """Whether pods begin to be evicted, or those to be deleted who would not be evicted."""
+    after, before = EFFECTS.index(step.rule.effect), EFFECTS.index(step.stored.effect)
+    return step.rule.effect in EVICTING and after > before
+
+
+def told(stored: Stored) -> dict[str, tuple[str, str]]:
+    return {name: (one.status.fault, one.status.phase) for name, one in stored.incidents.items()}
+
+
+def in_force(decision: NodeDecision) -> dict[str, set[str]]:
+    """Return by GPU the kinds of answers that count now."""
+    return {
+        wish.uuid: {one.kind for one in wish.intents if one.state == "InForce"}
+        for _, wish in decision.pairs
+    }

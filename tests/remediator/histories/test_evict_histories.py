@@ -1,0 +1,165 @@
+"""The same histories with eviction that asks: budgets refuse, tenants tolerate or join."""
+
+from datetime import timedelta
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from remediator.decide.plan import EvictPod
+from remediator.decide.reconcile import NodeDecision
+from remediator.judge.fault import Unknown
+from remediator.objects.taints import EVICTING
+from remediator.policy.table import Evict
+from tests.remediator.builders import at, policy
+from tests.remediator.histories.test_histories import DIES, HISTORIES, INDEX, LIMITS, THEN, History
+
+PODS = st.integers(0, 2)
+PARTS = st.integers(0, 6)
+REFUSALS = st.sampled_from(
+    [
+        "",
+        "429 TooManyRequests: The disruption budget web needs 1 healthy pods and has 1 currently",
+        "500 InternalError: This pod has more than one PodDisruptionBudget",
+    ]
+)
+PLANS = st.builds(
+    Evict,
+    within=st.sampled_from([timedelta(), timedelta(seconds=30), timedelta(minutes=10)]),
+    then=st.sampled_from(["NoExecute", "wait"]),
+    extended_resources=st.sampled_from(["wait", "delete"]),
+)
+
+
+class EvictHistory(History):
+    """Pods run, and leave when their eviction is requested and no budget refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine.lists_pods = True
+        self.clocks: dict[str, float] = {}
+        """By incident, when its first eviction was requested."""
+
+    @initialize(plan=PLANS)
+    def a_policy(self, plan: Evict) -> None:
+        self.plan = plan
+        self.policy = policy(LIMITS, evict=plan)
+
+    @rule(pod=PODS, why=REFUSALS, then=THEN, dies=DIES)
+    def a_budget_refuses_or_allows(self, pod: int, why: str, then: float, dies: int) -> None:
+        self.machine.refusals.pop(f"pod-{pod}", None)
+        if why:
+            self.machine.refusals[f"pod-{pod}"] = why
+        self._then(then, dies)
+
+    @rule(index=INDEX, part=PARTS, pod=PODS, then=THEN, dies=DIES)
+    def a_pod_joins(self, index: int, part: int, pod: int, then: float, dies: int) -> None:
+        self.machine.is_joined(index, part, pod)
+        self._then(then, dies)
+
+    @rule(
+        index=INDEX,
+        part=PARTS,
+        seconds=st.sampled_from([None, -1, 5, 700]),
+        then=THEN,
+        dies=DIES,
+    )
+    def a_tenant_tolerates(
+        self, index: int, part: int, seconds: int | None, then: float, dies: int
+    ) -> None:
+        self.machine.is_tolerated(index, part, seconds)
+        self._then(then, dies)
+
+    @rule(index=INDEX, why=REFUSALS, then=THEN)
+    def a_sick_gpu_is_held_for_long(self, index: int, why: str, then: float) -> None:
+        self.machine.is_claimed(index, 0, index)
+        self.machine.refusals[f"pod-{index}"] = why or "429 TooManyRequests"
+        self.machine.goes(index, "Lost")
+        for seconds in (1.0, 4.0, 4.0, then, 31.0, 601.0, 1.0):
+            self._then(seconds, 0)
+        self.machine.refusals.pop(f"pod-{index}", None)
+
+    @rule(index=INDEX, dies=DIES)
+    def pods_keep_joining(self, index: int, dies: int) -> None:
+        self.machine.goes(index, "Lost")
+        for number in range(5):
+            self.machine.is_claimed(index, 0, 10 + number)
+            for seconds in (4.0, 5.0):
+                self._then(seconds, dies)
+
+    def _look_at(self, decision: NodeDecision, before: set[str]) -> None:
+        super()._look_at(decision, before)
+        self._only_holders_of_sick_devices_are_evicted(decision)
+        self._who_waits_is_never_deleted(decision)
+
+    def _then(self, seconds: float, dies: int) -> None:
+        super()._then(seconds, dies)
+        self._clocks_go_on()
+        last = self._decide(self.calm, self.machine.view())
+        for step in last.steps:
+            if isinstance(step, EvictPod) and step.pod.pod not in self.machine.refusals:
+                self.machine.leaves(step.pod.pod)
+        self._the_eviction_controller_acts()
+
+    def _the_eviction_controller_acts(self) -> None:
+        """NoExecute deletes who holds the device by a claim and does not tolerate it."""
+        struck = {device for device, one in self.calm.rules.items() if one.effect == "NoExecute"}
+        for one in list(self.machine.claims.values()):
+            if any(it.name in struck and not it.tolerations for it in one.results):
+                for by in one.consumers:
+                    self.machine.leaves(by.name)
+
+    def _only_holders_of_sick_devices_are_evicted(self, decision: NodeDecision) -> None:
+        seen = self.machine.view()
+        hardware = {str(one.device): one.parent_uuid or one.uuid for one in seen.inventory}
+        cases = {case.uuid: (case, wish) for case, wish in decision.pairs}
+        rules = {str(one.device): one for one in self.calm.rules.values()}
+        for step in decision.steps:
+            if not isinstance(step, EvictPod):
+                continue
+            case, wish = cases[step.gpu]
+            device = step.pod.device
+            assert not isinstance(case.verdict, Unknown)
+            assert rules[device].effect in EVICTING, "the rule is stored before the request"
+            assert rules[device].gpu == step.gpu
+            assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
+            assert rules[device].device in wish.evicting
+            assert not self.stopped
+            assert "Hold" not in {one.kind for one in wish.intents if one.state == "InForce"}
+            tenant = [
+                it
+                for claim in self.machine.claims.values()
+                if step.pod.pod in {by.name for by in claim.consumers}
+                for it in claim.results
+                if str(it.name) == device
+            ]
+            ever = [
+                said for it in tenant for said in it.tolerations if said.toleration_seconds is None
+            ]
+            assert not (tenant and ever), "who tolerates NoExecute is passed by"
+
+    def _who_waits_is_never_deleted(self, decision: NodeDecision) -> None:
+        deletes = [one for one in decision.steps if isinstance(one, EvictPod) and one.delete]
+        assert self.plan.extended_resources == "delete" or not deletes
+        if self.plan.then == "wait":
+            assert "NoExecute" not in set(self.calm.effects().values())
+
+    def _clocks_go_on(self) -> None:
+        """What is stored is the same for a leader that dies, and NoExecute never comes early."""
+        for name, one in self.calm.incidents.items():
+            start = one.status.eviction_start_time
+            assert start == self.dying.incidents[name].status.eviction_start_time
+            if start is None:
+                self.clocks.pop(name, None)
+            else:
+                began = self.clocks.setdefault(name, self.machine.now)
+                assert start == at(began), "a clock that runs is not restarted"
+
+
+TestEvictHistories = EvictHistory.TestCase
+TestEvictHistories.settings = settings(
+    max_examples=max(HISTORIES // 6, 10),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)

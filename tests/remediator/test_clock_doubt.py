@@ -1,0 +1,124 @@
+"""While our clock is not trusted, no time that we count ends."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.decide.recovery import NODE_GONE_FOR
+from remediator.decide.view import NodeView
+from remediator.judge.clock_trust import TRUSTED, clock_doubt
+from tests.remediator.builders import RESET, Stored, action, at, gpu, view, xid
+from tests.remediator.telling import settle, tick
+
+SICK = view(gpu(0, xid(95), recovery_action=RESET))
+MENDED = view(gpu(0, xid(95), recovery_action=action(0, 20, 20)))
+SOAK = 600.0
+DOUBT = clock_doubt(timedelta(minutes=11))
+
+
+def doubted(seen: NodeView) -> NodeView:
+    return msgspec.structs.replace(seen, clock_doubt=DOUBT)
+
+
+def tainted() -> Stored:
+    stored = Stored()
+    for second in (1, 6):
+        settle(stored, SICK, second)
+    settle(stored, MENDED, 30)
+    assert stored.incident.status.healthy_since == at(30)
+    return stored
+
+
+@pytest.mark.parametrize("seconds", [-30.0, 0.0, 29.9, 30.0])
+def test_thirty_seconds_are_no_doubt(seconds: float) -> None:
+    assert clock_doubt(timedelta(seconds=seconds)) == ""
+
+
+@pytest.mark.parametrize("seconds", [-31.0, 30.1, 660.0])
+def test_more_are(seconds: float) -> None:
+    assert f"{TRUSTED.total_seconds():.0f} s apart" in clock_doubt(timedelta(seconds=seconds))
+
+
+def test_a_successor_whose_clock_is_eleven_minutes_ahead_untaints_nothing() -> None:
+    stored = tainted()
+
+    settle(stored, doubted(MENDED), 33 + 660)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert DOUBT in stored.incident.status.message
+
+
+def test_the_soak_time_begins_anew_when_the_clock_is_trusted_again() -> None:
+    """A clock that was behind, and is set right, makes every recorded date older."""
+    stored = tainted()
+    settle(stored, doubted(MENDED), 40)
+    assert stored.incident.status.healthy_since is None
+
+    settle(stored, MENDED, 40 + 660)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, MENDED, 40 + 660 + SOAK)
+    assert stored.effects() == {}
+
+
+@given(st.lists(st.tuples(st.floats(1, 400), st.booleans()), min_size=1, max_size=8))
+def test_nothing_is_untainted_before_a_whole_soak_time_of_trust(
+    looks: list[tuple[float, bool]],
+) -> None:
+    stored, now, trusted_since = tainted(), 30.0, 30.0
+    was_trusted = True
+    for later, trusted in looks:
+        now += later
+        if trusted and not was_trusted:
+            trusted_since = now
+        was_trusted = trusted
+        settle(stored, MENDED if trusted else doubted(MENDED), now)
+        whole = trusted and now - trusted_since >= SOAK
+        if not stored.effects():
+            assert whole
+            return
+        assert not whole
+
+
+def test_a_status_settles_while_the_clock_is_not_trusted() -> None:
+    stored = tainted()
+    settle(stored, doubted(MENDED), 40)
+
+    assert not tick(stored, doubted(MENDED), 45).steps
+
+
+def test_a_node_is_not_gone_for_a_week_by_a_clock_that_is_not_trusted() -> None:
+    stored = tainted()
+    gone = view(report=None, inventory=(), nodes_known=True)
+    settle(stored, gone, 60)
+    week = NODE_GONE_FOR.total_seconds()
+
+    settle(stored, doubted(gone), 60 + week)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, gone, 61 + week)
+    assert stored.effects() == {}
+
+
+def test_no_closed_incident_is_pruned_for_its_age_by_such_a_clock() -> None:
+    stored = tainted()
+    settle(stored, MENDED, 30 + SOAK)
+    assert not stored.incident.open
+    year = timedelta(days=365).total_seconds()
+
+    settle(stored, doubted(MENDED), year)
+    assert len(stored.incidents) == 1
+
+    settle(stored, MENDED, year)
+    assert not stored.incidents
+
+
+def test_a_new_fault_is_tainted_whatever_the_clock() -> None:
+    stored = Stored()
+    for second in (1, 6):
+        settle(stored, doubted(SICK), second)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}

@@ -1,0 +1,375 @@
+"""A taint belongs to hardware: whatever moves a name, what was tainted stays tainted."""
+
+from collections.abc import Callable
+from itertools import permutations
+
+import msgspec
+import pytest
+
+from exporter.device import Device
+from exporter.report import GpuHealth, MemorySlices
+from exporter.slices import SliceDevice
+from remediator.decide.fleet import Fleet
+from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule
+from remediator.decide.reconcile import decide_node
+from remediator.decide.trust import WatchedKind
+from remediator.decide.view import NodeView
+from remediator.objects.incident import Incident
+from remediator.policy.limits import limits_of
+from remediator.policy.place import Area
+from remediator.policy.table import Policy
+from remediator.policy.windows import Once, Window
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    DRIVER,
+    LASTS,
+    NODE,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    policy,
+    published,
+    report,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import ENFORCE, claim, settle, tick
+
+
+def at_number(one: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(one, minor=minor)
+
+
+def stale(seen: NodeView) -> NodeView:
+    return msgspec.structs.replace(seen, stale="the agent is silent")
+
+
+def holders(stored: Stored) -> dict[str, tuple[str, str]]:
+    """Return by device name the GPU and the effect of its rule."""
+    return {rule.device.device: (rule.gpu, rule.effect) for rule in stored.rules.values()}
+
+
+def tainted(sick: GpuHealth, *others: GpuHealth, rows: Policy = ENFORCE) -> Stored:
+    stored = Stored()
+    for second in (1, 5, 20):
+        settle(stored, view(sick, *others), second, rows)
+    assert {one.effect for one in stored.rules.values()} <= {"NoSchedule", "NoExecute"}
+    assert stored.rules
+    return stored
+
+
+def swapped(sick: GpuHealth) -> NodeView:
+    """The sick board and its healthy neighbour have changed numbers."""
+    return view(at_number(sick, 1), at_number(gpu(1), 0))
+
+
+def said_nothing(stored: Stored) -> None:
+    del stored
+
+
+def a_hold(stored: Stored) -> None:
+    stored.intend("Hold", LASTS)
+
+
+STOP = msgspec.structs.replace(ENFORCE, stopped="ana: a look at it")
+WINDOW = Window(name="firmware", area=Area(nodes=("*",)), when=Once(at(0), at(90000)))
+MAINTENANCE = msgspec.structs.replace(ENFORCE, maintenance=(WINDOW,))
+CAPPED = policy(limits_of({"fence": {"node": 0, "cluster": 0}}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "prepare", "blind"),
+    [
+        (ENFORCE, said_nothing, True),
+        (ENFORCE, said_nothing, False),
+        (ENFORCE, a_hold, False),
+        (ENFORCE, a_hold, True),
+        (STOP, said_nothing, False),
+        (STOP, said_nothing, True),
+        (MAINTENANCE, said_nothing, False),
+        (MAINTENANCE, said_nothing, True),
+        (CAPPED, said_nothing, True),
+    ],
+    ids=[
+        "while its agent is silent",
+        "while it is sick",
+        "under a hold",
+        "under a hold, silent",
+        "under the emergency stop",
+        "under the emergency stop, silent",
+        "in a maintenance window",
+        "in a maintenance window, silent",
+        "whatever the caps say",
+    ],
+)
+def test_a_renumbered_gpu_stays_tainted(
+    rows: Policy, prepare: Callable[[Stored], None], blind: bool
+) -> None:
+    stored = tainted(dead(), gpu(1))
+    prepare(stored)
+    seen = swapped(dead())
+
+    settle(stored, stale(seen) if blind else seen, 300, rows)
+
+    assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
+
+
+def test_a_gpu_that_is_being_verified_stays_tainted_under_its_new_number() -> None:
+    stored = tainted(dead(), gpu(1))
+    healthy = gpu(0, epoch=2, epoch_started=at(100), recovery_action=action(0, 100, 300))
+
+    settle(stored, swapped(healthy), 300)
+
+    assert stored.incident.status.phase == "Verifying"
+    assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
+    settle(stored, swapped(healthy), 1000)
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_a_gpu_that_needs_a_human_stays_tainted_under_its_new_number() -> None:
+    sticky = policy(sticky=True)
+    stored = tainted(dead(), gpu(1), rows=sticky)
+    healthy = gpu(0, epoch=2, epoch_started=at(100), recovery_action=action(0, 100, 5000))
+    seen = view(healthy, gpu(1))
+    for second in (300, 1000, 5000):
+        settle(stored, seen, second, sticky)
+    assert stored.incident.status.phase == "NeedsHuman"
+
+    settle(stored, swapped(healthy), 6000, sticky)
+
+    assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
+
+
+def test_a_gpu_that_is_cut_into_slices_is_tainted_with_all_of_them() -> None:
+    stored = tainted(dead())
+    sliced = mig_gpu(0)
+
+    settle(stored, stale(view(sliced)), 300)
+
+    assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule") | {"gpu-0": "NoExecute"}
+
+
+def test_names_of_another_driver_release_are_tainted() -> None:
+    stored = tainted(dead())
+    seen = view(dead())
+    renamed = tuple(
+        msgspec.structs.replace(one, device=msgspec.structs.replace(one.device, device="gpu-a"))
+        for one in seen.inventory
+    )
+
+    settle(stored, stale(msgspec.structs.replace(seen, inventory=renamed)), 300)
+
+    assert stored.effects()["gpu-a"] == "NoSchedule"
+
+
+def test_a_slice_stays_tainted_by_its_uuid_and_its_siblings_do_not() -> None:
+    sick = mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1))
+    stored = tainted(sick)
+    (before,) = stored.rules.values()
+
+    settle(stored, stale(view(at_number(sick, 3))), 300)
+
+    fresh = [one for one in stored.rules.values() if one.device != before.device]
+    assert [(one.uuid, one.effect) for one in fresh] == [(before.uuid, "NoSchedule")]
+
+
+def partitions(one: GpuHealth, release: str = "") -> tuple[SliceDevice, ...]:
+    """What dynamic MIG publishes: partitions without UUIDs, and the full GPU beside them."""
+    (whole,) = published(msgspec.structs.replace(one, mig_mode="Disabled", instances=()))
+    smallest = [
+        msgspec.structs.replace(part, uuid=None, placement_start=start, placement_size=1)
+        for start, part in enumerate(published(one))
+    ]
+    name = Device(DRIVER, NODE, f"gpu-{one.minor}-mig-3g40gb-9-4")
+    large = msgspec.structs.replace(smallest[4], device=name, placement_size=4)
+    return tuple(
+        msgspec.structs.replace(part, device=Device(DRIVER, NODE, f"{part.device.device}{release}"))
+        for part in (*smallest, large, whole)
+    )
+
+
+def test_the_memory_of_a_failed_instance_stays_tainted_whatever_its_partitions_are_called() -> None:
+    failed = msgspec.structs.replace(
+        xid(94, gi=5), mig_mode="Enabled", gi_profile_id=19, placement=MemorySlices(4, 1)
+    )
+    sick = mig_gpu(0, failed, recovery_action=action(observed=0.1))
+    stored = Stored()
+    for second in (1, 5, 20):
+        settle(stored, view(sick, inventory=partitions(sick)), second)
+    failed_memory = {"gpu-0", "gpu-0-mig-1g10gb-19-4", "gpu-0-mig-3g40gb-9-4"}
+    assert stored.effects().keys() == failed_memory
+
+    settle(stored, stale(view(sick, inventory=partitions(sick, "-r2"))), 300)
+
+    anew = {name for name in stored.effects() if name.endswith("-r2")}
+    assert anew == {f"{name}-r2" for name in failed_memory}
+
+
+def test_a_slice_that_a_new_layout_has_ended_taints_nothing_of_it() -> None:
+    sick = mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1))
+    stored = tainted(sick)
+    other = msgspec.structs.replace(
+        sick,
+        instances=tuple(
+            msgspec.structs.replace(part, uuid=f"MIG-f{part.uuid[5:]}") for part in sick.instances
+        ),
+    )
+
+    settle(stored, stale(view(other)), 300)
+
+    assert stored.effects() == {}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [policy(mode="incident-only"), policy(ceiling="None"), policy(ceiling="observe")],
+    ids=["incident-only", "ceiling None", "observe"],
+)
+def test_a_policy_that_taints_no_more_lets_no_name_be_tainted(rows: Policy) -> None:
+    stored = tainted(dead(), gpu(1))
+
+    settle(stored, stale(swapped(dead())), 300, rows)
+
+    assert "NoSchedule" not in stored.effects().values()
+
+
+def test_a_mode_that_was_lowered_and_raised_taints_again_what_it_had_tainted() -> None:
+    stored = tainted(dead())
+    blind = stale(view(dead()))
+    settle(stored, blind, 300, policy(mode="dry-run"))
+    assert stored.effects() == {"gpu-0": "None"}
+
+    settle(stored, blind, 400)
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_an_ignored_gpu_is_not_tainted_under_another_name() -> None:
+    stored = tainted(dead(), gpu(1))
+    stored.intend("Ignore", LASTS)
+
+    settle(stored, stale(swapped(dead())), 300)
+
+    assert stored.effects() == {}
+
+
+def test_a_device_that_another_node_publishes_is_not_tainted_before_that_node_reports_it() -> None:
+    stored = tainted(dead())
+    there = NodeView(
+        node="node-b", report=report(), inventory=published(dead(), "node-b"), stale="no Lease"
+    )
+
+    decision = decide_node(stored.over(there), Fleet(), ENFORCE, at(300))
+
+    assert not [step for step in decision.steps if isinstance(step, CreateRule)]
+
+
+@pytest.mark.parametrize("kind", ["slices", "rules", "incidents"])
+def test_names_that_cannot_be_trusted_make_no_rule(kind: WatchedKind) -> None:
+    stored = tainted(dead(), gpu(1))
+    blind = msgspec.structs.replace(swapped(dead()), blind={kind: "the watch is refused"})
+
+    decision = tick(stored, blind, 300)
+
+    assert not [step for step in decision.steps if isinstance(step, CreateRule)]
+
+
+def test_rules_whose_incident_was_deleted_while_names_moved_are_adopted() -> None:
+    stored = tainted(dead(), gpu(1))
+    stored.incidents.clear()
+
+    settle(stored, stale(swapped(dead())), 300)
+
+    assert holders(stored) == {"gpu-1": (uuid(0), "NoSchedule")}
+    assert stored.incident.open
+
+
+class TestOrder:
+    """An eviction on healthy hardware ends first; then taints are made; then others go."""
+
+    def test_an_eviction_of_the_healthy_neighbour_ends_before_anything_else(self) -> None:
+        stored = tainted(dead(), gpu(1))
+        assert stored.effects() == {"gpu-0": "NoExecute"}
+
+        decision = tick(stored, stale(swapped(dead())), 300)
+
+        first, second = decision.steps[:2]
+        assert isinstance(first, ChangeRule)
+        assert (first.rule.device.device, first.rule.effect) == ("gpu-0", "NoSchedule")
+        assert isinstance(second, CreateRule)
+        assert second.rule.device.device == "gpu-1"
+
+    def test_nothing_is_deleted_before_what_replaces_it_is_made(self) -> None:
+        stored = tainted(gpu(0, xid(95), recovery_action=action(3, 1, 1)), gpu(1))
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+        sick = gpu(0, xid(95), recovery_action=action(3, 1, 1))
+
+        decision = tick(stored, stale(swapped(sick)), 300)
+
+        kinds = [type(step) for step in decision.steps]
+        assert kinds.index(CreateRule) < kinds.index(DeleteRule)
+
+    def test_an_eviction_ends_also_where_nothing_can_be_decided(self) -> None:
+        stored = tainted(dead(), gpu(1))
+        seen = msgspec.structs.replace(swapped(dead()), unread=frozenset({stored.incident.name}))
+
+        settle(stored, seen, 300)
+
+        assert holders(stored)["gpu-0"] == (uuid(0), "NoSchedule")
+
+    def test_a_mark_of_another_gpu_that_is_left_keeps_no_taint_away(self) -> None:
+        """Nothing is decided about the GPU of the mark; its name is that of a sick one now."""
+        stored, claims = Stored(), (claim("gpu-0"),)
+        shown = policy(mode="dry-run")
+        for second in (1, 5):
+            settle(stored, view(dead(), gpu(1), claims=claims), second, shown)
+        assert stored.effects() == {"gpu-0": "None"}
+        seen = view(at_number(gpu(0), 1), at_number(dead(1), 0))
+        unread = frozenset({stored.incident.name})
+
+        settle(stored, msgspec.structs.replace(seen, unread=unread), 300)
+
+        assert holders(stored)["gpu-0"] == (uuid(1), "NoSchedule")
+
+
+def sick_ones(count: int) -> list[GpuHealth]:
+    return [dead(index) for index in range(count)]
+
+
+@pytest.mark.parametrize("order", [*permutations(range(2)), *permutations(range(3))])
+@pytest.mark.parametrize("blind", [True, False])
+def test_tainted_gpus_that_change_places_are_tainted_after_each_write(
+    order: tuple[int, ...], blind: bool
+) -> None:
+    count = len(order)
+    moved = view(
+        *(at_number(one, number) for one, number in zip(sick_ones(count), order, strict=True))
+    )
+    moved = stale(moved) if blind else moved
+    before = Stored()
+    for second in (1, 5, 20):
+        settle(before, view(*sick_ones(count)), second)
+    names = {f"gpu-{number}" for number in range(count)}
+    for killed_after in range(2 * count + 1):
+        stored = again(before)
+        for step in decide_node(stored.over(moved), stored.fleet(), ENFORCE, at(300)).steps[
+            :killed_after
+        ]:
+            stored.take(step, at(300))
+            assert stored.effects().keys() == names, "no name is free for a moment"
+
+        settle(stored, moved, 301)
+
+        meant = {f"gpu-{number}": uuid(index) for index, number in enumerate(order)}
+        assert {name: gpu for name, (gpu, _) in holders(stored).items()} == meant
+
+
+def again(before: Stored) -> Stored:
+    stored = Stored()
+    stored.rules, stored.incidents = dict(before.rules), dict[str, Incident](before.incidents)
+    return stored

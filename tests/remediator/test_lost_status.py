@@ -1,0 +1,315 @@
+"""A status that was never written, or that somebody wiped: filled again from what stands."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from exporter.report import GpuHealth
+from remediator.decide import history
+from remediator.decide.fleet import GpuPlace
+from remediator.decide.plan import CreateRule, DeleteRule, OpenIncident
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView
+from remediator.objects.incident import IncidentStatus
+from remediator.policy.table import Policy
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    LASTS,
+    NODE,
+    RESET,
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    policy,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import claim, settle
+from tests.remediator.test_device_classes import by_class
+
+SOAK = 600
+HOUR = 3600
+ENFORCE = policy()
+SICK = view(gpu(0, xid(95), recovery_action=RESET), gpu(1))
+WELL = view(
+    gpu(0, xid(95), epoch=2, epoch_started=at(HOUR), recovery_action=action(0, HOUR, HOUR + 30))
+)
+
+
+def wiped(stored: Stored, name: str = "") -> Stored:
+    """Take the status off an incident, as a restore of a backup without it does."""
+    for one in list(stored.incidents.values()):
+        if name in ("", one.name):
+            stored.incidents[one.name] = msgspec.structs.replace(one, status=IncidentStatus())
+    return stored
+
+
+def drained(stored: Stored) -> NodeView:
+    settle(stored, SICK, 1)
+    for second in (5, 20, 40):
+        settle(stored, SICK, second)
+    return SICK
+
+
+def suspected(stored: Stored) -> NodeView:
+    seen = view(gpu(0, xid(95), recovery_action=RESET), gpu(1))
+    step(stored, seen, 1, ENFORCE, only=(CreateRule, OpenIncident))
+    return seen
+
+
+def tainted(stored: Stored) -> NodeView:
+    settle(stored, SICK, 1)
+    return SICK
+
+
+def evicting(stored: Stored) -> NodeView:
+    seen = msgspec.structs.replace(SICK, claims=(claim("gpu-0"),))
+    settle(stored, seen, 1)
+    settle(stored, seen, 5)
+    return seen
+
+
+def verifying(stored: Stored) -> NodeView:
+    drained(stored)
+    settle(stored, WELL, HOUR + 60)
+    return WELL
+
+
+def step(
+    stored: Stored, seen: NodeView, seconds: float, rules: Policy, *, only: tuple[type, ...]
+) -> None:
+    """Take some steps of one decision, and none after them."""
+    decision = decide_node(stored.over(seen), stored.fleet(), rules, at(seconds))
+    for one in decision.steps:
+        if isinstance(one, only):
+            stored.take(one, at(seconds))
+
+
+PHASES: dict[str, Callable[[Stored], NodeView]] = {
+    "Suspected": suspected,
+    "Tainted": tainted,
+    "Evicting": evicting,
+    "Drained": drained,
+    "Verifying": verifying,
+}
+
+
+@pytest.mark.parametrize("phase", list(PHASES))
+def test_a_wiped_status_takes_no_taint_down_and_costs_a_full_soak(phase: str) -> None:
+    stored = Stored()
+    PHASES[phase](stored)
+    begun = 2 * HOUR
+    effects = stored.effects()
+    assert set(effects) == {"gpu-0"}
+
+    wiped(stored)
+    settle(stored, WELL, begun)
+    assert stored.effects().keys() == effects.keys()
+    settle(stored, WELL, begun + SOAK - 1)
+    assert stored.effects().keys() == effects.keys(), "a soak of before the loss was counted"
+    assert stored.incident.status.fault == "gpu"
+    assert stored.incident.status.phase == "Verifying"
+
+    settle(stored, WELL, begun + SOAK + 60)
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+@pytest.mark.parametrize("phase", list(PHASES))
+def test_a_gpu_that_is_still_sick_stays_as_it_is_after_the_loss(phase: str) -> None:
+    stored = Stored()
+    seen = PHASES[phase](stored)
+    before = stored.effects()
+
+    wiped(stored)
+    settle(stored, seen if phase != "Verifying" else SICK, 2 * HOUR)
+
+    assert stored.effects().items() >= before.items() or phase in ("Suspected", "Tainted")
+    assert len(stored.incidents) == 1
+    assert stored.incident.status.cause == "xid-95"
+    assert stored.incident.status.hardware
+
+
+def test_while_nothing_is_known_a_wiped_incident_changes_nothing() -> None:
+    stored = Stored()
+    drained(stored)
+    before = stored.effects()
+
+    wiped(stored)
+    settle(stored, msgspec.structs.replace(SICK, report=None), 2 * HOUR)
+
+    assert (stored.effects(), stored.incident.open) == (before, True)
+    assert stored.incident.status.fault == "gpu"
+
+
+def test_whoever_dies_between_the_two_writes_of_an_opening_loses_nothing() -> None:
+    """The rule and the object are there, and no status."""
+    stored = Stored()
+    step(stored, SICK, 1, ENFORCE, only=(CreateRule, OpenIncident))
+    assert stored.incident.blank
+
+    settle(stored, SICK, 2)
+
+    assert (stored.incident.status.phase, stored.incident.status.cause) == ("Tainted", "xid-95")
+    assert not history.was_lost(stored.incident)
+
+
+def test_an_incident_without_status_rules_and_fault_is_closed_and_one_with_a_fault_is_filled() -> (
+    None
+):
+    watching = policy(mode="incident-only")
+    stored = Stored()
+    step(stored, SICK, 1, watching, only=(OpenIncident,))
+
+    settle(stored, msgspec.structs.replace(SICK, report=None), 2, watching)
+    assert stored.incident.open, "nothing is known"
+    wiped(stored)
+    settle(stored, SICK, 3, watching)
+    assert (stored.incident.status.cause, stored.incident.open) == ("xid-95", True)
+    wiped(stored)
+    settle(stored, view(gpu(0), gpu(1)), 4, watching)
+    assert (stored.incident.status.phase, stored.incident.open) == ("Closed", False)
+
+
+def test_a_closed_incident_that_was_wiped_is_closed_again_and_goes_on_to_count() -> None:
+    stored = Stored()
+    verifying(stored)
+    settle(stored, WELL, HOUR + 60 + SOAK + 60)
+    settle(stored, WELL, HOUR + 60 + SOAK + 120)
+    assert not stored.incident.open
+
+    wiped(stored)
+    settle(stored, WELL, 3 * HOUR)
+    assert (stored.incident.open, stored.effects()) == (False, {})
+
+    again = gpu(
+        0,
+        xid(95, seen=4 * HOUR, epoch=2),
+        epoch=2,
+        recovery_action=action(1, 4 * HOUR + 1, 4 * HOUR + 1),
+    )
+    settle(stored, view(again), 4 * HOUR + 2)
+    (_, second) = sorted(stored.incidents.values(), key=lambda one: one.name)
+    assert second.status.recurrence == 2
+
+
+def test_the_incident_that_tells_something_leads_and_not_the_older_one_that_was_wiped() -> None:
+    stored = Stored()
+    verifying(stored)
+    settle(stored, WELL, HOUR + 60 + SOAK + 60)
+    settle(stored, WELL, HOUR + 60 + SOAK + 120)
+    (first,) = stored.incidents
+    again = view(
+        gpu(
+            0,
+            xid(95, seen=4 * HOUR, epoch=2),
+            epoch=2,
+            recovery_action=action(1, 4 * HOUR + 1, 4 * HOUR + 1),
+        )
+    )
+    settle(stored, again, 4 * HOUR + 2)
+    (second,) = set(stored.incidents) - {first}
+
+    wiped(stored, first)
+    settle(stored, again, 4 * HOUR + 10)
+
+    assert stored.incidents[second].open
+    assert not stored.incidents[first].open
+    assert stored.incidents[first].status.duplicate_of == ""
+    assert {rule.incident for rule in stored.rules.values()} == {second}
+
+
+def test_a_repair_confirmed_before_a_later_signal_frees_nothing_after_the_loss() -> None:
+    stored = Stored()
+    drained(stored)
+    stored.intend("RepairConfirmed", LASTS)
+
+    wiped(stored)
+    settle(stored, SICK, 2 * HOUR)
+
+    assert [one.state for one in stored.incident.status.intents] == ["Overtaken"]
+    assert set(stored.effects()) == {"gpu-0"}
+
+
+def contained(seen: float, gi: int | None = 5) -> GpuHealth:
+    return mig_gpu(0, xid(94, seen=seen, gi=gi))
+
+
+def test_an_old_error_of_a_slice_taints_no_slice_that_has_its_number_now() -> None:
+    """What was tainted stays so; the number of the instance is another slice's by now."""
+    stored = Stored()
+    settle(stored, view(contained(0)), 1)
+    assert set(stored.effects()) == {SLICE_5}
+    recut = contained(0, gi=1)
+
+    wiped(stored)
+    settle(stored, view(recut), 2 * HOUR)
+
+    assert set(stored.effects()) == {SLICE_5}
+
+
+def test_a_gpu_that_was_tainted_whole_is_not_narrowed_after_the_loss() -> None:
+    stored = Stored()
+    settle(stored, view(contained(0, gi=None)), 1)
+    settle(stored, view(contained(0, gi=None)), 10)
+    assert set(stored.effects()) == ALL_SEVEN
+
+    wiped(stored)
+    settle(stored, view(contained(0, gi=None)), 2 * HOUR)
+    named = mig_gpu(0, xid(94, seen=2 * HOUR + 1, gi=5))
+    settle(stored, view(named), 2 * HOUR + 2)
+
+    assert set(stored.effects()) == ALL_SEVEN
+
+
+@pytest.mark.parametrize("phase", list(PHASES))
+def test_whichever_write_after_a_loss_is_the_last_nothing_is_untainted(phase: str) -> None:
+    stored = Stored()
+    PHASES[phase](stored)
+    wiped(stored)
+    for seconds in range(2 * HOUR, 2 * HOUR + 50, 5):
+        decision = decide_node(stored.over(WELL), stored.fleet(), ENFORCE, at(seconds))
+        assert not any(isinstance(one, DeleteRule) for one in decision.steps)
+        for one in decision.steps[:1]:
+            stored.take(one, at(seconds))
+        if seconds % 2 == 0:
+            wiped(stored)
+
+    assert set(stored.effects()) == {"gpu-0"}
+
+
+@pytest.mark.parametrize("opening", [{"training"}, set[str]()])
+def test_claims_after_the_loss_change_nothing_either(opening: set[str]) -> None:
+    """A class whose pods have gone is remembered, and no later claim takes a taint down."""
+    stored, rows = Stored(), by_class("enforce", "incident-only")
+    seen = msgspec.structs.replace(
+        SICK, places={uuid(0): GpuPlace(node=NODE, classes=frozenset(opening))}
+    )
+    settle(stored, seen, 1, rows)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+    wiped(stored)
+    tenant = GpuPlace(node=NODE, classes=frozenset({"interactive"}))
+    settle(stored, msgspec.structs.replace(SICK, places={uuid(0): tenant}), 2 * HOUR, rows)
+
+    assert set(stored.effects()) == {"gpu-0"}
+    assert set(stored.incident.status.device_classes) == opening
+
+
+def test_a_gpu_that_waits_for_a_user_waits_for_one_after_the_loss() -> None:
+    worn = view(gpu(0, memory=msgspec.structs.replace(gpu(0).memory, row_remap_failed="True")))
+    stored = Stored()
+    settle(stored, worn, 1)
+    settle(stored, worn, 60)
+    assert stored.incident.status.untaint == "OnConfirmation"
+
+    wiped(stored)
+    settle(stored, worn, 2 * HOUR)
+
+    assert stored.incident.status.untaint == "OnConfirmation"
+    assert stored.effects() == {"gpu-0": "NoSchedule"}

@@ -1,0 +1,91 @@
+"""A source that names the slice of an error late: the other slices are untainted, for good."""
+
+import msgspec
+import pytest
+
+from exporter.report import MemorySlices, XidRecord
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView
+from tests.remediator.builders import ALL_SEVEN, SLICE_5, Stored, action, at, mig_gpu, view, xid
+from tests.remediator.telling import ENFORCE, settle
+from tests.remediator.test_hardware import partitions
+
+NARROWED = {SLICE_5: "NoSchedule"}
+
+
+def seen(second: float, gi: int | None) -> NodeView:
+    """A contained error of T0, with or without its instance, on a GPU that is read just now."""
+    read = action(observed=second - 0.1)
+    return view(mig_gpu(0, xid(94, gi=gi), recovery_action=read))
+
+
+def tainted_whole() -> Stored:
+    """Nobody has named the instance in time, so that each slice keeps new work away."""
+    stored = Stored()
+    for second in (0.2, 4):
+        settle(stored, seen(second, None), second)
+    assert stored.effects() == dict.fromkeys(ALL_SEVEN, "NoSchedule")
+    return stored
+
+
+def test_the_other_slices_are_untainted_once_and_stay_so() -> None:
+    stored = tainted_whole()
+
+    settle(stored, seen(5, 5), 5)
+    assert stored.effects() == NARROWED
+    (part,) = stored.incident.status.hardware
+    assert part.uuid.endswith("5")
+
+    settle(stored, seen(9, 5), 9)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+
+
+def test_a_slice_that_is_being_emptied_keeps_no_other_one_tainted() -> None:
+    """Pods are evicted from slice 5, then an error comes of which slice 2 is named late."""
+    first, stored = xid(94, gi=5), Stored()
+
+    def told(second: float, *records: XidRecord) -> None:
+        read = action(observed=second - 0.1)
+        settle(stored, view(mig_gpu(0, first, *records, recovery_action=read)), second)
+
+    for second in (1, 5):
+        told(second)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+    for second in (60.2, 64):
+        told(second, xid(94, seen=60))
+    assert set(stored.effects()) == ALL_SEVEN
+
+    told(66, xid(94, seen=60, gi=2))
+    assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
+
+
+@pytest.mark.parametrize("killed_after", range(9))
+def test_a_crash_in_the_middle_leaves_no_other_slice_tainted(killed_after: int) -> None:
+    stored, now = tainted_whole(), at(5)
+    steps = decide_node(stored.over(seen(5, 5)), stored.fleet(), ENFORCE, now).steps
+    assert len(steps) < 9
+    for step in steps[:killed_after]:
+        stored.take(step, now)
+
+    settle(stored, seen(5.5, 5), 5.5)
+    assert stored.effects() == NARROWED
+
+
+@pytest.mark.parametrize("away", ["slices", "watch"])
+def test_what_is_not_published_for_a_moment_makes_no_gpu_of_a_slice(away: str) -> None:
+    """Partitions of dynamic MIG have no UUID; beside them the full GPU is published."""
+    placed = {"mig_mode": "Enabled", "gi_profile_id": 19, "placement": MemorySlices(4, 1)}
+    failed = msgspec.structs.replace(xid(94, gi=5), **placed)
+    sick = mig_gpu(0, failed, recovery_action=action(observed=0.1))
+    there, stored = view(sick, inventory=partitions(sick)), Stored()
+    for second in (1, 5, 20):
+        settle(stored, there, second)
+    before = stored.effects()
+    assert set(before) == {"gpu-0", "gpu-0-mig-1g10gb-19-4", "gpu-0-mig-3g40gb-9-4"}
+
+    blind = {"slices": "the watch of ResourceSlices is refused"}
+    gone = {"slices": {"inventory": ()}, "watch": {"blind": blind}}[away]
+    settle(stored, msgspec.structs.replace(there, **gone), 60)
+    settle(stored, there, 120)
+
+    assert stored.effects() == before

@@ -1,0 +1,64 @@
+"""A contained error with a row remap beside it: the slice is free again before the reset."""
+
+import msgspec
+import pytest
+
+from exporter.report import GpuHealth, MemoryHealth, MemorySlices
+from tests.remediator.builders import SLICE_5, Stored, action, at, mig_gpu, policy, view, xid
+from tests.remediator.telling import settle
+
+REMAP = MemoryHealth(row_remap_pending="True", row_remap_failed="False", remap_observed_at=at(1))
+
+
+def sick() -> GpuHealth:
+    error = msgspec.structs.replace(xid(94, gi=5), mig_mode="Enabled", placement=MemorySlices(4, 1))
+    return mig_gpu(0, error, recovery_action=action(observed=0.5), memory=REMAP)
+
+
+def test_the_slice_is_released_after_its_soak_and_the_remap_is_told_by_itself() -> None:
+    stored = Stored()
+    for second in (1, 5, 10):
+        settle(stored, view(sick()), second)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+
+    for second in (60, 300, 620, 700):
+        settle(stored, view(sick()), second)
+
+    assert stored.effects() == {}
+    first, then = sorted(stored.incidents.values(), key=lambda one: one.name)
+    assert (first.status.fault, first.open) == ("contained", False)
+    assert (then.status.fault, then.status.cause, then.open) == (
+        "pending",
+        "row-remap-pending",
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"presence": "Unknown"},
+        {"recovery_action": action(1, 2, 2)},
+        {"memory": msgspec.structs.replace(REMAP, sram_threshold_exceeded="True")},
+    ],
+)
+def test_anything_more_than_the_remap_keeps_it(fields: dict[str, object]) -> None:
+    stored = Stored()
+    for second in (1, 5, 10):
+        settle(stored, view(sick()), second)
+    worse = msgspec.structs.replace(sick(), **fields)
+
+    for second in (60, 300, 620, 700):
+        settle(stored, view(worse), second)
+
+    assert stored.effects()[SLICE_5] == "NoExecute"
+
+
+def test_where_the_policy_taints_for_a_remap_the_slice_waits_for_the_reset() -> None:
+    stored = Stored()
+    rows = policy(ceiling="NoExecute")
+    for second in (1, 5, 10, 60, 620, 700):
+        settle(stored, view(sick()), second, rows)
+
+    assert stored.effects()[SLICE_5] != "None"
+    assert stored.incident.open

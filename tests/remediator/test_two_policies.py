@@ -1,0 +1,59 @@
+"""A leader whose policy is another one than the leader's before: nothing is taken down for it."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.policy.table import MODES, Mode
+from tests.remediator.builders import RESET, Stored, action, gpu, policy, view, xid
+from tests.remediator.telling import settle
+
+STRONG = policy(mode="enforce")
+SICK = view(gpu(0, xid(95), recovery_action=RESET))
+MENDED = view(gpu(0, xid(95), recovery_action=action(0, 20, 20)))
+
+
+def evicting() -> Stored:
+    stored = Stored()
+    for second in (1, 6):
+        settle(stored, SICK, second, STRONG)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    return stored
+
+
+@given(st.sampled_from(MODES), st.sampled_from(["observe", "None", "NoSchedule"]))
+def test_no_mode_and_no_ceiling_takes_anything_down_while_they_disagree(
+    mode: Mode, ceiling: str
+) -> None:
+    milder = policy(mode=mode, ceiling=ceiling)
+    stored = evicting()
+
+    settle(stored, SICK, 10, msgspec.structs.replace(milder, disagrees="another leader's"))
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, SICK, 400, milder)
+    assert stored.effects() != {"gpu-0": "NoExecute"}
+
+
+def test_verified_recovery_ends_an_incident_all_the_same() -> None:
+    stored = evicting()
+    other = msgspec.structs.replace(policy(mode="incident-only"), disagrees="another leader's")
+
+    for second in (21, 700):
+        settle(stored, MENDED, second, other)
+
+    assert stored.effects() == {}
+    assert stored.incident.status.phase == "Recovered"
+
+
+def test_a_class_that_is_off_there_waits_for_a_person_as_before() -> None:
+    stored = Stored()
+    sticky = policy(mode="enforce", sticky=True)
+    settle(stored, SICK, 1, sticky)
+    assert stored.incident.status.untaint == "OnConfirmation"
+
+    other = msgspec.structs.replace(policy(mode="off"), disagrees="another leader's")
+    for second in (21, 700):
+        settle(stored, MENDED, second, other)
+
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
