@@ -169,23 +169,20 @@ class KernelLogReader:
 
     def _hand_on(self, news: News, boot: datetime, before: datetime | None, now: datetime) -> None:
         """Hand on what is new; after the first look it happened since the look before."""
-        bad = good = 0
-        for line in news.lines:
-            if line is None:
-                bad += 1
-                self._on_rejected("malformed")
-                continue
-            good += 1
-            if line.place > self._seen:
-                self._seen = line.place
-                at = boot + timedelta(microseconds=line.microseconds)
-                self._on_record(line.raw, before and min(now, max(before, at)), boot)
-        if bad and not good:
+        if not news.timed:
             raise KernelLogError(
                 "NoTimes",
-                "syslog(2) gives lines without their time, so that new ones cannot be told from "
-                "old: write Y to /sys/module/printk/parameters/time, or mount /dev/kmsg",
+                "syslog(2) gives lines without their time, so that records cannot be told from "
+                "lines that users write: write Y to /sys/module/printk/parameters/time, or mount "
+                "/dev/kmsg",
             )
+        for line in news.lines:
+            if line.place > self._seen:
+                self._seen = line.place
+                for _ in range(line.hidden):
+                    self._on_rejected("continuation")
+                at = boot + timedelta(microseconds=line.microseconds)
+                self._on_record(line.raw, before and min(now, max(before, at)), boot)
 
     def _ends(self) -> bool:
         """Say whether the log must be let go."""

@@ -7,8 +7,8 @@ places, so that a cursor written by one way of reading holds for the other.
 
 Limits: where more than sixteen records share a microsecond, and the first of
 them were overwritten meanwhile, the rest get lower places than before and count
-as seen. Records of several lines are several ones to syslog(2), which only
-matters inside one microsecond. Pure.
+as seen. Records of one priority and microsecond are one to syslog(2), which
+only matters inside that microsecond. Pure.
 """
 
 _PER_MICROSECOND = 16

@@ -1,11 +1,15 @@
 """The text of syslog(2) into records, and which of them are new.
 
-A line is `<priority>[seconds.microseconds] message`; a record with several lines has
-that in front of each, so that nobody can write a line of another's. Of the one such
-record that counts the lines are joined again, as /dev/kmsg has it. The whole log
-comes each time: what follows the end of the last text is new. When that end is gone,
-the ring was overwritten or cleared meanwhile; everything that is there is then given,
-and the places say which of it was seen before. Pure.
+The text has lines, not records: `<priority>[seconds.microseconds] message`. A record of several
+lines has the same in front of each, so that a line cannot be told from a record by its form. The
+kernel's own records quote what users write, such as the name of a file that crashes, and a user can
+write line breaks. So a line with the same prefix as the line before it goes on with its record, and
+is never one: the lines are joined again, as /dev/kmsg has them. What that hides of the driver's is
+counted. Without times the prefixes of all lines are alike: such a text has no records.
+
+The whole log comes each time: what follows the end of the last text is new. When that end is gone,
+the ring was overwritten or cleared meanwhile; everything that is there is then given, and the
+places say which of it was seen before. Pure.
 """
 
 import re
@@ -16,27 +20,28 @@ import msgspec
 from exporter.kernel.kernel_log import LINE_END
 from exporter.kernel.record_order import RecordOrder
 
-_LINE = re.compile(rb"<(\d{1,10})>\[ *(\d{1,10})\.(\d{6})\](?:\[[^\]]{1,40}\])? ?(.*)", re.DOTALL)
-"""Behind the time some kernels print the caller (CONFIG_PRINTK_CALLER), without a space."""
-_GOES_ON = re.compile(
-    rb"(?P<head><\d{1,10}>\[[^\]]{1,40}\](?:\[[^\]]{1,40}\])? )"
-    rb"(?P<message>NVRM: (?:\(PCI ID: |installed in this system |fallen off the bus ).*)",
-    re.DOTALL,
+_LINE = re.compile(
+    rb"(<(\d{1,10})>\[ *(\d{1,10})\.(\d{6})\](?:\[[^\]\n]{1,40}\])?) ?(.*)", re.DOTALL
 )
-"""A line of the driver's that is no sentence without the one before (`kernel_log`, XID 79)."""
+"""Behind the time some kernels print the caller (CONFIG_PRINTK_CALLER), without a space."""
+_UNTIMED = re.compile(rb"^(?!<\d{1,10}>\[ *\d{1,10}\.\d{6}\])[\s\S]", re.MULTILINE)
+_DRIVER = (b"NVRM: Xid ", b"nvidia-nvswitch")
+"""Beginnings of lines that would be errors if they were records."""
 _LONGEST_RECORD = 1024
-"""Bytes of a record up to which lines are joined to it."""
+"""Bytes of a record up to which lines are joined to it: the kernel prints no longer ones."""
 _TAIL = 4096
 """Bytes of the text that are looked for in the next one; with their times they are unique."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One line as a record of /dev/kmsg, with its place as the sequence."""
+    """One record as /dev/kmsg has it, with its place as the sequence."""
 
     place: int
     microseconds: int
     """Since boot."""
     raw: bytes
+    hidden: int = 0
+    """Lines of its own that would be the driver's errors if they were records."""
 
 
 class News(msgspec.Struct, frozen=True):
@@ -46,8 +51,10 @@ class News(msgspec.Struct, frozen=True):
     """`overwritten` or `cleared` when the end of the text before is gone, "" when it is there."""
     size: int
     """Bytes."""
-    lines: Iterator[Line | None]
-    """None for a line that is none."""
+    timed: bool
+    """Whether each line says its time. Without, anybody can write what looks like a record."""
+    lines: Iterator[Line]
+    """None at all where it is not timed."""
 
 
 class SyslogText:
@@ -69,36 +76,40 @@ class SyslogText:
             begin, self._order = 0, RecordOrder()
         self._tail, self._size = text[-_TAIL:], len(text)
         self._largest = max(self._largest, len(text))
-        records = (self._line(one) for one in _records(text, begin))
-        return News(lost, len(text) - begin, records)
+        timed = _UNTIMED.search(text, begin) is None
+        return News(
+            lost, len(text) - begin, timed, self._records(text, begin) if timed else iter(())
+        )
 
-    def _line(self, line: bytes) -> Line | None:
-        found = _LINE.fullmatch(line)
-        if found is None:
-            return None
-        microseconds = int(found[2]) * 1_000_000 + int(found[3])
+    def _records(self, text: bytes, begin: int) -> Iterator[Line]:
+        prefix, message, hidden = None, b"", 0
+        for found in _lines(text, begin):
+            if prefix is not None and found[1] == prefix[1]:
+                if found[5].startswith(_DRIVER):
+                    hidden += 1
+                elif len(message) < _LONGEST_RECORD:
+                    message += LINE_END.encode() + found[5]
+                continue
+            if prefix is not None:
+                yield self._record(prefix, message, hidden)
+            prefix, message, hidden = found, found[5], 0
+        if prefix is not None:
+            yield self._record(prefix, message, hidden)
+
+    def _record(self, prefix: re.Match[bytes], message: bytes, hidden: int) -> Line:
+        microseconds = int(prefix[3]) * 1_000_000 + int(prefix[4])
         place = self._order.place(microseconds)
-        raw = b"%b,%d,%d,-;%b" % (found[1], place, microseconds, found[4])
-        return Line(place, microseconds, raw)
+        raw = b"%b,%d,%d,-;%b" % (prefix[2], place, microseconds, message)
+        return Line(place, microseconds, raw, hidden)
 
 
-def _records(text: bytes, begin: int) -> Iterator[bytes]:
-    """Give the records of a text, each with the lines that go on with it."""
-    record = b""
+def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:
     while begin < len(text):
         end = text.find(b"\n", begin)
         end = len(text) if end < 0 else end
-        line = text[begin:end]
+        if found := _LINE.fullmatch(text, begin, end):
+            yield found
         begin = end + 1
-        more = _GOES_ON.fullmatch(line) if len(record) < _LONGEST_RECORD else None
-        if more is not None and record.startswith(more["head"]):
-            record += LINE_END.encode() + more["message"]
-            continue
-        if record:
-            yield record
-        record = line
-    if record:
-        yield record
 
 
 def _behind(before: bytes, size: int, text: bytes) -> int | None:

@@ -1,6 +1,9 @@
 """What the kernel says: records of /dev/kmsg, the text of syslog(2), NVLink words, cgroup files."""
 
+import re
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
 from random import Random
 from typing import get_args
 
@@ -11,7 +14,7 @@ from exporter.device import normal_bus_id
 from exporter.kernel import cgroups, kernel_log
 from exporter.kernel.kernel_log import Rejected
 from exporter.kernel.record_order import RecordOrder
-from exporter.kernel.syslog_text import Line, SyslogText
+from exporter.kernel.syslog_text import Line, News, SyslogText
 from exporter.signals import Kind, Signal
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
@@ -60,6 +63,7 @@ REAL_LINES = (
 """In every form that the drivers have printed, and one of another driver."""
 _RAW = tuple(line.encode() for line in REAL_LINES)
 _ERRORS = ("xid", "fell-off", "sxid", "rate-limit", "identity", "driver-load")
+_PREFIXED = re.compile(rb"(<\d{1,10}>\[ *\d{1,10}\.\d{6}\](?:\[[^\]]{1,40}\])?) ?(.*)", re.DOTALL)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Signal)
 
@@ -144,40 +148,52 @@ def make_syslog(random: Random) -> tuple[bytes, bytes, int]:
     return first, more, gone
 
 
-def _log(random: Random, lines: int, at: int) -> bytes:
+def _log(random: Random, records: int, at: int) -> bytes:
+    """Write records as syslog(2) does; users write line breaks into them."""
     said: list[bytes] = []
-    for _ in range(lines):
+    for _ in range(records):
         at += random.choice((0, 1, 17, 900_000))
-        line = random.choice(_RAW) if random.randrange(3) else hostile.text(random).encode()
-        seconds, micros = divmod(at, 1_000_000)
-        said.append(b"<4>[%5d.%06d] %b" % (seconds, micros, line))
-    return hostile.mutated(random, b"\n".join(said), 1) + b"\n"
+        head = b"<4>[%5d.%06d] " % divmod(at, 1_000_000)
+        quoted = hostile.text(random).encode() + b"\n" + random.choice(_RAW)
+        message = random.choice((random.choice(_RAW), hostile.text(random).encode(), quoted))
+        said += [head + line + b"\n" for line in message.split(b"\n")]
+    log = b"".join(said)
+    return log if random.randrange(4) else hostile.mutated(random, log, 1) + b"\n"
 
 
 def check_syslog(made: tuple[bytes, bytes, int]) -> None:
     first, more, gone = made
     reader = SyslogText()
-    heard = list(reader.news(first).lines)
-    _numbered(heard, first)
+    heard = _records(reader.news(first), first)
     later = reader.news(first[gone:] + more)
-    again = list(later.lines)
+    again = _records(later, (first[gone:] + more)[-later.size :] if later.size else b"")
     if gone == 0 and more.strip(b"\n"):
         demand(later.lost == "", "lost although all is there", later.lost)
         demand(later.size >= len(more), "less than what is new", later.size)
-        places = [one.place for one in heard if one]
-        following = [one.place for one in again if one]
+        places = [one.place for one in heard]
+        following = [one.place for one in again]
         demand(not places or not following or min(following) > max(places), "told twice")
 
 
-def _numbered(lines: list[Line | None], text: bytes) -> None:
-    said = [line for line in text.split(b"\n") if line]
-    demand(len(lines) == len(said), "a line is neither taken nor counted", len(lines), len(said))
-    places = [one.place for one in lines if one]
+def _records(news: News, text: bytes) -> list[Line]:
+    """Each record begins with the first line of its prefix, and no other line is one."""
+    found = list(news.lines)
+    lines = text.removesuffix(b"\n").split(b"\n") if text else []
+    split = [_PREFIXED.fullmatch(line) for line in lines]
+    demand(news.timed == all(split), "times, or none", text)
+    if not news.timed:
+        demand(not found, "a record without a time", found)
+        return []
+    firsts = [next(same) for _, same in groupby((one for one in split if one), itemgetter(1))]
+    demand(len(found) == len(firsts), "a line is a record, or none is", len(found), len(firsts))
+    places = [one.place for one in found]
     demand(places == sorted(set(places)), "places are not in order", places)
-    for one in lines:
-        if one is not None:
-            record = kernel_log.split(one.raw)
-            demand(record.sequence == one.place, "another place", record)
+    for one, line in zip(found, firsts, strict=True):
+        record = kernel_log.split(one.raw)
+        demand(record.sequence == one.place, "another place", record)
+        begins = line[2].decode("utf-8", "replace")
+        demand(record.message.startswith(begins), "another beginning", record)
+    return found
 
 
 def make_link_words(random: Random) -> tuple[int, str, str]:

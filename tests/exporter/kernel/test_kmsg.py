@@ -4,6 +4,7 @@ import errno
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -226,6 +227,34 @@ def test_lines_without_times_are_refused_with_what_to_do(
     assert heard.records == []
 
 
+def test_one_line_without_a_time_is_enough(
+    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+) -> None:
+    """Where the kernel prints no times, what looks like one is written by a user."""
+    ring.text = (
+        b"<3>tmpfs: Unknown parameter 'x\n<3>[    9.000001] NVRM: Xid (PCI:0000:3b:00): 79\n"
+    )
+    by_syslog.start()
+    wait_for(lambda: heard.sources)
+    assert (heard.sources[0].reason, heard.records) == ("NoTimes", [])
+
+
+def test_what_a_continuation_hides_is_counted_once(
+    heard: Heard, ring: Ring, by_syslog: KernelLogReader
+) -> None:
+    ring.text = (
+        b"<6>[    9.000001] y[7]: segfault at 0 in y\n"
+        b"<6>[    9.000001] NVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132]\n"
+    )
+    by_syslog.start()
+    wait_for(lambda: heard.records)
+    ring.text = ring.text[1:]  # the end of the last text is gone: all is read again
+    ring.write(10, "second")
+    wait_for(lambda: len(heard.records) == 2)
+    assert heard.rejected.count("continuation") == 1
+    assert not heard.messages()[0].startswith("NVRM")
+
+
 def test_a_log_of_another_name_is_never_replaced_by_this_machines(
     heard: Heard, tmp_path: Path
 ) -> None:
@@ -249,12 +278,13 @@ def test_this_machines_log_is_the_same_both_ways(tmp_path: Path) -> None:
             return  # somebody has cleared it
         (oldest, _), (newest, _) = told[0], told[-1]
         wait_for(lambda: max(device.places(), default=0) > newest - PLACES_PER_MICROSECOND)
+        # Records of one moment are one to syslog(2), as if they were its lines.
+        moments = Counter(place // PLACES_PER_MICROSECOND for place, _ in device.told())
         seen = {
             (place, message)
             for place, message in device.told()
-            if oldest <= place <= newest and "\\x" not in message
+            if oldest <= place <= newest and moments[place // PLACES_PER_MICROSECOND] == 1
         }
-        # Records of several lines are several ones to syslog(2).
         assert len(seen.intersection(told)) >= 0.9 * len(seen) > 0
 
 

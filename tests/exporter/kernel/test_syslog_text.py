@@ -16,8 +16,8 @@ def text(*numbers: int) -> bytes:
     return b"".join(b"<6>[%5d.000001] line %d\n" % (number, number) for number in numbers)
 
 
-def messages(news: News) -> list[bytes | None]:
-    return [line and line.raw.partition(b";")[2] for line in news.lines]
+def messages(news: News) -> list[bytes]:
+    return [line.raw.partition(b";")[2] for line in news.lines]
 
 
 def lines(*numbers: int) -> list[bytes]:
@@ -38,17 +38,25 @@ def lines(*numbers: int) -> list[bytes]:
 )
 def test_a_line_becomes_a_record_of_the_device(line: bytes, raw: bytes) -> None:
     [found] = SyslogText().news(line + b"\n").lines
-    assert found is not None
     assert found.raw == raw
     assert kernel_log.split(raw).sequence == found.place
 
 
 @pytest.mark.parametrize(
-    "line", [b"garbage", b"<6>no time", b"[    0.000001] no priority", b"<6>[ 1.1] x", b"\xff"]
+    "line",
+    [b"garbage", b"<6>no time", b"[    0.000001] no priority", b"<6>[ 1.1] x", b"\xff", b""],
 )
-def test_what_is_no_line_is_told_of_as_none(line: bytes) -> None:
-    news = SyslogText().news(line + b"\n" + text(1))
-    assert messages(news) == [None, *lines(1)]
+def test_a_text_with_a_line_without_a_time_has_no_records(line: bytes) -> None:
+    for whole in (line + b"\n" + text(1), text(1) + line + b"\n", text(1) + line + b"\n" + text(2)):
+        news = SyslogText().news(whole)
+        assert (news.timed, messages(news)) == (False, [])
+
+
+def test_records_are_read_again_once_all_lines_have_their_time() -> None:
+    known = SyslogText()
+    assert not known.news(b"<6>no time\n").timed
+    news = known.news(text(1))
+    assert (news.timed, messages(news)) == (True, lines(1))
 
 
 def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
@@ -60,19 +68,34 @@ def test_the_lines_of_a_gpu_that_does_not_answer_are_one_record_again() -> None:
     )
     whole = b"".join(head + line + b"\n" for line in written)
     joined = rb"\x0a".join(written)
-    assert messages(SyslogText().news(text(1) + whole + text(11))) == [
-        *lines(1),
-        joined,
-        *lines(11),
-    ]
+    news = list(SyslogText().news(text(1) + whole + text(11)).lines)
+    assert [one.raw.partition(b";")[2] for one in news] == [*lines(1), joined, *lines(11)]
+    assert not any(one.hidden for one in news)
     forged = whole.replace(head, b"<11>[   10.000001] ", 1)
     first, rest = messages(SyslogText().news(forged))
     assert (first, rest) == (written[0], rb"\x0a".join(written[1:]))
 
 
-def test_two_errors_of_one_moment_stay_two_records() -> None:
-    line = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31, Ch 1\n"
-    assert len(list(SyslogText().news(line * 2).lines)) == 2
+@pytest.mark.parametrize("head", [b"<6>[  866.336219] ", b"<3>[  866.336219][ T1132] "])
+def test_a_line_with_the_prefix_of_the_line_before_is_never_a_record(head: bytes) -> None:
+    """The file name has a line break, and the kernel quotes it behind "in"."""
+    error = b"NVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132,55f602ca6000+1000]"
+    whole = head + b"y[1132]: segfault at 0 in y\n" + head + error + b"\n" + head + b"more\n"
+    _, found = SyslogText().news(text(1) + whole).lines
+    assert found.raw.endswith(rb"in y\x0amore")
+    assert found.hidden == 1
+
+
+def test_of_two_errors_of_one_moment_the_second_is_counted_only() -> None:
+    line = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31, Ch %d\n"
+    [found] = SyslogText().news(line % 1 + line % 2).lines
+    assert (found.raw.endswith(b"Ch 1"), found.hidden) == (True, 1)
+
+
+def test_another_priority_or_moment_is_another_record() -> None:
+    one = b"<3>[   10.000001] NVRM: Xid (PCI:0000:3b:00): 31\n"
+    for other in (one.replace(b"<3>", b"<6>"), one.replace(b"1]", b"2]")):
+        assert len(list(SyslogText().news(one + other).lines)) == 2
 
 
 def test_only_what_follows_the_last_end_is_new() -> None:
@@ -86,8 +109,8 @@ def test_only_what_follows_the_last_end_is_new() -> None:
 def test_a_line_that_is_written_again_is_new() -> None:
     known = SyslogText()
     assert messages(known.news(text(1))) == lines(1)
-    found = list(known.news(text(1) * 2).lines)
-    assert [one and one.place for one in found] == [16000017]
+    again = text(1).replace(b"<6>", b"<5>")
+    assert [one.place for one in known.news(text(1) + again).lines] == [16000017]
 
 
 def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:
@@ -128,15 +151,25 @@ def test_places_do_not_depend_on_how_often_the_log_was_looked_at() -> None:
     assert parts == list(SyslogText().news(whole).lines)
 
 
-def test_a_million_lines_of_garbage_are_counted_in_little_memory() -> None:
-    garbage = b"<6>no time here\n" * 1_000_000
-    told = SyslogText().news(garbage).lines
+def test_a_million_lines_without_a_time_are_refused_in_little_memory() -> None:
+    garbage = b"<6>[    1.000001] x\n" + b"<6>no time here\n" * 1_000_000
     tracemalloc.start()
-    bad = sum(line is None for line in itertools.islice(told, 50_000))
+    news = SyslogText().news(garbage)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert bad + sum(line is None for line in told) == 1_000_000
+    assert (news.timed, list(news.lines)) == (False, [])
     # The garbage is 16 MB; what threads of other tests take meanwhile is counted with ours.
+    assert peak < 1 << 20
+
+
+def test_a_million_records_are_given_in_little_memory() -> None:
+    whole = b"".join(b"<6>[%5d.000001] line\n" % number for number in range(1_000_000))
+    tracemalloc.start()
+    told = SyslogText().news(whole).lines
+    some = sum(1 for _ in itertools.islice(told, 50_000))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert some == 50_000
     assert peak < 1 << 20
 
 
@@ -145,4 +178,4 @@ def test_no_bytes_raise(first: list[bytes], second: list[bytes]) -> None:
     known = SyslogText()
     for part in (first, second, first + second):
         for line in known.news(text(1) + b"\n".join(part)).lines:
-            assert line is None or kernel_log.split(line.raw).sequence == line.place
+            assert kernel_log.split(line.raw).sequence == line.place
