@@ -169,6 +169,7 @@ def observe(
         listed = {reading.uuid for reading in nvml.gpus}
         _miss(gpus, listed, seen, published, bus, lost_after)
         before -= _forget(gpus, listed)
+    before -= _forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     return _with_gpus(
         _dated(report, driver, seen.at, clock_step),
@@ -324,6 +325,22 @@ def _forget(gpus: Gpus, listed: set[str]) -> int:
     gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
     dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
     return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
+
+
+def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
+    """Drop GPUs of which only syslog(2) told and that the kernel does not list.
+
+    A program can write such lines. Returns how many XID records went.
+    """
+    named_by_log = (one for one in gpus.values() if one.presence_reason == presence.NEVER_LISTED)
+    phantoms = [
+        gpu.uuid
+        for gpu in named_by_log
+        if bus.present is not None
+        and gpu.pci_bus_id not in bus.present
+        and all(record.sources == ("syslog",) for record in gpu.xids)
+    ]
+    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in map(gpus.pop, phantoms))
 
 
 def _other_driver(gpus: Gpus, at: datetime) -> Gpus:

@@ -155,8 +155,9 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_kernel_log_rejected_total",
         type="counter",
         help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
-        "that the kernel did not print), continuation (one within another record); and the times that the log was cleared, or overwritten "
-        "before it was read, however many records that cost.",
+        "that the kernel did not print), continuation (one within another record); and the times "
+        "that the log was cleared, or overwritten before it was read, however many records that "
+        "cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",

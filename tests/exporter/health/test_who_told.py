@@ -1,6 +1,6 @@
 """What the report keeps of who told of an error, and of what bears a line of the log out."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from exporter.health import ledger
 from exporter.readings import Observation
 from exporter.report import SourceHealth
 from tests.exporter.health.test_ledger import known, only, take
-from tests.exporter.worlds import Sensed, at, gpu, seen, unseen
+from tests.exporter.worlds import Sensed, at, gpu, seen, unseen, with_bus
 
 
 def test_a_load_that_syslog_reads_ends_no_epoch_unless_nvml_was_away_for_it() -> None:
@@ -55,3 +55,26 @@ def test_how_the_line_of_a_wanted_action_was_read_is_kept() -> None:
 
     assert found.recovery_action.logged_source == "syslog"
     assert found.xids[0].sources == ("syslog",)
+
+
+@pytest.mark.parametrize(
+    ("source", "on_bus", "kept"),
+    [
+        ("syslog", False, False),
+        ("syslog", True, True),
+        ("syslog", None, True),
+        ("kmsg", False, True),
+    ],
+)
+def test_a_gpu_of_syslog_that_the_kernel_does_not_list_is_none(
+    source: Literal["syslog", "kmsg"], on_bus: bool | None, kept: bool
+) -> None:
+    line = Sensed().kmsg(40, 79, 2)
+    report = take(known(gpu()), msgspec.structs.replace(line, source=source))
+    listed = (gpu().bus_id, line.bus_id) if on_bus else (gpu().bus_id,)
+    look = seen(gpu(), seconds=41)
+
+    after = ledger.observe(report, look if on_bus is None else with_bus(look, *listed))
+
+    assert (f"unknown-{line.bus_id}" in {one.uuid for one in after.gpus}) == kept
+    assert after.xids_dropped == (0 if kept else 1)
