@@ -208,8 +208,8 @@ class SourceHealth(Entry, frozen=True, kw_only=True):
     """A sentence that says what to do."""
     last_success: Moment | None = msgspec.field(default=None, name="lastSuccessTime")
     via: Via | None = None
-    """Of `kmsg` while it is up: read from the device (or a file), or by syslog(2), where lines of
-    the driver can be forged by every program of the node."""
+    """Of `kmsg` while it is up: read from the device (or a file) or from systemd's journal, which
+    keep records whole, or by syslog(2), whose lines alone are not trusted with a taint."""
 
     @property
     def up(self) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Answer = Literal["True", "False", "Unknown"]
     Support = Literal["Supported", "Unsupported", "Unknown"]
     SourceState = Literal["Up", "Down", "Unknown"]
-    Via = Literal["Device", "Syslog", "Unknown"]
+    Via = Literal["Device", "Journal", "Syslog", "Unknown"]
     ResetRequest = Literal["Immediate", "AfterDrain", "NotRequested", "Unknown"]
     SxidSeverity = Literal["Fatal", "NonFatal", "Unknown"]
 else:
@@ -38,7 +38,7 @@ else:
     Answer = _words("Answer", "True", "False")
     Support = _words("Support", "Supported", "Unsupported")
     SourceState = _words("SourceState", "Up", "Down")
-    Via = _words("Via", "Device", "Syslog")
+    Via = _words("Via", "Device", "Journal", "Syslog")
     ResetRequest = _words("ResetRequest", "Immediate", "AfterDrain", "NotRequested")
     SxidSeverity = _words("SxidSeverity", "Fatal", "NonFatal")
 

@@ -83,6 +83,7 @@ class Sensor:
             on_rejected=self._reject,
             on_source=self._on_kernel_log,
             on_replaced=self._begin_run,
+            boot_id=lambda: self._boot_id,
         )
         self._stopping = threading.Event()
         self._boot_watch = threading.Thread(target=self._watch_boot, name="boot id", daemon=True)

@@ -1,8 +1,9 @@
 """Reads the kernel log and hands its records on.
 
-From /dev/kmsg where it opens, else by syslog(2), or from a file of records that
-grows. The whole ring is read at the start. What is wrong with the log is a state
-with a sentence, never the end of the thread. Understanding is `kernel_log`'s.
+From /dev/kmsg where it opens, else by syslog(2); from a folder of systemd's journal,
+or from a file of records that grows. All of this boot is read at the start. What is
+wrong with the log is a state with a sentence, never the end of the thread.
+Understanding is `kernel_log`'s.
 """
 
 import contextlib
@@ -13,15 +14,18 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
+from exporter.kernel.journal import JournalFolder
+from exporter.kernel.journal_file import KernelRecord
+from exporter.kernel.kernel_log import LINE_END
 from exporter.kernel.kmsg_file import LONGEST_RECORD, KernelLogError, RecordFile, Replaced
 from exporter.kernel.record_order import RecordOrder
 from exporter.kernel.syslog import KernelText, SyslogError
-from exporter.kernel.syslog_text import News, SyslogText
+from exporter.kernel.syslog_text import Line, News, SyslogText
 from exporter.report import SourceHealth
 from kubeapi import clock
 
@@ -32,6 +36,7 @@ DEVICE = Path("/dev/kmsg")
 _RETRY_SECONDS = 2.0
 _SYSLOG_SECONDS = 1.0
 """Between two looks by syslog(2), which nothing wakes."""
+_JOURNAL_SECONDS = 0.5
 _SYSLOG_SHORTEST, _SYSLOG_LONGEST = 0.1, 10.0
 _SYSLOG_SHARE = 50
 """A look is followed by so many times its own length of rest: two percent of a core at most."""
@@ -49,7 +54,8 @@ class KernelLogReader:
     plus what they say. New ones happened when they are read, as the kernel's clock
     drifts away from wall time over weeks. `on_rejected` takes a reason,
     `on_source` the state, and `on_replaced` is called before the log is read from
-    its start again. `read_text` is syslog(2); by default it stands in for /dev/kmsg
+    its start again. `boot_id` tells which records of a journal are of this boot.
+    `read_text` is syslog(2); by default it stands in for /dev/kmsg
     and for no other path.
     """
 
@@ -61,9 +67,11 @@ class KernelLogReader:
         on_rejected: Callable[[str], None],
         on_source: Callable[[SourceHealth], None],
         on_replaced: Callable[[], None],
+        boot_id: Callable[[], str],
         read_text: Callable[[], bytes] | None = None,
     ) -> None:
         self._path = path
+        self._boot_id = boot_id
         self._on_record = on_record
         self._on_rejected = on_rejected
         self._on_source = on_source
@@ -117,6 +125,9 @@ class KernelLogReader:
                 self._stopping.wait(_RETRY_SECONDS)
 
     def _read(self) -> None:
+        if self._path.is_dir():
+            self._follow(JournalFolder(self._path, self._boot_id(), self._on_rejected))
+            return
         try:
             descriptor = open_log(self._path)
         except KernelLogError as error:
@@ -140,6 +151,32 @@ class KernelLogReader:
                 else:
                     self._on_record(raw, clock.now() if live else None, boot)
 
+    def _follow(self, folder: JournalFolder) -> None:
+        """Read systemd's journal until stopped, or until another boot begins.
+
+        It has the records of /dev/kmsg whole, so that they are taken as read there.
+        """
+        self.source = "kmsg"
+        order = RecordOrder()
+        before: datetime | None = None
+        with contextlib.closing(folder):
+            while not self._ends():
+                now = clock.now()
+                boot = now - timedelta(seconds=time.monotonic())
+                self._hand_on((as_line(one, order) for one in folder.news()), boot, before, now)
+                if before is None:
+                    self._on_source(
+                        SourceHealth(
+                            name="kmsg",
+                            state="Up",
+                            message=f"read from the journal in {self._path}",
+                            last_success=now,
+                            via="Journal",
+                        )
+                    )
+                before = now
+                self._stopping.wait(_JOURNAL_SECONDS)
+
     def _poll(self, read_text: Callable[[], bytes], refused: KernelLogError) -> None:
         """Read by syslog(2) until stopped, or until another boot begins."""
         known = SyslogText()
@@ -156,7 +193,7 @@ class KernelLogReader:
                 self._on_rejected(news.lost)
             now = clock.now()
             # Anew each time: a step of the wall clock must not move what comes after it.
-            self._hand_on(news, now - timedelta(seconds=time.monotonic()), before, now)
+            self._hand_on(_timed(news), now - timedelta(seconds=time.monotonic()), before, now)
             if before is None:
                 message = f"read by syslog(2), some seconds late at most: {refused}"
                 self._on_source(
@@ -167,16 +204,11 @@ class KernelLogReader:
             before = now
             self._stopping.wait(_rest(time.monotonic() - begun, news.size, len(text)))
 
-    def _hand_on(self, news: News, boot: datetime, before: datetime | None, now: datetime) -> None:
+    def _hand_on(
+        self, lines: Iterable[Line], boot: datetime, before: datetime | None, now: datetime
+    ) -> None:
         """Hand on what is new; after the first look it happened since the look before."""
-        if not news.timed:
-            raise KernelLogError(
-                "NoTimes",
-                "syslog(2) gives lines without their time, so that records cannot be told from "
-                "lines that users write: write Y to /sys/module/printk/parameters/time, or mount "
-                "/dev/kmsg",
-            )
-        for line in news.lines:
+        for line in lines:
             if line.place > self._seen:
                 self._seen = line.place
                 for _ in range(line.hidden):
@@ -206,6 +238,24 @@ class KernelLogReader:
             elif placed[0] > self._seen:
                 self._seen = placed[0]
                 yield placed[1]
+
+
+def as_line(record: KernelRecord, order: RecordOrder) -> Line:
+    """Return a record of the journal as /dev/kmsg has it."""
+    place = order.place(record.microseconds)
+    message = (record.message or b"").replace(b"\n", LINE_END.encode())
+    head = b"%d,%d,%d,-;" % (record.facility << 3 | record.priority, place, record.microseconds)
+    return Line(place, record.microseconds, head + message)
+
+
+def _timed(news: News) -> Iterator[Line]:
+    if not news.timed:
+        raise KernelLogError(
+            "NoTimes",
+            "syslog(2) gives lines without their time, so that records cannot be told from lines "
+            "that users write: write Y to /sys/module/printk/parameters/time, or mount /dev/kmsg",
+        )
+    return news.lines
 
 
 def device_records(

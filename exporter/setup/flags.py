@@ -183,7 +183,11 @@ FLAGS: tuple[Flag, ...] = (
     Flag("dcgm_library_dir", Path, "folder of libdcgm.so.4"),
     Flag("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
     Flag("release_file", Path, "names GPUs not to hold open (empty: all) while it is there"),
-    Flag("kernel_log", Path, "kernel log: /dev/kmsg, or a file of such records"),
+    Flag(
+        "kernel_log",
+        Path,
+        "kernel log: /dev/kmsg, a folder of systemd's journal, or a file of such records",
+    ),
     Flag("boot_id_file", Path, "file with the boot id"),
     Flag("pci_devices_dir", Path, "where the kernel lists PCI devices"),
     Flag("proc_dir", Path, "where processes are listed"),

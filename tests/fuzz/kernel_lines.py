@@ -266,7 +266,7 @@ def check_cgroup(made: tuple[bytes, bytes]) -> None:
 
 
 TARGETS = (
-    Target("kernel-record", 133, make_record, check_record),
+    Target("kernel-record", 129, make_record, check_record),
     Target("xid-line", 90, make_line, check_line),
     Target("syslog", 50, make_syslog, check_syslog),
     Target("nvlink5", 40, make_link_words, check_link_words),

@@ -4,6 +4,7 @@ from tests.fuzz import (
     cluster_objects,
     files,
     frames,
+    journal_files,
     kernel_lines,
     kubelet_replies,
     pages,
@@ -15,6 +16,7 @@ from tests.fuzz.target import Target
 
 TARGETS: tuple[Target, ...] = (
     *kernel_lines.TARGETS,
+    *journal_files.TARGETS,
     *kubelet_replies.TARGETS,
     *cluster_objects.TARGETS,
     *files.TARGETS,

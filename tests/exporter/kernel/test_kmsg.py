@@ -25,6 +25,7 @@ PLACES_PER_MICROSECOND = 16
 """As exporter/kernel/record_order.py gives them."""
 A_STALL = timedelta(seconds=30)
 """Longer than a busy machine lets a thread wait between two looks at its clocks."""
+BOOT_ID = "01234567-89ab-cdef-0123-456789abcdef"
 XID = "NVRM: Xid (PCI:0000:18:00): 31, x"
 
 
@@ -44,6 +45,7 @@ class Heard:
             on_rejected=self.rejected.append,
             on_source=self.sources.append,
             on_replaced=self._on_replaced,
+            boot_id=lambda: BOOT_ID,
             read_text=read_text,
         )
 
@@ -394,6 +396,7 @@ def test_a_million_garbage_records_in_a_file_are_all_refused(tmp_path: Path) -> 
         on_rejected=lambda _: None,
         on_source=lambda _: None,
         on_replaced=lambda: None,
+        boot_id=lambda: BOOT_ID,
     )
     with running(reader):
         assert done.wait(300)

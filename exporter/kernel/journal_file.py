@@ -1,0 +1,224 @@
+"""One file of systemd's journal into the kernel's records in it.
+
+journald reads /dev/kmsg and keeps each record whole, with fields that no client can set: those that
+begin with "_". Its files need no library: fixed headers, little endian, offsets from the file's
+start (https://systemd.io/JOURNAL_FILE_FORMAT/). The entries of the kernel are found by the data
+object `_TRANSPORT=kernel`, which lists them in their order; each list only grows while it is read.
+Text that journald has compressed (from 512 bytes on) is counted and left out: no line of the driver
+is that long. A file that makes no sense raises JournalError and nothing else. Pure: bytes come in.
+"""
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+Read = Callable[[int, int], bytes]
+"""Gives bytes by offset and size; fewer at the end of the file."""
+
+_SIGNATURE = b"LPKSHHRH"
+_HEADER = struct.Struct("<8sIIB7x16s16s16s16sQQQQQQQQQQQQQ")
+_UNDERSTOOD = 0b11111
+"""XZ, LZ4, keyed hashes, ZSTD, compact: what files may have so far."""
+_COMPACT = 1 << 4
+_OBJECT = struct.Struct("<BB6xQ")
+_DATA, _FIELD, _ENTRY, _ENTRY_ARRAY = 1, 2, 3, 6
+_COMPRESSED = 0b111
+_FIELD_BODY = struct.Struct("<8xQQ")
+_DATA_BODY = struct.Struct("<16xQQQQ")
+_ENTRY_BODY = struct.Struct("<QQQ16s8x")
+_BUCKET = struct.Struct("<QQ")
+_LONGEST_ENTRY, _LONGEST_DATA = 1 << 16, 1 << 13
+"""Bytes of an entry and of a field that are read at most; the kernel's have some dozen fields."""
+_LARGEST_TABLE = 1 << 20
+
+_KERNEL = b"_TRANSPORT=kernel"
+_TRANSPORT = b"_TRANSPORT"
+_NEEDED = (b"PRIORITY", b"SYSLOG_FACILITY", b"_SOURCE_MONOTONIC_TIMESTAMP", b"MESSAGE")
+
+_REPEATED = (b"PRIORITY=", b"SYSLOG_FACILITY=", b"_TRANSPORT=", b"_BOOT_ID=", b"_HOSTNAME=")
+"""Beginnings of what many entries share; there are few different ones in a file."""
+
+
+class JournalError(Exception):
+    """The file cannot be read as a journal; the message says why."""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """What a file says of itself."""
+
+    newest_boot: bytes
+    """Of the last entry."""
+    begun: int
+    """Wall clock of the first entry, in microseconds since 1970; 0 without entries."""
+    compact: bool
+    fields_at: int
+    fields_size: int
+
+
+class KernelRecord(msgspec.Struct, frozen=True):
+    """A record of the kernel log."""
+
+    boot: bytes
+    """16 bytes."""
+    priority: int = 0
+    facility: int = 0
+    microseconds: int = 0
+    """Since boot, by the kernel's clock, as /dev/kmsg has it."""
+    message: bytes | None = None
+    """None where it is compressed, or a field is missing."""
+
+
+class _Object(msgspec.Struct, frozen=True):
+    at: int
+    flags: int
+    body: bytes
+    """What follows the header, as far as it was read."""
+
+
+class JournalFile:
+    """Reads a file from its start, and later what was added to it."""
+
+    def __init__(self, read: Read) -> None:
+        """Raises JournalError."""
+        self._read = read
+        self.header = header(read)
+        self._list: int | None = None
+        """The data object that lists the kernel's entries, once there is one."""
+        self._taken = 0
+        self._array, self._index = 0, 0
+        """Where in the list the next entry is; the first one has a place of its own."""
+        self._known: dict[int, bytes] = {}
+
+    def news(self) -> Iterator[KernelRecord]:
+        """Give the kernel's records that were not given before.
+
+        Raises JournalError.
+        """
+        if self._list is None:
+            self._list = self._find()
+        if self._list is None:
+            return
+        _, first, array, count = _unpack(_DATA_BODY, self._object(self._list, _DATA).body)
+        while self._taken < count:
+            record = self._record(first if self._taken == 0 else self._next(array))
+            self._taken += 1
+            yield record
+
+    def _next(self, array: int) -> int:
+        """Return where the next entry of the list is."""
+        if not self._array:
+            self._array, self._index = array, 0
+        width, number = (4, "<I") if self.header.compact else (8, "<Q")
+        while True:
+            kind, _, size = self._head(self._array)
+            if kind != _ENTRY_ARRAY:
+                raise JournalError(f"no list of entries at {self._array}")
+            if self._index < (size - _OBJECT.size - 8) // width:
+                break
+            (following,) = _unpack(struct.Struct("<Q"), self._read(self._array + _OBJECT.size, 8))
+            if following <= self._array:
+                raise JournalError(f"the list of entries at {self._array} does not go on")
+            self._array, self._index = following, 0
+        place = self._array + _OBJECT.size + 8 + self._index * width
+        self._index += 1
+        return int(_unpack(struct.Struct(number), self._read(place, width))[0])
+
+    def _find(self) -> int | None:
+        """Return where the list of the kernel's entries is, None while there is none."""
+        size = min(self.header.fields_size, _LARGEST_TABLE)
+        size -= size % _BUCKET.size
+        table = self._read(self.header.fields_at, size)
+        if len(table) < size:
+            raise JournalError("the file ends too early")
+        for head, _ in _BUCKET.iter_unpack(table):
+            at = head
+            while at:
+                found = self._object(at, _FIELD)
+                following, data = _unpack(_FIELD_BODY, found.body)
+                if found.body[_FIELD_BODY.size :] == _TRANSPORT:
+                    return self._find_data(data)
+                at = _beyond(at, following)
+        return None
+
+    def _find_data(self, at: int) -> int | None:
+        while at:
+            following, *_ = _unpack(_DATA_BODY, self._object(at, _DATA).body)
+            if self._payload(at) == _KERNEL:
+                return at
+            if following >= at:  # the newest comes first
+                raise JournalError(f"the values of a field at {at} do not go on")
+            at = following
+        return None
+
+    def _record(self, at: int) -> KernelRecord:
+        entry = self._object(at, _ENTRY, _LONGEST_ENTRY)
+        *_, boot = _unpack(_ENTRY_BODY, entry.body)
+        width, number = (4, "<I") if self.header.compact else (16, "<Q8x")
+        items = entry.body[_ENTRY_BODY.size :]
+        places = struct.iter_unpack(number, items[: len(items) - len(items) % width])
+        fields: dict[bytes, bytes] = {}
+        for (place,) in places:
+            name, _, value = self._payload(place).partition(b"=")
+            fields[name] = value
+        priority, facility, since_boot = (fields.get(name, b"") for name in _NEEDED[:3])
+        numbers = (priority, facility, since_boot)
+        if b"MESSAGE" not in fields or not all(_is_number(one) for one in numbers):
+            return KernelRecord(boot)
+        return KernelRecord(boot, int(priority), int(facility), int(since_boot), fields[b"MESSAGE"])
+
+    def _payload(self, at: int) -> bytes:
+        """Return `NAME=value` of a data object, "" for one that is compressed."""
+        if (known := self._known.get(at)) is not None:
+            return known
+        found = self._object(at, _DATA)
+        begin = _DATA_BODY.size + (8 if self.header.compact else 0)
+        text = b"" if found.flags & _COMPRESSED else found.body[begin:]
+        if text.startswith(_REPEATED):
+            self._known[at] = text
+        return text
+
+    def _object(self, at: int, kind: int, longest: int = _LONGEST_DATA) -> _Object:
+        found, flags, size = self._head(at)
+        if found != kind:
+            raise JournalError(f"an object of kind {found} at {at} where one of {kind} should be")
+        wanted = min(size, longest) - _OBJECT.size
+        body = self._read(at + _OBJECT.size, wanted)
+        if len(body) < wanted:
+            raise JournalError(f"the file ends within the object at {at}")
+        return _Object(at, flags, body)
+
+    def _head(self, at: int) -> tuple[int, int, int]:
+        """Return kind, flags and size of an object."""
+        kind, flags, size = _unpack(_OBJECT, self._read(at, _OBJECT.size))
+        if size < _OBJECT.size:
+            raise JournalError(f"an object of {size} bytes at {at}")
+        return kind, flags, size
+
+
+def header(read: Read) -> Header:
+    """Return the head of a file; raises JournalError."""
+    signature, _, flags, _, _, _, boot, _, *rest = _unpack(_HEADER, read(0, _HEADER.size))
+    if signature != _SIGNATURE:
+        raise JournalError("no journal of systemd")
+    if flags & ~_UNDERSTOOD:
+        raise JournalError(f"a format that is newer than this reader (flags {flags:#x})")
+    _, _, _, _, fields_at, fields_size, _, _, _, _, _, _, begun = rest
+    return Header(boot, begun, bool(flags & _COMPACT), fields_at, fields_size)
+
+
+def _unpack(form: struct.Struct, data: bytes) -> tuple[Any, ...]:
+    if len(data) < form.size:
+        raise JournalError("the file ends too early")
+    return form.unpack_from(data)
+
+
+def _beyond(at: int, following: int) -> int:
+    if following and following <= at:
+        raise JournalError(f"a chain at {at} does not go on")
+    return following
+
+
+def _is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) <= 20
