@@ -32,7 +32,7 @@ CAPABILITIES: tuple[Capability, ...] = (
         "kernel-log",
         "sensor",
         "XIDs that NVML never reports (62, 79, 119, 120), SXids, the driver's own words",
-        "give the sensor /dev/kmsg, or CAP_SYSLOG",
+        "give the sensor /dev/kmsg, CAP_SYSLOG, or the folder of systemd's journal",
     ),
     Capability(
         "sys-admin",

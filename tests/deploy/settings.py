@@ -20,6 +20,10 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "exporter.gpu.libraryDir=/usr/lib64",
     ),
     "the device of the kernel's log": ("exporter.kernelLog=kmsg",),
+    "the journal of systemd": (
+        "exporter.kernelLog=journal",
+        "exporter.journalPath=/run/log/journal",
+    ),
     "no host pids": ("exporter.hostPID=false", "exporter.processes=false"),
     "another kubelet": ("exporter.kubeletPath=/data/kubelet/",),
     "SELinux": ("exporter.seLinuxOptions.type=spc_t",),

@@ -39,6 +39,9 @@ so that the two can never mean different things.
 {{- if eq .gpu.access "driver-root" }}
 - {{ printf "--nvml-library-dir=/host/driver/%s" (trimPrefix "/" .gpu.libraryDir) | quote }}
 {{- end }}
+{{- if eq .kernelLog "journal" }}
+- --kernel-log=/host/journal
+{{- end }}
 {{- if .web.configSecret }}
 - {{ printf "--web-config=/etc/draguard/web/%s" .web.key | quote }}
 {{- end }}
@@ -71,11 +74,12 @@ privileged: true
 allowPrivilegeEscalation: false
 capabilities:
   drop: [ALL]
+  {{- with concat (ternary (list "SYSLOG") list (eq .Values.exporter.kernelLog "syslog")) .Values.exporter.extraCapabilities }}
   add:
-    - SYSLOG
-    {{- range .Values.exporter.extraCapabilities }}
-    - {{ . | quote }}
+    {{- range . }}
+    - {{ . }}
     {{- end }}
+  {{- end }}
 seccompProfile:
   type: RuntimeDefault
 {{- end }}
