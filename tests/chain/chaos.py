@@ -41,6 +41,8 @@ class Trouble:
         self._dice = dice
         self._bag: list[Callable[[Callable[[], None]], None]] = []
         self.made: Counter[str] = Counter()
+        self.outlived = 0
+        """Watches that were open when what they waited for was compacted."""
         self._longest = 0.0
 
     @property
@@ -143,7 +145,7 @@ class Trouble:
     def watches_are_compacted(self, act: Callable[[], None]) -> None:
         """Keep them away until neither etcd nor an apiserver's cache can go on for them."""
         self._proxy.open_gate.clear()
-        self._proxy.cut()
+        self.outlived += self._proxy.cut()
         act()
         time.sleep(COMPACTED_BY)
         self._restart(self._plane.apiserver)

@@ -54,12 +54,15 @@ class Proxy:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def cut(self, path: str = "") -> None:
-        """End every answer that is on its way, watches among them, whose path contains this."""
+    def cut(self, path: str = "") -> int:
+        """End every answer that is on its way whose path contains this; return how many watches."""
+        watches = 0
         for upstream, its_path in list(self.upstreams.items()):
             if path in its_path:
                 with suppress(OSError, AttributeError):
                     upstream.sock.shutdown(socket.SHUT_RDWR)
+                    watches += "watch=" in its_path
+        return watches
 
     def __enter__(self) -> "Proxy":
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()

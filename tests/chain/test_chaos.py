@@ -102,7 +102,7 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
     )
     told = Counter(one["spec"]["uuid"] for one in scene.incidents())
     assert told <= Counter(one.uuid for one in fleet.episodes)
-    if trouble.made["watches_are_compacted"]:
+    if trouble.outlived:
         assert lists, "no watch was ever too old"
 
 

@@ -137,8 +137,12 @@ Variables = Callable[[], Mapping[str, str]]
 def since(began: float, uuid: str) -> Mapping[str, str]:
     """Return the variables for a scenario; what was is what was before it, however long it took."""
     passed = int(time.monotonic() - began) + 10
-    interval = {"__interval": f"{passed}s", "__interval_ms": f"{passed}000"}
-    return {**VARIABLES, **interval, "uuid": uuid, "ago": f"{passed}s"}
+    return {**VARIABLES, **_looking_back(passed), "uuid": uuid}
+
+
+def _looking_back(seconds: int) -> Mapping[str, str]:
+    back = dict.fromkeys(("ago", "__interval", "__rate_interval"), f"{seconds}s")
+    return {**back, "__interval_ms": f"{seconds}000"}
 
 
 def asked_as(expression: str, variables: Mapping[str, str]) -> str:
@@ -184,8 +188,7 @@ def asked_around_gaps(
 def earlier(variables: Variables, seconds: int) -> Mapping[str, str]:
     """Return them with a look back that goes farther."""
     now = variables()
-    ago = int(now["ago"].removesuffix("s")) + seconds
-    return {**now, "ago": f"{ago}s", "__interval": f"{ago}s", "__interval_ms": f"{ago}000"}
+    return {**now, **_looking_back(int(now["ago"].removesuffix("s")) + seconds)}
 
 
 def _answer(prometheus: Prometheus, expression: str, at: float) -> Answer:
