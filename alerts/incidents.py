@@ -17,6 +17,7 @@ _MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
 """People know of it; or the node was taken away, where no work can land."""
 
 _UNCONFIRMED = "draguard_incident_unconfirmed"
+_BLOCKED = "draguard_incident_eviction_blocked"
 
 _HERE = f'unless {on(DEVICE)} draguard_incident_held{{reason="NodeGone"}} == 1'
 """A story is kept for a week after its node was taken away; there is nothing to repair."""
@@ -131,8 +132,9 @@ GROUP = Group(
             severity="warning",
             of=OF_INCIDENT,
             when="An incident is Evicting for an hour, Tainted, Drained or Repairing for a day, or "
-            "Verifying for two hours.",
-            expr=f"(\n{_stuck()}\n)\n{_HERE}",
+            "Verifying for two hours. Not where evictions are blocked, which has an alert of its "
+            "own.",
+            expr=f"(\n{_stuck()}\n)\n{_HERE}\nunless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
             wait_why="The limits are in the question.",
             keep=_KEEP,
@@ -149,10 +151,11 @@ GROUP = Group(
             name="DraguardNeedsHuman",
             severity="warning",
             of=OF_INCIDENT,
-            when="An incident is in phase NeedsHuman, and not for a fault that nothing confirms, "
-            "which has an alert of its own.",
+            when="An incident is in phase NeedsHuman, and not for a fault that nothing confirms or "
+            "for evictions that are blocked, which have alerts of their own.",
             expr=f'{_BY} (draguard_incident_phase{{phase="NeedsHuman"}}) == 1\n'
-            f"unless {on(DEVICE)} {_UNCONFIRMED} == 1",
+            f"unless {on(DEVICE)} {_UNCONFIRMED} == 1\n"
+            f"unless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
             wait_why="Nobody is hit: what should be fenced is.",
             keep=_KEEP,
@@ -160,6 +163,29 @@ GROUP = Group(
             summary="A GPU is released only when a person says that it is repaired.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
             next="Diagnose or replace the GPU, then `draguard confirm-repaired` its incident.",
+        ),
+        Alert(
+            name="DraguardEvictionBlocked",
+            severity="warning",
+            of=OF_INCIDENT,
+            when="Pods stay on a tainted device after the time for their eviction "
+            "(`evict: {then: wait}`), or because pods join its claim again and again. Not where a "
+            "user holds, ignores or maintains the GPU, nor where its node is gone.",
+            expr=f"{_BY} ({_BLOCKED}) == 1\nunless {on(DEVICE)} {_MEANT}",
+            wait="5m",
+            wait_why="`evict.within` is over when it begins; a pod may still end by itself.",
+            keep=_KEEP,
+            keep_why=_KEEP_WHY,
+            summary="Pods stay on a sick GPU, and evictions do not move them.",
+            description="The GPU has "
+            + templates.CAUSE
+            + ". Its pods are not evicted"
+            + templates.BLOCKED
+            + ", so it is not drained for its repair. "
+            + templates.NEEDED,
+            next="Read the condition EvictionBlocked (`draguard incidents`): it names the pods and "
+            "the PodDisruptionBudget. Ask the owner to move them or to allow a disruption, or "
+            "stop what creates pods that join.",
         ),
         Alert(
             name="DraguardFaultUnconfirmed",

@@ -192,6 +192,13 @@ UNCONFIRMED = (
 )
 """Why no second source can confirm a fault."""
 
+BLOCKED = (
+    "{{ with "
+    + _told("draguard_incident_eviction_blocked", of_node, "reason", " == 1")
+    + " }} ({{ (index . 0).Labels.reason }}){{ end }}"
+)
+"""What blocks evictions."""
+
 NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
 
 

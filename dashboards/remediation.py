@@ -30,11 +30,31 @@ _WHO = (
 )
 
 
-def _held() -> Table:
-    reasons = once(f"{_KEY}, reason", INCIDENTS.done("draguard_incident_held"))
+def _waiting(
+    family: str, *, title: str, says: str, none: str, by: str, meanings: tuple[Meaning, ...]
+) -> Table:
+    """Return incidents with the reason of a family, and for how long they are in their phase."""
+    reasons = once(f"{_KEY}, reason", INCIDENTS.done(family))
     since = once("incident", INCIDENTS.done("draguard_incident_phase_since_timestamp_seconds"))
     waited = f"time() - ({reasons} * on (cluster, incident) group_left () {since})"
     return Table(
+        title=title,
+        says=says,
+        queries=(Query(expr=numbered(waited, INCIDENTS), value="age", empty=none),),
+        none=f"{none}, if a leader is there",
+        columns=(
+            *_WHO,
+            Column(source="reason", title=by, meanings=meanings, width=130),
+            Column(source="age", title="For", unit="s"),
+        ),
+        sort="For",
+        height=5,
+    )
+
+
+def _held() -> Table:
+    return _waiting(
+        "draguard_incident_held",
         title="Held back, and by what",
         says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
         "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
@@ -42,21 +62,9 @@ def _held() -> Table:
         "collection cannot be trusted. What stands stays, "
         "healing goes on, and it goes on by itself when the reason is gone. For: since it is in "
         "its phase.",
-        queries=(
-            Query(
-                expr=numbered(waited, INCIDENTS),
-                value="age",
-                empty="nothing is held back",
-            ),
-        ),
-        none="nothing is held back, if a leader is there",
-        columns=(
-            *_WHO,
-            Column(source="reason", title="Held by", meanings=_HELD_BY, width=110),
-            Column(source="age", title="For", unit="s"),
-        ),
-        sort="For",
-        height=5,
+        none="nothing is held back",
+        by="Held by",
+        meanings=_HELD_BY,
     )
 
 
@@ -71,6 +79,26 @@ _HELD_BY = tuple(
         "Blindness": RED,
         "NodeGone": BLUE,
     }.items()
+)
+
+
+def _blocked() -> Table:
+    return _waiting(
+        "draguard_incident_eviction_blocked",
+        title="Evictions blocked, and by what",
+        says="Incidents with pods that stay on a tainted device. DisruptionBudget: the time for "
+        "evictions is over and they are refused; they are requested on. PodsJoin: new pods join a "
+        "shared claim again and again; no eviction is requested. The condition EvictionBlocked of "
+        "the incident names the pods. For: since it is in its phase.",
+        none="no eviction is blocked",
+        by="Blocked by",
+        meanings=_BLOCKED_BY,
+    )
+
+
+_BLOCKED_BY = (
+    Meaning("DisruptionBudget", "DisruptionBudget", ORANGE),
+    Meaning("PodsJoin", "PodsJoin", RED),
 )
 
 
@@ -102,6 +130,7 @@ def _would_be() -> Table:
             Column(source="hit", title="Hit", unit="short", decimals=0),
         ),
         sort="Hit",
+        width=24,
         height=5,
     )
 
@@ -269,7 +298,7 @@ DASHBOARD = Dashboard(
         Row(title="Can it act?", panels=controller.now()),
         Row(title="What is open", panels=(incidents.table(INCIDENTS), _phases())),
         Row(title="What was done", panels=_done()),
-        Row(title="What is held, and what would be", panels=(_held(), _would_be())),
+        Row(title="What is held, and what would be", panels=(_held(), _blocked(), _would_be())),
         Row(title="Incidents opened, tainted, drained, repaired", panels=lifecycle.incidents()),
         Row(title="Pods evicted, spared and deferred", panels=lifecycle.pods()),
         Row(title="Budgets, and what defers everything", panels=lifecycle.limits()),

@@ -29,6 +29,11 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     pci_unbound: tuple[str, ...] = ()
 
 
+def pause_of(settings: Settings) -> float:
+    """Return the seconds between two looks at the node."""
+    return min(settings.interval, _SECONDS)
+
+
 class NodeWatch:
     """One thread that looks; `on_state` is called with what is new, and once an interval.
 
@@ -51,7 +56,7 @@ class NodeWatch:
         self._thread.join(DEADLINE + 1)
 
     def _run(self) -> None:
-        pause = min(self._settings.interval, _SECONDS)
+        pause = pause_of(self._settings)
         told = 0.0
         while not self._stopping.is_set():
             state = self._look()

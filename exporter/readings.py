@@ -5,12 +5,17 @@ in `Values`. These structs travel from the vendor children to the sensor and fro
 the sensor to the agent. Pure.
 """
 
+from typing import Literal
+
 import msgspec
 
 from exporter.report import Moment, SourceHealth
 
 Values = dict[int, int | float | str]
 """By DCGM field id (`exporter.page.fields`), in DCGM's unit, whichever library told it."""
+
+ConfigAnswer = Literal["Answers", "AllOnes"]
+"""What the config space of a GPU says (`exporter.kernel.config_space`)."""
 
 STARTING = "Starting"
 """Reason of a source that has not spoken yet; how long it may be so is bounded by a deadline."""
@@ -253,6 +258,9 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
     pci_unbound: tuple[str, ...] = ()
     """Of those, GPUs that another driver than NVIDIA's holds (vfio-pci), or none (sysfs)."""
+    pci_config: dict[str, ConfigAnswer] = {}
+    """What the config space of a GPU reads, by bus id; without those that could not be read, or
+    that NVIDIA's driver does not hold (sysfs)."""
     containers: tuple[ContainerDevices, ...] | None = None
     rejected: dict[str, int] = {}
     """Kernel-log records refused, by reason, since the sensor started."""

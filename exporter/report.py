@@ -22,7 +22,13 @@ from typing import Literal
 import msgspec
 
 from exporter.kubernetes_entry import EARLIEST, LATEST, Entry, Moment, ObjectMeta, kubernetes_case
-from exporter.report_condition import FabricHealth, MemoryHealth, NvlinkHealth, Slowdown
+from exporter.report_condition import (
+    ConfigSpace,
+    FabricHealth,
+    MemoryHealth,
+    NvlinkHealth,
+    Slowdown,
+)
 from exporter.report_words import (
     MigMode,
     Presence,
@@ -159,6 +165,7 @@ class GpuHealth(Entry, frozen=True, kw_only=True):
     memory: MemoryHealth = MemoryHealth()
     fabric: FabricHealth = FabricHealth()
     nvlink: NvlinkHealth = NvlinkHealth()
+    config_space: ConfigSpace = ConfigSpace()
     slowdowns: tuple[Slowdown, ...] = ()
     instances: tuple[MigInstance, ...] = ()
     omitted: tuple[str, ...] = ()
@@ -324,6 +331,7 @@ def _moments(report: NodeHealth) -> Iterator[datetime | None]:
         action = gpu.recovery_action
         yield from (gpu.presence_since, gpu.epoch_started, gpu.memory.remap_observed_at)
         yield from (action.since, action.observed_at, action.logged_at, gpu.memory.rose_at)
+        yield from (gpu.config_space.since, gpu.config_space.answered_at)
         for record in gpu.xids:
             yield from (record.first_seen, record.last_seen, record.event_at)
     for switch in report.switches:

@@ -1,9 +1,9 @@
-"""The part of a report that says how a GPU's memory, fabric, links and clocks are. Pure."""
+"""The part of a report that says how a GPU's memory, fabric, links, clocks and bus are. Pure."""
 
 import msgspec
 
 from exporter.kubernetes_entry import Entry, Moment
-from exporter.report_words import Answer, known
+from exporter.report_words import Answer, ConfigState, known
 
 
 class MemoryHealth(Entry, frozen=True, kw_only=True):
@@ -88,3 +88,23 @@ class Slowdown(Entry, frozen=True, kw_only=True):
     """`HwSlowdown`, `HwThermal`, `HwPowerBrake` or `SwThermal`."""
     since: Moment = msgspec.field(name="startTime")
     last_seen: Moment = msgspec.field(name="lastSeenTime")
+
+
+class ConfigSpace(Entry, frozen=True, kw_only=True):
+    """Whether the GPU answers on PCI, as the kernel reads its config space (sysfs).
+
+    A second source beside kernel log and NVML: no program can make it up.
+    """
+
+    state: ConfigState = "Unknown"
+    """AllOnes: it fell off the bus. Gone: it was there in this boot, and the kernel lists it no
+    more. Unknown: it cannot be read, was let go, or NVIDIA's driver does not hold it."""
+    since: Moment | None = msgspec.field(default=None, name="sinceTime")
+    """First reading of this state in a row."""
+    answered_at: Moment | None = msgspec.field(default=None, name="lastAnswerTime")
+    """The last reading in which it answered, in this boot."""
+
+    @property
+    def off_bus(self) -> bool:
+        """Whether it is positively not there."""
+        return self.state in ("AllOnes", "Gone")

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Via = Literal["Device", "Journal", "Syslog", "Unknown"]
     ResetRequest = Literal["Immediate", "AfterDrain", "NotRequested", "Unknown"]
     SxidSeverity = Literal["Fatal", "NonFatal", "Unknown"]
+    ConfigState = Literal["Answers", "AllOnes", "Gone", "Unknown"]
 else:
     # A type checker sees the words; what is decoded is a `Word`, which takes any other for Unknown.
     def _words(name: str, *words: str) -> type[Word]:
@@ -41,6 +42,7 @@ else:
     Via = _words("Via", "Device", "Journal", "Syslog")
     ResetRequest = _words("ResetRequest", "Immediate", "AfterDrain", "NotRequested")
     SxidSeverity = _words("SxidSeverity", "Fatal", "NonFatal")
+    ConfigState = _words("ConfigState", "Answers", "AllOnes", "Gone")
 
 
 def answer(value: bool | None) -> Answer:  # noqa: FBT001 - the value itself

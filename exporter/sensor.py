@@ -17,8 +17,9 @@ from exporter.dcgm.vendor import OFF, DcgmVendor
 from exporter.dcgm.wanted import left_to_dcgm
 from exporter.kernel import kernel_log
 from exporter.kernel.cgroups import Cgroups
+from exporter.kernel.config_space import ConfigWatch
 from exporter.kernel.kmsg import KernelLogReader
-from exporter.node_state import NodeState, NodeWatch
+from exporter.node_state import NodeState, NodeWatch, pause_of
 from exporter.nvml.vendor import NvmlVendor
 from exporter.pairing import Pairing
 from exporter.processes import with_pods
@@ -77,6 +78,9 @@ class Sensor:
         self._child = VendorChild[NvmlReading](nvml, settings, self._on_nvml, self.add)
         self._dcgm_child = self._dcgm_of(settings)
         self._watch = NodeWatch(settings, self._on_node)
+        self._config = ConfigWatch(
+            settings.pci_devices_dir, pause_of(settings), self._on_config_space
+        )
         self._reader = KernelLogReader(
             settings.kernel_log,
             on_record=self._on_record,
@@ -94,6 +98,7 @@ class Sensor:
             self._dcgm_child.start()
         self._reader.start()
         self._watch.start()
+        self._config.start()
         if not self._settings.boot_id_file.is_relative_to(_KERNELS_OWN):
             self._boot_watch.start()
 
@@ -104,6 +109,7 @@ class Sensor:
         if self._dcgm_child is not None:
             self._dcgm_child.stop()
         self._watch.stop()
+        self._config.stop()
         if self._boot_watch.ident is not None:
             self._boot_watch.join(_BOOT_SECONDS + 1)
 
@@ -206,6 +212,7 @@ class Sensor:
             dcgm_restarts=self._dcgm.restarts if self._dcgm else 0,
             pci_gpus=self._node.pci_gpus,
             pci_unbound=self._node.pci_unbound,
+            pci_config=dict(self._config.answers()),
             containers=self._node.containers,
             rejected=dict(self._rejected),
             refused=self._refused,
@@ -217,6 +224,7 @@ class Sensor:
     def _ask(self) -> None:
         """Have samples taken soon."""
         self._child.ask()
+        self._config.ask()
         if self._dcgm_child is not None:
             self._dcgm_child.ask()
 
@@ -253,6 +261,10 @@ class Sensor:
         if moved:
             # A pod on a partition made for it must not be shown on the one before.
             self._child.ask()
+
+    def _on_config_space(self) -> None:
+        with self.changed:
+            self._touch()
 
     def _dcgm_of(self, settings: Settings) -> VendorChild[DcgmReading] | None:
         if settings.dcgm == OFF:

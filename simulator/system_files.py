@@ -1,6 +1,6 @@
 """What the kernel shows of a simulated node's GPUs and of the processes on them.
 
-<root>/pci/<dddd:bb:dd.0>/   like /sys/bus/pci/devices: vendor, class, device, driver
+<root>/pci/<dddd:bb:dd.0>/   like /sys/bus/pci/devices: vendor, class, device, driver, config
 <root>/proc/<pid>/           like /proc: cgroup, stat
 
 `sync` makes both folders say what the scenario says.
@@ -12,9 +12,11 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from simulator.gpu import Gpu, Process, Scenario
+from simulator.gpu import Failure, Gpu, Process, Scenario
 
 _PCI_NAME = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.0")
+_LOST = Failure("lost")
+"""A GPU that fell off the bus: it is listed on, and its config space reads ones."""
 _3D_CONTROLLER = "0x030200"
 
 
@@ -33,13 +35,15 @@ def sync(root: Path, scenario: Scenario) -> None:
     )
 
 
-def _pci_files(gpu: Gpu) -> dict[str, str]:
+def _pci_files(gpu: Gpu) -> dict[str, bytes]:
     # NVML tells vendor and device in one number, the vendor below.
     identity = gpu.product.pci_device_id
+    ids = b"\xff" * 4 if gpu.failure == _LOST else identity.to_bytes(4, "little")
     return {
-        "vendor": f"0x{identity & 0xFFFF:04x}\n",
-        "device": f"0x{identity >> 16:04x}\n",
-        "class": f"{_3D_CONTROLLER}\n",
+        "vendor": f"0x{identity & 0xFFFF:04x}\n".encode(),
+        "device": f"0x{identity >> 16:04x}\n".encode(),
+        "class": f"{_3D_CONTROLLER}\n".encode(),
+        "config": ids,
     }
 
 
@@ -47,8 +51,9 @@ def _driver(gpu: Gpu) -> str:
     return "" if gpu.failure.kind == "unbound" else "../../drivers/nvidia"
 
 
-def _process_files(process: Process) -> dict[str, str]:
-    return {"cgroup": f"0::{cgroup(process)}\n", "stat": _stat(process)}
+def _process_files(process: Process) -> dict[str, bytes]:
+    group = f"0::{cgroup(process)}\n"
+    return {"cgroup": group.encode(), "stat": _stat(process).encode()}
 
 
 def cgroup(process: Process) -> str:
@@ -67,22 +72,22 @@ def _stat(process: Process) -> str:
     return f"{process.pid} (cuda) {before} {started} 0 0\n"
 
 
-def _sync(folder: Path, wanted: Mapping[str, Mapping[str, str]], ours: re.Pattern[str]) -> None:
+def _sync(folder: Path, wanted: Mapping[str, Mapping[str, bytes]], ours: re.Pattern[str]) -> None:
     folder.mkdir(exist_ok=True)
     for there in folder.iterdir():
         if ours.fullmatch(there.name) and there.name not in wanted:
             shutil.rmtree(there)
     for name, files in wanted.items():
         (folder / name).mkdir(exist_ok=True)
-        for file, text in files.items():
-            _write(folder / name / file, text)
+        for file, content in files.items():
+            _write(folder / name / file, content)
 
 
-def _write(file: Path, text: str) -> None:
-    if file.exists() and file.read_text(encoding="utf-8") == text:
+def _write(file: Path, content: bytes) -> None:
+    if file.exists() and file.read_bytes() == content:
         return
     fresh = file.with_name(f".{file.name}")
-    fresh.write_text(text, encoding="utf-8")
+    fresh.write_bytes(content)
     fresh.replace(file)
 
 

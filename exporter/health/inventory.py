@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from exporter.health.presence import Place
 from exporter.readings import GpuReading, Observation
 from exporter.report import GpuHealth, Inventory
 
@@ -35,11 +36,13 @@ class Bus(msgspec.Struct, frozen=True):
     aside: frozenset[str] = frozenset()
     """Of those, GPUs that another driver than NVIDIA's holds, or none."""
 
-    def holds(self, gpu: GpuHealth) -> bool | None:
-        """Say whether a GPU is there for NVIDIA's driver, None where nobody knows."""
+    def place_of(self, gpu: GpuHealth) -> Place | None:
+        """Say where a GPU is, None where nobody knows."""
         if self.present is None or not gpu.pci_bus_id:
             return None
-        return gpu.pci_bus_id in self.present - self.aside
+        if gpu.pci_bus_id in self.aside:
+            return "aside"
+        return "here" if gpu.pci_bus_id in self.present else "gone"
 
 
 def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | None) -> Bus:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.health import inventory, naming, presence, switches, xid_counts
+from exporter.health import config_space, inventory, naming, presence, switches, xid_counts
 from exporter.health.inventory import Bus, Published
 from exporter.health.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
 from exporter.readings import STARTING, GpuReading, NvmlReading, Observation
@@ -171,9 +171,10 @@ def observe(
         before -= _forget(gpus, listed)
     before -= _forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
+    on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
         _dated(report, driver, seen.at, clock_step),
-        gpus,
+        on_pci,
         sources=seen.sources,
         driver_version=driver,
         observed_at=seen.at,
@@ -315,7 +316,7 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
                 seen.at,
                 missed_at=missed_at,
                 published=None if published is None else uuid in published.uuids,
-                on_bus=bus.holds(gpu),
+                place=bus.place_of(gpu),
                 lost_after=lost_after,
             )
 

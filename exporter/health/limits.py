@@ -14,6 +14,7 @@ import msgspec
 
 from exporter.health import severity
 from exporter.report import (
+    ConfigSpace,
     Cursor,
     FabricHealth,
     GpuHealth,
@@ -161,6 +162,7 @@ LIMITS: dict[type[msgspec.Struct], dict[str, Limit]] = {
         "failed": Items(72, _SMALL),
     },
     Slowdown: {},
+    ConfigSpace: {},
     XidRecord: {
         "code": _CODE,
         "count": _COUNT,

@@ -22,6 +22,7 @@ MAX_UNKNOWN = 32
 """GPUs kept that only the kernel log knows."""
 
 Gpus = dict[str, GpuHealth]
+_AWAY = (presence.NOT_LISTED, presence.NOT_PUBLISHED, presence.NOT_ON_BUS, presence.SET_ASIDE)
 
 
 def uuid_of(gpus: Gpus, signal: Signal) -> str:
@@ -82,8 +83,7 @@ def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
 
 def _still_there(gpu: GpuHealth) -> tuple[bool, bool, datetime]:
     """Rank who is meant by an address: a board that was taken out has it in its entry, too."""
-    gone = gpu.presence_reason in (presence.NOT_LISTED, presence.NOT_PUBLISHED, presence.NOT_ON_BUS)
-    return gpu.presence == "Present", not gone, gpu.presence_since
+    return gpu.presence == "Present", gpu.presence_reason not in _AWAY, gpu.presence_since
 
 
 def _ambiguous(gpu: GpuHealth) -> bool:

@@ -146,6 +146,7 @@ def _without_times_of_looking(gpu: GpuHealth) -> GpuHealth:
         gpu,
         recovery_action=msgspec.structs.replace(gpu.recovery_action, observed_at=None),
         memory=msgspec.structs.replace(gpu.memory, remap_observed_at=None),
+        config_space=msgspec.structs.replace(gpu.config_space, answered_at=None),
         slowdowns=tuple(msgspec.structs.replace(one, last_seen=one.since) for one in gpu.slowdowns),
     )
 
@@ -154,6 +155,8 @@ def _findings(gpu: GpuHealth) -> Iterator[str]:
     name = gpu.uuid[:12]
     if gpu.presence == "Lost":
         yield f"{name}: lost"
+    if gpu.config_space.off_bus:
+        yield f"{name}: off the bus"
     action = gpu.recovery_action.value or 0
     if action > 0:
         yield f"{name}: recovery action {action}"

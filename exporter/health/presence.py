@@ -22,6 +22,8 @@ NOT_PUBLISHED = "NotPublished"
 """NVML does not list it and the driver does not publish it: taken away on purpose."""
 NOT_ON_BUS = "NotOnBus"
 """The kernel no longer lists it on PCI: removed there, or unplugged."""
+SET_ASIDE = "SetAside"
+"""It is on the bus, and another driver than NVIDIA's has it, or none."""
 RELEASED = "Released"
 """Let go on request (`Settings.release_file`), to be reset or given to a virtual machine."""
 DUPLICATE_UUID = "DuplicateUUID"
@@ -34,6 +36,8 @@ IS_LOST = "GpuIsLost"
 """NVML_ERROR_GPU_IS_LOST."""
 
 LogSource = Literal["kmsg", "syslog"]
+Place = Literal["here", "aside", "gone"]
+"""Where the kernel has a GPU: with NVIDIA's driver, with another or none, not on PCI."""
 
 MAX_INSTANCES = 32
 """MIG slices kept per GPU; no product has more than seven."""
@@ -41,6 +45,7 @@ MAX_TEXT = 96
 """Characters kept of names that NVML gives (its own buffers have 96 bytes)."""
 
 _UNLOADED = (RELEASED, "NvmlDriverNotLoaded", "NvmlDriverReloaded", "NvmlVersionMismatch")
+_ELSEWHERE: dict[Place | None, str] = {"aside": SET_ASIDE, "gone": NOT_ON_BUS}
 _KEEPS = (NEVER_LISTED, DRIVER_RELOADED, RELEASED)
 """Reasons that tell more than that the GPU is not there, so that absence does not replace them."""
 
@@ -90,21 +95,21 @@ def absent(
     *,
     missed_at: datetime,
     published: bool | None,
-    on_bus: bool | None = None,
+    place: Place | None = None,
     lost_after: timedelta,
 ) -> GpuHealth:
     """Return the entry when a live NVML lists other GPUs, but not this one.
 
     `missed_at` is when it did so last, which may be long before `at`. `published` says
-    whether the DRA driver still offers it as a GPU, `on_bus` whether the kernel lists it and
-    leaves it to NVIDIA's driver; None where that is not known.
+    whether the DRA driver still offers it as a GPU, `place` where the kernel has it; None where
+    that is not known.
     """
     if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
         return gpu
     if published is False:
         return in_state(gpu, "Unknown", NOT_PUBLISHED, at)
-    if on_bus is False:
-        return in_state(gpu, "Unknown", NOT_ON_BUS, at)
+    if place in _ELSEWHERE:
+        return in_state(gpu, "Unknown", _ELSEWHERE[place], at)
     if gpu.presence_reason == NOT_LISTED and missed_at - gpu.presence_since >= lost_after:
         return in_state(gpu, "Lost", NOT_LISTED, at)
     return in_state(gpu, "Unknown", NOT_LISTED, at)

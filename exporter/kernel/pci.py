@@ -18,12 +18,15 @@ _LONGEST = 64
 def gpus(folder: Path) -> tuple[str, ...] | None:
     """Return the bus ids of NVIDIA's GPUs in a folder like /sys/bus/pci/devices, sorted.
 
-    None when it cannot be read. SR-IOV virtual functions are not counted; a
-    device that goes while it is looked at is not either.
+    None when it cannot be read or lists nothing at all. SR-IOV virtual functions are not
+    counted; a device that goes while it is looked at is not either.
     """
     try:
-        found = [normal_bus_id(device.name) for device in folder.iterdir() if _is_gpu(device)]
+        devices = list(folder.iterdir())
+        found = [normal_bus_id(device.name) for device in devices if _is_gpu(device)]
     except OSError:
+        return None
+    if not devices:
         return None
     return tuple(sorted({bus for bus in found if bus is not None}))
 
@@ -31,6 +34,11 @@ def gpus(folder: Path) -> tuple[str, ...] | None:
 def unbound(folder: Path) -> tuple[str, ...]:
     """Return those of them that NVIDIA's driver does not have: given to vfio-pci, or to none."""
     return tuple(bus for bus in gpus(folder) or () if _driver(folder / bus) != "nvidia")
+
+
+def held(folder: Path) -> tuple[str, ...]:
+    """Return those of them that NVIDIA's driver has."""
+    return tuple(bus for bus in gpus(folder) or () if _driver(folder / bus) == "nvidia")
 
 
 def _driver(device: Path) -> str:

@@ -48,6 +48,11 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
         )
 
 
+def off_bus(gpu: GpuHealth) -> bool:
+    """Whether PCI itself says that the GPU is not there: its config space, or the kernel's list."""
+    return gpu.config_space.off_bus or gpu.presence_reason == NOT_ON_BUS
+
+
 def unlisted(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[str, GpuHealth]:
     """Return entries for GPUs that a node publishes and its report misses, by UUID.
 

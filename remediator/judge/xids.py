@@ -18,7 +18,7 @@ from exporter.report import GpuHealth, XidRecord
 from exporter.report_words import UNKNOWN
 from remediator.judge import links, memory
 from remediator.judge.fault import ALONE, SEVERITY, Fault, FaultClass, Need, Record, Source
-from remediator.judge.presence import HUNG, NOT_LISTED, NOT_ON_BUS
+from remediator.judge.presence import HUNG, NOT_LISTED, off_bus
 from remediator.judge.recovery_action import over, wanted
 from remediator.judge.surroundings import NEAR, Surroundings, near
 from remediator.judge.xid_rules import RuleName, XidRule, rule_of
@@ -235,7 +235,7 @@ _SECOND: dict[Source, Callable[[Asked], bool]] = {
         asked.gpu.presence == "Lost" or asked.gpu.presence_reason == NOT_LISTED
     ),
     "HungCall": _hung,
-    "OffBus": lambda asked: asked.gpu.presence_reason == NOT_ON_BUS,
+    "OffBus": lambda asked: off_bus(asked.gpu),
     "MemoryCounters": _counters_rose,
     "NvLink": lambda asked: links.links_failed(asked.gpu),
     "Fabric": lambda asked: links.fabric_fails(asked.gpu),

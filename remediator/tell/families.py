@@ -73,6 +73,14 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "reason",
     ),
     _story(
+        "eviction_blocked",
+        "1 while pods stay on a tainted device and evictions alone do not move them, by why not: "
+        "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
+        "evictions are requested on), PodsJoin (pods joined a shared claim in too many rounds; no "
+        "eviction is requested). The GPU counts in no `evict` budget.",
+        "reason",
+    ),
+    _story(
         "consumer_info",
         "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
         "access, or as a `gang` peer; `evicted`: it was moved. No pod name: an allocated claim "

@@ -9,7 +9,7 @@ from remediator.decide.casefile import UNCONFIRMED
 from remediator.judge.fault import SEVERITY
 from remediator.objects.api_words import ours
 from remediator.objects.claims import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.objects.incident import Incident, IncidentStatus, PodHold
+from remediator.objects.incident import EVICTION_BLOCKED, Incident, IncidentStatus, PodHold
 from remediator.objects.taints import MAINTENANCE, TAINT_EFFECTS, Rule
 from remediator.tell.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
 from remediator.tell.rows import Labels, Rows, labels, ones
@@ -91,12 +91,12 @@ def _held(one: Incident) -> Iterable[Labels]:
     return [labels(reason) for reason in sorted(held)]
 
 
-def _unconfirmed(one: Incident) -> Iterable[Labels]:
-    """Return why no second source can confirm the fault, no row where one can or did."""
-    return [
+def _true(kind: str) -> _Part:
+    """Return the reason of a condition while it is true, no row while it is not."""
+    return lambda one: [
         labels(condition.reason)
         for condition in one.status.conditions
-        if condition.type == UNCONFIRMED and condition.status == "True"
+        if condition.type == kind and condition.status == "True"
     ]
 
 
@@ -124,7 +124,8 @@ _WORDS: Mapping[str, _Part] = {
     "incident_phase": lambda one: _word(one.status.phase),
     "incident_mode": lambda one: _word(ours(one.status.mode)),
     "incident_held": _held,
-    "incident_unconfirmed": _unconfirmed,
+    "incident_unconfirmed": _true(UNCONFIRMED),
+    "incident_eviction_blocked": _true(EVICTION_BLOCKED),
     "incident_needs": lambda one: _word(ours(one.status.needs)),
 }
 _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {

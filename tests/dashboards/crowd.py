@@ -84,6 +84,7 @@ draguard_incident_rules{{{ours},effect="None"}} 0
 draguard_incident_rules{{{ours},effect="NoSchedule"}} 2
 draguard_incident_rules{{{ours},effect="NoExecute"}} 1
 draguard_incident_held{{{ours},reason="{what["reason"]}"}} 1
+draguard_incident_eviction_blocked{{{ours},reason="{what["blocked"]}"}} 1
 draguard_incident_needs{{{ours},needs="{what["needs"]}"}} 1
 draguard_incident_consumer_info{{{ours},{hit},pod_name="train-0"}} 1
 draguard_incident_consumer_info{{{ours},{hit},pod_name="train-1"}} 1
@@ -94,8 +95,20 @@ draguard_incident_evicted_pods{{{ours}}} 2
 """
 
 
-BEFORE = {"class": "gpu", "mode": "dry-run", "reason": "Budget", "needs": "gpu-reset"}
-AFTER = {"class": "lost", "mode": "enforce", "reason": "Correlation", "needs": "node-reboot"}
+BEFORE = {
+    "class": "gpu",
+    "mode": "dry-run",
+    "reason": "Budget",
+    "blocked": "DisruptionBudget",
+    "needs": "gpu-reset",
+}
+AFTER = {
+    "class": "lost",
+    "mode": "enforce",
+    "reason": "Correlation",
+    "blocked": "PodsJoin",
+    "needs": "node-reboot",
+}
 """The same incident when more is known; a replica may be seconds late."""
 POLICY = 'draguard_remediator_policy_mode{class="gpu",mode="dry-run"} 1'
 _BUCKET = "draguard_remediator_reconcile_duration_seconds_bucket"

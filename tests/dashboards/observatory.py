@@ -34,6 +34,8 @@ budget: {{evict: {{cluster: {cluster}}}, correlation: {{after_change: 0s}}}}
 WATCHING = POLICY.format(mode="incident-only", cluster=16)
 NOBODY_IS_MOVED = POLICY.format(mode="enforce", cluster=0)
 ALL_MAY_BE_MOVED = POLICY.format(mode="enforce", cluster=16)
+ALL_ARE_ASKED = ALL_MAY_BE_MOVED + "classes: {lost: {evict: {within: 1s, then: wait}}}\n"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 HANGS_AFTER = 10
 """Seconds after which a call is given up; a process that stalls for less is not taken for hung."""
 STALE_AFTER = 20
@@ -106,6 +108,16 @@ class Observatory:
             "spec": {"deviceSelector": selector, "taint": taint},
         }
         self.scene.cluster.client.create(RULES, body)
+
+    def protect(self, app: str) -> None:
+        """Forbid to disrupt any pod of an app."""
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": app},
+            "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": app}}},
+        }
+        self.scene.cluster.add("policy/v1", "poddisruptionbudgets", body)
 
     def victim(self) -> int:
         """Return the index of a whole GPU that a job holds."""
@@ -230,8 +242,15 @@ def the_budget_is_used_up(one: Observatory, prometheus: Prometheus) -> None:
     await_answer(prometheus, "its pod is not moved", 'draguard_incident_held{reason="Budget"}')
 
 
+def its_pods_budget_refuses(one: Observatory, prometheus: Prometheus) -> None:
+    one.protect("train")
+    one.scene.policy(ALL_ARE_ASKED)
+    await_answer(prometheus, "its pod stays", "draguard_incident_eviction_blocked == 1")
+
+
 def its_pod_is_moved(one: Observatory, prometheus: Prometheus) -> None:
     one.scene.policy(ALL_MAY_BE_MOVED)
+    one.scene.cluster.client.delete(f"{BUDGETS}/train")
     moved = 'draguard_incident_rules{effect="NoExecute"} > 0'
     await_answer(prometheus, "it is moved", moved)
     await_answer(
@@ -297,6 +316,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "healthy": healthy,
     "XID 79, watched": a_gpu_is_lost_and_we_only_watch,
     "XID 79, held": the_budget_is_used_up,
+    "XID 79, blocked": its_pods_budget_refuses,
     "XID 79, moved": its_pod_is_moved,
     "slice fault": a_slice_fails_beside_one_that_a_person_tainted,
     "released": the_lost_gpu_is_back,

@@ -1,11 +1,14 @@
 """What a sensor keeps for its agent, and how far it says that it has told."""
 
+import time
+
 import msgspec
 
 from exporter.report import Cursor
-from exporter.sensor import Sensor
+from exporter.sensor import Position, Sensor
 from exporter.setup.flags import parse
 from exporter.signals import PASSING, Signal
+from simulator.node import SimulatedNode
 from tests.exporter.worlds import START
 
 XID = Signal(kind="xid", source="kmsg", at=START, code=48, bus_id="0000:18:00.0", kernel_sequence=9)
@@ -55,3 +58,34 @@ def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
         count += sum(signal.times for signal in told.signals) if told else 0
     assert count == 9000
     assert seen.signals_dropped == 0
+
+
+def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
+    node: SimulatedNode,
+) -> None:
+    node.lose(0)
+    flags = [*node.exporter_flags(), "--nvml-library-dir=/not/there", "--interval=0.2"]
+    settings, _ = parse(["sensor", *flags], {})
+    one = Sensor(settings)
+    one.start()
+    try:
+        position, _ = one.resume(Cursor(), "")
+        told = _told_of_the_bus(one, position, gpus=3)
+    finally:
+        one.stop()
+
+    assert told == {
+        node.gpu(0).pci: "AllOnes",
+        node.gpu(1).pci: "Answers",
+        node.gpu(2).pci: "Answers",
+    }
+
+
+def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
+    """Wait until each GPU has an answer."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        _, observation = sensor.news(position)
+        if observation is not None and len(observation.pci_config) == gpus:
+            return dict(observation.pci_config)
+    raise AssertionError("not every GPU was read within a minute")

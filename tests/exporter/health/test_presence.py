@@ -70,7 +70,7 @@ class TestTakenAwayOnPurpose:
         for seconds in (30, 300):
             news = with_bus(seen(gpu(2), seconds=seconds), *BOTH, unbound=BOTH[:1])
             report = ledger.observe(report, news)
-        assert first(report).presence == "Unknown"
+        assert (first(report).presence, first(report).presence_reason) == ("Unknown", "SetAside")
 
     def test_a_pci_list_without_any_known_gpu_takes_no_loss_away(self) -> None:
         report = ledger.observe(FRESH, seen(gpu(), gpu(2)))

@@ -139,14 +139,14 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
     uuid = node.gpu(1).uuid
-    for take in (node.unbind, node.remove_gpu):
+    for take, reason in ((node.unbind, "SetAside"), (node.remove_gpu, "NotOnBus")):
         take(1)
         wait_for(lambda: uuid not in uuids(exporter, TEMPERATURE), what="it to be gone")
         end = time.monotonic() + 3  # longer than --lost-after
         while time.monotonic() < end:
             assert presence(exporter, uuid)[0] == "Unknown"
             time.sleep(0.1)
-        assert presence(exporter, uuid)[1] == "NotOnBus"
+        assert presence(exporter, uuid)[1] == reason
         assert_fresh(node, exporter, 0, MIG)
         node.bind(1)
         wait_for(lambda: presence(exporter, uuid) == ("Present", ""), what="it to be back")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.report import (
+    ConfigSpace,
     FabricHealth,
     GpuHealth,
     MemoryHealth,
@@ -17,6 +18,7 @@ from exporter.report import (
     SxidRecord,
     XidRecord,
 )
+from exporter.report_words import ConfigState
 from remediator.decide.casefile import UNCONFIRMED
 from remediator.judge import xid_rules
 from remediator.judge.fault import LOGS, SOURCES, Fault, Source, faults_of
@@ -51,7 +53,7 @@ BEARS_OUT: dict[Source, dict[str, object]] = {
     "RecoveryAction": {"recovery_action": RESET},
     "GpuLost": {"presence": "Lost", "presence_reason": "GpuIsLost", "presence_since": at(1)},
     "HungCall": {"presence": "Unknown", "presence_reason": "Hung", "presence_since": at(1)},
-    "OffBus": {"presence": "Unknown", "presence_reason": "NotOnBus", "presence_since": at(1)},
+    "OffBus": {"config_space": ConfigSpace(state="AllOnes", since=at(1))},
     "MemoryCounters": {"memory": MemoryHealth(dbe_aggregate=1, rose_at=at(2))},
     "NvLink": {"nvlink": NvlinkHealth(down=(3,), failed=(3,))},
     "Fabric": {"fabric": FabricHealth(state=3, health_summary=2)},
@@ -164,6 +166,53 @@ def test_a_154_is_of_the_log_until_the_action_is_read(by: str, source: str) -> N
     assert (found.sources, found.certain) == ((source,), False)
 
 
+NVML_AWAY = {"presence": "Unknown", "presence_reason": "NvmlHung", "presence_since": at(1)}
+
+
+class TestOffTheBus:
+    @pytest.mark.parametrize(
+        "says",
+        [
+            {"config_space": ConfigSpace(state="AllOnes", since=at(1))},
+            {"config_space": ConfigSpace(state="AllOnes", since=at(-5))},  # read before the line
+            {"config_space": ConfigSpace(state="Gone", since=at(1))},
+            {"presence_reason": "NotOnBus"},  # of an agent that does not read config space
+        ],
+    )
+    def test_the_bus_bears_a_lost_gpu_out_while_nvml_cannot_be_asked(
+        self, says: dict[str, object]
+    ) -> None:
+        found = of_code(sick(logged(79), **(NVML_AWAY | says)), 79, sources=NVML_DOWN)
+
+        assert (found.sources, found.certain, found.unprovable) == (("Kmsg", "OffBus"), True, False)
+
+    @pytest.mark.parametrize(
+        "says",
+        [
+            {"config_space": ConfigSpace(state="Answers", since=at(1), answered_at=at(1))},
+            {"config_space": ConfigSpace(since=at(1), answered_at=at(0))},
+            {"presence_reason": "SetAside"},
+            {},
+        ],
+    )
+    def test_a_bus_that_answers_or_cannot_be_read_bears_nothing_out(
+        self, says: dict[str, object]
+    ) -> None:
+        found = of_code(sick(logged(79), **(NVML_AWAY | says)), 79, sources=NVML_DOWN)
+
+        assert (found.sources, found.certain) == (("Kmsg",), False)
+
+    def test_it_is_no_fault_by_itself(self) -> None:
+        ones = ConfigSpace(state="AllOnes", since=at(1))
+
+        assert not faults_of(verdict(gpu(0, config_space=ones, recovery_action=UNREAD)))
+
+    def test_a_word_of_a_later_agent_is_unknown(self) -> None:
+        stored = msgspec.json.decode(b'{"state": "Melted"}', type=ConfigSpace)
+
+        assert (stored.state, stored.off_bus) == ("Unknown", False)
+
+
 class TestSxids:
     @pytest.mark.parametrize("by", ["kmsg", "syslog"])
     def test_a_link_down_on_a_gpu_of_the_node_bears_one_out(self, by: str) -> None:
@@ -212,6 +261,29 @@ class TestStories:
             settle(stored, seen, second)
 
         assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    @pytest.mark.parametrize(
+        ("state", "effect"),
+        [
+            ("AllOnes", "NoExecute"),
+            ("Gone", "NoExecute"),
+            ("Answers", "NoSchedule"),
+            ("Unknown", "NoSchedule"),
+        ],
+    )
+    def test_while_nvml_hangs_the_bus_decides_whether_a_lost_gpu_moves_pods(
+        self, state: ConfigState, effect: str
+    ) -> None:
+        stored = Stored()
+        bus = ConfigSpace(state=state, since=at(1))
+        seen = view(sick(logged(79), config_space=bus, **NVML_AWAY))
+        seen = msgspec.structs.replace(seen, report=told(seen, sources=NVML_DOWN))
+
+        for second in (1, 5, 10, 60):
+            settle(stored, seen, second)
+
+        assert stored.effects() == {"gpu-0": effect}
+        assert ("OffBus" in stored.incident.status.sources) is (effect == "NoExecute")
 
     def test_three_forged_lines_are_no_third_episode(self) -> None:
         """Incident-only, where every other incident counts."""

@@ -30,6 +30,7 @@ from tests.remediator.telling import claim, settle
 
 HELD = Condition("Held", "True", "Budget", T0, "one GPU at a time")
 ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
+BLOCKED = Condition("EvictionBlocked", "True", "DisruptionBudget", T0, "t/web (Ready): budget web")
 UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
 
 
@@ -78,7 +79,8 @@ def test_a_story_that_was_really_decided_is_told_as_it_is_stored() -> None:
 def test_every_sample_has_the_labels_of_its_family() -> None:
     families = {one.name: one for one in CLUSTER_FAMILIES}
     hit = (PodHold("team", "train-0", "claim-0", "d"),)
-    rows = incident_rows([story(hit=hit, conditions=(HELD, ALONE), recurrence=2)], ())
+    conditions = (HELD, ALONE, BLOCKED)
+    rows = incident_rows([story(hit=hit, conditions=conditions, recurrence=2)], ())
 
     assert set(rows) == {name for name in families if name.startswith("incident")}
     for name, samples in rows.items():
@@ -135,6 +137,16 @@ def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so
 
     assert of(incident_rows([story(conditions=(ALONE,))], ()), "unconfirmed") == {("DriverTooOld",)}
     assert of(incident_rows([story(conditions=(over,))], ()), "unconfirmed") == set()
+
+
+@pytest.mark.parametrize("reason", ["DisruptionBudget", "PodsJoin"])
+def test_evictions_that_are_blocked_are_told_with_the_reason_while_they_are(reason: str) -> None:
+    blocked = msgspec.structs.replace(BLOCKED, reason=reason)
+    over = msgspec.structs.replace(blocked, status="False", reason="AsExpected")
+
+    assert of(incident_rows([story(conditions=(blocked,))], ()), "eviction_blocked") == {(reason,)}
+    assert of(incident_rows([story(conditions=(over,))], ()), "eviction_blocked") == set()
+    assert of(incident_rows([story()], ()), "eviction_blocked") == set()
 
 
 def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
