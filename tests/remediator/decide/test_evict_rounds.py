@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -42,7 +43,7 @@ FIRST, SECOND = xid(94, gi=5), xid(94, seen=100, gi=1)
 
 
 def slices(
-    *records: XidRecord, joined: Iterable[str] = (), other: Iterable[str] = (), **fields: object
+    *records: XidRecord, joined: Iterable[str] = (), other: Iterable[str] = (), **fields: Any
 ) -> NodeView:
     """A GPU of which one slice, or two, has failed, and who holds the two."""
     sick = mig_gpu(0, *records, recovery_action=action())
