@@ -11,6 +11,7 @@ from exporter.report import GpuHealth
 from exporter.slices import SliceDevice
 from remediator.judge.fault import Need, Unknown, Verdict
 from remediator.objects.incident import (
+    DeviceRounds,
     Hardware,
     Incident,
     PodHold,
@@ -168,9 +169,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     resumes: bool = False
     """Evictions under `Evict` would begin anew: nobody was there, or something held them back."""
     evicting_since: datetime | None = None
-    """When the first eviction was requested of who is there now."""
-    rounds: int = 0
-    """Rounds of evictions so far."""
+    """When the first eviction was requested of who is there now, as `evict.within` counts."""
+    attempted: datetime | None = None
+    """Until when evictions are known to have been requested."""
+    rounds: tuple[DeviceRounds, ...] = ()
+    """Rounds of evictions so far, by device."""
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
     awaits: str = ""

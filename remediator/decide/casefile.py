@@ -12,7 +12,7 @@ import msgspec
 
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import empty_since, holds_in_scope
-from remediator.decide.evicting import ROUNDS
+from remediator.decide.evicting import over
 from remediator.decide.foreign import in_words
 from remediator.decide.ladder import AWAITING
 from remediator.decide.needs import NODE_REPAIRS, missing_since
@@ -83,7 +83,8 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         fenced_at=_fenced_at(case, old, now, fenced=done.fenced),
         evicting_at=old.evicting_at or (now if done.evicting else None),
         eviction_start_time=None if closed else desired.evicting_since,
-        eviction_rounds=desired.rounds,
+        eviction_attempt_time=None if closed else desired.attempted,
+        device_rounds=desired.rounds,
         drained_at=old.drained_at or (now if done.drained else None),
         closed_at=now if closed else None,
         seen_through=desired.seen_through or old.seen_through,
@@ -300,7 +301,7 @@ def _refused(case: Case, desired: Desired) -> str:
 
 
 def _blocked_by(desired: Desired) -> str:
-    return "PodsJoin" if desired.rounds > ROUNDS else "DisruptionBudget"
+    return "PodsJoin" if over(desired) else "DisruptionBudget"
 
 
 def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:

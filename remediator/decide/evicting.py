@@ -18,13 +18,27 @@ from exporter.device import Device
 from remediator.decide.case import Case, Desired
 from remediator.judge.fault import Unknown
 from remediator.objects.claims import ADMIN, EXTENDED_RESOURCE, Claim, reserved, tolerated_for
-from remediator.objects.incident import EVICTION_BLOCKED, Condition, Incident, PodHold
+from remediator.objects.incident import (
+    EVICTION_BLOCKED,
+    Condition,
+    DeviceRounds,
+    Incident,
+    IncidentStatus,
+    PodHold,
+)
 from remediator.objects.pods import PodFacts
 from remediator.objects.taints import Rule
+from remediator.policy.table import Evict
 
 ROUNDS = 3
-"""Rounds of evictions, each for pods that joined a claim after the one before. Then a user looks:
-whoever makes these pods does not know that the device is tainted."""
+"""Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
+user looks: whoever makes these pods does not know that the device is tainted."""
+FREE_FOR = timedelta(minutes=1)
+"""How long nobody has held a device when its rounds are forgotten. Longer than a scheduler needs
+that knows nothing of taints and gives it away again."""
+COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
+"""How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
+is requested again within a minute."""
 PassedBy = Literal["DaemonSet", "MirrorPod"]
 PASSED_BY: Mapping[PassedBy, str] = {"DaemonSet": "pod of a DaemonSet", "MirrorPod": "mirror pod"}
 """Kinds of pods of which no eviction is ever requested, in words."""
@@ -80,14 +94,34 @@ def moved(desired: Desired) -> frozenset[Device]:
     )
 
 
+def over(desired: Desired) -> frozenset[str]:
+    """Return the devices whose pods were followed by others too often: a user looks."""
+    return frozenset(
+        one.device for one in desired.rounds if one.rounds > ROUNDS and one.free_since_time is None
+    )
+
+
 def to_request(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
     """Return the pods of whom an eviction is to be requested, each once."""
-    if desired.rounds > ROUNDS:
-        return ()
-    rules = in_force(case, desired)
-    there = _there(case, rules)
+    rules, joined = in_force(case, desired), over(desired)
+    there = (hold for hold in _there(case, rules) if hold.device not in joined)
     found = {hold.uid: hold for hold in there if not _passed_by(case, hold, rules, now)}
     return tuple(found.values())
+
+
+def counted_from(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
+    """Return from when `within` counts, moved on by the time without an attempt.
+
+    Without the last attempt (an older CRD does not store it) all time counts.
+    """
+    start, last = status.eviction_start_time, status.eviction_attempt_time
+    if start is None or last is None:
+        return start
+    return start + max(now - last - _counts(plan), timedelta())
+
+
+def _counts(plan: Evict) -> timedelta:
+    return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
 
 
 def resumes(case: Case, story: Incident, devices: Collection[Device], now: datetime) -> bool:
@@ -97,36 +131,60 @@ def resumes(case: Case, story: Incident, devices: Collection[Device], now: datet
         for rule in case.rules
         if rule.effect == "Evict" and rule.device in devices
     }
-    over = story.status.evicting_at is not None and story.status.eviction_start_time is None
-    return over and any(not _passed_by(case, hold, rules, now) for hold in _there(case, rules))
+    ended = story.status.evicting_at is not None and story.status.eviction_start_time is None
+    return ended and any(not _passed_by(case, hold, rules, now) for hold in _there(case, rules))
 
 
 def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
     """Return a wish with what the incident is to say of its evictions.
 
-    Not knowing stops no clock, and starts none. A hold ends it, so that it starts anew.
+    While nothing is known it says what it said; that time does not count (`counted_from`). A hold
+    ends the clock, so that it starts anew.
     """
     if desired.incident is None:
         return desired
     old, known = desired.incident.status, _blocked(desired.incident.status.conditions)
     rules = in_force(case, desired)
-    unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None
+    as_it_was = msgspec.structs.replace(
+        desired,
+        evicting_since=old.eviction_start_time,
+        attempted=old.eviction_attempt_time,
+        rounds=old.device_rounds,
+    )
+    if isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None:
+        return msgspec.structs.replace(as_it_was, blocked=known)
+    rounds = _kept_rounds(case, desired, old, now)
     # Once nobody is left under NoExecute the time is over: the next slice gets all of its own.
-    if unknown or (not rules and _there(case, _no_execute(desired), terminating=True)):
-        return msgspec.structs.replace(
-            desired,
-            evicting_since=old.eviction_start_time,
-            rounds=old.eviction_rounds,
-            blocked=known if unknown else "",
-        )
+    if not rules and _there(case, _no_execute(desired), terminating=True):
+        return msgspec.structs.replace(as_it_was, rounds=rounds)
     held = frozen or (bool(desired.held) and desired.held_by != "Budget")
     there = () if held else _there(case, rules, terminating=True)
     if not there:
-        return msgspec.structs.replace(desired, rounds=old.eviction_rounds)
+        return msgspec.structs.replace(desired, rounds=rounds)
+    since, attempted = _clock(desired, old, now)
     told = msgspec.structs.replace(
-        desired, evicting_since=old.eviction_start_time or now, rounds=_round(case, desired, now)
+        desired,
+        evicting_since=since,
+        attempted=attempted,
+        rounds=_counted_rounds(case, desired, rounds, there, now),
     )
     return msgspec.structs.replace(told, blocked=_in_the_way(case, told, rules, now))
+
+
+def _clock(
+    desired: Desired, old: IncidentStatus, now: datetime
+) -> tuple[datetime, datetime | None]:
+    """Return from when `within` counts and until when attempts are known, to be stored.
+
+    Once the time is over, and between two attempts that are near enough, nothing is written.
+    """
+    plan, last = desired.evict_plan or Evict(), old.eviction_attempt_time
+    start = counted_from(old, plan, now)
+    if start is None or old.eviction_start_time is None:
+        return now, now
+    if now - start >= plan.within:
+        return old.eviction_start_time, last
+    return start, now if last is None or now - last >= _counts(plan) / 2 else last
 
 
 def _no_execute(desired: Desired) -> dict[str, Rule]:
@@ -185,36 +243,72 @@ def _tolerates(case: Case, hold: PodHold, rule: Rule, now: datetime) -> bool:
     return now - (rule.time_added or now) < lasting
 
 
-def _round(case: Case, desired: Desired, now: datetime) -> int:
-    """Return which round of evictions this is: one more where pods have joined since the last.
+def _kept_rounds(
+    case: Case, desired: Desired, old: IncidentStatus, now: datetime
+) -> tuple[DeviceRounds, ...]:
+    """Return the rounds that are remembered: of devices under a rule that were not free for long.
+
+    A claim that is allocated holds its device, also while it is reserved for nobody.
+    """
+    ruled = {str(rule.device) for rule in desired.rules}
+    held = {hold.device for hold in case.holds if hold.via != ADMIN}
+    kept = (
+        msgspec.structs.replace(
+            one, free_since_time=None if one.device in held else one.free_since_time or now
+        )
+        for one in old.device_rounds
+        if one.device in ruled
+        and not (one.free_since_time and now - one.free_since_time >= FREE_FOR)
+    )
+    return tuple(kept)
+
+
+def _counted_rounds(
+    case: Case,
+    desired: Desired,
+    kept: tuple[DeviceRounds, ...],
+    there: tuple[PodHold, ...],
+    now: datetime,
+) -> tuple[DeviceRounds, ...]:
+    """Return which round each device is in: one more where pods have joined since the last."""
+    joined = _joined(case, desired, now)
+    found = {one.device: one for one in kept}
+    for device in {hold.device for hold in there}:
+        before = found.get(device)
+        if before is None:
+            found[device] = DeviceRounds(device, 1)
+        elif device in joined:
+            rounds = min(before.rounds + 1, ROUNDS + 1)
+            found[device] = msgspec.structs.replace(before, rounds=rounds)
+    return tuple(found[device] for device in sorted(found))
+
+
+def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
+    """Return the devices that pods hold which the incident does not name yet.
 
     Where not all pods can be listed nobody can tell who is new.
     """
     story = desired.incident
-    if story is None:
-        return 0
-    old = story.status
-    if old.hit_left_out or old.evicted_left_out:
-        return max(old.eviction_rounds, 1)
+    if story is None or story.status.hit_left_out or story.status.evicted_left_out:
+        return frozenset()
     rules = in_force(case, desired)
-    known = {one.uid for one in (*old.hit, *old.evicted)}
+    known = {one.uid for one in (*story.status.hit, *story.status.evicted)}
     named = {str(target.name) for target in story.status.scope.devices}
-    new = any(
-        hold.uid not in known and hold.device in named and not _passed_by(case, hold, rules, now)
+    return frozenset(
+        hold.device
         for hold in _there(case, rules)
+        if hold.uid not in known and hold.device in named and not _passed_by(case, hold, rules, now)
     )
-    begun = old.eviction_rounds
-    return min(begun + 1, ROUNDS + 1) if new or not begun else begun
 
 
 def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return which pods are left and why, once nothing but waiting is done about them."""
-    plan, since = desired.evict_plan, desired.evicting_since
+    plan, since, joined = desired.evict_plan, desired.evicting_since, over(desired)
     overdue = bool(plan and since and desired.goal == "Evict" and now - since >= plan.within)
-    if not overdue and desired.rounds <= ROUNDS:
+    if not overdue and to_request(case, desired, now):
         return ""
     pods = {pod.uid: pod for pod in case.pods or ()}
-    there = {hold.uid: hold for hold in _there(case, rules)}
+    there = {hold.uid: hold for hold in _there(case, rules) if overdue or hold.device in joined}
     said: list[str] = []
     for hold in sorted(there.values()):
         ready = "Ready" if pods[hold.uid].ready else "not Ready"
@@ -223,7 +317,6 @@ def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: da
     if not said:
         return ""
     more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
-    joined = desired.rounds > ROUNDS
     first = (
         f"pods have joined a claim in more than {ROUNDS} rounds of evictions: " if joined else ""
     )

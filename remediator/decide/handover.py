@@ -6,7 +6,8 @@ eviction, and only said to be needed when
 
 - a standing fault of an enforced incident needs a node-level act, and
 - nothing holds it back (budget, correlation, maintenance, emergency stop, a person), and
-- no pod holds a GPU of the node, or the deadline has passed of a class that may evict.
+- no pod holds a GPU of the node, or the deadline has passed of a class that may evict and nobody
+  left was promised more (`promised`).
 
 Until then it is False and says what is waited for. Not knowing, of a GPU, of
 the pods or of the stored condition, changes it in neither direction. A pod that is known
@@ -23,6 +24,7 @@ from remediator.decide.case import Case, Desired
 from remediator.decide.needs import NODE_REPAIRS
 from remediator.decide.neighbours import Neighbours, neighbours
 from remediator.decide.plan import WriteNodeCondition
+from remediator.decide.promised import in_words, with_promises
 from remediator.decide.view import NodeView
 from remediator.judge.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, most_needed
 from remediator.objects.api_words import MODES, need_of
@@ -227,7 +229,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     standing = tuple(one for one in due if one.stands)
     free = tuple(one for one in standing if not one.held and not stopped)
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
-    seen = neighbours(view, (one.incident for one in due))
+    seen = with_promises(neighbours(view, (one.incident for one in due)), pairs, now)
     answer = None
     if free:
         answer = _answer_for(free, standing, seen, deadline, now, said=said)
@@ -278,7 +280,7 @@ def _answer_for(
     )
     if not seen.pods and not seen.unknown:
         return _calling(_with_joining(free, standing), _who(seen))
-    if overdue:
+    if overdue and (said or not seen.promised):
         # Only for this may pods be overridden: what else is needed is not asked for yet.
         who = f"{_who(seen)}; waited until the deadline"
         return _calling(_with_joining(overdue, standing), who)
@@ -318,8 +320,11 @@ def _waiting(
 ) -> _Answer:
     ends = (one.until(deadline, now) for one in due)
     until = min((one for one in ends if one is not None), default=None)
-    limit = f" until {until:%Y-%m-%dT%H:%M:%SZ} at most" if until else ""
-    text = f"{_needs(due)}; waiting{limit}: {_who(seen)}"
+    last = [until, *(one.until for one in seen.promised)]
+    known = [one for one in last if one is not None]
+    limit = f" until {max(known):%Y-%m-%dT%H:%M:%SZ} at most" if known == last else ""
+    who = "; ".join((*in_words(seen.promised), _who(seen)))
+    text = f"{_needs(due)}; waiting{limit}: {who}"
     return _Answer(needed=False, reason=WAITING, message=_bounded(text))
 
 

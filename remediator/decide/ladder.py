@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from remediator.decide.case import Case
+from remediator.decide.evicting import counted_from
 from remediator.decide.signals import is_unseen
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
@@ -107,7 +108,8 @@ def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Dema
 
 def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
     """Return what is asked for while pods are evicted by the Eviction API, and after it."""
-    plan, since = asked.row.evict, story.status.eviction_start_time
+    plan = asked.row.evict
+    since = counted_from(story.status, plan, now)
     ends = plan.then == "NoExecute" and since is not None
     until = since + plan.within if ends and since else None
     if until is not None and now >= until:

@@ -8,6 +8,7 @@ Pure.
 """
 
 from collections.abc import Iterable
+from datetime import datetime
 
 import msgspec
 
@@ -27,6 +28,16 @@ ClaimKey = tuple[str, str]
 """(namespace, name)."""
 
 
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What some of them were promised: no deadline overrides them before it is over."""
+
+    why: str
+    pods: tuple[str, ...]
+    """None: nobody knows whether there are any."""
+    until: datetime | None
+    """None: without an end that is known."""
+
+
 class Neighbours(msgspec.Struct, frozen=True):
     """Who is in the way of an act that stops the whole node."""
 
@@ -34,6 +45,8 @@ class Neighbours(msgspec.Struct, frozen=True):
     """`namespace/name` of the pods that certainly hold a GPU, or may."""
     unknown: str = ""
     """Why there may be more of them, "" when these are all."""
+    promised: tuple[Promise, ...] = ()
+    """What `promised` adds."""
 
 
 def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:

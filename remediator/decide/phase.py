@@ -7,7 +7,7 @@ import msgspec
 
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import seen_twice
-from remediator.decide.evicting import ROUNDS, moved
+from remediator.decide.evicting import moved, over
 from remediator.judge.fault import Healthy, Unknown
 from remediator.objects.incident import IncidentStatus, Phase
 from remediator.objects.taints import EVICTING
@@ -124,7 +124,7 @@ def phase_of(it: Facts) -> Phase:
 def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
     healthy = isinstance(case.verdict, Healthy)
     waits = desired.verified or (not healthy and done.fenced and done.empty)
-    joined = desired.rounds > ROUNDS and bool(desired.blocked)
+    joined = bool(over(desired) and desired.blocked)
     unprovable = desired.unprovable and done.fenced and not healthy
     moving = bool(moved(desired))
     emptied = old.drained_at is not None or not (moving or desired.pending)

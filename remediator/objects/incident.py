@@ -160,6 +160,14 @@ class Hardware(Entry, frozen=True, kw_only=True):
     cause: str
 
 
+class DeviceRounds(Entry, frozen=True):
+    device: str
+    rounds: int
+    """Of evictions: one more each time that pods have joined a claim of it since the last."""
+    free_since_time: datetime | None = None
+    """Since when nobody has held it."""
+
+
 class SeenSignal(Entry, frozen=True, kw_only=True):
     """A record of the node's report that the incident has taken into account."""
 
@@ -225,9 +233,11 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     fenced_at: datetime | None = None
     evicting_at: datetime | None = None
     eviction_start_time: datetime | None = None
-    """When the first eviction was requested of who is there now: `evict.within` counts from it."""
-    eviction_rounds: int = 0
-    """Rounds of evictions: one more each time that pods have joined a claim since the last."""
+    """When the first eviction was requested of who is there now, moved on by the time in which
+    none was: `evict.within` counts from it."""
+    eviction_attempt_time: datetime | None = None
+    """Until when evictions are known to have been requested."""
+    device_rounds: tuple[DeviceRounds, ...] = ()
     drained_at: datetime | None = None
     healthy_since: datetime | None = None
     closed_at: datetime | None = None

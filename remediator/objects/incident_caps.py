@@ -35,6 +35,7 @@ ITEMS: Mapping[str, int] = {
     "scope.devices": _DEVICES,
     "conditions": 32,
     "timeline": TIMELINE_LIMIT,
+    "deviceRounds": _DEVICES,
     "rules": _DEVICES,
     "hardware": HARDWARE_LIMIT,
     "plannedTaints": _DEVICES,
@@ -53,6 +54,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "conditions": ("type",),
     "rules": ("name",),
     "plannedTaints": ("device",),
+    "deviceRounds": ("device",),
     "sources": (),
     "deviceClasses": (),
     "siblings": (),
@@ -87,6 +89,7 @@ LENGTHS: Mapping[str, int] = {
     **_of("rules", {"name": _NAME, "uid": _WORD, "device": _PATH}),
     **_of("hardware", {"uuid": _WORD, "fault": _WORD, "cause": _WORD}),
     "plannedTaints.device": _PATH,
+    "deviceRounds.device": _PATH,
     **_of("affectedPods", _POD),
     **_of("evictedPods", _POD),
     "neighbors": _PATH,
@@ -104,7 +107,7 @@ LENGTHS: Mapping[str, int] = {
 _INT32, _INT64 = 2**31 - 1, 2**63 - 1
 NUMBERS: Mapping[str, tuple[int, int]] = {
     "schemaVersion": (0, _INT32),
-    "evictionRounds": (0, 4),
+    "deviceRounds.rounds": (1, 4),
     "observedGeneration": (0, _INT64),
     "conditions.observedGeneration": (0, _INT64),
     "hardware.placement.start": (0, _INT32),

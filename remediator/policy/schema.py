@@ -88,8 +88,8 @@ class EvictText(
             DURATION,
             "How long pods are evicted by the Eviction API, from the first attempt on. `0s` with "
             "`then: NoExecute`: they are not, NoExecute follows `settle`.",
-            "A hold, an emergency stop or a maintenance window restarts it, so pods always get the "
-            "whole time.",
+            "A hold, an emergency stop or a maintenance window restarts it, and time in which "
+            "nothing can be requested does not count, so pods always get the whole time.",
         ),
     ] = None
     then: Annotated[

@@ -11,6 +11,7 @@ from remediator.decide.handover import (
     HandoverOptions,
     conditions,
 )
+from remediator.decide.plan import EvictPod
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Fault, Healthy, Need, Sick, Unknown, Verdict
@@ -118,7 +119,7 @@ def reconciled(
     options: HandoverOptions = ON,
     **fleet: object,
 ) -> tuple[str, str, str]:
-    """Reconcile until nothing is left to do, and return what the Node says."""
+    """Reconcile until nothing is left to do but to request evictions; return what the Node says."""
     for _ in range(8):
         conditions = tuple(stored.conditions.values())
         facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
@@ -131,7 +132,7 @@ def reconciled(
         decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
         for step in decision.steps:
             stored.take(step, at(seconds))
-        if not decision.steps:
+        if all(isinstance(step, EvictPod) for step in decision.steps):
             one = stored.conditions.get(REPAIR_NEEDED)
             return (one.status, one.reason, one.message) if one else ("", "", "")
     raise AssertionError("never settles")

@@ -67,7 +67,7 @@ class TestGates:
         assert stored.effects() == {"gpu-0": "Evict"}
 
     @pytest.mark.parametrize("fields", [{"blind": {"claims": "refused"}}, {"stale": "silent"}])
-    def test_not_knowing_evicts_nobody_and_stops_no_clock(self, fields: dict[str, Any]) -> None:
+    def test_not_knowing_evicts_nobody_and_restarts_no_clock(self, fields: dict[str, Any]) -> None:
         one, asks = seen(pod()), rows()
         stored = begun(one, asks)
         tick(stored, one, START, asks)
