@@ -14,6 +14,7 @@ from exporter.kernel.syslog import KernelText, SyslogError
 from exporter.kernel.syslog_text import SyslogText
 from exporter.signals import Signal
 from simulator.compiler import find_compiler
+from tests.exporter.kernel.test_kmsg import Heard, Ring, running
 from tests.exporter.running import wait_for
 
 BOOT = datetime(2026, 1, 5, tzinfo=UTC)
@@ -100,3 +101,17 @@ def test_a_crash_on_this_machine_forges_nothing(real_components: list[str]) -> N
 
     assert hidden
     assert not [one for one in heard if one.bus_id == "0000:9a:00.0"]
+
+
+def test_what_a_continuation_hides_is_counted_once(tmp_path: Path) -> None:
+    """Also where the end of the last text is gone, so that all is read again."""
+    heard, ring = Heard(), Ring()
+    ring.text = MOUNTED.encode()
+    ring.write(900, "first")
+    with running(heard.reader(tmp_path / "kmsg", ring.read)):
+        wait_for(lambda: len(heard.records) == 2)
+        ring.text = MOUNTED.encode()
+        ring.write(901, "second")
+        wait_for(lambda: len(heard.records) == 3)
+    assert sorted(heard.rejected) == ["continuation", "overwritten"]
+    assert not heard.messages()[0].startswith("NVRM")

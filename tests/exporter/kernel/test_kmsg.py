@@ -241,22 +241,6 @@ def test_one_line_without_a_time_is_enough(
     assert (heard.sources[0].reason, heard.records) == ("NoTimes", [])
 
 
-def test_what_a_continuation_hides_is_counted_once(
-    heard: Heard, ring: Ring, by_syslog: KernelLogReader
-) -> None:
-    ring.text = (
-        b"<6>[    9.000001] y[7]: segfault at 0 in y\n"
-        b"<6>[    9.000001] NVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132]\n"
-    )
-    by_syslog.start()
-    wait_for(lambda: heard.records)
-    ring.text = ring.text[1:]  # the end of the last text is gone: all is read again
-    ring.write(10, "second")
-    wait_for(lambda: len(heard.records) == 2)
-    assert heard.rejected.count("continuation") == 1
-    assert not heard.messages()[0].startswith("NVRM")
-
-
 def test_a_log_of_another_name_is_never_replaced_by_this_machines(
     heard: Heard, tmp_path: Path
 ) -> None:
