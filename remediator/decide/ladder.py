@@ -17,7 +17,7 @@ from remediator.decide.case import Case
 from remediator.decide.signals import is_unseen
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
-from remediator.objects.incident import PLACED_LIMIT, Incident, Target
+from remediator.objects.incident import PLACED_LIMIT, RULES_NOT_SERVED, Incident, Target
 from remediator.objects.taints import EFFECTS, EVICTING, Effect, Rule
 from remediator.policy.duration import spelled
 from remediator.policy.table import Row
@@ -150,11 +150,18 @@ def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, 
 def fenced_since(
     rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
 ) -> datetime | None:
-    """Return since when the targets' stored rules fence, as the incident has recorded them."""
+    """Return since when the targets' stored rules fence, as the incident has recorded them.
+
+    Who acts on rules may have lost them while they were not served, so that time begins anew.
+    """
+    told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
+    if told is not None and told.status == "True":
+        return None
     recorded = {one.uid for one in story.status.rules if one.effect != "None"}
     known = {rule.device for rule in rules if rule.effect != "None" and rule.uid in recorded}
     whole = bool(targets) and all(target.name in known for target in targets)
-    return story.status.fenced_at if whole else None
+    since = story.status.fenced_at if whole else None
+    return max(since, told.last_transition_time) if since and told else since
 
 
 def milder(one: Effect, other: Effect) -> Effect:

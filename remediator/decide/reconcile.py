@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.decide import adoption, casefile, handover, history, plan
+from remediator.decide import adoption, casefile, handover, history, plan, recovery
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
 from remediator.decide.disruption import Disruption, deferred, disruption
@@ -306,6 +306,8 @@ def _status(
 
 
 def _closings(case: Case, wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:
+    if recovery.unseen_rules(case):
+        return ()
     return tuple(
         plan.WriteStatus(
             one,

@@ -236,16 +236,18 @@ class Cluster:
 
     def _seen(self, node: str) -> NodeView:
         view = self.world.view(node, self._agents.stale)
-        if self.rules.version is None:
+        served = self.rules.version is not None
+        if not served:
             # Stored rules that are not served do nothing: the incident is all that there is.
-            view = msgspec.structs.replace(view, rules=(), leftovers=(), foreign=())
+            unseen = view.rules
+            view = msgspec.structs.replace(view, rules=(), unseen=unseen, leftovers=(), foreign=())
         return msgspec.structs.replace(
             view,
             refusals=self.writer.evictions.refusals(),
             clock_doubt=self._clock_doubt(),
             unread=self._stories.unreadable,
             blind=self._blind(view),
-            rules_served=self.rules.version is not None,
+            rules_served=served,
             renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
         )
 
