@@ -328,7 +328,11 @@ class Cluster:
 
     def _incident(self, change: Change[Incident]) -> None:
         gone = change.old.metadata.uid if change.old else ""
-        self.world.incident(change.key, change.new, listed=change.listed, gone=gone)
+        new, unstored = change.new, self.writer.unstored
+        if new is None:
+            unstored.forget(change.key)
+        new = unstored.whole(new) if new else None
+        self.world.incident(change.key, new, listed=change.listed, gone=gone)
 
     def _rule(self, change: Change[StatedRule]) -> None:
         self.gates.heard(change)
