@@ -17,6 +17,7 @@ from remediator.decide.case import Case
 from remediator.decide.signals import is_unseen
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
+from remediator.objects.claims import ADMIN
 from remediator.objects.incident import PLACED_LIMIT, RULES_NOT_SERVED, Incident, Target
 from remediator.objects.taints import EFFECTS, EVICTING, Effect, Rule
 from remediator.policy.duration import spelled
@@ -36,6 +37,7 @@ FORGEABLE = (
     "any program of the node can forge what syslog(2) reads, and no second source bears it out"
 )
 UNPUBLISHED = "the failed MIG instance is not published"
+LATER = "its process is dead, and whoever holds its devices came after it"
 FENCING = "every device in scope is fenced first"
 
 
@@ -77,7 +79,8 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
     if fault.forgeable or not (targets or found.exact):
         goal, why = ("None", FORGEABLE) if fault.forgeable else ("NoSchedule", UNPUBLISHED)
         return Demand(fault, row, targets, None, goal, f"suspected only: {why}")
-    goal = milder("NoSchedule" if doubt else "NoExecute", highest)
+    later = LATER if _came_later(case, fault, targets) else ""
+    goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
     fenced = {rule.device for rule in case.rules if rule.effect != "None"}
     awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
     until = _patience(story, row, now) if awaits else None
@@ -85,10 +88,25 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
         why = f"waiting for better evidence: {doubt}"
         return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
     if goal not in EVICTING:
-        why = f"{goal} only: {doubt or f'class {row.fault_class} goes no further'}"
+        why = f"{goal} only: {doubt or later or f'class {row.fault_class} goes no further'}"
         asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
         return _to_a_human(case, story, asked, now) if fault.unprovable else asked
     return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
+
+
+def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
+    """Whether an error is over, and all who hold its devices are known to have come after it.
+
+    So also after a loss of every incident and rule, when nothing says any more that it was
+    handled. Admin access uses nothing, whenever it came.
+    """
+    if fault.ended is None:
+        return False
+    names = {str(one.name) for one in targets}
+    here = [hold.uid for hold in case.holds if hold.device in names and hold.via != ADMIN]
+    begun = {pod.uid: pod.started for pod in case.pods or () if pod.uid in here}
+    dates = [begun.get(uid) for uid in here]
+    return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
 
 
 def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:

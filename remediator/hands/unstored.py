@@ -57,7 +57,7 @@ class Unstored:
             return incident
         return msgspec.structs.replace(incident, status=part.whole)
 
-    def due(self) -> tuple[str, ...]:
-        """Return the incidents of which the whole is to be tried again."""
+    def due(self) -> dict[str, IncidentStatus]:
+        """Return by incident the status that is to be tried again."""
         now = self._clock()
-        return tuple(name for name, part in list(self._parts.items()) if now >= part.due)
+        return {name: part.whole for name, part in list(self._parts.items()) if now >= part.due}

@@ -228,6 +228,9 @@ class Writer:
         for incident in known:
             if incident.node != node or not self._leading() or self._pace.ask(patient=True):
                 continue
+            if incident.status != due[incident.name]:
+                self.unstored.forget(incident.name)  # another leader has written since
+                continue
             try:
                 self._tell(plan.WriteStatus(incident, incident.status))
             except ApiError as error:

@@ -152,6 +152,24 @@ def test_the_same_status_is_tried_ever_more_rarely() -> None:
 
     unstored.note(stored, IncidentStatus(fault="lost", phase="Drained"))
     now += FIRST_TRY
-    assert unstored.due() == ("gpu-a-1",), "another one is tried soon"
+    assert [*unstored.due()] == ["gpu-a-1"], "another one is tried soon"
     unstored.forget("gpu-a-1")
-    assert unstored.due() == ()
+    assert not unstored.due()
+
+
+def test_what_another_leader_has_written_since_is_left_as_it_is(
+    room: Room,  # noqa: F811 - the fixture
+) -> None:
+    _evicting(room, _without("phase"))
+    unstored = room.cluster.writer.unstored
+    (name,) = room.api.stored[INCIDENTS]
+    room.api.put(INCIDENTS, name, status={**_told(room), "message": "by another leader"})
+    room.seen(
+        "it is heard of",
+        lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,
+    )
+    before, clock = len(_writes(room)), unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes
+    unstored._clock = lambda: clock() + FIRST_TRY + 1  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
+    room.cluster.writer.turn_to(NODE)
+    assert len(_writes(room)) == before
+    assert not unstored.due()
