@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from remediator.decide import history, signals, story
+from remediator.decide import history, recovery, signals, story
 from remediator.decide.case import Case
 from remediator.decide.ladder import FRESH
 from remediator.judge.fault import Unknown, faults_of
@@ -72,8 +72,8 @@ def over(case: Case, blank: Incident, now: datetime) -> IncidentStatus:
 
 def ends(case: Case, *, empty: bool) -> str:
     """Return why an incident ends that has neither status nor rules nor faults."""
-    known = not (isinstance(case.verdict, Unknown) or case.distrust)
-    return NOTHING_LEFT if empty and known else ""
+    unclear = isinstance(case.verdict, Unknown) or case.distrust or recovery.unseen_rules(case)
+    return NOTHING_LEFT if empty and not unclear else ""
 
 
 def _is_lost(blank: Incident, now: datetime) -> bool:

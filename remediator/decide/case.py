@@ -106,6 +106,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """Why no device stands for a GPU that is published."""
     rules_served: bool = True
     """False: `rules` are none because no DeviceTaintRules are served."""
+    rules_known: bool = True
+    """False: rules may stand that are not among `rules`."""
+    unseen: tuple[Rule, ...] = ()
+    """Ours as they were last seen, while no DeviceTaintRules are served."""
     confirmable: bool = False
     """The report carries the hash by which its agent can confirm it."""
     renewals: tuple[datetime, ...] = ()

@@ -17,7 +17,7 @@ from remediator.decide.foreign import in_words
 from remediator.decide.ladder import AWAITING
 from remediator.decide.needs import NODE_REPAIRS, missing_since
 from remediator.decide.phase import phase, progress
-from remediator.decide.recovery import confirmed, errors_rose, volatile_before
+from remediator.decide.recovery import confirmed, errors_rose, unseen_rules, volatile_before
 from remediator.decide.timeline import kernel, timeline
 from remediator.judge.fault import Healthy, Unknown
 from remediator.judge.surroundings import NEAR
@@ -27,6 +27,7 @@ from remediator.objects.incident import (
     EVICTION_BLOCKED,
     INFORMED_LIMIT,
     PODS_LIMIT,
+    RULES_NOT_SERVED,
     SCHEMA_VERSION,
     SIBLINGS_LIMIT,
     Condition,
@@ -90,7 +91,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         seen_through=desired.seen_through or old.seen_through,
         handled_through=(desired.seen_through or old.seen_through) if closed else None,
         conditions=_conditions(case, desired, old.conditions, now),
-        rules=tuple(_record(rule) for rule in sorted(case.rules, key=_device)),
+        rules=_records(case, old),
         hardware=desired.hardware,
         would_fence=() if closed or desired.closing else spared,
         informed=case.peers[:INFORMED_LIMIT],
@@ -231,8 +232,12 @@ def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
     return tuple(sorted(found)) if len(found) <= SIBLINGS_LIMIT else None
 
 
-def _device(rule: Rule) -> str:
-    return str(rule.device)
+def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
+    """Return the rules that stand; one that cannot be seen now is as it was last seen."""
+    found = {rule.name: _record(rule) for rule in (*case.unseen, *case.rules)}
+    if not case.rules_known:
+        found = {one.name: one for one in old.rules} | found
+    return tuple(sorted(found.values(), key=lambda one: one.device))
 
 
 def _record(rule: Rule) -> RuleRecord:
@@ -282,6 +287,9 @@ def _conditions(
         ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
     )
     stored = {one.type: one for one in old}
+    unseen = unseen_rules(case)
+    if unseen or RULES_NOT_SERVED in stored:
+        found += ((RULES_NOT_SERVED, "NotServed", unseen),)
     generation = desired.incident.metadata.generation if desired.incident else 0
     conditions = (
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found

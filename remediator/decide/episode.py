@@ -76,7 +76,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     faults = sorted(story.unhandled(case, policy, now), key=weight)
     empty = False
     if current is None or current.blank:
-        adopted = kept or standing.displaced_here(case, policy)
+        adopted = kept or standing.displaced_here(case, policy) or (case.unseen if current else ())
         empty = not adopted and not any(story.opens(case, one, policy, now) for one in faults)
         if current is None and empty:
             return Desired(uuid=case.uuid, reason="nothing to do")
@@ -140,6 +140,7 @@ def _known(
     given = person.given(case, told, signal, now, news=news)
     confirmed = person.in_force(given, "RepairConfirmed")
     leading = wanted.leading(asked)
+    shut = case.distrust or recovery.unseen_rules(case)
     repair = needs.needs(case, told, asked, policy, now)
     return Desired(
         uuid=case.uuid,
@@ -164,7 +165,7 @@ def _known(
         insists=repair.insists,
         intents=given,
         placed=placed(told, asked),
-        ending="" if case.distrust else recovery.ending(case, told, confirmed, now),
+        ending="" if shut else recovery.ending(case, told, confirmed, now),
     )
 
 
@@ -191,7 +192,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
             known,
             rules=kept,
             reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
-            wake_at=min((one for one in wakes if one), default=None),
+            wake_at=min((one for one in wakes if one and one > now), default=None),
         )
     quiet = known.seen_through == told.status.seen_through and not known.news
     verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
@@ -207,13 +208,16 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
         verified_at += recovery.NOTED_WITHIN
         noted = now >= verified_at
     verified = soaked and noted and not unproven
-    if verified and not known.person:
+    unseen = recovery.unseen_rules(case)
+    if verified and not (known.person or unseen):
         return msgspec.structs.replace(
             known, closing=True, verified=True, reason=recovery.proof(case)
         )
     wakes = (*_wakes(case, known, now), None if verified else verified_at)
     known = msgspec.structs.replace(
-        known, verified=verified, wake_at=min((one for one in wakes if one), default=None)
+        known,
+        verified=verified and not unseen,
+        wake_at=min((one for one in wakes if one), default=None),
     )
     return _standing(case, told, known, asked, firm, now)
 
@@ -268,6 +272,8 @@ def _reason(case: Case, told: Incident, known: Desired, asked: tuple[Demand, ...
         parts.append(f"a person will have to confirm the repair: {known.person}")
     if case.clock_doubt and isinstance(case.verdict, Healthy):
         parts.append(f"the soak time waits: {case.clock_doubt}")
+    if isinstance(case.verdict, Healthy) and (unseen := recovery.unseen_rules(case)):
+        parts.append(f"not closed: {unseen}")
     if known.repair and not isinstance(case.verdict, Healthy):
         parts.append(known.repair)
     if known.rebound:

@@ -18,7 +18,8 @@ from remediator.decide.evicting import counted_from
 from remediator.decide.signals import is_unseen
 from remediator.judge.fault import Fault
 from remediator.judge.scope import scope
-from remediator.objects.incident import PLACED_LIMIT, Incident, Target
+from remediator.objects.claims import ADMIN
+from remediator.objects.incident import PLACED_LIMIT, RULES_NOT_SERVED, Incident, Target
 from remediator.objects.taints import EFFECTS, EVICTING, Effect, Rule
 from remediator.policy.duration import spelled
 from remediator.policy.table import Row
@@ -37,6 +38,7 @@ FORGEABLE = (
     "any program of the node can forge what syslog(2) reads, and no second source bears it out"
 )
 UNPUBLISHED = "the failed MIG instance is not published"
+LATER = "its process is dead, and whoever holds its devices came after it"
 FENCING = "every device in scope is fenced first"
 
 
@@ -78,7 +80,8 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
     if fault.forgeable or not (targets or found.exact):
         goal, why = ("None", FORGEABLE) if fault.forgeable else ("NoSchedule", UNPUBLISHED)
         return Demand(fault, row, targets, None, goal, f"suspected only: {why}")
-    goal = milder("NoSchedule" if doubt else "NoExecute", highest)
+    later = LATER if _came_later(case, fault, targets) else ""
+    goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
     fenced = {rule.device for rule in case.rules if rule.effect != "None"}
     awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
     until = _patience(story, row, now) if awaits else None
@@ -86,10 +89,25 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
         why = f"waiting for better evidence: {doubt}"
         return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
     if goal not in EVICTING:
-        why = f"{goal} only: {doubt or f'class {row.fault_class} goes no further'}"
+        why = f"{goal} only: {doubt or later or f'class {row.fault_class} goes no further'}"
         asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
         return _to_a_human(case, story, asked, now) if fault.unprovable else asked
     return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
+
+
+def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
+    """Whether an error is over, and all who hold its devices are known to have come after it.
+
+    So also after a loss of every incident and rule, when nothing says any more that it was
+    handled. Admin access uses nothing, whenever it came.
+    """
+    if fault.ended is None:
+        return False
+    names = {str(one.name) for one in targets}
+    here = [hold.uid for hold in case.holds if hold.device in names and hold.via != ADMIN]
+    begun = {pod.uid: pod.started for pod in case.pods or () if pod.uid in here}
+    dates = [begun.get(uid) for uid in here]
+    return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
 
 
 def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
@@ -152,11 +170,18 @@ def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, 
 def fenced_since(
     rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
 ) -> datetime | None:
-    """Return since when the targets' stored rules fence, as the incident has recorded them."""
+    """Return since when the targets' stored rules fence, as the incident has recorded them.
+
+    Who acts on rules may have lost them while they were not served, so that time begins anew.
+    """
+    told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
+    if told is not None and told.status == "True":
+        return None
     recorded = {one.uid for one in story.status.rules if one.effect != "None"}
     known = {rule.device for rule in rules if rule.effect != "None" and rule.uid in recorded}
     whole = bool(targets) and all(target.name in known for target in targets)
-    return story.status.fenced_at if whole else None
+    since = story.status.fenced_at if whole else None
+    return max(since, told.last_transition_time) if since and told else since
 
 
 def milder(one: Effect, other: Effect) -> Effect:

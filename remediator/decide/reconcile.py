@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from remediator.decide import adoption, casefile, handover, history, plan
+from remediator.decide import adoption, casefile, handover, history, plan, recovery
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
 from remediator.decide.disruption import Disruption, deferred, disruption
@@ -105,18 +105,28 @@ def decide_node(
     ]
     steps = _bounded(view, plan.ordered(steps, view.rules))
     told = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
-    wakes = [wish.wake_at for _, wish in pairs if wish.wake_at is not None]
     stored = (view.facts.conditions if view.facts else None) or ()
     return NodeDecision(
         node=view.node,
         steps=steps,
         events=told,
         sentence=_sentence(view, pairs, steps),
-        wake_at=min(wakes, default=None),
+        wake_at=_wake_at(wish for _, wish in pairs),
         pairs=pairs,
         begins=disruption(steps, (case for case, _ in pairs), stored),
         bugs=(*_bugs(pairs), *bugs),
     )
+
+
+class StepsFailedError(Exception):
+    """Steps of some GPUs of a node failed; those of the others were taken."""
+
+    def __init__(self, error: Exception, wake_at: datetime | None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        """The first of them."""
+        self.wake_at = wake_at
+        """When time alone changes the answer for a GPU whose steps were all taken."""
 
 
 class Reconciler:
@@ -140,8 +150,8 @@ class Reconciler:
         A step that fails ends the steps of its GPU, but for deletions, because
         healing waits for nobody; the other GPUs go on. An Event is posted when the
         status that it tells of is written. A refused eviction is that pod's own and
-        raises nothing: the incident says so. The first error is raised at the end, so
-        that the node is looked at again.
+        raises nothing: the incident says so. The first error is raised at the end, in a
+        StepsFailedError, so that the node is looked at again.
         """
         view = self._hands.view(node)
         # Before the fleet, which says when the policy changed: a new one never meets an old date.
@@ -163,7 +173,10 @@ class Reconciler:
             if event.incident in written:
                 self._hands.post(event, now)
         if failed:
-            raise next(iter(failed.values()))
+            first = next(iter(failed.values()))
+            others = [wish for _, wish in decision.pairs if wish.uuid not in failed]
+            again = decision.wake_at if decision.unconfirmed else _wake_at(others)
+            raise StepsFailedError(first, again) from first
         return decision
 
     def _confirmed(
@@ -187,6 +200,10 @@ class Reconciler:
         return msgspec.structs.replace(
             second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
         )
+
+
+def _wake_at(wishes: Iterable[Desired]) -> datetime | None:
+    return min((wish.wake_at for wish in wishes if wish.wake_at is not None), default=None)
 
 
 def _cases(decision: NodeDecision) -> Iterable[Case]:
@@ -289,6 +306,8 @@ def _status(
 
 
 def _closings(case: Case, wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:
+    if recovery.unseen_rules(case):
+        return ()
     return tuple(
         plan.WriteStatus(
             one,

@@ -26,6 +26,7 @@ NODE_GONE_FOR = timedelta(days=7)
 
 LOOK_FOR_RENEWALS = timedelta(seconds=15)
 """While a soak is over and not proven yet."""
+NOT_SERVED = "DeviceTaintRules are not served, so nobody can see whether its rules still stand"
 NOTED_WITHIN = timedelta(seconds=10)
 """After a soak: what was not stored by then, this cluster's CRD does not know."""
 
@@ -161,6 +162,16 @@ def volatile_before(case: Case, status: IncidentStatus) -> int | None:
     loaded = bool(status.soak_epoch) and case.gpu.epoch != status.soak_epoch
     fell = counted is not None and counted < status.soak_dbe_volatile
     return 0 if loaded or fell else status.soak_dbe_volatile
+
+
+def unseen_rules(case: Case) -> str:
+    """Return why nobody can tell whether its rules are gone, "" where none stood when last seen.
+
+    Without DeviceTaintRules an incident is all that there is, and it may end; but rules that it
+    has made are stored, and taint again what was called recovered as soon as they are served.
+    """
+    stood = case.unseen or any(one.open and one.status.rules for one in case.incidents)
+    return "" if case.rules_served or not stood else NOT_SERVED
 
 
 def proof(case: Case) -> str:

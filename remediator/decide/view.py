@@ -62,6 +62,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Ours by their label, on a device that one of `rules` stands on already."""
     rules_served: bool = True
     """Without DeviceTaintRules there are none here, whatever is stored: incidents only."""
+    unseen: tuple[Rule, ...] = ()
+    """Ours as they were last seen, while no DeviceTaintRules are served."""
     renewals: tuple[datetime, ...] = ()
     """When the agent last confirmed the present report by its Lease, by our clock."""
     claims: tuple[Claim, ...] = ()
@@ -224,6 +226,8 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         no_rebind=distrusted(view.blind, "rebind"),
         unbound=view.unbound.get(uuid, ""),
         rules_served=view.rules_served,
+        rules_known=view.rules_served and not view.blind.get("rules"),
+        unseen=tuple(one for one in view.unseen if one.gpu == uuid),
         confirmable=bool(view.report and view.report.content_hash),
         renewals=view.renewals,
         nvml_up=_nvml_up(view),

@@ -236,16 +236,18 @@ class Cluster:
 
     def _seen(self, node: str) -> NodeView:
         view = self.world.view(node, self._agents.stale)
-        if self.rules.version is None:
+        served = self.rules.version is not None
+        if not served:
             # Stored rules that are not served do nothing: the incident is all that there is.
-            view = msgspec.structs.replace(view, rules=(), leftovers=(), foreign=())
+            unseen = view.rules
+            view = msgspec.structs.replace(view, rules=(), unseen=unseen, leftovers=(), foreign=())
         return msgspec.structs.replace(
             view,
             refusals=self.writer.evictions.refusals(),
             clock_doubt=self._clock_doubt(),
             unread=self._stories.unreadable,
             blind=self._blind(view),
-            rules_served=self.rules.version is not None,
+            rules_served=served,
             renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
         )
 
@@ -326,7 +328,11 @@ class Cluster:
 
     def _incident(self, change: Change[Incident]) -> None:
         gone = change.old.metadata.uid if change.old else ""
-        self.world.incident(change.key, change.new, listed=change.listed, gone=gone)
+        new, unstored = change.new, self.writer.unstored
+        if new is None:
+            unstored.forget(change.key)
+        new = unstored.whole(new) if new else None
+        self.world.incident(change.key, new, listed=change.listed, gone=gone)
 
     def _rule(self, change: Change[StatedRule]) -> None:
         self.gates.heard(change)

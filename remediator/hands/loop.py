@@ -19,7 +19,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from kubeapi.client import ApiError, Conflict, NotFound
 from remediator.decide.plan import ChangeRule, CreateRule, EvictPod
-from remediator.decide.reconcile import Bug, NodeDecision, Reconciler
+from remediator.decide.reconcile import Bug, NodeDecision, Reconciler, StepsFailedError
 from remediator.hands.metrics import Metrics
 from remediator.hands.pace import PacedError
 from remediator.hands.queue import Queue
@@ -113,25 +113,35 @@ class Loop:
         started = monotonic()
         try:
             decision = self._reconciler.reconcile(node, self._now())
-        except NotLeadingError:
-            self._metrics.reconciles.labels("dropped").inc()
-        except PacedError as error:
-            self._metrics.reconciles.labels("paced").inc()
-            self._queue.add(node, error.seconds)
-        except (Conflict, NotFound) as error:
-            self._metrics.reconciles.labels("superseded").inc()
-            _log.info("%s: somebody was first, deciding again: %s", node, error)
-            self._retry(node)
-        except (ApiError, RulesNotServedError) as error:
-            self._metrics.reconciles.labels("failed").inc()
-            _log.warning("%s: %s; trying again", node, error)
-            self._retry(node, getattr(error, "retry_after", 0.0))
+        except StepsFailedError as failed:
+            self._failed(node, failed.error)
+            # Beside the retry, of which the back-off would cost the other GPUs their time.
+            self._wake(node, failed.wake_at)
         except Exception as error:  # noqa: BLE001 - one node's bug must not stop the others
-            self._metrics.reconciles.labels("bug").inc()
-            self._say_bugs(node, (Bug("", baffled(error).bug),))
-            self._retry(node)
+            self._failed(node, error)
         else:
             self._done(node, decision, monotonic() - started)
+
+    def _failed(self, node: str, error: Exception) -> None:
+        """Count what went wrong, and look at the node again."""
+        match error:
+            case NotLeadingError():
+                self._metrics.reconciles.labels("dropped").inc()
+            case PacedError():
+                self._metrics.reconciles.labels("paced").inc()
+                self._queue.add(node, error.seconds)
+            case Conflict() | NotFound():
+                self._metrics.reconciles.labels("superseded").inc()
+                _log.info("%s: somebody was first, deciding again: %s", node, error)
+                self._retry(node)
+            case ApiError() | RulesNotServedError():
+                self._metrics.reconciles.labels("failed").inc()
+                _log.warning("%s: %s; trying again", node, error)
+                self._retry(node, getattr(error, "retry_after", 0.0))
+            case _:
+                self._metrics.reconciles.labels("bug").inc()
+                self._say_bugs(node, (Bug("", baffled(error).bug),))
+                self._retry(node)
 
     def _done(self, node: str, decision: NodeDecision, took: float) -> None:
         self._failures.pop(node, None)
@@ -141,10 +151,13 @@ class Loop:
         self._say_bugs(node, decision.bugs)
         if any(isinstance(step, EvictPod) and not step.unhurried for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
-        if decision.wake_at is not None:
-            wait = (decision.wake_at - self._now()).total_seconds()
-            harm = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
-            self._queue.add(node, max(wait, 0.01), urgent=harm)
+        harm = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
+        self._wake(node, decision.wake_at, urgent=harm)
+
+    def _wake(self, node: str, at: datetime | None, *, urgent: bool = False) -> None:
+        if at is not None:
+            wait = (at - self._now()).total_seconds()
+            self._queue.add(node, max(wait, 0.01), urgent=urgent)
 
     def _retry(self, node: str, at_least: float = 0.0) -> None:
         failures = self._failures.get(node, 0)

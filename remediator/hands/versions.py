@@ -51,7 +51,7 @@ class Versioned(Generic[T]):
         """Path of the collection. Raises LookupError while no version is served."""
         if self.version is None:
             raise LookupError(f"{self.resource} are not served")
-        return f"/apis/{GROUP}/{self.version}/{self.resource}"
+        return self._path(self.version)
 
     def probe(self) -> str | None:
         """Find the version that is served now and watch it. Raises ApiError when nobody answers."""
@@ -70,17 +70,23 @@ class Versioned(Generic[T]):
         _log.info("%s: %s instead of %s", self.resource, version, self.version)
         if before is not None:
             before.stop()
+        after = None
+        if version is not None:
+            after = Reflector(
+                self._client,
+                self._path(version),
+                self._kind,
+                on_change=self._on_change,
+                by_watch=True,
+                known=before.items() if before is not None else {},
+            )
+            # Before the version: an old copy must not pass for what is served now. Without one,
+            # stored objects may be back with the next version, and what was known stays known.
+            self.reflector = after
         self.version = version
         self.switches += 1
-        if version is None:
-            # Stored objects may be back with the next version: what was known stays known.
-            return
-        self.reflector = Reflector(
-            self._client,
-            self.path,
-            self._kind,
-            on_change=self._on_change,
-            by_watch=True,
-            known=before.items() if before is not None else {},
-        )
-        self.reflector.start()
+        if after is not None:
+            after.start()
+
+    def _path(self, version: str) -> str:
+        return f"/apis/{GROUP}/{version}/{self.resource}"

@@ -394,5 +394,6 @@ def _incident_keys(incident: Incident) -> set[Key]:
 
 def _overtaken(stored: Incident, heard: Incident) -> bool:
     mine, theirs = stored.metadata, heard.metadata
-    same = mine.uid == theirs.uid
-    return same and version(mine.resource_version) >= version(theirs.resource_version)
+    have, said = version(mine.resource_version), version(theirs.resource_version)
+    # In one version only what could not be stored differs (`unstored`).
+    return mine.uid == theirs.uid and (have > said or (have == said and stored == heard))

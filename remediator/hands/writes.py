@@ -20,6 +20,7 @@ from remediator.hands.ledger import Count, Ledger, uncounted
 from remediator.hands.node_conditions import NodeConditions
 from remediator.hands.pace import Pace, PacedError
 from remediator.hands.senders import Senders
+from remediator.hands.unstored import Unstored
 from remediator.hands.versions import Versioned
 from remediator.hands.world import World
 from remediator.objects import taints
@@ -79,6 +80,7 @@ class Writer:
         """Of the rules' version when that decision began."""
         self._lost: dict[str, tuple[str, IncidentStatus]] = {}
         """By incident: the version of it, and the status of which a part is not stored."""
+        self.unstored = Unstored()
         self._told_lost = False
         self.statuses_refused = 0
         """Since start: each was followed by a write of less."""
@@ -111,6 +113,7 @@ class Writer:
         self._switches = self._rules.switches
         self._senders.join(node)
         self._ledger.look(self._world.incidents, self._leading)
+        self._try_again(node)
 
     def stop(self) -> None:
         self._senders.stop()
@@ -178,9 +181,9 @@ class Writer:
             if error.status not in UNSTORABLE:
                 raise
             stored = self._told_less(incident, capped(status), error)
-            self._lost[incident.name] = stored.metadata.resource_version, status
             self._ledger.stored(step, stored)
             return
+        self.unstored.forget(incident.name)
         if stored.metadata.resource_version == written[0]:
             if not self._told_lost:
                 self._told_lost = True
@@ -207,13 +210,32 @@ class Writer:
         why = "the API server refuses its status, so less is written"
         _log.error("%s: %s: %s", incident.name, why, refused)
         try:
-            return self._stored(incident, without(status, refused.message))
+            stored = self._stored(incident, without(status, refused.message))
         except ApiError as error:
             if error.status not in UNSTORABLE:
                 raise
-            return self._stored(
-                incident, without(status, error.message + refused.message, bulk=True)
-            )
+            less = without(status, error.message + refused.message, bulk=True)
+            stored = self._stored(incident, less)
+        self.unstored.note(stored, status)
+        whole = self.unstored.whole(stored)
+        self._world.incident(whole.name, whole)
+        return whole
+
+    def _try_again(self, node: str) -> None:
+        """Write the statuses of a node whole of which a part was refused some time ago."""
+        due = self.unstored.due()
+        known = [one for one in self._world.incidents() if one.name in due] if due else []
+        for incident in known:
+            if incident.node != node or not self._leading() or self._pace.ask(patient=True):
+                continue
+            if incident.status != due[incident.name]:
+                self.unstored.forget(incident.name)  # another leader has written since
+                continue
+            try:
+                self._tell(plan.WriteStatus(incident, incident.status))
+            except ApiError as error:
+                _log.info("%s: its whole status waits on: %s", incident.name, error)
+                self.unstored.put_off(incident.name)
 
     def _prune(self, incident: Incident) -> None:
         exactly = {
@@ -223,6 +245,7 @@ class Writer:
         with suppress(NotFound):
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
         self._lost.pop(incident.name, None)
+        self.unstored.forget(incident.name)
         self._world.incident(incident.name, None)
 
     def _open(self, incident: Incident) -> Incident:
@@ -235,7 +258,7 @@ class Writer:
         return self._heard(self._client.create(INCIDENTS, body))
 
     def _heard(self, answer: bytes) -> Incident:
-        incident = msgspec.json.decode(answer, type=Incident)
+        incident = self.unstored.whole(msgspec.json.decode(answer, type=Incident))
         self._world.incident(incident.name, incident)
         return incident
 

@@ -30,6 +30,8 @@ SEEN_LIMIT = 64
 INFORMED_LIMIT = 64
 EVICTION_BLOCKED = "EvictionBlocked"
 """Condition of an incident: pods are left whose evictions are requested on, with the reason."""
+RULES_NOT_SERVED = "RulesNotServed"
+"""Condition of an incident: rules that it has made cannot be seen. Only where that has happened."""
 HARDWARE_LIMIT = 64
 """Entries of `hardware`: the GPU first, then slices. A GPU has seven slices at once."""
 SIBLINGS_LIMIT = 64

@@ -32,6 +32,9 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     mirror: bool = False
     """Of a static pod: to delete it changes nothing on the node."""
     ready: bool = False
+    started: datetime | None = None
+    """When its node began to run it, by the node's clock; until then when it was created. None:
+    not known."""
     extended_claim: str = ""
     """ResourceClaim made for its extended resources; "" for none."""
     claims: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class PodCondition(msgspec.Struct, frozen=True):
 
 class PodStatus(msgspec.Struct, frozen=True, rename=kubernetes_case):
     phase: str = ""
+    start_time: datetime | None = None
     conditions: tuple[PodCondition, ...] | None = ()
     resource_claim_statuses: tuple[PodClaim, ...] = ()
     extended_resource_claim_status: ExtendedClaim | None = None
@@ -121,6 +125,7 @@ def facts_of(pod: RawPod) -> PodFacts:
         ready=any(
             (one.type, one.status) == ("Ready", "True") for one in pod.status.conditions or ()
         ),
+        started=pod.status.start_time or pod.metadata.creation_timestamp,
         extended_claim=extended.resource_claim_name if extended else "",
         claims=_claims(pod),
         plugin_resources=tuple(sorted(set(_plugin_resources(pod.spec)))),

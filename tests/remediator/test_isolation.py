@@ -13,7 +13,7 @@ from remediator.decide import plan
 from remediator.decide.casefile import EVICTION_REFUSED
 from remediator.decide.fleet import Fleet
 from remediator.decide.plan import DeleteRule, Step
-from remediator.decide.reconcile import Reconciler
+from remediator.decide.reconcile import Reconciler, StepsFailedError
 from remediator.decide.view import NodeView
 from remediator.judge.fault import Unknown
 from remediator.objects.events import Event
@@ -71,7 +71,7 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
     settle(stored, view(mended), 2)
     hands = RefusesOne(view(dead(0), dead(1), mended), stored, refused=uuid(0))
 
-    with pytest.raises(ApiError, match="422"):
+    with pytest.raises(StepsFailedError, match="422"):
         Reconciler(hands, policy).reconcile("node-a", at(700))
 
     assert stored.effects() == {"gpu-1": "NoSchedule"}
@@ -158,7 +158,7 @@ def test_events_are_posted_of_every_gpu_whose_status_is_written() -> None:
     hands = Telling(seen, stored, refused=uuid(0))
 
     for second in (5, 6):
-        with pytest.raises(ApiError, match="422"):
+        with pytest.raises(StepsFailedError, match="422"):
             Reconciler(hands, policy).reconcile("node-a", at(second))
 
     evicting = [one.incident for one in hands.events if one.reason == "DeviceEvicting"]

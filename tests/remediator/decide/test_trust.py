@@ -260,7 +260,7 @@ def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -
             stored.take(step, at(seconds))
     status = stored.incident.status
     assert status.phase == "Suspected"
-    assert not status.rules, "none is marked as leaving, and none is recorded"
+    assert [one.effect for one in status.rules] == ["NoExecute"], "as they were last seen"
     assert [one.status for one in status.conditions if one.type == "DeviceStateUnknown"] == [
         "False"
     ]

@@ -1,7 +1,7 @@
 """The queue and the loop: nothing is lost, nothing runs twice at once, one failure stops nobody."""
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from kubeapi import clock
 from kubeapi.client import ApiError
 from remediator.decide.fleet import Fleet
-from remediator.decide.plan import Step
+from remediator.decide.plan import Step, gpu_of
 from remediator.decide.reconcile import Reconciler
 from remediator.decide.view import NodeView
 from remediator.hands.loop import LONGEST_RETRY, LONGEST_SENTENCE, Loop, Queue, retry_after
@@ -17,7 +17,7 @@ from remediator.hands.metrics import Metrics
 from remediator.objects.events import Event
 from remediator.policy.table import Policy
 from tests.lab.cluster import await_true
-from tests.remediator.builders import NODE, gpu, uuid, view, xid
+from tests.remediator.builders import NODE, Stored, dead, gpu, policy, uuid, view, xid
 
 
 def test_a_node_waits_once_however_often_it_is_added() -> None:
@@ -165,6 +165,59 @@ def test_each_fault_of_ours_is_logged_once_whatever_its_words_and_however_often_
         "KeyError",
     ]
     assert all(text.startswith(f"{NODE}: ") and "Traceback" in text for text in traces)
+
+
+class Refusing(Hands):
+    """Stores what is done about the GPUs of a node, but refuses all that is about the first."""
+
+    def __init__(self, now: datetime) -> None:
+        super().__init__({})
+        self.stored, self.now = Stored(), now
+
+    def view(self, node: str) -> NodeView:
+        super().view(node)
+        return self.stored.over(view(dead(0), dead(1)))
+
+    def fleet(self) -> Fleet:
+        return self.stored.fleet()
+
+    def take(self, step: Step) -> None:
+        if gpu_of(step) == uuid(0):
+            raise ApiError("422 Unprocessable", status=422)
+        self.stored.take(step, self.now)
+
+
+class Dates(Queue):
+    """Notes for how long nodes are put off, and gives each at once all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays: list[float] = []
+
+    def add(self, node: str, delay: float = 0.0, *, urgent: bool = False) -> None:
+        self.delays.append(delay)
+        if len(self.delays) < 100:
+            super().add(node, urgent=urgent)
+
+
+def test_a_step_that_always_fails_leaves_the_other_gpus_of_its_node_their_dates() -> None:
+    """The back-off of the one grows beyond the time at which the other is to be looked at."""
+    now = clock.now()
+    hands, queue = Refusing(now), Dates()
+    rows = policy(settle=timedelta(seconds=7))
+    loop = Loop(Reconciler(hands, lambda: rows), queue, Metrics(), now=lambda: now)
+    worker = threading.Thread(target=loop.run)
+    worker.start()
+    try:
+        queue.add(NODE)
+        await_true("it was tried again and again", lambda: len(queue.delays) >= 40)
+    finally:
+        loop.stop()
+        worker.join(60)
+
+    assert hands.stored.effects() == {"gpu-1": "NoSchedule"}
+    assert {0.25, 0.5, LONGEST_RETRY} < {*queue.delays}, "the one that fails waits ever longer"
+    assert queue.delays[20:40].count(7.0) == 10, "the other's settle time ends in 7 s"
 
 
 def test_the_wait_doubles_and_stays_bounded_however_long_it_lasts() -> None:

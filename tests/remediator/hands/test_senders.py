@@ -15,9 +15,9 @@ from exporter.report import GpuHealth
 from kubeapi.client import ApiError, Client
 from remediator.decide.fleet import Fleet
 from remediator.decide.plan import CreateRule, Step
-from remediator.decide.reconcile import Reconciler
+from remediator.decide.reconcile import Reconciler, StepsFailedError
 from remediator.decide.view import NodeView
-from remediator.hands.pace import Pace, PacedError
+from remediator.hands.pace import Pace
 from remediator.hands.senders import Senders
 from remediator.hands.versions import Versioned
 from remediator.hands.world import World
@@ -215,7 +215,7 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
         for number, node in enumerate(nodes):
             if number == opens_after:
                 server.open.set()
-            with suppress(PacedError, ApiError):
+            with suppress(StepsFailedError, ApiError):
                 reconciler.reconcile(node, at(0))
         server.open.set()
         for node in nodes:
@@ -224,7 +224,7 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
         assert len(server.stored) <= CAP
         for node in nodes:
             if node not in server.refused:
-                with suppress(PacedError):
+                with suppress(StepsFailedError):
                     reconciler.reconcile(node, at(1))
                 hands.writer.turn_to(node)
 

@@ -1,0 +1,187 @@
+"""DeviceTaintRules that are not served for a while: what was tainted is not called recovered."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from exporter.report import GpuHealth
+from remediator.decide.plan import DeleteRule, WriteStatus
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.objects.incident import RULES_NOT_SERVED, Incident
+from remediator.objects.taints import Rule
+from remediator.policy.table import without_rules
+from tests.remediator.builders import LASTS, Stored, action, at, gpu, policy, view, xid
+from tests.remediator.telling import ENFORCE, settle, tick
+
+SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
+MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))
+LISTS_NOTHING = {"rules": "devicetaintrules have not been listed yet"}
+
+
+def unserved(stored: Stored, one: GpuHealth, seconds: float, *, knows: bool = True) -> NodeDecision:
+    """Decide until nothing is left to do, while the API server has no DeviceTaintRules.
+
+    `knows`: this process has seen the rules before.
+    """
+    seen = view(one, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
+    for _ in range(8):
+        story = tuple(stored.incidents.values())
+        now = msgspec.structs.replace(seen, incidents=story)
+        decision = decide_node(now, stored.fleet(), without_rules(ENFORCE), at(seconds))
+        if not decision.steps:
+            return decision
+        assert not [step for step in decision.steps if isinstance(step, DeleteRule)]
+        for step in decision.steps:
+            stored.take(step, at(seconds))
+    raise AssertionError(f"never settles: {stored.taken[-3:]}")
+
+
+def evicting() -> Stored:
+    stored = Stored()
+    for seconds in (2, 6):
+        settle(stored, view(SICK), seconds)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    return stored
+
+
+def told_of_rules(one: Incident) -> dict[str, str]:
+    return {record.device.rpartition("/")[2]: record.effect for record in one.status.rules}
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])
+def test_a_soak_that_ends_while_rules_are_not_served_closes_nothing(knows: bool) -> None:
+    stored = evicting()
+    for seconds in (101, 702, 800):
+        decision = unserved(stored, MENDED, seconds, knows=knows)
+        assert decision.wake_at is None or decision.wake_at > at(seconds)
+
+    assert stored.incident.open
+    assert stored.incident.status.phase == "Verifying"
+    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert "not closed: DeviceTaintRules are not served" in stored.incident.status.message
+    conditions = {one.type: one.status for one in stored.incident.status.conditions}
+    assert conditions[RULES_NOT_SERVED] == "True"
+
+    for seconds in (900, 910):
+        settle(stored, view(MENDED), seconds)
+    assert stored.effects() == {}
+    assert (stored.incident.status.phase, stored.incident.status.recurrence) == ("Recovered", 1)
+    conditions = {one.type: one.status for one in stored.incident.status.conditions}
+    assert conditions[RULES_NOT_SERVED] == "False"
+
+
+def test_without_rules_that_were_ever_seen_an_incident_recovers_by_itself() -> None:
+    stored = Stored()
+    unserved(stored, SICK, 2)
+    for seconds in (101, 702, 712):
+        unserved(stored, MENDED, seconds)
+
+    assert stored.incident.status.phase == "Recovered"
+    assert RULES_NOT_SERVED not in {one.type for one in stored.incident.status.conditions}
+
+
+def test_an_end_without_recovery_waits_for_the_rules_as_well() -> None:
+    stored, gone = evicting(), timedelta(days=8).total_seconds()
+    away = view(rules_served=False, nodes_known=True, facts=None, stale="no Lease", report=None)
+    wakes: list[datetime | None] = []
+    for seconds in (10, gone, gone, gone):
+        seen = msgspec.structs.replace(away, incidents=tuple(stored.incidents.values()))
+        decision = decide_node(seen, stored.fleet(), without_rules(ENFORCE), at(seconds))
+        wakes.append(decision.wake_at)
+        for step in decision.steps:
+            stored.take(step, at(seconds))
+
+    assert stored.incident.open
+    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    assert wakes[-1] is None, "a date that is over wakes nobody"
+
+
+def test_a_rule_that_no_status_has_noted_yet_counts_as_seen() -> None:
+    """The process that made it dies, or rules go, between the rule and its incident's status."""
+    stored = Stored()
+    tick(stored, view(SICK), 2)
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+    assert stored.incident.blank
+    unserved(stored, MENDED, 101)
+    assert (stored.incident.open, stored.incident.status.fault) == (True, "gpu")
+    for seconds in (702, 712):
+        unserved(stored, MENDED, seconds)
+
+    assert stored.incident.open
+    assert told_of_rules(stored.incident) == {"gpu-0": "NoSchedule"}
+
+
+def test_a_younger_incident_is_closed_once_its_rules_are_seen() -> None:
+    stored = evicting()
+    younger = msgspec.structs.replace(
+        stored.incident,
+        metadata=msgspec.structs.replace(
+            stored.incident.metadata, name=stored.incident.name[:-1] + "2", uid="uid-2"
+        ),
+    )
+    stored.incidents[younger.name] = younger
+    unserved(stored, SICK, 10)
+    assert stored.incidents[younger.name].open
+    settle(stored, view(SICK), 20)
+    assert not stored.incidents[younger.name].open
+
+
+def test_rules_that_are_not_listed_yet_overwrite_no_list() -> None:
+    """They are served again, and a process that was restarted meanwhile has not read them yet."""
+    stored = evicting()
+    unserved(stored, SICK, 10, knows=False)
+    rules, stored.rules = stored.rules, {}
+    for _ in range(4):
+        tick(stored, view(SICK, blind=LISTS_NOTHING), 20)
+    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    stored.rules = rules
+    settle(stored, view(SICK), 30)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_served_again_a_taint_stands_for_the_settle_time_before_anybody_is_evicted() -> None:
+    stored = Stored()
+    settle(stored, view(SICK), 2)
+    before = stored.incident.status.fenced_at
+    unserved(stored, SICK, 3)
+    for seconds in (100, 102):
+        settle(stored, view(SICK), seconds)
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+    settle(stored, view(SICK), 104)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert stored.incident.status.fenced_at == before, "rates count it from when it began"
+
+
+def test_a_user_who_ignores_the_fault_meanwhile_has_its_rules_deleted_once_they_are_seen() -> None:
+    stored = evicting()
+    stored.intend("Ignore", LASTS)
+    unserved(stored, SICK, 10)
+    assert told_of_rules(stored.incident) == {"gpu-0": "NoExecute"}
+    settle(stored, view(SICK), 20)
+    assert (stored.effects(), told_of_rules(stored.incident)) == ({}, {})
+
+
+def test_nothing_is_written_again_and_again_while_rules_are_not_served() -> None:
+    stored = evicting()
+    unserved(stored, SICK, 10)
+    written = len(stored.taken)
+    for seconds in range(11, 16):
+        unserved(stored, SICK, seconds)
+    assert not [one for one in stored.taken[written:] if isinstance(one, WriteStatus)]
+
+
+def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
+    stored, other = Stored(), gpu(1, xid(95), recovery_action=action(1, 1, 1))
+    settle(stored, view(other), 2)
+    (rule,) = stored.rules.values()
+    assert isinstance(rule, Rule)
+    told = Stored()
+    for seconds, one in ((2, SICK), (101, MENDED), (702, MENDED), (712, MENDED)):
+        for _ in range(4):
+            seen = view(one, rules_served=False, unseen=(rule,), incidents=())
+            seen = msgspec.structs.replace(seen, incidents=tuple(told.incidents.values()))
+            decision = decide_node(seen, told.fleet(), without_rules(policy()), at(seconds))
+            for step in decision.steps:
+                told.take(step, at(seconds))
+    assert told.incident.status.phase == "Recovered"

@@ -1,0 +1,156 @@
+"""Every incident and every rule is lost, and the node's report still tells of an old error.
+
+Nothing says any more that it was handled. So its slice is restricted for a whole soak time once
+more, and nobody is evicted who came after the error.
+"""
+
+from datetime import datetime
+
+import msgspec
+import pytest
+
+from remediator.decide.plan import EvictPod, WriteNodeCondition
+from remediator.decide.reconcile import decide_node
+from remediator.decide.view import NodeView
+from remediator.objects.claims import ADMIN, Allocation, DeviceAllocation, DeviceResult
+from remediator.objects.incident import IncidentStatus
+from remediator.objects.nodes import NodeFacts
+from remediator.objects.pods import PodFacts, RawPod, facts_of
+from remediator.policy.table import Evict
+from tests.remediator.builders import (
+    DRIVER,
+    NODE,
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    mig_gpu,
+    policy,
+    told,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.decide.handing import ON
+from tests.remediator.telling import ENFORCE, claim, pod
+
+SOAK = 600
+WAYS = ("everything", "statuses and rules")
+ASKING = policy(evict=Evict())
+OLD = pod("old", started=at(-1000))
+
+
+def seen(seconds: float, *pods: PodFacts) -> NodeView:
+    """The error of T0 on one slice, which these pods hold; the driver wants nothing done."""
+    one = mig_gpu(0, xid(94, 0, 5), recovery_action=action(0, -3600, seconds))
+    names = [holder.name for holder in pods]
+    shown = view(
+        one,
+        claims=tuple(claim(SLICE_5, name) for name in names),
+        pods=pods,
+        facts=NodeFacts(name=NODE, uid="n", conditions=()),
+        nodes_known=True,
+    )
+    return msgspec.structs.replace(shown, report=told(shown, observed_at=at(seconds)))
+
+
+def play(stored: Stored, shown: NodeView, seconds: float, *, evict_first: bool = False) -> None:
+    for _ in range(8):
+        rows, now = ASKING if evict_first else ENFORCE, at(seconds)
+        decision = decide_node(stored.over(shown), stored.fleet(), rows, now, ON)
+        for step in decision.steps:
+            stored.take(step, now)
+        if not decision.steps or all(isinstance(step, EvictPod) for step in decision.steps):
+            return
+    raise AssertionError(f"never settles: {stored.taken[-3:]}")
+
+
+def handled(until: float) -> Stored:
+    """The story of the error up to a moment: its pod is evicted, and its slice stays empty."""
+    stored = Stored()
+    for seconds in (1, 5):
+        play(stored, seen(seconds, OLD), seconds)
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+    for seconds in range(10, int(until), 20):
+        play(stored, seen(seconds), seconds)
+    return stored
+
+
+def lost(stored: Stored, what: str) -> Stored:
+    """Lose everything, or all but the empty incidents, as a restore of a backup may."""
+    left = Stored()
+    if what != WAYS[0]:
+        left.incidents = {
+            name: msgspec.structs.replace(one, status=IncidentStatus())
+            for name, one in stored.incidents.items()
+        }
+    return left
+
+
+@pytest.mark.parametrize("evict_first", [False, True], ids=["NoExecute", "Evict"])
+@pytest.mark.parametrize("what", WAYS)
+@pytest.mark.parametrize("when", [30, 200, 299, 301, 590])
+def test_an_old_error_restricts_its_slice_for_one_soak_and_disrupts_nobody(
+    when: float,
+    what: str,
+    evict_first: bool,
+) -> None:
+    left = lost(handled(when), what)
+    newcomer = pod("new", started=at(when - 1))
+    effects: set[str] = set()
+    for seconds in range(int(when), int(when) + SOAK + 40, 7):
+        play(left, seen(seconds, newcomer), seconds, evict_first=evict_first)
+        effects |= {rule.effect for rule in left.rules.values()}
+
+    assert effects == {"NoSchedule"}
+    assert left.rules == {}, "it ends after the soak time"
+    assert not [one for one in left.taken if isinstance(one, EvictPod | WriteNodeCondition)]
+    assert (left.incident.status.phase, left.incident.status.recurrence) == ("Recovered", 1)
+    assert {rule.effect for rule in left.rules.values()} <= {"NoSchedule"}
+    assert left.incident.spec.uuid == uuid(0)
+
+
+@pytest.mark.parametrize("what", WAYS)
+def test_after_its_soak_time_an_old_error_restricts_nothing(what: str) -> None:
+    left = lost(handled(300), what)
+    for seconds in (SOAK + 1, SOAK + 100):
+        play(left, seen(seconds, pod("new", started=at(400))), seconds)
+    assert left.rules == {}
+    assert not any(one.open for one in left.incidents.values())
+
+
+@pytest.mark.parametrize("evict_first", [False, True], ids=["NoExecute", "Evict"])
+@pytest.mark.parametrize(
+    "started", [at(-1000), at(0), None], ids=["before", "that very second", "not known"]
+)
+def test_who_was_there_or_may_have_been_is_evicted_for_a_fresh_error(
+    started: datetime | None, evict_first: bool
+) -> None:
+    stored, newcomer = Stored(), pod("new", started=at(1))
+    for seconds in (1, 5, 9):
+        shown = seen(seconds, newcomer, pod("old", started=started))
+        play(stored, shown, seconds, evict_first=evict_first)
+    assert stored.effects() == {SLICE_5: "Evict" if evict_first else "NoExecute"}
+
+
+def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
+    stored, pods = Stored(), (pod("new", started=at(50)), pod("monitor", started=at(-1000)))
+    for seconds in (100, 110):
+        shown = seen(seconds, *pods)
+        new, monitor = shown.claims
+        assert monitor.status is not None
+        result = DeviceResult(DRIVER, NODE, SLICE_5, admin_access=True)
+        given = Allocation(DeviceAllocation((result,)))
+        status = msgspec.structs.replace(monitor.status, allocation=given)
+        monitor = msgspec.structs.replace(monitor, status=status)
+        play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
+    assert ADMIN in {one.via for one in stored.incident.status.hit}
+    assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+
+def test_a_pod_counts_from_when_its_node_began_to_run_it_else_from_when_it_was_created() -> None:
+    stored = {"metadata": {"name": "a", "uid": "u", "creationTimestamp": "2026-01-05T12:00:00Z"}}
+    waiting = facts_of(msgspec.convert(stored, RawPod))
+    begun = {**stored, "status": {"startTime": "2026-01-05T12:01:00Z"}}
+    assert waiting.started == at(0)
+    assert facts_of(msgspec.convert(begun, RawPod)).started == at(60)
