@@ -33,7 +33,9 @@ class Unit(msgspec.Struct, frozen=True):
             return None
         if self.real:
             return float(raw) * self.times / self.divide
-        return int(raw) * self.times // self.divide
+        if isinstance(raw, float):
+            return int(raw * self.times / self.divide)
+        return raw * self.times // self.divide
 
 
 NUMBER = Unit("")

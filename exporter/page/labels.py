@@ -28,8 +28,9 @@ _OLD_NAMES = {
     "namespace": "pod_namespace",
     "container": "container_name",
 }
-_CACHED = 4096
-"""Label texts kept from page to page; a node has a few hundred."""
+_CACHED = 512
+"""Label texts kept from page to page; a node has a few hundred. Each past owner that is kept takes
+some 9 KiB where pods have 30 labels."""
 
 
 class Options(msgspec.Struct, frozen=True):

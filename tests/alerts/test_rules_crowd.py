@@ -27,6 +27,7 @@ TOLD = {
     "DraguardAgentStale",
     "DraguardClaimIdle",
     "DraguardDeviceFenced",
+    "DraguardEvictionBlocked",
     "DraguardExporterDown",
     "DraguardGpuMissing",
     "DraguardHeldByBudget",

@@ -30,6 +30,8 @@ ANYTHING = st.one_of(
         (unit.PERCENT, 100, 100),
         (unit.PERCENT_TO_RATIO, 25.0, 0.25),
         (unit.MEBIBYTES_TO_BYTES, 3.0, 3 << 20),
+        (unit.MEBIBYTES_TO_BYTES, 0.35, 367_001),
+        (unit.MEBIBYTES_TO_BYTES, 1.7, 1_782_579),
         (unit.CELSIUS, -5, -5),
         (unit.NUMBER, 7.0, 7),
     ],
