@@ -1,4 +1,4 @@
-"""dcgm-exporter's flags and environment names (4.8), and what becomes of each here. Pure data."""
+"""dcgm-exporter's flags and environment names (4.8.4), and what becomes of each here. Pure data."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +95,7 @@ ALIASES: tuple[Alias, ...] = (
     Alias("kubernetes-enable-pod-labels", "", "pod_labels", yes),
     Alias("kubernetes-enable-pod-uid", "", "pod_uid", yes),
     Alias("kubernetes-pod-label-allowlist-regex", "", "pod_label_allow", words),
+    Alias("max-concurrent-scrapes", "", "max_scrapes", int),
     Alias("pod-resources-kubelet-socket", "", "pod_resources_socket", Path),
 )
 
@@ -119,6 +120,7 @@ ENVIRONMENT: tuple[Variable, ...] = (
     Variable(f"{_P}XID_COUNT_WINDOW_SIZE", "xid_window", _milliseconds),
     Variable(f"{_P}CLOCK_EVENTS_COUNT_WINDOW_SIZE", "clock_events_window", _milliseconds),
     Variable(f"{_P}WEB_CONFIG_FILE", "web_config", Path),
+    Variable(f"{_P}MAX_CONCURRENT_SCRAPES", "max_scrapes", int),
     Variable(f"{_P}LOG_FORMAT", "log_format", str),
     Variable(f"{_P}DEBUG", "log_level", _debug),
 )
@@ -227,6 +229,23 @@ UNUSED: tuple[Unused, ...] = (
         "the driver tells it",
         takes_value=True,
         silent=True,
+    ),
+    Unused(
+        "watch-max-keep-age",
+        f"{_P}WATCH_MAX_KEEP_AGE",
+        "DCGM keeps what one look needs",
+        takes_value=True,
+    ),
+    Unused(
+        "watch-max-keep-samples",
+        f"{_P}WATCH_MAX_KEEP_SAMPLES",
+        "DCGM keeps what one look needs",
+        takes_value=True,
+    ),
+    Unused(
+        "health-require-gpus",
+        f"{_P}HEALTH_REQUIRE_GPUS",
+        "/readyz answers once there is something to show; GPUs that are missing are an alert",
     ),
     Unused("enable-exporter-metrics", f"{_P}ENABLE_EXPORTER_METRICS", "always on", silent=True),
 )

@@ -11,8 +11,9 @@ import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from exporter.page.selection import SelectionError, parse_devices
 from exporter.setup.dcgm_exporter import (
@@ -53,9 +54,11 @@ def parse(
             given[variable.setting] = _read(variable.read, text, f"${variable.name}")
     for alias in ALIASES:
         if (text := flags.pop(_dest(alias.flag))) is not None:
+            if alias.read is words:
+                text = ",".join(text)
             given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
     unused = tuple(_unused(env, flags))
-    given |= {name: value for name, value in flags.items() if value is not None}
+    given |= {name: _whole(value) for name, value in flags.items() if value is not None}
     said = list(unused)
     if _is_in_their_image(given.get("collectors")):
         said.append(f"{given.pop('collectors')} is not here; the default counters are its rows")
@@ -65,6 +68,13 @@ def parse(
     except SelectionError as error:
         raise SettingsError(f"--devices: {error}") from error
     return settings, tuple(said)
+
+
+def _whole(value: Any) -> Any:
+    """Return a value; the words of a flag that was given more than once are all its words."""
+    if not isinstance(value, list):
+        return value
+    return tuple(chain.from_iterable(cast("list[tuple[str, ...]]", value)))
 
 
 def _is_in_their_image(file: Path | None) -> bool:
@@ -111,13 +121,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog="dcgm-exporter's flags and environment names are taken too: see docs/exporter.md.",
     )
     version = metadata.version("draguard")
-    parser.add_argument("--version", action="version", version=f"draguard exporter {version}")
+    parser.add_argument("-v", "--version", action="version", version=f"draguard exporter {version}")
     parser.add_argument("role", choices=ROLES, nargs="?", default=None)
     defaults = Settings(node_name="")
     for flag in FLAGS:
         _add_own(parser, flag, getattr(defaults, flag.setting))
     for alias in ALIASES:
-        _add_other(parser, alias.flag, alias.short, takes_value=alias.read not in BOOLEAN)
+        action = "append" if alias.read is words else "store"
+        takes_value = alias.read not in BOOLEAN
+        _add_other(parser, alias.flag, alias.short, takes_value=takes_value, action=action)
     for one in UNUSED:
         _add_other(parser, one.flag, one.short, takes_value=one.takes_value)
     return parser
@@ -131,17 +143,27 @@ def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> No
         return
     shown = f" (default: {default})" if default not in ("", None, 0, ()) else ""
     parser.add_argument(
-        *names, dest=flag.setting, type=flag.read, help=flag.text + shown, metavar="VALUE"
+        *names,
+        dest=flag.setting,
+        type=flag.read,
+        action="append" if flag.read is words else "store",
+        help=flag.text + shown,
+        metavar="VALUE",
     )
 
 
 def _add_other(
-    parser: argparse.ArgumentParser, flag: str, short: str, *, takes_value: bool
+    parser: argparse.ArgumentParser,
+    flag: str,
+    short: str,
+    *,
+    takes_value: bool,
+    action: Literal["store", "append"] = "store",
 ) -> None:
     names = [f"-{short}"] * bool(short) + [f"--{flag}"]
     dest, hidden = _dest(flag), argparse.SUPPRESS
     if takes_value:
-        parser.add_argument(*names, dest=dest, help=hidden)
+        parser.add_argument(*names, dest=dest, action=action, help=hidden)
         return
     parser.add_argument(*names, dest=dest, action="store_const", const="true", help=hidden)
     off = f"--no-{flag}"

@@ -35,6 +35,7 @@ def found(text: str, hardware: Hardware = NODE) -> tuple[tuple[str, ...], str] |
     [
         (f"GPU-{BARE}", (f"GPU-{BARE}",), ""),
         (f"GPU-{BARE}::3", (f"GPU-{BARE}",), "3"),
+        (f"GPU-{BARE}::", (f"GPU-{BARE}",), ""),
         (BARE, (f"GPU-{BARE}",), ""),
         (f"{BARE}::2", (f"GPU-{BARE}",), "2"),
         (PART, (f"MIG-{PART}",), ""),
@@ -70,7 +71,6 @@ def test_an_id_leads_to_the_hardware_it_names(
         "0",
         "GPU-",
         "::1",
-        "GPU-1::",
         "GPU-1::x",
         "GPU 1",
         'GPU-1"',

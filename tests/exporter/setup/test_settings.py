@@ -132,7 +132,23 @@ def test_a_host_engine_is_named_as_with_dcgm_exporter(said: str, meant: str) -> 
     assert settings_of(DCGM_REMOTE_HOSTENGINE_INFO=said).dcgm == meant
 
 
-def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("flag", ["--pod-label-allow", "--kubernetes-pod-label-allowlist-regex"])
+def test_a_list_that_is_given_twice_is_all_of_it(flag: str) -> None:
+    assert settings_of(flag, "^a,^b", f"{flag}=^c").pod_label_allow == ("^a", "^b", "^c")
+
+
+def test_resource_names_may_be_given_one_by_one() -> None:
+    found = settings_of("--nvidia-resource-names=a.io/gpu", "--nvidia-resource-names", "b.io/gpu")
+    assert found.nvidia_resource_names == ("a.io/gpu", "b.io/gpu")
+
+
+def test_the_limit_of_scrapes_at_once_has_their_name_too() -> None:
+    assert settings_of("--max-concurrent-scrapes=3").max_scrapes == 3
+    assert settings_of(DCGM_EXPORTER_MAX_CONCURRENT_SCRAPES="5").max_scrapes == 5
+
+
+@pytest.mark.parametrize("flag", ["--version", "-v"])
+def test_it_says_its_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
-        settings_of("--version")
+        settings_of(flag)
     assert capsys.readouterr().out.startswith("draguard exporter ")
