@@ -203,7 +203,8 @@ _ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
 
 _NOTICES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, object]]], ...] = (
     (
-        re.compile(rf"NVRM: GPU (?:at PCI:)?{_BUS}: GPU has fallen off the bus\.?.*"),
+        # Drivers up to R390 leave out `PCI:` and `: GPU`.
+        re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_BUS}(?:: GPU)? has fallen off the bus\.?.*"),
         _lost,
     ),
     # A GPU that did not answer when the driver took it up: one record of three lines, of which the
@@ -216,7 +217,7 @@ _NOTICES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, objec
         _lost,
     ),
     (
-        re.compile(rf"NVRM: GPU at PCI:{_BUS}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"),
+        re.compile(rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"),
         _identity,
     ),
     (

@@ -51,8 +51,8 @@ FAN = Unit("%", highest=300)
 MEBIBYTES = Unit("MiB", highest=1 << 50, divide=1 << 20)
 """From bytes."""
 RATIO = Unit("ratio", highest=1, real=True)
-PERCENT_TO_RATIO = Unit("ratio", highest=101, divide=100, real=True)
-"""GPM's percent; two counters read one after the other may give a little above 100."""
+PERCENT_TO_RATIO = Unit("ratio", highest=200, divide=100, real=True)
+"""GPM's percent; two counters read one after the other may give more than 100, as DCGM shows it."""
 MEBIBYTES_TO_BYTES = Unit("bytes/s", highest=100_000_000, times=1 << 20)
 """GPM's MiB/s."""
 KILOBYTES_PER_SECOND = Unit("KB/s", highest=1_000_000_000)

@@ -138,6 +138,14 @@ FORMS = [
         {"kind": "fell-off", "code": 79, "bus_id": "0000:a1:00.0"},
     ),
     (
+        "NVRM: GPU at 0000:06:00.0 has fallen off the bus.",
+        {"kind": "fell-off", "code": 79, "bus_id": "0000:06:00.0"},
+    ),
+    (
+        "NVRM: GPU at 0000:01:00: GPU-2fa81118-5a5f-aa66-7660-471eed407181",
+        {"kind": "identity", "bus_id": "0000:01:00.0"},
+    ),
+    (
         "NVRM: GPU at PCI:0000:18:00: GPU-2fa81118-5a5f-aa66-7660-471eed407181",
         {"kind": "identity", "uuid": "GPU-2fa81118-5a5f-aa66-7660-471eed407181"},
     ),

@@ -29,6 +29,7 @@ ANYTHING = st.one_of(
         (unit.MEBIBYTES, (1 << 20) - 1, 0),
         (unit.PERCENT, 100, 100),
         (unit.PERCENT_TO_RATIO, 25.0, 0.25),
+        (unit.PERCENT_TO_RATIO, 104.0, 1.04),
         (unit.MEBIBYTES_TO_BYTES, 3.0, 3 << 20),
         (unit.MEBIBYTES_TO_BYTES, 0.35, 367_001),
         (unit.MEBIBYTES_TO_BYTES, 1.7, 1_782_579),
