@@ -34,12 +34,19 @@ _VERSIONS = {Exposition.TEXT: ("", "0.0.4"), Exposition.OPENMETRICS: ("", "1.0.0
 
 
 def exposition(accept: str) -> Exposition:
-    """Choose by quality, then by the header's order; what we do not speak is passed over."""
+    """Choose the text format wherever it is named; else by quality, then by the header's order.
+
+    In OpenMetrics a counter whose name does not end in `_total` has no type, as most of DCGM's: the
+    OpenTelemetry collector then takes it for a gauge, and managed services name it otherwise. What
+    we do not speak is passed over.
+    """
     best, quality = Exposition.TEXT, 0.0
     for choice in _choices(accept):
         offered = _TYPES.get(choice.name)
         if offered is None or choice.parameters.get("version", "") not in _VERSIONS[offered]:
             continue
+        if offered is Exposition.TEXT and choice.name != "*/*" and choice.quality > 0.0:
+            return Exposition.TEXT
         if choice.quality > quality:
             best, quality = offered, choice.quality
     return best

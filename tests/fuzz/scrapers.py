@@ -52,6 +52,8 @@ def make_accept(random: Random) -> Accept:
         offered = _SPOKEN[name]
         if offered is not None and quality > most:
             best, most = offered, quality
+    if any(quality and _SPOKEN[name] is Exposition.TEXT for name, quality in wishes):
+        best = Exposition.TEXT
     return header, encoding, best
 
 

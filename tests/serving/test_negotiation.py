@@ -15,6 +15,8 @@ PROMETHEUS_3 = (
     "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;"
     "escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 )
+ONLY_OPENMETRICS = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,*/*;q=0.5"
+"""Of a Prometheus whose `scrape_protocols` are this one alone."""
 PROTOBUF_FIRST = (
     "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
@@ -24,8 +26,9 @@ PROTOBUF_FIRST = (
 @pytest.mark.parametrize(
     ("accept", "expected"),
     [
-        (PROMETHEUS_2, Exposition.OPENMETRICS),
-        (PROMETHEUS_3, Exposition.OPENMETRICS),
+        (PROMETHEUS_2, Exposition.TEXT),
+        (PROMETHEUS_3, Exposition.TEXT),
+        (ONLY_OPENMETRICS, Exposition.OPENMETRICS),
         (PROTOBUF_FIRST, Exposition.TEXT),
         ("", Exposition.TEXT),
         ("*/*", Exposition.TEXT),
@@ -37,9 +40,11 @@ PROTOBUF_FIRST = (
         ("application/openmetrics-text;version=2.0.0", Exposition.TEXT),
         ("application/openmetrics-text;q=0", Exposition.TEXT),
         ("application/openmetrics-text;q=0.2,text/plain;q=0.8", Exposition.TEXT),
-        ("text/plain;q=0.2,application/openmetrics-text;q=0.8", Exposition.OPENMETRICS),
+        ("text/plain;q=0.2,application/openmetrics-text;q=0.8", Exposition.TEXT),
+        ("text/plain;q=0,application/openmetrics-text;q=0.8", Exposition.OPENMETRICS),
+        ("text/*;q=0.1,application/openmetrics-text", Exposition.TEXT),
         ("text/plain,application/openmetrics-text", Exposition.TEXT),
-        ("application/openmetrics-text,text/plain", Exposition.OPENMETRICS),
+        ("application/openmetrics-text,text/plain", Exposition.TEXT),
         ("text/plain;version=1.0.0,application/openmetrics-text;q=0.1", Exposition.OPENMETRICS),
         ("image/png", Exposition.TEXT),
         (";;;,,=,q=,;q=x", Exposition.TEXT),
