@@ -62,11 +62,21 @@ _FROM_0 = (
     *("BROKEN_P2P_NVLINK_MEMORY_DEVICE", "BROKEN_P2P_NVLINK_WRITER_DEVICE", "TEST_SKIPPED"),
 )
 _LATER = {
+    118: "SRAM_THRESHOLD",
+    119: "NVLINK_EFFECTIVE_BER_THRESHOLD",
+    120: "FALLEN_OFF_BUS",
+    121: "NVLINK_SYMBOL_BER_THRESHOLD",
+    122: "IMEX_UNHEALTHY",
     123: "FABRIC_PROBE_STATE",
+    124: "BINARY_PERMISSIONS",
     125: "GPU_RECOVERY_RESET",
     126: "GPU_RECOVERY_REBOOT",
     127: "GPU_RECOVERY_DRAIN_P2P",
     128: "GPU_RECOVERY_DRAIN_RESET",
+    129: "NCCL_ERROR",
+    130: "RETEST_REQUESTED",
+    131: "CONTAINED_ERROR",
+    132: "UNCORRECTABLE_ROW_REMAP_LIMIT",
 }
 CODES = {number: f"DCGM_FR_{name}" for number, name in (*enumerate(_FROM_0), *_LATER.items())}
 """dcgmError_t. Newer DCGM adds codes at the end; one that is not here is shown by its number."""

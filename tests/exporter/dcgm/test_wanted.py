@@ -70,6 +70,8 @@ def test_codes_have_the_numbers_of_dcgm() -> None:
         code: f"DCGM_FR_{name}" for code, name in known.items()
     }
     assert len(set(CODES.values())) == len(CODES)
+    assert code_name(120) == "DCGM_FR_FALLEN_OFF_BUS"
+    assert sorted(CODES) == list(range(133))  # no gap
     assert code_name(424242) == "DCGM_FR_UNKNOWN(424242)"
 
 
