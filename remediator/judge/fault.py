@@ -111,7 +111,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     def forgeable(self) -> bool:
         """Whether a program without any right may have made it up.
 
-        Through syslog(2) a line break in a quoted text begins a line of the driver's.
+        syslog(2) gives lines, not records.
         """
         return set(self.sources) == {"Syslog"}
 

@@ -231,7 +231,9 @@ class TestFabric:
         assert links.remarks(one, around) == (
             "XID 149 on link 5: the device at the other end caused it",
         )
-        assert "XID 74 came when a peer on this node was lost" in links.remarks(one, beside)
+        came = "XID 74 came when a peer on this node was lost"
+        assert came in links.remarks(one, beside)
+        assert came not in links.remarks(gpu(0, record, xid(31)), beside)
 
 
 class TestSwitches:

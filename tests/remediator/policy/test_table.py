@@ -252,6 +252,7 @@ def test_the_mildest_does_not_depend_on_the_order_and_is_milder_than_each(
         assert one.evict.then != "wait" or found.highest != "NoExecute"
         assert one.evict.extended_resources != "wait" or found.evict.extended_resources == "wait"
         assert found.soak >= one.soak
+        assert found.probation >= one.probation
 
 
 @given(st.sampled_from(SEVERITY), st.sampled_from(MODES))
