@@ -70,14 +70,16 @@ def narrowed(
     was fenced just now for want of that witness: an error that comes later says nothing
     of the slice that an earlier one has hit.
     """
-    if history.was_lost(story):
-        return False  # since when the whole GPU is tainted is not known any more
+    if history.was_lost(story) or not story.status.phase:
+        return False  # since when the whole GPU is tainted is not known, or not any more
     fenced_at, scope = story.status.fenced_at, {one.name for one in story.status.scope.devices}
     slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
     if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
         return False
+    if not any(one.new for one in asked):
+        return False  # a rule made anew, such as under another name, is no news of a slice
     contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}
     published = any(one.device == rule.device and one.uuid for one in case.inventory)
     mild = rule.effect not in EVICTING and contained == {"contained"}
-    return mild and published and bool(asked) and rule.device not in wanted
+    return mild and published and bool(wanted) and rule.device not in wanted

@@ -272,6 +272,13 @@ class Stored:
         one = intending(one, kind, intent)
         self.incidents[one.name] = msgspec.structs.replace(one, metadata=meta)
 
+    def loses_status(self, name: str) -> None:
+        """An incident is restored, or applied, without its status."""
+        self._versions += 1
+        one = self.incidents[name]
+        meta = msgspec.structs.replace(one.metadata, resource_version=str(self._versions))
+        self.incidents[name] = Incident(meta, one.spec)
+
     def over(self, seen: NodeView) -> NodeView:
         """Return a view with what is stored here in it."""
         return msgspec.structs.replace(

@@ -3,10 +3,23 @@
 import msgspec
 import pytest
 
+from exporter.device import Device
 from exporter.report import MemorySlices, XidRecord
 from remediator.decide.reconcile import decide_node
 from remediator.decide.view import NodeView
-from tests.remediator.builders import ALL_SEVEN, SLICE_5, Stored, action, at, mig_gpu, view, xid
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    DRIVER,
+    NODE,
+    SLICE_5,
+    Stored,
+    action,
+    at,
+    mig_gpu,
+    published,
+    view,
+    xid,
+)
 from tests.remediator.telling import ENFORCE, settle
 from tests.remediator.test_hardware import partitions
 
@@ -89,3 +102,54 @@ def test_what_is_not_published_for_a_moment_makes_no_gpu_of_a_slice(away: str) -
     settle(stored, there, 120)
 
     assert stored.effects() == before
+
+
+def test_a_slice_that_is_named_and_not_found_frees_no_gpu_with_its_memory() -> None:
+    """Its instance was destroyed before anybody read where it lay."""
+    stored = Stored()
+
+    def told(second: float, gi: int | None) -> None:
+        sick = mig_gpu(0, xid(94, gi=gi), recovery_action=action(observed=second - 0.1))
+        settle(stored, view(sick, inventory=partitions(sick)), second)
+
+    for second in (0.2, 4):
+        told(second, None)
+    whole = stored.effects()
+    assert "gpu-0" in whole
+
+    told(5, 9)
+    assert stored.effects() == whole
+
+
+def test_another_release_of_the_driver_narrows_nothing_that_was_not_narrowed_before() -> None:
+    """The agent has lost the error that nobody placed, another one came, then all names are new."""
+    stored = tainted_whole()
+    later = msgspec.structs.replace(xid(94, seen=200, gi=5), placement=MemorySlices(4, 1))
+
+    def told(second: float, release: str) -> None:
+        read = action(observed=second - 0.1)
+        sick = mig_gpu(0, later, recovery_action=read)
+        named = tuple(
+            msgspec.structs.replace(
+                one, device=Device(DRIVER, NODE, f"{one.device.device}{release}")
+            )
+            for one in published(sick)
+        )
+        settle(stored, view(sick, inventory=named), second)
+
+    told(201, "")
+    told(205, "")
+    assert set(stored.effects()) == ALL_SEVEN
+    told(206, "-r2")
+    assert {f"{name}-r2" for name in ALL_SEVEN} <= set(stored.effects())
+
+
+def test_an_incident_that_somebody_deletes_untaints_no_slice() -> None:
+    """The rules stand. Since when, and for which errors, nobody knows any more."""
+    stored = tainted_whole()
+    stored.incidents.clear()
+
+    for second in (70, 75):
+        settle(stored, seen(second, 5), second)
+
+    assert set(stored.effects()) == ALL_SEVEN

@@ -23,13 +23,14 @@ plans = st.builds(
     then=st.sampled_from(["NoExecute", "wait"]),
 )
 gpus = st.integers(0, 1)
+pods = st.sampled_from([f"pod-{number}" for number in range(10)])
 acts = st.one_of(
     st.tuples(st.just("passes"), st.sampled_from([0.5, 1.0, 3.0, 5.0, 30.0, 601.0])),
     st.tuples(st.just("xid"), gpus, st.sampled_from([79, 95, 94, 31]), st.integers(1, 7)),
     st.tuples(st.just("wants"), gpus, st.sampled_from([0, 1, 2])),
     st.tuples(st.just("goes"), gpus, st.sampled_from(["Present", "Lost"])),
     st.tuples(st.just("is_reset"), gpus),
-    st.tuples(st.just("is_claimed"), gpus, st.integers(0, 6), st.integers(0, 9)),
+    st.tuples(st.just("is_claimed"), gpus, st.integers(0, 6), pods),
     st.tuples(st.just("is_let_go"), gpus, st.integers(0, 6)),
     st.tuples(st.just("silent"), st.booleans()),
     st.tuples(st.just("stopped"), st.booleans()),
@@ -55,8 +56,7 @@ class World:
                 getattr(self.machine, str(name))(*said)
 
     def pods(self) -> tuple[PodFacts, ...]:
-        held = {one.name for each in self.machine.claims.values() for one in each.consumers}
-        return tuple(pod(name) for name in sorted(held))
+        return tuple(pod(name) for name in self.machine.tenants.users())
 
     def view(self) -> NodeView:
         return msgspec.structs.replace(self.machine.view(), pods=self.pods())

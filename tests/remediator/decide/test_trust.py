@@ -157,6 +157,18 @@ def test_a_node_that_is_gone_for_a_week_keeps_its_rules_while_incidents_are_blin
     assert stored.effects() == {}
 
 
+def test_a_node_that_is_gone_for_weeks_is_not_looked_at_all_the_time_while_blind() -> None:
+    """What was to be looked at by now is still blind: a moment gone by wakes nobody."""
+    gone, stored = NodeView(node=NODE, nodes_known=True), Stored()
+    settle(stored, held(dead()), 1)
+    settle(stored, gone, 100)
+
+    decision = settle(stored, blind(gone, "slices"), 100 + 21 * 86400)
+
+    assert stored.effects() != {}
+    assert decision.wake_at is None
+
+
 def test_a_policy_that_is_lowered_still_takes_rules_down() -> None:
     """A user outranks every ratchet, and no blindness."""
     stored = Stored()

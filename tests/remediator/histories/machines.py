@@ -6,19 +6,17 @@ from typing import get_args
 import msgspec
 
 from exporter.device import Device
-from exporter.report import GpuHealth, RecoveryAction, XidRecord
+from exporter.health.xid_counts import Layout, completed, counted
+from exporter.mig_names import placement_of
+from exporter.pairing import PATIENCE
+from exporter.report import GpuHealth, MemorySlices, RecoveryAction, XidRecord
+from exporter.signals import Partner, Signal
 from exporter.slices import SliceDevice
 from remediator.decide.trust import NEEDED, WatchedKind
 from remediator.decide.view import NodeView
 from remediator.judge.fault import SEVERITY
-from remediator.objects.claims import (
-    Allocation,
-    Claim,
-    ConsumerReference,
-    DeviceAllocation,
-    Toleration,
-)
 from remediator.objects.nodes import NodeFacts
+from remediator.objects.taints import Rule
 from tests.remediator.builders import (
     ALWAYS_CONFIRMED,
     NODE,
@@ -29,13 +27,18 @@ from tests.remediator.builders import (
     report,
     view,
 )
-from tests.remediator.telling import claim, pod
+from tests.remediator.histories.tenants import Tenants
+from tests.remediator.test_hardware import partitions
 
 APPLICATION = (13, 31, 43, 45, 69)
 INFORMATION = (37, 44, 92, 9999)
 """Codes that must never taint anything, whatever their number; 9999 is in no catalogue."""
 GPU_WIDE = (79, 95, 119, 48, 120, 63, 160, 64)
+PENDING = frozenset({63, 160})
+"""Of those, what waits for a reset: the GPU is sound until then."""
 CONTAINED = (94,)
+NODE_WIDE, NODE_ACTIONS = (79,), (2, 7)
+"""Codes, and recovery actions, after which the node is to be rebooted in spite of its pods."""
 SIGNALS = (*APPLICATION, *INFORMATION, *GPU_WIDE, *CONTAINED)
 EVERYTHING = "*"
 """Stands for a GPU with all that is on it."""
@@ -55,11 +58,15 @@ class Machine:
         self.confirmed_at = -1e9
         self.confirms = True
         """Its agent renews its Lease and says by it what it sees."""
-        self.claims: dict[tuple[int, int], Claim] = {}
-        self.lists_pods = False
-        """Whether the pods that its claims name run and are listed."""
-        self.refusals: dict[str, str] = {}
-        """By pod, why a PodDisruptionBudget refuses its eviction, or two of them do."""
+        self.tenants = Tenants()
+        self.dynamic = False
+        """Every partition that could be made of the second GPU is published, and it beside them."""
+        self.placing = False
+        """Its agent records with an error where the instance lies."""
+        self.named: dict[tuple[str, str], float] = {}
+        """When a source last named a slice, by GPU and slice."""
+        self.asks_node: set[str] = set()
+        """GPUs that may need a reboot in spite of pods, until they are found to be healthy."""
         self.boot = 1
         self._boards = 2
         self.unpublished: set[int] = set()
@@ -67,11 +74,12 @@ class Machine:
         """There is no Node of this name."""
         self.signalled: dict[str, set[str]] = {}
         """GPUs that gave a signal which may lead to a taint, and the hardware that it may mean."""
-        self.last_signal: dict[str, float] = {}
+        self._last_signal: dict[tuple[str, int], float] = {}
+        """By GPU and code."""
         self.bad_at: dict[str, float] = {}
         """When a GPU was last seen not to be well, or not seen at all."""
-        self.owes_an_epoch: set[str] = set()
-        """GPUs that nothing but a reset can prove sound again: their driver has no other word."""
+        self.owes_an_epoch: dict[str, frozenset[int]] = {}
+        """By GPU what nothing but a reset can prove to be over: its driver has no other word."""
         self._layouts = 0
         self._release = 0
         """Of the DRA driver: each may name devices in its own way."""
@@ -82,15 +90,14 @@ class Machine:
 
     def view(self) -> NodeView:
         self._read_actions()
-        self.confirmed_at = self.now if self.confirms else self.confirmed_at
         seen = report(*self.gpus)
         told = msgspec.structs.replace(seen, observed_at=self.time, boot_id=f"boot-{self.boot}")
-        self._look()
+        self.looks()
         inventory = tuple(
             device
             for index, one in enumerate(self.gpus)
             if index not in self.unpublished
-            for device in map(self._named, published(one))
+            for device in self._published(one)
         )
         return view(
             report=told,
@@ -98,12 +105,16 @@ class Machine:
             stale="silent for a while" if self.silent else "",
             blind=dict.fromkeys(sorted(self.blind), "refused"),
             renewals=ALWAYS_CONFIRMED if self.confirms else (),
-            claims=tuple(self.claims.values()),
-            pods=tuple(pod(name) for name in self.pods()),
-            refusals={f"u-{name}": why for name, why in self.refusals.items()},
+            claims=tuple(self.tenants.claims.values()),
+            pods=self.tenants.pods(),
+            refusals={f"u-{name}": why for name, why in self.tenants.refusals.items()},
             nodes_known=True,
             facts=None if self.gone else NodeFacts(name=NODE),
         )
+
+    def _published(self, one: GpuHealth) -> list[SliceDevice]:
+        devices = partitions(one) if self.dynamic and one.mig else published(one)
+        return [self._named(device) for device in devices]
 
     def _named(self, device: SliceDevice) -> SliceDevice:
         if not self._release:
@@ -121,13 +132,8 @@ class Machine:
         """Whether something is not seen without which nothing may begin or end."""
         return bool(self.blind & set(NEEDED["NoSchedule"]))
 
-    def names_of_others(self, gpu: str) -> set[Device]:
-        """Return the names that stand for other boards than a GPU now."""
-        seen = self.view().inventory
-        return {one.device for one in seen if gpu not in (one.uuid, one.parent_uuid)}
-
     def devices(self, index: int) -> list[str]:
-        return [self._named(one).device.device for one in published(self.gpus[index])]
+        return [one.device.device for one in self._published(self.gpus[index])]
 
     def passes(self, seconds: float) -> None:
         self.now += seconds
@@ -135,6 +141,7 @@ class Machine:
     def xid(self, index: int, code: int, gi: int | None) -> None:
         one = self.gpus[index]
         named = gi if one.mig else None
+        place = self._place(one, named) if self.placing else None
         records = {(record.code, record.gi): record for record in one.xids}
         old = records.get((code, named))
         records[code, named] = XidRecord(
@@ -144,13 +151,46 @@ class Machine:
             last_seen=self.time,
             gi=named,
             ci=0 if named is not None else None,
+            placement=place,
+            gi_profile_id=19 if place else None,
             epoch=one.epoch,
             sources=("kmsg",),
         )
         self._replace(index, xids=tuple(records.values()))
         if code in GPU_WIDE or code in CONTAINED:
             self._signal(index, named if code in CONTAINED else None)
-            self.last_signal[one.uuid] = self.now
+            self._last_signal[one.uuid, code] = self.now
+        if code in NODE_WIDE:
+            self.asks_node.add(one.uuid)
+
+    def names_the_slice(self, index: int, gi: int) -> None:
+        """NVML's event, or DCGM's, says late of which slice an error was, by its own time."""
+        one = self.gpus[index]
+        late = [record for record in one.xids if record.code in CONTAINED and record.gi is None]
+        if not one.mig or not late or self.time - late[0].last_seen > PATIENCE:
+            return
+        event = Signal(
+            kind="xid",
+            source="nvml",
+            at=late[0].last_seen,
+            code=late[0].code,
+            gi=gi,
+            ci=0,
+            partner=Partner(0),
+        )
+        layout = Layout(one.mig, one.instances if self.placing else ())
+        records = counted(one.xids, event, epoch=late[0].epoch, layout=layout)
+        self._replace(index, xids=records)
+        self._signal(index, gi)
+        self._last_signal[one.uuid, late[0].code] = self.now
+
+    def reads_the_places(self, index: int) -> None:
+        """A reading right after an error is the first to say where its instance lies."""
+        self.gpus[index] = completed(self.gpus[index], self.time)
+
+    @staticmethod
+    def _place(one: GpuHealth, gi: int | None) -> MemorySlices | None:
+        return Layout(one.mig, one.instances).placement(gi)
 
     def wants(self, index: int, value: int) -> None:
         """The driver asks for a recovery action."""
@@ -160,6 +200,8 @@ class Machine:
         self._replace(index, recovery_action=read)
         if value:
             self._signal(index, None)
+        if value in NODE_ACTIONS:
+            self.asks_node.add(self.gpus[index].uuid)
 
     def has_no_recovery_action(self, index: int) -> None:
         self._replace(
@@ -180,6 +222,13 @@ class Machine:
         self._replace(index, **fields)
         if presence == "Lost":
             self._signal(index, None)
+            self.asks_node.add(self.gpus[index].uuid)
+
+    def wears_out(self, index: int) -> None:
+        """A row of its memory could not be remapped: NVML says so until there is another board."""
+        memory = msgspec.structs.replace(self.gpus[index].memory, row_remap_failed="True")
+        self._replace(index, memory=memory)
+        self._signal(index, None)
 
     def is_reset(self, index: int) -> None:
         one = self.gpus[index]
@@ -194,7 +243,7 @@ class Machine:
             presence_since=self.time,
             recovery_action=healthy,
         )
-        self.owes_an_epoch.discard(one.uuid)
+        self.owes_an_epoch.pop(one.uuid, None)
 
     def forgets(self) -> None:
         """The agent comes back in the same boot without its own report."""
@@ -237,52 +286,12 @@ class Machine:
         )
         self.wants(index, 0)
 
-    def is_claimed(self, index: int, part: int, pod: int) -> None:
+    def is_claimed(self, index: int, part: int, name: str) -> None:
         names = self.devices(index)
-        self.claims[index, part] = claim(names[part % len(names)], f"pod-{pod}")
-
-    def pods(self) -> tuple[str, ...]:
-        """Return the pods that run on the node and hold a device of it."""
-        held = {by.name for one in self.claims.values() for by in one.consumers}
-        return tuple(sorted(held)) if self.lists_pods else ()
-
-    def is_joined(self, index: int, part: int, pod: int) -> None:
-        """Another pod shares the claim of a device, which NoSchedule does not prevent."""
-        one = self.claims.get((index, part))
-        if one is None or one.status is None:
-            return
-        name = f"pod-{pod}"
-        others = tuple(by for by in one.consumers if by.name != name)
-        both = (*others, ConsumerReference(name, "pods", f"u-{name}"))
-        status = msgspec.structs.replace(one.status, reserved_for=both)
-        self.claims[index, part] = Claim(one.metadata, status)
-
-    def is_tolerated(self, index: int, part: int, seconds: int | None) -> None:
-        """The tenant of a device tolerates NoExecute."""
-        one = self.claims.get((index, part))
-        if one is None or one.status is None or one.status.allocation is None:
-            return
-        ours = (Toleration(operator="Exists", effect="NoExecute", toleration_seconds=seconds),)
-        results = tuple(msgspec.structs.replace(it, tolerations=ours) for it in one.results)
-        allocation = Allocation(DeviceAllocation(results))
-        self.claims[index, part] = Claim(
-            one.metadata, msgspec.structs.replace(one.status, allocation=allocation)
-        )
-
-    def leaves(self, name: str) -> None:
-        """A pod has ended: what it held alone is free."""
-        for place, one in list(self.claims.items()):
-            left = tuple(by for by in one.consumers if by.name != name)
-            if one.status is None or left == one.consumers:
-                continue
-            if left:
-                status = msgspec.structs.replace(one.status, reserved_for=left)
-                self.claims[place] = Claim(one.metadata, status)
-            else:
-                del self.claims[place]
+        self.tenants.comes((index, part), names[part % len(names)], name)
 
     def is_let_go(self, index: int, part: int) -> None:
-        self.claims.pop((index, part), None)
+        self.tenants.lets_go((index, part))
 
     def _read_actions(self) -> None:
         """A live agent reads the action at each report."""
@@ -291,25 +300,64 @@ class Machine:
                 action = msgspec.structs.replace(one.recovery_action, observed_at=self.time)
                 self._replace(index, recovery_action=action)
 
-    def _look(self) -> None:
+    def looks(self) -> None:
         """Note what is true at a moment in which somebody looks."""
+        self.confirmed_at = self.now if self.confirms else self.confirmed_at
         for one in self.gpus:
             action = one.recovery_action
             wants = action.supported is None or bool(action.value)
-            if not self.silent and action.supported is False and _told_of_the_whole(one):
-                self.owes_an_epoch.add(one.uuid)  # what nobody was told of is owed to nobody
-            if one.presence != "Present" or wants or self.silent or self.unseen:
+            if not self.silent and action.supported is False:
+                # What nobody was told of is owed to nobody.
+                owed = self.owes_an_epoch.get(one.uuid, frozenset()) | _told_of_the_whole(one)
+                self.owes_an_epoch[one.uuid] = owed
+            worn = one.memory.row_remap_failed == "True"
+            if one.presence != "Present" or wants or worn or self.silent or self.unseen:
                 self.bad_at[one.uuid] = self.now
             if action.supported and one.presence == "Present" and not self.silent:
-                self.owes_an_epoch.discard(one.uuid)
+                self.owes_an_epoch.pop(one.uuid, None)
 
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
 
     def _signal(self, index: int, gi: int | None) -> None:
         one = self.gpus[index]
-        meant = {part.uuid for part in one.instances if part.gi == gi} or {EVERYTHING}
-        self.signalled[one.uuid] = self.signalled.get(one.uuid, set()) | meant
+        failed = [part for part in one.instances if gi is not None and part.gi == gi]
+        meant = {part.uuid for part in failed}
+        meant |= {_memory(one.uuid, part.placement_start or 0) for part in failed}
+        self.named |= {(one.uuid, part.uuid): self.now for part in failed}
+        self.signalled[one.uuid] = self.signalled.get(one.uuid, set()) | (meant or {EVERYTHING})
+
+    def signal_of(self, gpu: str, *, pending: bool) -> float:
+        """Return when a GPU gave its last signal, with or without those that wait for a reset."""
+        times = [
+            at
+            for (who, code), at in self._last_signal.items()
+            if who == gpu and (pending or code not in PENDING)
+        ]
+        return max(times, default=-1e9)
+
+    def may_taint(self, rule: Rule) -> bool:
+        """Whether a signal was given that may mean the hardware of a rule."""
+        meant = self.signalled.get(rule.gpu, set())
+        if EVERYTHING in meant or rule.uuid in meant:
+            return True
+        # What dynamic MIG publishes has no UUID of its own, but for the full GPU. And an error of
+        # which the place is known means the memory there, also after another layout.
+        if not (self.placing or (self.dynamic and rule.uuid == rule.gpu)):
+            return False
+        own = partition_of(rule.device)
+        places = range(7) if own is None else range(own.start, own.start + own.size)
+        return any(_memory(rule.gpu, start) in meant for start in places)
+
+
+def _memory(gpu: str, start: int) -> str:
+    return f"{gpu}+{start}"
+
+
+def partition_of(device: Device) -> MemorySlices | None:
+    """Return what a partition of dynamic MIG is made of, None for a full GPU."""
+    named = placement_of(device.device.partition("-r")[0])
+    return MemorySlices(named.start, 4 if named.gi_profile_id == 9 else 1) if named else None
 
 
 def turned_round(seen: NodeView) -> NodeView:
@@ -331,6 +379,6 @@ def severity(name: str) -> int:
     return known[name]
 
 
-def _told_of_the_whole(one: GpuHealth) -> bool:
-    """Whether its report has an error of the whole GPU in this epoch."""
-    return any(record.code in GPU_WIDE and record.epoch == one.epoch for record in one.xids)
+def _told_of_the_whole(one: GpuHealth) -> frozenset[int]:
+    """Return the errors of the whole GPU that its report has in this epoch."""
+    return frozenset(it.code for it in one.xids if it.code in GPU_WIDE and it.epoch == one.epoch)

@@ -1,11 +1,15 @@
 """What a history remembers of taints, to see that they stay with their hardware."""
 
+from exporter.report import MemorySlices
+from exporter.slices import SliceDevice
 from remediator.decide.plan import ChangeRule, CreateRule, Step
 from remediator.decide.reconcile import NodeDecision
 from remediator.decide.trust import distrusted
 from remediator.decide.view import NodeView
+from remediator.objects.incident import Incident
 from remediator.objects.taints import EFFECTS, EVICTING
 from tests.remediator.builders import Stored
+from tests.remediator.histories.machines import partition_of
 
 
 class Taints:
@@ -14,13 +18,26 @@ class Taints:
     def __init__(self) -> None:
         self._hardware: dict[str, set[str]] = {}
         """By incident: UUIDs of GPUs and slices."""
+        self._places: dict[str, set[MemorySlices]] = {}
+        """By incident: memory of instances of dynamic MIG."""
 
     def note(self, stored: Stored) -> None:
         for rule in stored.rules.values():
             incident = stored.incidents.get(rule.incident)
             if rule.effect != "None" and incident is not None and incident.open:
                 meant = rule.uuid if rule.fault == "contained" else rule.gpu
-                self._hardware.setdefault(rule.incident, set()).add(meant)
+                # Of partitions without UUIDs the incident says what is meant.
+                if rule.fault != "contained" or rule.uuid != rule.gpu:
+                    self._hardware.setdefault(rule.incident, set()).add(meant)
+        for name, one in stored.incidents.items():
+            places = {part.placement for part in one.status.hardware if part.placement}
+            if one.open and places:
+                self._places.setdefault(name, set()).update(places)
+
+    def forget(self, name: str) -> None:
+        """Expect nothing of an incident that is lost; what its rules say is noted again."""
+        self._hardware.pop(name, None)
+        self._places.pop(name, None)
 
     def stand(self, stored: Stored, seen: NodeView, decision: NodeDecision) -> None:
         """Check each device that the node publishes, once nothing is left to do.
@@ -41,8 +58,17 @@ class Taints:
             slices = {part.uuid for part in incident.status.hardware} & meant
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
-                if (gpu == wish.uuid and gpu in meant) or device.uuid in slices:
+                mine = gpu == wish.uuid and (gpu in meant or self._is_made_of(device, incident))
+                if mine or device.uuid in slices:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
+
+    def _is_made_of(self, device: SliceDevice, incident: Incident) -> bool:
+        """Whether a device without a UUID is made of memory that an incident has tainted."""
+        if device.kind == "mig" and device.uuid is not None:
+            return False
+        own = partition_of(device.device)
+        places = self._places.get(incident.name, set())
+        return bool(places) if own is None else any(own.intersects(one) for one in places)
 
 
 def is_rebound(step: Step, decision: NodeDecision) -> bool:

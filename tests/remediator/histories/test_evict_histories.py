@@ -6,13 +6,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from remediator.decide.plan import EvictPod
+from remediator.decide.plan import ChangeRule, EvictPod
 from remediator.decide.reconcile import NodeDecision
+from remediator.decide.view import NodeView
 from remediator.judge.fault import Unknown
 from remediator.objects.taints import EVICTING
 from remediator.policy.table import Evict
 from tests.remediator.builders import at, policy
-from tests.remediator.histories.test_histories import DIES, HISTORIES, INDEX, LIMITS, THEN, History
+from tests.remediator.histories.outside import DIES, INDEX, THEN
+from tests.remediator.histories.played import LIMITS
+from tests.remediator.histories.test_histories import HISTORIES, History
 
 PODS = st.integers(0, 2)
 PARTS = st.integers(0, 6)
@@ -36,7 +39,7 @@ class EvictHistory(History):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine.lists_pods = True
+        self.machine.tenants.listed = True
         self.clocks: dict[str, timedelta] = {}
         """By incident, how much of `within` has counted."""
 
@@ -47,15 +50,26 @@ class EvictHistory(History):
 
     @rule(pod=PODS, why=REFUSALS, then=THEN, dies=DIES)
     def a_budget_refuses_or_allows(self, pod: int, why: str, then: float, dies: int) -> None:
-        self.machine.refusals.pop(f"pod-{pod}", None)
+        self.machine.tenants.refusals.pop(f"pod-{pod}", None)
         if why:
-            self.machine.refusals[f"pod-{pod}"] = why
-        self._then(then, dies)
+            self.machine.tenants.refusals[f"pod-{pod}"] = why
+        self.then(then, dies)
 
     @rule(index=INDEX, part=PARTS, pod=PODS, then=THEN, dies=DIES)
     def a_pod_joins(self, index: int, part: int, pod: int, then: float, dies: int) -> None:
-        self.machine.is_joined(index, part, pod)
-        self._then(then, dies)
+        self.machine.tenants.joins((index, part), f"pod-{pod}")
+        self.then(then, dies)
+
+    @rule(pod=PODS, slow=st.booleans(), then=THEN, dies=DIES)
+    def a_pod_takes_its_time(self, pod: int, slow: bool, then: float, dies: int) -> None:
+        name, tenants = f"pod-{pod}", self.machine.tenants
+        (tenants.slow.add if slow else tenants.slow.discard)(name)
+        self.then(then, dies)
+
+    @rule(pod=PODS, then=THEN, dies=DIES)
+    def a_pod_ends(self, pod: int, then: float, dies: int) -> None:
+        self.machine.tenants.leaves(f"pod-{pod}")
+        self.then(then, dies)
 
     @rule(
         index=INDEX,
@@ -67,50 +81,67 @@ class EvictHistory(History):
     def a_tenant_tolerates(
         self, index: int, part: int, seconds: int | None, then: float, dies: int
     ) -> None:
-        self.machine.is_tolerated(index, part, seconds)
-        self._then(then, dies)
+        self.machine.tenants.tolerates((index, part), seconds)
+        self.then(then, dies)
 
     @rule(index=INDEX, why=REFUSALS, then=THEN)
     def a_sick_gpu_is_held_for_long(self, index: int, why: str, then: float) -> None:
-        self.machine.is_claimed(index, 0, index)
-        self.machine.refusals[f"pod-{index}"] = why or "429 TooManyRequests"
+        self.machine.is_claimed(index, 0, f"pod-{index}")
+        self.machine.tenants.refusals[f"pod-{index}"] = why or "429 TooManyRequests"
         self.machine.goes(index, "Lost")
         for seconds in (1.0, 4.0, 4.0, then, 31.0, 601.0, 1.0):
-            self._then(seconds, 0)
-        self.machine.refusals.pop(f"pod-{index}", None)
+            self.then(seconds, 0)
+        self.machine.tenants.refusals.pop(f"pod-{index}", None)
 
     @rule(index=INDEX, dies=DIES)
     def pods_keep_joining(self, index: int, dies: int) -> None:
         self.machine.goes(index, "Lost")
         for number in range(5):
-            self.machine.is_claimed(index, 0, 10 + number)
+            self.machine.is_claimed(index, 0, f"pod-{10 + number}")
             for seconds in (4.0, 5.0):
-                self._then(seconds, dies)
+                self.then(seconds, dies)
 
-    def _look_at(self, decision: NodeDecision, before: set[str]) -> None:
-        super()._look_at(decision, before)
-        self._only_holders_of_sick_devices_are_evicted(decision)
+    def forget(self, name: str) -> None:
+        super().forget(name)
+        self.clocks.pop(name, None)
+
+    def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
+        super().judge(seen, decision, before)
+        self._only_holders_of_sick_devices_are_evicted(seen, decision)
+        self._noexecute_never_comes_early(decision)
         self._who_waits_is_never_deleted(decision)
 
-    def _then(self, seconds: float, dies: int) -> None:
-        super()._then(seconds, dies)
+    def then(self, seconds: float, dies: int) -> None:
+        super().then(seconds, dies)
         self._clocks_go_on()
-        last = self._decide(self.calm, self.machine.view())
+        last = self.decide(self.calm, self.machine.view())
         for step in last.steps:
-            if isinstance(step, EvictPod) and step.pod.pod not in self.machine.refusals:
-                self.machine.leaves(step.pod.pod)
+            if isinstance(step, EvictPod) and step.pod.pod not in self.machine.tenants.refusals:
+                self.machine.tenants.is_told_to_end(step.pod.pod)
         self._the_eviction_controller_acts()
 
     def _the_eviction_controller_acts(self) -> None:
         """NoExecute deletes who holds the device by a claim and does not tolerate it."""
         struck = {device for device, one in self.calm.rules.items() if one.effect == "NoExecute"}
-        for one in list(self.machine.claims.values()):
+        for one in list(self.machine.tenants.claims.values()):
             if any(it.name in struck and not it.tolerations for it in one.results):
                 for by in one.consumers:
-                    self.machine.leaves(by.name)
+                    self.machine.tenants.is_told_to_end(by.name)
 
-    def _only_holders_of_sick_devices_are_evicted(self, decision: NodeDecision) -> None:
-        seen = self.machine.view()
+    def _noexecute_never_comes_early(self, decision: NodeDecision) -> None:
+        """Pods get the whole time from the first request of an eviction on."""
+        for step in decision.steps:
+            if not isinstance(step, ChangeRule) or step.rule.effect != "NoExecute":
+                continue
+            if step.stored.effect == "NoExecute" or not self.plan.within:
+                continue
+            since = self.calm.incidents[step.rule.incident].status.eviction_start_time
+            assert since is not None, "deleted without having been asked to leave"
+            assert self.machine.time - since >= self.plan.within, "deleted before its time"
+
+    def _only_holders_of_sick_devices_are_evicted(
+        self, seen: NodeView, decision: NodeDecision
+    ) -> None:
         hardware = {str(one.device): one.parent_uuid or one.uuid for one in seen.inventory}
         cases = {case.uuid: (case, wish) for case, wish in decision.pairs}
         rules = {str(one.device): one for one in self.calm.rules.values()}
@@ -120,6 +151,7 @@ class EvictHistory(History):
             case, wish = cases[step.gpu]
             device = step.pod.device
             assert not isinstance(case.verdict, Unknown)
+            assert step.pod.pod not in self.machine.tenants.ending, "it was told to end before"
             assert rules[device].effect in EVICTING, "the rule is stored before the request"
             assert rules[device].gpu == step.gpu
             assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
@@ -128,7 +160,7 @@ class EvictHistory(History):
             assert "Hold" not in {one.kind for one in wish.intents if one.state == "InForce"}
             tenant = [
                 it
-                for claim in self.machine.claims.values()
+                for claim in self.machine.tenants.claims.values()
                 if step.pod.pod in {by.name for by in claim.consumers}
                 for it in claim.results
                 if str(it.name) == device

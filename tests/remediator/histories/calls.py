@@ -1,0 +1,95 @@
+"""What is promised of the Node's conditions, by which others are called to repair it."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from remediator.decide.handover import HandoverOptions
+from remediator.decide.plan import WriteNodeCondition, WriteStatus
+from remediator.decide.reconcile import NodeDecision
+from remediator.decide.trust import NEEDED
+from remediator.judge.fault import Healthy
+from remediator.objects.nodes import PROBLEM
+from remediator.policy.table import Evict
+from tests.remediator.builders import Stored
+from tests.remediator.histories.machines import Machine
+
+
+class Calls:
+    """No repair is called for while a pod holds a GPU, but after a deadline of who may evict."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def judge(
+        self,
+        stored: Stored,
+        decision: NodeDecision,
+        options: HandoverOptions,
+        plan: Evict,
+        held: str,
+    ) -> None:
+        """Check one decision; `held` says what lets nothing begin on the whole node."""
+        machine = self._machine
+        for case, _ in decision.pairs:
+            if isinstance(case.verdict, Healthy):
+                machine.asks_node.discard(case.uuid)
+        free = {wish.uuid for _, wish in decision.pairs if not (wish.held or wish.call_held)}
+        for step in decision.steps:
+            match step:
+                case WriteNodeCondition(_, condition) if self._calls(stored, condition.type):
+                    pass  # it was called for before
+                case WriteNodeCondition(_, condition):
+                    if condition.status == PROBLEM[condition.type]:
+                        assert options.enabled
+                        assert not held, f"called for under {held}"
+                        unseen = bool(machine.blind & set(NEEDED["True"]))
+                        self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
+                case WriteStatus(incident, status):
+                    old, new = incident.status.needs_since, status.needs_since
+                    begins = old is None and new == machine.time
+                    assert new in (None, old) or begins, "a deadline counts from another time"
+                case _:
+                    pass
+
+    def judge_rest(self, stored: Stored, options: HandoverOptions, plan: Evict) -> None:
+        """Check what the Node says once nothing is left to do."""
+        machine = self._machine
+        unknown = machine.blind & set(NEEDED["True"]) or machine.gone
+        if not unknown and any(self._calls(stored, kind) for kind in stored.conditions):
+            everything = machine.boards() | machine.asks_node
+            self._nobody_is_in_the_way(stored, options, plan, everything)
+
+    @staticmethod
+    def _calls(stored: Stored, kind: str) -> bool:
+        one = stored.conditions.get(kind)
+        return one is not None and one.status == PROBLEM[kind]
+
+    def _nobody_is_in_the_way(
+        self,
+        stored: Stored,
+        options: HandoverOptions,
+        plan: Evict,
+        gpus: Collection[str],
+        *,
+        unseen: bool = False,
+    ) -> None:
+        """Check that no pod holds a GPU, and that this is known, or that a deadline has passed."""
+        users = self._machine.tenants.users()
+        late = [one for one in gpus if _is_overdue(one, self._machine, stored, options)]
+        overridden = late and plan.then != "wait"
+        assert overridden or not (users or unseen), f"the node is rebooted under {users}"
+
+
+def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOptions) -> bool:
+    """Whether pods need not be waited for any more.
+
+    The time counts from when any repair of the node may be called for, also one for which pods are
+    waited for without an end. That it counts at all is up to what the hardware asks for.
+    """
+    told: list[datetime | None] = [
+        one.status.needs_since
+        for one in stored.incidents.values()
+        if one.open and one.spec.uuid == gpu and one.status.mode == "Enforce"
+    ]
+    over = any(since and machine.time - since >= options.deadline for since in told)
+    return over and gpu in machine.asks_node

@@ -1,0 +1,184 @@
+"""What the design promises of each decision, whatever has happened before."""
+
+from collections.abc import Iterable
+
+import msgspec
+from hypothesis.stateful import invariant
+
+from remediator.decide.case import Desired
+from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.judge.fault import Unknown
+from remediator.judge.surroundings import NEAR
+from remediator.objects.taints import EFFECTS, EVICTING, Rule
+from tests.remediator.histories.calls import Calls
+from tests.remediator.histories.machines import PENDING, severity, turned_round
+from tests.remediator.histories.played import Played
+from tests.remediator.histories.taints import in_force, is_rebound, raises
+
+SETTLE, SOAK = 3.0, 600.0
+"""Seconds, as in `builders.policy`."""
+RULE_STEPS = (CreateRule, ChangeRule, DeleteRule)
+
+
+class Judged(Played):
+    """Histories in which each decision is checked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes: dict[str, int] = {}
+        self.calls = Calls(self.machine)
+
+    def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
+        self._unknown_changes_nothing(decision)
+        self._blindness_changes_nothing(seen, decision)
+        self._nothing_goes_without_a_reason(seen, decision)
+        self._nothing_ends_unseen(decision)
+        self._nothing_begins_while_it_must_not(decision)
+        self._fence_comes_first(decision)
+        self._budget_holds(decision.steps, before)
+        held = self.stopped or self.paused
+        self.calls.judge(self.calm, decision, self.options, self.plan, held)
+        if self.afresh:
+            self._order_of_observation_does_not_matter(seen, decision)
+
+    def judge_rest(self) -> None:
+        self.calls.judge_rest(self.calm, self.options, self.plan)
+
+    def forget(self, name: str) -> None:
+        """Expect nothing of an incident that was lost, or of what it told."""
+        self.classes.pop(name, None)
+        self.taints.forget(name)
+
+    def _unknown_changes_nothing(self, decision: NodeDecision) -> None:
+        if not self.enforced:
+            return
+        unknown = {case.uuid for case, _ in decision.pairs if isinstance(case.verdict, Unknown)}
+        for step in decision.steps:
+            if isinstance(step, RULE_STEPS) and gpu_of(step) in unknown:
+                lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
+                assert is_rebound(step, decision) or lowers or isinstance(step, DeleteRule), step
+
+    def _blindness_changes_nothing(self, seen: NodeView, decision: NodeDecision) -> None:
+        """Only a person takes rules down then; nobody is evicted without claims."""
+        said = in_force(decision)
+        for step in decision.steps:
+            if not (self.machine.unseen and self.enforced and isinstance(step, RULE_STEPS)):
+                continue
+            lowers = isinstance(step, ChangeRule) and step.stored.effect in EVICTING
+            if not (lowers or is_rebound(step, decision)):
+                assert isinstance(step, DeleteRule), step
+                there = [one for one in seen.inventory if one.device == step.stored.device]
+                moved = any(step.stored.gpu not in (one.uuid, one.parent_uuid) for one in there)
+                moved = moved and "slices" not in self.machine.blind
+                assert moved or "Ignore" in said[step.stored.gpu], step
+        if "claims" in self.machine.blind:
+            assert not decision.begins.devices
+
+    def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
+        """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
+        published = {one.device: one.uuid or one.parent_uuid for one in seen.inventory}
+        wishes = {wish.uuid: wish for _, wish in decision.pairs}
+        for step in decision.steps:
+            if not (self.enforced and isinstance(step, ChangeRule | DeleteRule)):
+                continue
+            other = published.get(step.stored.device) not in (None, step.stored.uuid)
+            if isinstance(step, ChangeRule) and step.rule.uuid == step.stored.uuid and not other:
+                assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
+            if isinstance(step, DeleteRule):
+                wish = wishes[step.stored.gpu]
+                said = {one.kind for one in wish.intents if one.state == "InForce"}
+                narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
+                narrowed &= not self._was_named(step.stored)
+                if wish.closing:
+                    self._recovery_was_true(wish, said)
+                elif wish.ending:
+                    self._it_is_over(wish, said)
+                else:
+                    assert other or "Ignore" in said or narrowed, step
+
+    def _nothing_ends_unseen(self, decision: NodeDecision) -> None:
+        """An incident is closed by what is seen of its GPU, whether or not it had rules."""
+        known = {wish.uuid: (case, wish) for case, wish in decision.pairs}
+        for step in decision.steps:
+            if not isinstance(step, WriteStatus) or not self.enforced:
+                continue
+            case, wish = known[step.incident.spec.uuid]
+            mine = wish.incident is not None and wish.incident.name == step.incident.name
+            if not mine or step.status.closed_at is None or not step.incident.open:
+                continue
+            said = {one.kind for one in wish.intents if one.state == "InForce"}
+            if wish.closing:
+                self._recovery_was_true(wish, said)
+            elif isinstance(case.verdict, Unknown):
+                self._it_is_over(wish, said)
+
+    def _it_is_over(self, wish: Desired, said: set[str]) -> None:
+        """Check an end without verified recovery: another board, a node gone, or a person."""
+        swapped = wish.uuid not in self.machine.boards()
+        swapped &= wish.ending.startswith("another board is in its place")
+        assert swapped or self.machine.gone or "RepairConfirmed" in said, wish.ending
+
+    def _was_named(self, rule: Rule) -> bool:
+        """Whether a source has just named the slice that a rule is for."""
+        named = self.machine.named.get((rule.gpu, rule.uuid))
+        return named is not None and self.machine.now - named <= NEAR.total_seconds()
+
+    def _recovery_was_true(self, wish: Desired, said: set[str]) -> None:
+        machine, gpu = self.machine, wish.uuid
+        # What waits for a reset, and is only observed, holds back no slice of a contained error.
+        alone = wish.incident is not None and wish.incident.status.fault == "contained"
+        assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
+        assert machine.now - machine.signal_of(gpu, pending=not alone) >= SOAK
+        proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
+        owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
+        assert (proven and not owed) or "RepairConfirmed" in said
+
+    def _nothing_begins_while_it_must_not(self, decision: NodeDecision) -> None:
+        answers = in_force(decision)
+        for step in decision.steps:
+            if isinstance(step, CreateRule) or (isinstance(step, ChangeRule) and raises(step)):
+                said = answers[gpu_of(step)]
+                follows = is_rebound(step, decision)
+                assert follows or not (self.stopped or self.paused or "Hold" in said), step
+                assert "Ignore" not in said, step
+
+    def _fence_comes_first(self, decision: NodeDecision) -> None:
+        for step in decision.steps:
+            if isinstance(step, CreateRule):
+                assert step.rule.effect not in EVICTING, "nothing is evicted before it is fenced"
+                assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
+            if isinstance(step, ChangeRule) and raises(step):
+                (wish,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
+                stored = {one.device for one in self.calm.rules.values() if one.effect != "None"}
+                wanted = {one.device for one in wish.rules if one.effect != "None"}
+                # A sibling of which somebody has deleted the rule gets it back at the same moment.
+                assert wanted - {one.device for one in wish.rebound} <= stored
+                settled = self.machine.now - SETTLE
+                assert self.fenced_since[step.stored.uid, step.rule.gpu] <= settled + 1e-6
+
+    def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
+        raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}
+        assert not raised - before or len(before | raised) <= 1
+
+    def _order_of_observation_does_not_matter(self, seen: NodeView, decision: NodeDecision) -> None:
+        turned = turned_round(self.over(self.calm, seen))
+        other = decide_node(
+            turned, self.calm.fleet(), self.in_use(), self.machine.time, self.options
+        )
+        assert sorted(map(repr, other.steps)) == sorted(map(repr, decision.steps))
+
+    @invariant()
+    def only_what_gave_a_signal_is_tainted(self) -> None:
+        for one in self.calm.rules.values():
+            assert self.machine.may_taint(one), f"{one.uuid} gave no signal"
+
+    @invariant()
+    def severity_only_rises_within_an_episode(self) -> None:
+        for name, one in self.calm.incidents.items():
+            if one.blank:
+                continue
+            rank = severity(one.status.fault)
+            assert rank >= self.classes.get(name, rank)
+            self.classes[name] = rank

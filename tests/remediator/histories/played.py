@@ -1,0 +1,200 @@
+"""How a history is played: time passes, and two controllers decide until nothing is left to do.
+
+One of them never dies, the other at any step. At the end of a history the world stands still.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+from hypothesis.stateful import RuleBasedStateMachine
+
+from remediator.decide.handover import OFF
+from remediator.decide.plan import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    Step,
+)
+from remediator.decide.reconcile import NodeDecision, decide_node
+from remediator.decide.view import NodeView
+from remediator.policy.limits import limits_of
+from remediator.policy.table import AT_ONCE, Policy
+from remediator.policy.windows import Window
+from tests.remediator.builders import Stored, policy
+from tests.remediator.histories.machines import Machine
+from tests.remediator.histories.steady import Steady
+from tests.remediator.histories.taints import Taints, told
+
+LIMITS = limits_of({"evict_gpus_per_node": 1})
+MOST = 12
+"""Decisions at one moment after which nothing is left to do."""
+LOOKS = 14
+"""Moments at which a world that stands still is looked at; the last ones are months apart."""
+SHORTLY = timedelta(milliseconds=1)
+CHANGES = (CreateRule, ChangeRule, DeleteRule, OpenIncident)
+
+
+class Played(RuleBasedStateMachine):
+    """One controller that never dies and one that dies at any step; both must end alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.machine = Machine()
+        self.calm, self.dying = Stored(), Stored()
+        self.plan = AT_ONCE
+        self.policy = policy(LIMITS)
+        self.options = OFF
+        self.stopped = ""
+        self.window: tuple[Window, ...] = ()
+        self.fenced_since: dict[tuple[str, str], float] = {}
+        """By the UID of a rule that keeps work away, and its GPU."""
+        self.taints = Taints()
+        self.steady = Steady()
+        self.sound = True
+        """No step of the history has failed."""
+        self.afresh = False
+        """It is the first decision about something that has happened."""
+
+    @property
+    def paused(self) -> str:
+        open_now = any(one.when.open_until(self.machine.time) for one in self.window)
+        return "maintenance" if open_now else ""
+
+    def judge(self, seen: NodeView, decision: NodeDecision, before: set[str]) -> None:
+        """Check one decision about what was seen; `before` are GPUs that are evicted from."""
+        raise NotImplementedError
+
+    def judge_rest(self) -> None:
+        """Check what is stored once nothing is left to do."""
+        raise NotImplementedError
+
+    def both(self) -> tuple[Stored, Stored]:
+        return self.calm, self.dying
+
+    @property
+    def enforced(self) -> bool:
+        return all(row.mode == "enforce" for row in self.policy.rows)
+
+    def then(self, seconds: float, dies: int) -> None:
+        """Let time pass, and both controllers look."""
+        self.sound = False
+        self.machine.passes(seconds)
+        seen = self.machine.view()
+        if self.machine.gone:
+            for stored in self.both():
+                stored.conditions.clear()
+        self.steady, self.afresh = Steady(), True
+        self._live(seen)
+        self._die(seen, dies)
+        assert self.calm.effects() == self.dying.effects()
+        assert told(self.calm) == told(self.dying)
+        assert _said(self.calm) == _said(self.dying)
+        if all(row.mode == "off" for row in self.policy.rows):
+            assert not self.calm.rules, "off leaves nothing behind"
+        self.sound = True
+
+    def teardown(self) -> None:
+        if self.sound:
+            self._stands_still()
+
+    def _live(self, seen: NodeView) -> NodeDecision:
+        for _ in range(MOST):
+            before = self.calm.evicting()
+            decision = self.decide(self.calm, seen)
+            self.judge(seen, decision, before)
+            self.afresh = False
+            self.steady.take(decision)
+            for step in decision.steps:
+                self.calm.take(step, self.machine.time)
+            for one in self.calm.rules.values():
+                if one.effect != "None":
+                    self.fenced_since.setdefault((one.uid, one.gpu), self.machine.now)
+            self.taints.note(self.calm)
+            if not lasting(decision.steps):
+                self._rests(seen, decision)
+                return decision
+        raise AssertionError(f"never settles: {self.calm.taken[-4:]}")
+
+    def _rests(self, seen: NodeView, decision: NodeDecision) -> None:
+        wake_at = decision.wake_at
+        assert wake_at is None or wake_at > self.machine.time, "looked at again for nothing"
+        if self.enforced:
+            self.taints.stand(self.calm, seen, decision)
+        self.judge_rest()
+
+    def _die(self, seen: NodeView, after: int) -> None:
+        for step in self.decide(self.dying, seen).steps[:after]:
+            self.dying.take(step, self.machine.time)
+        for _ in range(MOST):
+            steps = self.decide(self.dying, seen).steps
+            for step in steps:
+                self.dying.take(step, self.machine.time)
+            if not lasting(steps):
+                return
+        raise AssertionError("never settles after a crash")
+
+    def _stands_still(self) -> None:
+        """Look at what stays as it is at the moments that decisions ask for, and at the end."""
+        seen = self.machine.view()
+        self.steady.begin()
+        decision, wrote = self._live(seen), list[Step]()
+        for look in range(LOOKS):
+            self._nothing_is_missed(seen, decision)
+            if decision.wake_at is None:
+                return
+            ahead = (decision.wake_at - self.machine.time).total_seconds()
+            self.machine.passes(max(ahead, 3.0**look))
+            self.machine.looks()
+            taken = len(self.calm.taken)
+            decision = self._live(seen)
+            wrote = [step for step in lasting(self.calm.taken[taken:]) if not _prunes(step)]
+        assert not wrote, f"writes for ever: {wrote}"
+
+    def _nothing_is_missed(self, seen: NodeView, decision: NodeDecision) -> None:
+        """Check that time alone changes no rule before the moment that a decision asks for.
+
+        What is only told may wait for the next look at all nodes, within a minute.
+        """
+        last = decision.wake_at or self.machine.time + timedelta(days=25)
+        due = self.decide(self.calm, seen, last - SHORTLY)
+        missed = [step for step in due.steps if isinstance(step, CHANGES) and not _renames(step)]
+        assert not missed, f"missed: {missed}"
+
+    def over(self, stored: Stored, seen: NodeView) -> NodeView:
+        """Return a view with what is stored in it, on the Node as well."""
+        view = stored.over(seen)
+        if view.facts is None:
+            return view
+        said = tuple(stored.conditions.values())
+        facts = msgspec.structs.replace(view.facts, conditions=said)
+        return msgspec.structs.replace(view, facts=facts)
+
+    def decide(self, stored: Stored, seen: NodeView, now: datetime | None = None) -> NodeDecision:
+        view, now = self.over(stored, seen), now or self.machine.time
+        return decide_node(view, stored.fleet(), self.in_use(), now, self.options)
+
+    def in_use(self) -> Policy:
+        return msgspec.structs.replace(self.policy, stopped=self.stopped, maintenance=self.window)
+
+
+def lasting(steps: Iterable[Step]) -> list[Step]:
+    """Return what changes something that is stored: a request for an eviction does not."""
+    return [one for one in steps if not isinstance(one, EvictPod)]
+
+
+def _renames(step: Step) -> bool:
+    """Whether a rule only gets the words of another fault."""
+    return isinstance(step, ChangeRule) and step.rule.effect == step.stored.effect
+
+
+def _prunes(step: Step) -> bool:
+    """Whether a step takes away what was closed long ago, a few at a time."""
+    return isinstance(step, DeleteIncident)
+
+
+def _said(stored: Stored) -> dict[str, tuple[str, str]]:
+    return {kind: (one.status, one.reason) for kind, one in stored.conditions.items()}

@@ -1,0 +1,79 @@
+"""That decisions hold: what one did is not undone by the next while nothing has changed."""
+
+from exporter.device import Device
+from remediator.decide.plan import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    OpenIncident,
+    WriteNodeCondition,
+)
+from remediator.decide.reconcile import NodeDecision
+from remediator.objects.nodes import PROBLEM
+from remediator.objects.taints import EFFECTS, Rule
+from tests.remediator.histories.taints import in_force
+
+Hardware = tuple[Device, str]
+"""A device, and whose UUID its rule has."""
+
+
+class Steady:
+    """What was done since the world has changed; time alone takes away, and brings nothing back."""
+
+    def __init__(self) -> None:
+        self._made: set[Hardware] = set()
+        self._gone: set[Hardware] = set()
+        self._opened: set[str] = set()
+        self._called_off: set[str] = set()
+        self._called: set[str] = set()
+        self._moving = False
+
+    def begin(self) -> None:
+        """Let only time pass from now on."""
+        self._moving = True
+
+    def take(self, decision: NodeDecision) -> None:
+        """Note what a decision does, and check it against those before it."""
+        said = in_force(decision)
+        for step in decision.steps:
+            match step:
+                case CreateRule(rule):
+                    self._comes((rule.device, rule.uuid))
+                case ChangeRule(stored, rule):
+                    self._changes(stored, rule)
+                case DeleteRule(stored):
+                    here = stored.device, stored.uuid
+                    assert here not in self._made or self._moving, f"made for nothing: {step}"
+                    if "Ignore" not in said.get(stored.gpu, ()):  # which ends by itself
+                        self._gone.add(here)
+                case OpenIncident(incident):
+                    self._opened.add(incident.name)
+                case DeleteIncident(incident):
+                    assert incident.name not in self._opened or self._moving
+                case WriteNodeCondition(_, it):
+                    self._condition(it.type, needed=it.status == PROBLEM[it.type])
+                case _:
+                    pass
+
+    def _changes(self, stored: Rule, rule: Rule) -> None:
+        here = rule.device, rule.uuid
+        if stored.uuid != rule.uuid:
+            self._comes(here)
+        elif EFFECTS.index(rule.effect) < EFFECTS.index(stored.effect):
+            assert here not in self._made or self._moving, f"lowered: {rule}"
+        else:
+            self._made.add(here)
+
+    def _comes(self, here: Hardware) -> None:
+        assert here not in self._gone, f"back again: {here}"
+        self._made.add(here)
+
+    def _condition(self, kind: str, *, needed: bool) -> None:
+        """Note that a repair is called for, or no more: each at most once."""
+        if needed:
+            assert kind not in self._called_off, f"{kind} is said again"
+            self._called.add(kind)
+        elif kind in self._called:
+            assert self._moving, f"{kind} was said for nothing"
+            self._called_off.add(kind)

@@ -1,0 +1,97 @@
+"""The claims and pods of a made-up node: who holds a device, comes, joins, leaves or lingers."""
+
+import msgspec
+
+from remediator.objects.claims import (
+    Allocation,
+    Claim,
+    ClaimMeta,
+    ConsumerReference,
+    DeviceAllocation,
+    Toleration,
+)
+from remediator.objects.pods import PodFacts
+from tests.remediator.telling import claim, pod
+
+Place = tuple[int, int]
+"""A GPU, and which of its devices."""
+
+
+class Tenants:
+    """Who uses the GPUs of one node."""
+
+    def __init__(self) -> None:
+        self.claims: dict[Place, Claim] = {}
+        self.listed = False
+        """Whether the pods that the claims name run and are listed."""
+        self.refusals: dict[str, str] = {}
+        """By pod, why a PodDisruptionBudget refuses its eviction, or two of them do."""
+        self.slow: set[str] = set()
+        """Pods that take their time to end."""
+        self.ending: set[str] = set()
+        """Of them, those that were told to."""
+
+    def users(self) -> tuple[str, ...]:
+        """Return the pods that hold a device of the node."""
+        return tuple(sorted({by.name for one in self.claims.values() for by in one.consumers}))
+
+    def pods(self) -> tuple[PodFacts, ...]:
+        """Return the pods as they are listed."""
+        names = self.users() if self.listed else ()
+        return tuple(
+            pod(name, terminating=name in self.ending, claims=self._claimed(name)) for name in names
+        )
+
+    def _claimed(self, name: str) -> tuple[str, ...]:
+        mine = [it for it in self.claims.values() if name in {by.name for by in it.consumers}]
+        return tuple(sorted(it.metadata.name for it in mine))
+
+    def comes(self, place: Place, device: str, name: str) -> None:
+        made = claim(device, name)
+        own = ClaimMeta(name=f"claim-{place[0]}-{place[1]}", namespace=made.metadata.namespace)
+        self.claims[place] = Claim(own, made.status)
+
+    def joins(self, place: Place, name: str) -> None:
+        """Another pod shares the claim of a device, which NoSchedule does not prevent."""
+        one = self.claims.get(place)
+        if one is None or one.status is None:
+            return
+        others = tuple(by for by in one.consumers if by.name != name)
+        both = (*others, ConsumerReference(name, "pods", f"u-{name}"))
+        status = msgspec.structs.replace(one.status, reserved_for=both)
+        self.claims[place] = Claim(one.metadata, status)
+
+    def tolerates(self, place: Place, seconds: int | None) -> None:
+        """The tenant of a device tolerates NoExecute."""
+        one = self.claims.get(place)
+        if one is None or one.status is None or one.status.allocation is None:
+            return
+        ours = (Toleration(operator="Exists", effect="NoExecute", toleration_seconds=seconds),)
+        results = tuple(msgspec.structs.replace(it, tolerations=ours) for it in one.results)
+        allocation = Allocation(DeviceAllocation(results))
+        self.claims[place] = Claim(
+            one.metadata, msgspec.structs.replace(one.status, allocation=allocation)
+        )
+
+    def is_told_to_end(self, name: str) -> None:
+        """A pod is evicted or deleted: it ends at once, or when it is ready to."""
+        if name in self.slow:
+            self.ending.add(name)
+        else:
+            self.leaves(name)
+
+    def leaves(self, name: str) -> None:
+        """A pod has ended: what it held alone is free."""
+        self.ending.discard(name)
+        for place, one in list(self.claims.items()):
+            left = tuple(by for by in one.consumers if by.name != name)
+            if one.status is None or left == one.consumers:
+                continue
+            if left:
+                status = msgspec.structs.replace(one.status, reserved_for=left)
+                self.claims[place] = Claim(one.metadata, status)
+            else:
+                del self.claims[place]
+
+    def lets_go(self, place: Place) -> None:
+        self.claims.pop(place, None)
