@@ -112,5 +112,8 @@ class ConfigWatch:
         while not self._stopping.is_set():
             self.look()
             doubtful = any(count < SURE for count in self._ones.values())
-            self._wake.wait(min(_AGAIN, self._pause) if doubtful else self._pause)
+            if doubtful:  # looks that are asked for count no faster than time does
+                self._stopping.wait(_AGAIN)
+            else:
+                self._wake.wait(self._pause)
             self._wake.clear()

@@ -59,9 +59,14 @@ class JournalFolder:
                 "(/var/log/journal, or /run/log/journal where Storage=volatile), or read the "
                 "kernel log another way",
             )
-        begun = sorted((one.file.header.begun, key) for key, one in self._files.items() if one)
-        for _, identity in begun:
-            yield from self._of(identity, active=there[identity].name == ACTIVE)
+        # The active file comes last: when it was opened it may have had no entry yet.
+        begun = sorted(
+            (there[identity].name == ACTIVE, one.file.header.begun, identity)
+            for identity, one in self._files.items()
+            if one
+        )
+        for active, _, identity in begun:
+            yield from self._of(identity, active=active)
 
     def _there(self) -> dict[_Identity, Path]:
         found: dict[_Identity, Path] = {}
@@ -103,7 +108,9 @@ class JournalFolder:
             self._on_rejected("unreadable")
             self._files[identity] = None
             return False
-        ours = name == ACTIVE or file.header.newest_boot == self._boot
+        ours = file.header.newest_boot == self._boot
+        if name == ACTIVE and not ours:
+            return False  # journald may yet write there: the next look opens it again
         self._files[identity] = _Open(descriptor, file) if ours else None
         return ours
 

@@ -221,4 +221,5 @@ def _beyond(at: int, following: int) -> int:
 
 
 def _is_number(text: bytes) -> bool:
-    return text.isdigit() and len(text) <= 20
+    """Whether it is one below a hundred million seconds, in microseconds."""
+    return text.isdigit() and len(text) <= 14

@@ -104,7 +104,12 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
     if fault.ended is None:
         return False
     names = {str(one.name) for one in targets}
-    here = [hold.uid for hold in case.holds if hold.device in names and hold.via != ADMIN]
+    ended = {pod.uid for pod in case.pods or () if not pod.running}
+    here = [
+        hold.uid
+        for hold in case.holds
+        if hold.device in names and hold.via != ADMIN and hold.uid not in ended
+    ]
     begun = {pod.uid: pod.started for pod in case.pods or () if pod.uid in here}
     dates = [begun.get(uid) for uid in here]
     return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)

@@ -133,6 +133,16 @@ def test_who_was_there_or_may_have_been_is_evicted_for_a_fresh_error(
     assert stored.effects() == {SLICE_5: "Evict" if evict_first else "NoExecute"}
 
 
+@pytest.mark.parametrize("evict_first", [False, True], ids=["NoExecute", "Evict"])
+def test_a_pod_that_has_ended_was_not_there_for_who_came_later(evict_first: bool) -> None:
+    """As a failed pod of a PodGroup, for which its claim is reserved as long as it exists."""
+    stored = Stored()
+    ended, new = pod("old", running=False, started=at(-500)), pod("new", started=at(50))
+    for seconds in (100, 110, 120):
+        play(stored, seen(seconds, ended, new), seconds, evict_first=evict_first)
+    assert stored.effects() == {SLICE_5: "NoSchedule"}
+
+
 def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
     stored, pods = Stored(), (pod("new", started=at(50)), pod("monitor", started=at(-1000)))
     for seconds in (100, 110):

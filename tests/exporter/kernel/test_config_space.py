@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from exporter.kernel import config_space
 from exporter.kernel.config_space import SURE, ConfigWatch
 from tests.exporter.kernel.test_pci import device
+from tests.exporter.running import wait_for
 
 BUS = "0000:18:00.0"
 ANSWER = bytes.fromhex("de103023")
@@ -148,3 +150,20 @@ class TestWatch:
             with (made / "config").open("wb"):
                 pass  # lets the reader go
             watched.stop()
+
+    def test_looks_that_are_asked_for_count_no_faster_than_time_does(self, tmp_path: Path) -> None:
+        """A reset reads as ones for a moment, and errors of other GPUs ask for looks meanwhile."""
+        made, told = gpu(tmp_path), list[dict[str, str]]()
+        watched = ConfigWatch(tmp_path, 30.0, lambda: told.append(dict(watched.answers())))
+        watched.start()
+        try:
+            wait_for(lambda: told)
+            (made / "config").write_bytes(ONES)
+            for _ in range(SURE + 3):
+                watched.ask()
+                time.sleep(0.02)
+            (made / "config").write_bytes(ANSWER + REST)
+            time.sleep(0.5)
+        finally:
+            watched.stop()
+        assert {BUS: "AllOnes"} not in told

@@ -128,10 +128,11 @@ def test_a_file_that_is_archived_is_read_on_under_its_new_name(folder: Folder) -
     first = folder.messages()
     active.rename(active.with_name("system@1-2-3.journal"))
     folder.write("compact-whole", "system@1-2-3.journal")
-    folder.write("journald")
+    folder.write("regular-whole")
 
     assert len(first) == 64
-    assert folder.messages()[0] == LOST
+    found = folder.messages()
+    assert (found[0], found[2], len(found)) == (LOST, b"Linux version 6.18", 2 + 66)
     assert folder.messages() == []
 
 
@@ -141,6 +142,17 @@ def test_archived_files_come_first_and_those_of_other_boots_not_at_all(folder: F
     folder.write("compact-first")
     assert folder.messages()[-1] == CRASH
     assert folder.rejected == ["compressed", "compressed"]
+
+
+def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
+    folder: Folder,
+) -> None:
+    """As where journald keeps nothing on this disk any more: nothing would ever be heard."""
+    folder.write("journald")
+    with pytest.raises(KernelLogError, match="no journal of this boot"):
+        folder.messages()
+    folder.write("compact-whole")
+    assert len(folder.messages()) == 66
 
 
 def test_an_archived_file_that_makes_no_sense_is_counted_once(folder: Folder) -> None:
