@@ -25,6 +25,7 @@ from remediator.decide.needs import NODE_REPAIRS
 from remediator.decide.neighbours import Neighbours, neighbours
 from remediator.decide.plan import WriteNodeCondition
 from remediator.decide.promised import in_words, with_promises
+from remediator.decide.recovery import unseen_rules
 from remediator.decide.view import NodeView
 from remediator.judge.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, most_needed
 from remediator.objects.api_words import MODES, need_of
@@ -223,7 +224,8 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should say, None where not knowing leaves it as it is."""
-    undecided = any(wish.undecided for _, wish in pairs)
+    # Without its rules an incident is in no mode that calls for anything: that proves nothing.
+    undecided = any(wish.undecided or unseen_rules(case) for case, wish in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(one for one in due if one.stands)

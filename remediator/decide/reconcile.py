@@ -24,6 +24,7 @@ from remediator.decide.view import NodeView, cases, unnamed
 from remediator.decide.words import class_of
 from remediator.judge.fault import Healthy, Sick, Unknown, baffled
 from remediator.objects import events
+from remediator.objects.api_words import mode_of
 from remediator.objects.events import Event
 from remediator.objects.incident import IncidentStatus
 from remediator.policy.table import Mode, Place, Policy
@@ -301,7 +302,11 @@ def _status(
     """Return how a GPU's incident should read now, None where it has none."""
     if wish.incident is None:
         return None
-    status = casefile.status(case, wish, _mode(case, wish, policy), now)
+    mode, before = _mode(case, wish, policy), wish.incident.status
+    if recovery.unseen_rules(case):
+        # Nothing is called for now, and nobody knows that nothing should be: it stays as it was.
+        mode, called = mode_of(before.mode) or mode, before.needs_since
+    status = casefile.status(case, wish, mode, now)
     return msgspec.structs.replace(status, needs_since=called)
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -100,8 +101,9 @@ def test_a_crd_goes_with_all_its_objects(guarded: Guarded, collection: str) -> N
 def test_a_token_ends_with_its_pod_and_with_its_account(guarded: Guarded) -> None:
     root = f"/api/v1/namespaces/{LEASES}"
 
-    guarded.admin.delete(f"{root}/pods/{AGENT}-node-c", {"gracePeriodSeconds": 0})
-    guarded.admin.delete(f"{root}/serviceaccounts/{REMEDIATOR}")
+    with suppress(NotFound):  # their namespace may be gone already
+        guarded.admin.delete(f"{root}/pods/{AGENT}-node-c", {"gracePeriodSeconds": 0})
+        guarded.admin.delete(f"{root}/serviceaccounts/{REMEDIATOR}")
 
     for who in ("agent node-c", REMEDIATOR):
         await_true(f"the token of {who} is void", partial(is_void, guarded, who))

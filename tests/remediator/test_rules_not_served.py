@@ -10,9 +10,11 @@ from remediator.decide.plan import DeleteRule, WriteStatus
 from remediator.decide.reconcile import NodeDecision, decide_node
 from remediator.objects.incident import RULES_NOT_SERVED, Incident
 from remediator.objects.taints import Rule
+from remediator.policy.limits import LIFTED
 from remediator.policy.table import without_rules
-from tests.remediator.builders import LASTS, Stored, action, at, gpu, policy, view, xid
-from tests.remediator.telling import ENFORCE, settle, tick
+from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, view, xid
+from tests.remediator.decide.handing import reconciled
+from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
 
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
 MENDED = gpu(0, xid(95), recovery_action=action(0, 100, 100))
@@ -185,3 +187,31 @@ def test_the_rules_of_another_gpu_hold_no_incident_open() -> None:
             for step in decision.steps:
                 told.take(step, at(seconds))
     assert told.incident.status.phase == "Recovered"
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["same process", "restarted"])
+@pytest.mark.parametrize("waits", [False, True], ids=["called", "waiting"])
+def test_a_call_for_repair_stays_as_it_is_while_rules_are_not_served(
+    waits: bool, knows: bool
+) -> None:
+    stored, rows = Stored(), policy(LIFTED)
+    pods = (pod("big"),) if waits else ()
+    claims = (claim("gpu-1", "big"),) if waits else ()
+    node = view(dead(0), gpu(1), pods=pods, claims=claims)
+    for second in (1, 2, 6, 20):
+        before = reconciled(stored, node, second, rows)
+    since, rules = stored.incident.status.needs_since, stored.rules
+    assert (before[:2], since) == (
+        ("False", "WaitingForNeighbours") if waits else ("True", "NodeRebootNeeded"),
+        at(1),
+    )
+
+    unseen = tuple(rules.values()) if knows else ()
+    blip = msgspec.structs.replace(node, rules_served=False, unseen=unseen)
+    stored.rules = {}
+    assert reconciled(stored, blip, 3000, without_rules(rows)) == before
+    stored.rules = rules
+    after = reconciled(stored, node, 3001, rows)
+
+    assert after == before
+    assert (stored.incident.status.mode, stored.incident.status.needs_since) == ("Enforce", since)
