@@ -163,6 +163,7 @@ class Guarded:
         self.admin.create(INCIDENTS, {**kept, "spec": {**kept["spec"], "hold": held}})
         for body in (
             taints.manifest(wanted(), self.version),
+            taints.manifest(wanted(device="gpu-5"), self.version),
             foreign("theirs", "example.com/broken", full("gpu-6")),
             foreign("maintenance", "draguard.dev/maintenance", full("gpu-7")),
         ):

@@ -73,7 +73,7 @@ def test_a_person_may_relax_a_policy_as_the_document_says(guarded: Guarded) -> N
 
 
 def test_a_rule_that_a_person_deletes_in_the_foreground_goes(guarded: Guarded) -> None:
-    path = f"{guarded.rules}/{wanted().name}"
+    path = f"{guarded.rules}/{wanted(device='gpu-5').name}"
 
     guarded.admin.delete(path, {"propagationPolicy": "Foreground"})
 

@@ -47,7 +47,8 @@ def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time()
     claims = (claim("gpu-3"), claim("gpu-4", "other-0"))
     seen = msgspec.structs.replace(seen, claims=claims, pods=(pod("train-0"),))
 
-    settle(stored, seen, 1)
+    decision = settle(stored, seen, 1)
+    assert f"{uuid(3)} xid-79 (" in decision.sentence
     assert stored.effects() == {"gpu-3": "NoSchedule"}
     assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
     assert stored.incident.status.phase == "Tainted"

@@ -105,6 +105,10 @@ def test_the_message_comes_back(folder: str) -> None:
     assert asked(folder, answering(framed(b"pods"))) == b"pods"
 
 
+def test_a_message_may_have_every_byte_that_is_allowed(folder: str) -> None:
+    assert asked(folder, answering(framed(b"x" * 1000))) == b"x" * 1000
+
+
 def test_an_empty_message_is_a_message(folder: str) -> None:
     assert asked(folder, answering(framed(b""))) == b""
 

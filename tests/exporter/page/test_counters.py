@@ -146,6 +146,16 @@ def write(path: Path, text: str) -> None:
     os.utime(path, ns=(before + 1, before + 1))
 
 
+def test_a_file_that_is_a_byte_too_large_is_not_taken_for_its_beginning(tmp_path: Path) -> None:
+    path, row = tmp_path / "large.csv", ROW.encode()
+    path.write_bytes(row + b"#" * (counters.MAX_BYTES - len(row)))
+    assert len(CountersFile(path).current.metrics) == 1
+    path.write_bytes(path.read_bytes() + b"#")
+    with pytest.raises(CountersError) as caught:
+        CountersFile(path)
+    assert caught.value.reason == "TooLarge"
+
+
 def test_without_a_file_the_default_set_is_in_force() -> None:
     file = CountersFile(None)
     file.ask()
