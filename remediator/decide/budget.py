@@ -122,7 +122,7 @@ def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> 
     wish, story = asked.wish, asked.wish.incident
     wave = waves.hold(story) if story else None
     over = None
-    if wave is None and not spending.granted("call", wish.uuid):
+    if wave is None and not spending.called(wish.uuid):
         over = _over("call", limits.evict, asked, spending)
     if wave is None and over is None:
         spending.grant("call", wish.uuid, asked.place)
@@ -332,6 +332,7 @@ def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | N
             mine = asked.wish.uuid
             begun = spending.lately_on(harm, caps, name, mine) if ground == "node" else []
             used += len(begun)
+            used -= harm == "call" and spending.counts(harm, mine)
             if used >= limit:
                 where = f"{WORDS[ground]} {name}".strip()
                 where += f", {len(begun)} of them lately" if begun else ""
@@ -339,7 +340,7 @@ def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | N
                 reopens = _reopens(begun, used - limit, caps)
                 return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
     rate = caps.rate
-    begins = spending.lately(harm, caps)
+    begins = spending.lately(harm, caps, but=asked.wish.uuid if harm == "call" else "")
     if rate is None or len(begins) < rate.count:
         return None
     reopens = begins[-rate.count] + rate.within if rate.count else None

@@ -57,7 +57,7 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for `needs_since`: `handover` says that.
+    """Return what the incident should read now, but for what `handover.called_since` says.
 
     What was found is in the desired incident already (`story`); the rest of it is as stored.
     """

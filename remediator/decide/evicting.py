@@ -304,7 +304,7 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
 def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
     """Return which pods are left and why, once nothing but waiting is done about them."""
     plan, since, joined = desired.evict_plan, desired.evicting_since, over(desired)
-    overdue = bool(plan and since and desired.goal == "Evict" and now - since >= plan.within)
+    overdue = bool(plan and since and now - since >= plan.within)
     if not overdue and to_request(case, desired, now):
         return ""
     pods = {pod.uid: pod for pod in case.pods or ()}

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from remediator.decide.case import Case, Desired
-from remediator.decide.needs import NODE_REPAIRS
+from remediator.decide.needs import NODE_REPAIRS, Waiting, deadline_start
 from remediator.decide.neighbours import Neighbours, neighbours
 from remediator.decide.plan import WriteNodeCondition
 from remediator.decide.promised import in_words, with_promises
@@ -58,7 +58,7 @@ class HandoverOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = False
     deadline: timedelta = timedelta(hours=1)
-    """From when the act may be called for until pods on the node are waited for no longer."""
+    """From when a class that may evict calls for the act until pods are waited for no longer."""
     accelerated_hardware_ready: bool = False
     """Also write EKS' and Karpenter's `AcceleratedHardwareReady`. Not beside an agent that writes
     it itself: two writers of one condition undo each other."""
@@ -83,7 +83,7 @@ class _Due(msgspec.Struct, frozen=True):
 
     def until(self, deadline: timedelta, now: datetime) -> datetime | None:
         """Return until when pods are waited for; None: without an end."""
-        since = self.incident.status.needs_since
+        since = self.incident.status.deadline_start_time
         if since is None or self.insists not in NODE_LEVEL:
             return None
         return min(since, now) + deadline
@@ -138,20 +138,22 @@ def called_since(
     now: datetime,
     options: HandoverOptions = OFF,
     stopped: str = "",
-) -> Mapping[str, datetime]:
-    """Return by GPU since when a node-level act may be called for: pods are waited for from then.
+) -> Mapping[str, Waiting]:
+    """Return by GPU since when a node-level act may be called for, and the deadline counts.
 
-    A hold before anybody was called ends it, so that the whole wait comes after it.
-    With the option off it does not begin.
+    A hold before anybody was called ends both; with the option off neither begins.
     """
     said = _is_said(view)
-    found: dict[str, datetime] = {}
+    found: dict[str, Waiting] = {}
     for one in _due(pairs):
         old, held = one.incident.status.needs_since, bool(one.held or stopped)
         begins = options.enabled and one.stands and not held
         since = old or (now if begins else None)
+        deadline = one.incident.status.deadline_start_time
+        if one.stands:
+            deadline = deadline_start(deadline, one.insists, now if begins else None)
         if since is not None and (said or not held):
-            found[one.case.uuid] = since
+            found[one.case.uuid] = Waiting(since, deadline)
     return found
 
 
@@ -243,7 +245,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
     # unless a deadline has passed for one of them.
     overdue = any(_is_overdue(one, deadline, now) for one in due)
-    kept = undecided or overdue or not seen.pods
+    kept = overdue or not seen.pods
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
 

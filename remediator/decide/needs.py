@@ -44,6 +44,14 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     insists: Need = "nothing"
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """Since when pods are waited for, for one GPU."""
+
+    called: datetime
+    deadline: datetime | None
+    """Since when the deadline counts; None: no class that may evict calls."""
+
+
 class _Wanted(msgspec.Struct, frozen=True):
     """What one fault needs, by which row."""
 
@@ -129,3 +137,8 @@ def look_again(status: IncidentStatus) -> datetime | None:
     """Return when a GPU that is missing after a reboot will have been missing for long enough."""
     since = status.missing_since_time
     return since + MISSING_FOR if since else None
+
+
+def deadline_start(old: datetime | None, insists: Need, now: datetime | None) -> datetime | None:
+    """Return since when a class that may evict has called, however old another need is."""
+    return (old or now) if insists in NODE_LEVEL else None

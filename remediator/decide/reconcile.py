@@ -18,6 +18,7 @@ from remediator.decide.episode import decided
 from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
 from remediator.decide.hit import moving
+from remediator.decide.needs import Waiting
 from remediator.decide.plan import Step
 from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.view import NodeView, cases, unnamed
@@ -297,17 +298,20 @@ def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
 
 
 def _status(
-    case: Case, wish: Desired, called: datetime | None, policy: Policy, now: datetime
+    case: Case, wish: Desired, called: Waiting | None, policy: Policy, now: datetime
 ) -> IncidentStatus | None:
     """Return how a GPU's incident should read now, None where it has none."""
     if wish.incident is None:
         return None
     mode, before = _mode(case, wish, policy), wish.incident.status
+    since = called.called if called else None
+    deadline = called.deadline if called else None
     if recovery.unseen_rules(case):
         # Nothing is called for now, and nobody knows that nothing should be: it stays as it was.
-        mode, called = mode_of(before.mode) or mode, before.needs_since
+        mode = mode_of(before.mode) or mode
+        since, deadline = before.needs_since, before.deadline_start_time
     status = casefile.status(case, wish, mode, now)
-    return msgspec.structs.replace(status, needs_since=called)
+    return msgspec.structs.replace(status, needs_since=since, deadline_start_time=deadline)
 
 
 def _closings(case: Case, wish: Desired, now: datetime) -> tuple[plan.WriteStatus, ...]:

@@ -99,19 +99,29 @@ class Spending:
             return True
         return harm == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
 
+    def called(self, gpu: str) -> bool:
+        """Whether a repair of its node may be called for already, for a GPU."""
+        return any(call.spec.uuid == gpu for call in _called(self._fleet))
+
+    def counts(self, harm: Harm, gpu: str) -> bool:
+        """Whether a GPU counts now."""
+        return gpu in self._places(harm)
+
     def drained(self, rule: Rule) -> bool:
         """Whether nobody is evicted under a stored rule any more: seen, and noted."""
         if self._emptied is None:
             self._emptied = frozenset(_emptied(self._fleet))
         return rule.uid in self._emptied
 
-    def lately(self, harm: Harm, caps: Caps) -> list[datetime]:
+    def lately(self, harm: Harm, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
 
         Of one node no more count than its cap allows: the youngest.
         """
         by_node: defaultdict[str, list[datetime]] = defaultdict(list)
         for gpu, at in self._lately(harm, caps).items():
+            if gpu == but:
+                continue
             by_node[self._node_of(harm, gpu)].append(at)
         counted: list[datetime] = []
         for node, begun in by_node.items():

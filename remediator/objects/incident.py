@@ -261,6 +261,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     """What would repair it: a word of `api_words.NEEDS`."""
     needs_since: datetime | None = None
     """Since when a node-level act may be called for: needed, in mode enforce, and not held."""
+    deadline_start_time: datetime | None = None
+    """Since when a class that may evict has called for it: the deadline counts from then."""
     recurrence: int = 0
     """Which episode of this GPU within the policy's repeat window it is; 0: not counted yet."""
     untaint: str = ""

@@ -59,7 +59,12 @@ class Handing:
 def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
     meta = ObjectMeta(name=f"{uuid(0).lower()}-1", uid="stored")
     status = IncidentStatus(
-        fault="node", cause="xid-79", mode="Enforce", needs="NodeReboot", needs_since=BEGAN
+        fault="node",
+        cause="xid-79",
+        mode="Enforce",
+        needs="NodeReboot",
+        needs_since=BEGAN,
+        deadline_start_time=BEGAN,
     )
     incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
     case = Case(node=NODE, uuid=uuid(0), verdict=verdict, incidents=(incident,))

@@ -176,8 +176,8 @@ ODD = (
     {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
     {"fenced_at": LAST, "evicting_at": LAST},
     {"fenced_at": FIRST, "evicting_at": FIRST},
-    {"needs_since": LAST, "mode": "enforce"},
-    {"needs_since": FIRST, "mode": "enforce"},
+    {"needs_since": LAST, "deadline_start_time": LAST, "mode": "enforce"},
+    {"needs_since": FIRST, "deadline_start_time": FIRST, "mode": "enforce"},
 )
 WATCHFUL = Limits(
     evict=Caps(rate=Rate(5, timedelta(minutes=10))),
@@ -255,7 +255,9 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
 
 def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     stored = fenced()
-    odd = msgspec.structs.replace(stored.incident.status, needs_since=LAST)
+    odd = msgspec.structs.replace(
+        stored.incident.status, needs_since=LAST, deadline_start_time=LAST
+    )
     name = stored.incident.name
     stored.incidents[name] = msgspec.structs.replace(stored.incident, status=odd)
     facts = NodeFacts(name=NODE, uid="n", conditions=())

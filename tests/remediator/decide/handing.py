@@ -53,7 +53,14 @@ def pair(
     incident = Incident(
         ObjectMeta(name=name, uid=f"uid-{name}"),
         IncidentSpec(NODE, uuid(index)),
-        IncidentStatus(fault="node", cause=cause, mode=mode, needs=NEEDS[needs], needs_since=since),
+        IncidentStatus(
+            fault="node",
+            cause=cause,
+            mode=mode,
+            needs=NEEDS[needs],
+            needs_since=since,
+            deadline_start_time=since if insists else None,
+        ),
     )
     case = Case(node=NODE, uuid=uuid(index), verdict=verdict, incidents=(incident,))
     return case, Desired(

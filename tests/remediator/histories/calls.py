@@ -45,9 +45,10 @@ class Calls:
                         unseen = bool(machine.blind & set(NEEDED["True"]))
                         self._nobody_is_in_the_way(stored, options, plan, free, unseen=unseen)
                 case WriteStatus(incident, status):
-                    old, new = incident.status.needs_since, status.needs_since
-                    begins = old is None and new == machine.time
-                    assert new in (None, old) or begins, "a deadline counts from another time"
+                    for date in "needs_since", "deadline_start_time":
+                        old, new = getattr(incident.status, date), getattr(status, date)
+                        begins = old is None and new == machine.time
+                        assert new in (None, old) or begins, f"{date}: another time"
                 case _:
                     pass
 
@@ -83,11 +84,11 @@ class Calls:
 def _is_overdue(gpu: str, machine: Machine, stored: Stored, options: HandoverOptions) -> bool:
     """Whether pods need not be waited for any more.
 
-    The time counts from when any repair of the node may be called for, also one for which pods are
-    waited for without an end. That it counts at all is up to what the hardware asks for.
+    The time counts from when a class that may evict called for a repair of the node, not from an
+    older need of another. That it counts at all is up to what the hardware asks for.
     """
     told: list[datetime | None] = [
-        one.status.needs_since
+        one.status.deadline_start_time
         for one in stored.incidents.values()
         if one.open and one.spec.uuid == gpu and one.status.mode == "Enforce"
     ]
