@@ -46,6 +46,7 @@ PROTOBUF_FIRST = (
         ("text/plain,application/openmetrics-text", Exposition.TEXT),
         ("application/openmetrics-text,text/plain", Exposition.TEXT),
         ("text/plain;version=1.0.0,application/openmetrics-text;q=0.1", Exposition.OPENMETRICS),
+        ("application/openmetrics-text,*/*", Exposition.OPENMETRICS),
         ("image/png", Exposition.TEXT),
         (";;;,,=,q=,;q=x", Exposition.TEXT),
         ("application/openmetrics-text;q=7", Exposition.TEXT),
