@@ -47,6 +47,8 @@ _WRITING = frozenset(
     {"hold", "untaint", "ignore", "confirm-repaired", "fence", "unfence", "release"}
 )
 _PERHAPS = "interrupted; a part may be done: look, or give the command again"
+_KUBECTLS = frozenset({"-n", "-o"})
+"""Flags of dcgm-exporter's that are kubectl's, too: who begins with one does not mean that."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """What a full disk answers to whoever writes."""
 Main = Callable[[Sequence[str]], int]
@@ -82,10 +84,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"draguard {_version()}")
     elif given and given[0] in _COMMANDS:
         return _run(given[0], given[1:])
+    elif given and _is_dcgm_exporters(given[0]):
+        return _run("exporter", given)
     else:
         print(_no_command(given[0]) if given else USAGE.rstrip(), file=sys.stderr)
         return 2
     return 0
+
+
+def _is_dcgm_exporters(word: str) -> bool:
+    """Whether a command line begins with a flag of dcgm-exporter's: its image has no commands."""
+    if not word.startswith("-"):
+        return False
+    from exporter.setup.dcgm_exporter import ALIASES, OWN, UNUSED
+
+    flags = {(one.flag, one.short) for one in (*ALIASES, *UNUSED)} | OWN
+    spelled = {f"--{flag}" for flag, _ in flags} | {f"-{short}" for _, short in flags if short}
+    return word.partition("=")[0] in spelled - _KUBECTLS
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:

@@ -81,6 +81,19 @@ THEIR_COUNTERS = (
 )
 """Counters files of dcgm-exporter's image, which arguments name; both have the same 26 rows."""
 
+OWN = frozenset(
+    {
+        ("collectors", "f"),
+        ("kubernetes", "k"),
+        ("devices", "d"),
+        ("log-format", ""),
+        ("kubernetes-gpu-id-type", ""),
+        ("nvidia-resource-names", ""),
+        ("replace-blanks-in-model-name", ""),
+    }
+)
+"""Their flags that ours are called as, too."""
+
 ALIASES: tuple[Alias, ...] = (
     Alias("address", "a", "listen", str),
     Alias("collect-interval", "c", "interval", _milliseconds),

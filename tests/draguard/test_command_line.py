@@ -1,5 +1,6 @@
 """`draguard COMMAND`: what is there, and what is said when it is not."""
 
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +36,29 @@ def test_a_command_that_is_not_there_is_said_with_what_may_be_meant(
     assert (
         said == f"draguard: there is no command '{word}'{meant}\n`draguard --help` lists them all\n"
     )
+
+
+@pytest.mark.parametrize("flag", ["-f", "--collectors", "--collectors="])
+def test_the_arguments_of_dcgm_exporters_image_run_the_exporter(flag: str, tmp_path: Path) -> None:
+    """The GPU Operator passes `-f FILE` and no command."""
+    file = str(tmp_path / "none.csv")
+    arguments = [flag + file] if flag.endswith("=") else [flag, file]
+    ran = subprocess.run(
+        [sys.executable, "-m", "draguard", *arguments, "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert f"exporter: {file} cannot be read" in ran.stderr
+
+
+@pytest.mark.parametrize("flag", ["-n", "-o", "-z", "--namespace"])
+def test_a_flag_without_a_command_is_not_the_exporters(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([flag, "status"]) == 2
+    assert f"no command '{flag}'" in capsys.readouterr().err
 
 
 def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:
