@@ -140,7 +140,7 @@ def test_a_pod_of_two_disruption_budgets_keeps_no_other_pod_of_its_gpu(scene: Sc
 
     await_true("the incident names it", lambda: refused() and "default/a: 500" in refused()[0])
     await_true("the others are told of", lambda: told_pods(scene, "evictedPods") == {"b", "c"})
-    assert scene.events("PodEvicted")
+    await_true("the evictions are Events", lambda: scene.events("PodEvicted"))
     for budget in ("a", "second-of-a"):
         scene.cluster.client.delete(f"{BUDGETS}/{budget}")
     scene.cluster.client.delete(f"{CLASSES}/{SLICES['metadata']['name']}")
