@@ -42,7 +42,7 @@ from remediator.decide.ladder import Demand, demand, placed, together, youngest
 from remediator.decide.signals import is_unseen, seen
 from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.words import class_of
-from remediator.judge.fault import Healthy, baffled, weight
+from remediator.judge.fault import Healthy, Unknown, baffled, weight
 from remediator.objects import intent
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
@@ -80,6 +80,8 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         empty = not adopted and not any(story.opens(case, one, policy, now) for one in faults)
         if current is None and empty:
             return Desired(uuid=case.uuid, reason="nothing to do")
+        if current is None and _are_of_others(case, adopted):
+            return Desired(uuid=case.uuid, rules=kept, reason="its rules are another node's")
         current = (
             person.inherited(case, story.begun(case, adopted), now)
             if current is None
@@ -109,6 +111,15 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         ending=adoption.ends(case, empty=empty) or known.ending,
     )
     return _ignored(case, _course(case, known, asked, kept, firm, policy, now), now)
+
+
+def _are_of_others(case: Case, rules: tuple[Rule, ...]) -> bool:
+    """Whether only rules of another node would open an incident here, of a GPU that is unknown.
+
+    Two nodes may report one board. Its own node has made the rules, and opens the incident.
+    """
+    nobodys = not any(rule.node == case.node for rule in rules)
+    return isinstance(case.verdict, Unknown) and bool(rules) and nobodys
 
 
 def _elsewhere(

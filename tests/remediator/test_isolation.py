@@ -185,3 +185,17 @@ def test_the_incident_names_the_pods_that_cannot_be_evicted_and_why() -> None:
 
     tick(stored, seen, 8)
     assert refusal() == ("False", "")
+
+
+def test_a_node_that_claims_the_board_of_another_opens_no_incident_for_its_rules() -> None:
+    """The honest node has written the rule, and its incident comes next."""
+    honest, stored = view(dead(0)), Stored()
+    settle(stored, honest, 1)
+    stored.incidents = {}
+    liar = view(dead(0), node="node-z", inventory=(), elsewhere={uuid(0): (NODE,)})
+
+    settle(stored, liar, 1.1)
+    assert (stored.incidents, stored.effects()) == ({}, {"gpu-0": "NoSchedule"})
+
+    settle(stored, honest, 1.2)
+    assert stored.incident.spec.node == NODE
