@@ -131,8 +131,6 @@ class Judged(Played):
         alone = wish.incident is not None and wish.incident.status.fault == "contained"
         assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
         assert machine.now - machine.signal_of(gpu, pending=not alone) >= SOAK
-        if self.still:
-            return  # open: a GPU of an old driver, forgotten and failed anew, recovers there
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
         owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
         assert (proven and not owed) or "RepairConfirmed" in said

@@ -306,8 +306,8 @@ class Machine:
         for one in self.gpus:
             action = one.recovery_action
             wants = action.supported is None or bool(action.value)
-            if not self.silent and action.supported is False:
-                # What nobody was told of is owed to nobody.
+            if not (self.silent or self.unseen) and action.supported is False:
+                # What nobody was told of, or nothing could begin for, is owed to nobody.
                 owed = self.owes_an_epoch.get(one.uuid, frozenset()) | _told_of_the_whole(one)
                 self.owes_an_epoch[one.uuid] = owed
             worn = one.memory.row_remap_failed == "True"

@@ -54,8 +54,6 @@ class Played(RuleBasedStateMachine):
         """By the UID of a rule that keeps work away, and its GPU."""
         self.taints = Taints()
         self.steady = Steady()
-        self.still = False
-        """The history is over, and only time goes on."""
         self.sound = True
         """No step of the history has failed."""
         self.afresh = False
@@ -142,7 +140,6 @@ class Played(RuleBasedStateMachine):
     def _stands_still(self) -> None:
         """Look at what stays as it is at the moments that decisions ask for, and at the end."""
         seen = self.machine.view()
-        self.still = True
         self.steady.begin()
         decision, wrote = self._live(seen), list[Step]()
         for look in range(LOOKS):
