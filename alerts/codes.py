@@ -22,11 +22,21 @@ def of_applications() -> str:
     return _matcher(code for code, xid in catalogue().items() if xid.xid_class == "application")
 
 
+def of_no_table() -> str:
+    """Return a matcher for codes that have neither a rule nor a class.
+
+    Codes that the catalogue lists and that nobody has sorted are among them: silence about one
+    would look like health.
+    """
+    sorted_in = {code for code, xid in catalogue().items() if xid.xid_class != "unknown"}
+    return _matcher(xid_rules.table().keys() | sorted_in, "!~")
+
+
 def of_recovery_actions() -> dict[int, str]:
     """Return what the driver's recovery actions ask for."""
     asked = {value: level.name for value, level in recovery_action.LEVELS.items()}
     return {0: "none", **asked}
 
 
-def _matcher(codes: Iterable[int]) -> str:
-    return f'code=~"{"|".join(map(str, sorted(codes)))}"'
+def _matcher(codes: Iterable[int], operator: str = "=~") -> str:
+    return f'code{operator}"{"|".join(map(str, sorted(codes)))}"'

@@ -14,8 +14,10 @@ _TARGETS = f"(up and on (cluster, job) {EXPORTERS})"
 """Whether or not they can be scraped."""
 _DAY = 86400
 _WEEK = 7 * _DAY
-_ASIDE = "Off|NotServed"
+_ASIDE = "Off|HostPIDOff|NotServed"
 """Reasons of a source that is not meant to be there: switched off, or not in this cluster."""
+_ROWS_LEFT_OUT = of(NODE, "draguard_counters_rows_left_out > 0")
+_FILE_REFUSED = of(NODE, "draguard_counters_last_reload_success == 0")
 
 GROUP = Group(
     name="draguard-sensors",
@@ -127,6 +129,24 @@ GROUP = Group(
             "the remediator, which neither fences nor releases there.",
             next="Look at the log of the container `agent` of the exporter's pod on node "
             "{{ $labels.node }}, and at its rights (`draguard doctor`).",
+        ),
+        Alert(
+            name="DraguardCountersFileBad",
+            severity="warning",
+            of=OF_FLEET,
+            when="Exporters of a cluster leave out rows of their counters file, or refuse the file "
+            "as it is now.",
+            expr=f"count by (cluster) (\n{_ROWS_LEFT_OUT}\nor {_FILE_REFUSED}\n) > 0",
+            wait="15m",
+            wait_why="A file that is being edited is put right within minutes, and a ConfigMap "
+            "takes a minute or two to reach all nodes.",
+            keep="5m",
+            keep_why="An exporter that restarts shows nothing for a moment.",
+            summary="A counters file has rows that cannot be shown.",
+            description="Nodes on which rows of the counters file are missing, or the last good "
+            "file is still in force: {{ $value }}.",
+            next="`draguard exporter --check --collectors=FILE` names each row with its line and "
+            "what to do, as the log of the container `agent` does.",
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from alerts import claims, controller, devices, incidents, sensors
+from alerts import claims, controller, devices, incidents, sensors, unusable
 from alerts.rule import Alert, Group, Recording
 from alerts.subjects import OF_NOTHING
 
@@ -29,6 +29,7 @@ _WATCHDOG = Group(
 
 GROUPS: tuple[Group, ...] = (
     devices.GROUP,
+    unusable.GROUP,
     incidents.GROUP,
     sensors.GROUP,
     controller.GROUP,

@@ -7,6 +7,7 @@ Label values reach a query through `%q`, so that a quote or a brace in one stays
 from collections.abc import Callable
 
 from alerts.codes import of_recovery_actions
+from alerts.identity import NODE
 
 SHOWN = 10
 """Names in one text; how many there are is said beside them."""
@@ -18,20 +19,20 @@ _CLAIM = "{{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }}"
 _NOT_KNOWN = "not known"
 
 
-def _asked(query: str, *labels: str) -> str:
+def asked(query: str, *labels: str) -> str:
     """Return a pipeline with the answer to a query; `%q` stands for labels' values, in order."""
     values = " ".join(f"$labels.{label}" for label in labels)
     return f"printf `{query}` {values} | query"
 
 
 def of_device(query: str) -> str:
-    return _asked(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
+    return asked(query.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID")
 
 
 def of_node(query: str) -> str:
     """Ask as `of_device`; OWN: of the alert's own node too, as the remediator names it."""
     own = query.replace("OWN", "cluster=%[1]q,UUID=%[2]q,node=%[3]q")
-    return _asked(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
+    return asked(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
 
 
 def of_anywhere(query: str) -> str:
@@ -49,7 +50,7 @@ def _told(family: str, ask: Ask, by: str, condition: str = "") -> str:
     return ask(f"max by ({by}) (({family}{{OWN}} or {elsewhere}){condition})")
 
 
-def _listed(pipeline: str, sort: str, item: str, none: str) -> str:
+def listed(pipeline: str, sort: str, item: str, none: str) -> str:
     """Return a list in one line. `item` may use `$one`, a sample of the answer."""
     return (
         f'{{{{ $all := {pipeline} | sortByLabel "{sort}" }}}}'
@@ -112,7 +113,7 @@ _WATCHED = of_device("draguard_gpu_info{HERE} or draguard_incident_info{HERE}")
 
 
 def _hit(ask: Ask) -> str:
-    return _listed(
+    return listed(
         ask(_PODS),
         "pod_name",
         "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
@@ -130,7 +131,7 @@ _MODE = _told("draguard_incident_mode", of_node, "mode", " == 1")
 _HELD = _told("draguard_incident_held", of_node, "reason", " == 1")
 _NEEDS = _told("draguard_incident_needs", of_node, "needs", " == 1")
 _INFO = _told("draguard_incident_info", of_node, "class, cause, scope")
-_UNSERVED = _asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
+_UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
 
 WHY = (
     "{{ with " + _UNSERVED + " }}The API server serves no DeviceTaintRules. {{ end }}"
@@ -167,7 +168,7 @@ def _done(ask: Ask, where: str, why: str) -> str:
         f"{{{{ with {phase} }}}}{{{{ with index . 0 }}}}"
         f"Incident {{{{ .Labels.incident }}}}{where} is {{{{ .Labels.phase }}}}. {{{{ end }}}}"
         + "Rules: "
-        + _listed(rules, "effect", "{{ $one.Value }} " + _label("effect"), "none")
+        + listed(rules, "effect", "{{ $one.Value }} " + _label("effect"), "none")
         + f".{why}"
         + f"{{{{ else }}}}{_nothing(ask)}{{{{ end }}}}"
     )
@@ -202,7 +203,7 @@ BLOCKED = (
 NEEDED = "{{ with " + _NEEDS + " }}It needs: {{ (index . 0).Labels.needs }}.{{ end }}"
 
 
-CLAIMANTS = _listed(
+CLAIMANTS = listed(
     of_device("max by (node) (node_uuid:draguard_gpu_up:min{HERE} == 1)"),
     "node",
     _label("node"),
@@ -231,7 +232,7 @@ def xids(matcher: str) -> str:
         "{{ with $one.Labels.gi }} on MIG instance {{ . }}{{ end }}"
         " last seen at {{ $one.Value | humanizeTimestamp }}"
     )
-    return _listed(of_device(seen), "code", item, "no XID is known")
+    return listed(of_device(seen), "code", item, "no XID is known")
 
 
 UNSEEN = (
@@ -256,10 +257,10 @@ def _at_node(family: str, matchers: str, by: str) -> str:
     """Ask for a family of a node, which is called as the scrape or as the exporter calls it."""
     of_cluster = f"{family}{{cluster=%[1]q,{matchers}"
     named = _aside(f"{of_cluster},Hostname=%[2]q}} or {of_cluster},node=%[2]q}}")
-    return _asked(f"max by ({by}) ({named})", "cluster", "node")
+    return asked(f"max by ({by}) ({named})", *NODE)
 
 
-NODE_HIT = _listed(
+NODE_HIT = listed(
     _at_node("draguard_device_allocation_info", 'admin!="true",pod!=""', "namespace, pod"),
     "pod",
     f"pod {_label('namespace')}/{_label('pod')}",
@@ -267,15 +268,15 @@ NODE_HIT = _listed(
 )
 
 CLUSTER_HIT = (
-    "{{ with " + _asked("cluster:draguard_gpus:count{cluster=%q}", "cluster") + " }}"
+    "{{ with " + asked("cluster:draguard_gpus:count{cluster=%q}", "cluster") + " }}"
     "All GPUs of the cluster: {{ (index . 0).Value }}"
     "{{ else }}All GPUs of the cluster{{ end }}"
 )
 
 _OF_CLAIM = "cluster=%q,dra_claim_namespace=%q,dra_claim_name=%q"
 _CLAIM_LABELS = ("cluster", "dra_claim_namespace", "dra_claim_name")
-CLAIM_GPUS = _listed(
-    _asked(
+CLAIM_GPUS = listed(
+    asked(
         "max by (UUID, model_name, GPU_I_PROFILE, GPU_I_ID, Hostname) "
         f"(draguard_device_allocation_info{{{_OF_CLAIM}}})",
         *_CLAIM_LABELS,
@@ -290,8 +291,8 @@ CLAIM_PODS = (
     "claim "
     + _CLAIM
     + ", used by "
-    + _listed(
-        _asked(f"max by (pod) ({_CLAIM_HOLDERS})", *_CLAIM_LABELS),
+    + listed(
+        asked(f"max by (pod) ({_CLAIM_HOLDERS})", *_CLAIM_LABELS),
         "pod",
         f"pod {_label('pod')}",
         "no pod that is known",
@@ -302,8 +303,8 @@ _SHOWN_BEFORE = " or ".join(
     f"last_over_time(draguard_gpu_info{{cluster=%[1]q,{label}=%[2]q}}[1d])"
     for label in ("Hostname", "node")
 )
-VANISHED = _listed(
-    _asked(
+VANISHED = listed(
+    asked(
         f"max by (model_name, UUID) (({_SHOWN_BEFORE}) "
         "unless on (cluster, UUID) draguard_gpu_info{cluster=%[1]q})",
         "cluster",
@@ -315,8 +316,8 @@ VANISHED = _listed(
 )
 """GPUs of a node that no exporter shows any more."""
 
-LAST_SHOWN = _listed(
-    _asked(
+LAST_SHOWN = listed(
+    asked(
         "max by (model_name, UUID) (last_over_time(draguard_gpu_info{cluster=%q,node=%q}[1d]))",
         "cluster",
         "node",
@@ -327,14 +328,15 @@ LAST_SHOWN = _listed(
 )
 """GPUs of a node whose page is gone."""
 
-MISSING = _listed(
-    _asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
+MISSING = listed(
+    asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
     "device",
     _label("device"),
     "none now",
 )
 
-SXIDS = _listed(
+
+SXIDS = listed(
     _at_node("draguard_sxid_last_seen_timestamp_seconds", 'fatal="true"', "code, pci_bus_id"),
     "code",
     f"SXid {_label('code')} of the switch at {_label('pci_bus_id')}, last seen at "
@@ -344,7 +346,7 @@ SXIDS = _listed(
 
 SOURCE = said(
     "down",
-    _asked(
+    asked(
         "max by (reason) (draguard_source_up{cluster=%[1]q,source=%[2]q,node=%[3]q} == 0 "
         "or draguard_source_up{cluster=%[1]q,source=%[2]q,instance=%[3]q} == 0)",
         "cluster",
@@ -357,7 +359,7 @@ SOURCE = said(
 
 PENDING = said(
     "pending",
-    _asked(
+    asked(
         f"max by (reason) (draguard_claim_pending_since_timestamp_seconds{{{_OF_CLAIM}}})",
         *_CLAIM_LABELS,
     ),

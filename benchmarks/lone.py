@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
-from benchmarks.programs import bytecode, compile_all, parts
+from benchmarks.programs import bytecode, children, compile_all
 from benchmarks.scraper import page
 from benchmarks.waiting import Say, TooLate, await_true
 from exporter.device import GPU_DRIVER
@@ -233,11 +233,11 @@ class Lone:
         agent = self._run("agent", served)
         wanted = 1 + self._dcgm
 
-        def children() -> dict[str, int]:
-            found = parts(processes.descendants(sensor))
+        def all_children() -> dict[str, int]:
+            found = children(processes.descendants(sensor))
             return found if len(found) == wanted else {}
 
-        found = await_true("the vendor children run", children)
+        found = await_true("the vendor children run", all_children)
         self.exporter = {"agent": agent, "sensor": sensor, **found}
         self._await_page()
 

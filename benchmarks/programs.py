@@ -8,6 +8,8 @@ from pathlib import Path
 
 NVML_CHILD = "NVML child"
 DCGM_CHILD = "DCGM child"
+CHILDREN = (NVML_CHILD, DCGM_CHILD)
+"""Of a sensor."""
 _SIGNS: Mapping[str, str] = {
     "-m exporter sensor": "sensor",
     "exporter.nvml.child": NVML_CHILD,
@@ -34,7 +36,18 @@ def compile_all(folder: Path) -> None:
 
 
 def parts(found: Mapping[int, str]) -> dict[str, int]:
-    """Return what of these processes ({pid: command line}) is the exporter's beside its agent."""
-    return {
-        name: pid for pid, line in found.items() for sign, name in _SIGNS.items() if sign in line
-    }
+    """Return what of these processes ({pid: command line}) is the exporter's beside its agent.
+
+    Parents come first: a child that was just forked still has its parent's command line.
+    """
+    named: dict[str, int] = {}
+    for pid, line in found.items():
+        for sign, name in _SIGNS.items():
+            if sign in line:
+                named.setdefault(name, pid)
+    return named
+
+
+def children(found: Mapping[int, str]) -> dict[str, int]:
+    """Return the vendor children among the processes that a sensor started."""
+    return {name: pid for name, pid in parts(found).items() if name in CHILDREN}

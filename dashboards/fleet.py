@@ -118,7 +118,7 @@ def _sources_down() -> str:
     return f"({at_nodes('draguard_source_up', _WANTED)}) == 0"
 
 
-_WANTED = 'reason!="Off"'
+_WANTED = 'reason!~"Off|HostPIDOff"'
 
 _BLIND_SPOTS: tuple[Panel, ...] = (
     _exporters_down(),

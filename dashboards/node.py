@@ -34,7 +34,7 @@ _NO_GPU = "no GPU of this node is known"
 _NOT_HEARD = "no exporter of this node is heard of"
 
 
-_WANTED = 'reason!="Off"'
+_WANTED = 'reason!~"Off|HostPIDOff"'
 
 _NOW: tuple[Panel, ...] = (
     stats.worst(

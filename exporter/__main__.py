@@ -87,9 +87,10 @@ def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
     from serving.message import ConfigError
 
     try:
-        counters = CountersFile(settings.collectors)
+        name = str(settings.config_file)
+        counters = CountersFile(settings.collectors, settings.counter_rows, name)
     except CountersError as error:
-        _log.error("%s (--collectors)", error)
+        _log.error("%s (%s)", error, "--collectors" if settings.collectors else "--config-file")
         return 2
     client = client_of(settings)
     agent = Agent(settings, client, metadata.version("draguard"), counters)

@@ -12,11 +12,13 @@ from datetime import timedelta
 
 import msgspec
 
-from exporter import wire
+from exporter import processes, wire
 from exporter.health import ledger
+from exporter.health.inventory import other_drivers
 from exporter.health.reporter import Reporter
 from exporter.join.attribution import Attribution
-from exporter.page import xid_changes
+from exporter.page import relay, xid_changes
+from exporter.page.clock_edges import ClockEdges
 from exporter.page.counters_file import CountersFile
 from exporter.page.metrics import wanted
 from exporter.page.render import Page, page
@@ -25,7 +27,7 @@ from exporter.page.settling import Settling
 from exporter.page.shown import shown
 from exporter.page.snapshot import Snapshot
 from exporter.page.windows import Windows
-from exporter.readings import Observation
+from exporter.readings import NvmlReading, Observation
 from exporter.report import NodeHealth, SourceHealth
 from exporter.self_metrics import SelfMetrics
 from exporter.sensor_link import UNREACHABLE, VERSION_SKEW, SensorLink
@@ -58,6 +60,7 @@ class Agent:
         self._counters = counters
         self._selection = parse_devices(settings.devices)
         self._windows = Windows(settings.xid_window, settings.clock_events_window)
+        self._edges = ClockEdges()
         self._settling = Settling()
         self._render_seconds: float | None = None
         self._clock = ClockSteps()
@@ -75,6 +78,10 @@ class Agent:
         self._blind = ""
         """Why nothing is heard of the sensor, as it was last reported."""
         self._skew = ""
+        self._silent: frozenset[str] = frozenset()
+        """GPUs that NVML could not read when it spoke last."""
+        self._without_nvml = False
+        """Whether it was logged that DCGM alone makes the page."""
         self._begun = time.monotonic()
         self._page: Page | None = None
         self._dirty = threading.Event()
@@ -82,6 +89,7 @@ class Agent:
         self._stopping = threading.Event()
         self._link = SensorLink(settings.sensor_socket, self, self.metrics.frames_refused.inc)
         self._attribution = Attribution(settings, client, self._reattributed)
+        self._shares = (processes.source(settings),) if settings.kubernetes else ()
         self._reporter = (
             Reporter(settings, client, self.metrics, self._adopt)
             if client and settings.report
@@ -160,9 +168,11 @@ class Agent:
             if not self._listening:
                 return
             self._observation = message.observation
+            self._silent = relay.silent(message.observation, self._silent)
             self._spoke = time.monotonic()
             if message.observation.nvml is not None:
                 self._windows.sampled(message.observation.nvml)
+                self._edges.sampled(message.observation.nvml)
             self._observe()
             self._looked_at()
         self._attribution.seen(message.observation)
@@ -294,6 +304,7 @@ class Agent:
         with self._lock:
             report, seen = self._report, self._observation
             windows = self._windows.counts(clock.now())
+            edges = self._edges.counts()
             corrections = self._settling.corrections(time.monotonic())
         holders = self._attribution.holders(seen, report)
         common = Snapshot(
@@ -303,6 +314,7 @@ class Agent:
             shown=shown(self._settings, self._counters.current),
             reloads=self._counters.reloads,
             windows=windows,
+            clock_edges=edges,
             xid_corrections=corrections,
             holders=holders,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
@@ -311,11 +323,14 @@ class Agent:
         )
         if seen is None:
             return common
+        relayed = self._relayed(seen, report)
         return msgspec.structs.replace(
             common,
             nvml=selected(seen.nvml, self._selection) if seen.nvml else None,
             dcgm=seen.dcgm,
+            relayed=selected(relayed, self._selection) if relayed else None,
             hang=seen.hang,
+            other_drivers=other_drivers(seen, self._attribution.published()),
             rejected=seen.rejected,
             refused=seen.refused,
             cut=seen.cut,
@@ -324,9 +339,18 @@ class Agent:
             dcgm_restarts=seen.dcgm_restarts,
         )
 
+    def _relayed(self, seen: Observation, report: NodeHealth) -> NvmlReading | None:
+        """Return the GPUs that DCGM alone names, and log when that begins and ends."""
+        found = relay.relayed(seen, report.gpus, self._silent)
+        if (found is not None) != self._without_nvml:
+            self._without_nvml = found is not None
+            said = relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
+            _log.warning("%s", said)
+        return found
+
     def _sources(self) -> tuple[SourceHealth, ...]:
         reports = () if self._reporter is None else (self._reporter.source(),)
-        return (*self._attribution.sources(), *reports, *self._skewed())
+        return (*self._attribution.sources(), *self._shares, *reports, *self._skewed())
 
     def _skewed(self) -> tuple[SourceHealth, ...]:
         """Return a source for a sensor that says what this agent does not understand."""

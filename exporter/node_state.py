@@ -27,6 +27,7 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     containers: tuple[ContainerDevices, ...] | None = None
     pci_gpus: tuple[str, ...] | None = None
     pci_unbound: tuple[str, ...] = ()
+    pci_drivers: dict[str, str] = {}
 
 
 def pause_of(settings: Settings) -> float:
@@ -70,11 +71,13 @@ class NodeWatch:
     def _look(self) -> NodeState:
         containers, pods = self._ask() if self._settings.kubernetes else (None, _OFF)
         folder = self._settings.pci_devices_dir
+        others = pci.unbound(folder)
         return NodeState(
             pods=pods,
             containers=containers,
             pci_gpus=pci.gpus(folder),
-            pci_unbound=pci.unbound(folder),
+            pci_unbound=tuple(others),
+            pci_drivers=others,
         )
 
     def _ask(self) -> tuple[tuple[ContainerDevices, ...] | None, SourceHealth]:

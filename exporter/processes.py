@@ -4,8 +4,31 @@ from collections.abc import Mapping
 
 import msgspec
 
+from exporter.kernel import pid_namespace
 from exporter.kernel.cgroups import Cgroups, Placement
 from exporter.readings import GpuReading, NvmlReading, ProcessReading
+from exporter.report import SourceHealth
+from exporter.setup.settings import Settings
+
+SOURCE = "processes"
+HOST_PID_OFF = "HostPIDOff"
+"""Reason: nobody looks at the node's processes, so who uses how much of a GPU is not known."""
+
+
+def source(settings: Settings) -> SourceHealth:
+    """Say whether the node's processes can be told apart by their pods from here."""
+    hidden = pid_namespace.certainly_apart(settings.proc_dir) if settings.processes else ""
+    if settings.processes and not hidden:
+        return SourceHealth(name=SOURCE, state="Up")
+    why = hidden or "--processes is off"
+    return SourceHealth(
+        name=SOURCE,
+        state="Down",
+        reason=HOST_PID_OFF,
+        message=f"{why}, so there are no draguard_pod_* series: who uses how much of a shared GPU "
+        "is not known. The chart's exporter.podShares turns it on, and docs/security.md says what "
+        "it costs",
+    )
 
 
 def with_pods(reading: NvmlReading, cgroups: Cgroups) -> NvmlReading:

@@ -169,6 +169,28 @@ class DcgmEntity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: Values = {}
 
 
+class DcgmPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A MIG instance as DCGM lists it, under NVML's ids."""
+
+    gi: int
+    ci: int | None = None
+    """None for the GPU instance as a whole."""
+    profile: str = ""
+    """Such as `1g.10gb`; "" when the engine did not say."""
+
+
+class DcgmGpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What DCGM calls a GPU that it reads (dcgmGetDeviceAttributes)."""
+
+    id: int
+    """DCGM's own number, which need not be NVML's index."""
+    uuid: str
+    bus_id: str = ""
+    """In the form of `device.normal_bus_id`."""
+    product: str = ""
+    parts: tuple[DcgmPart, ...] = ()
+
+
 class HealthFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One incident of dcgmHealthCheck."""
 
@@ -179,6 +201,10 @@ class HealthFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """10 warning, 20 failure."""
     error_code: str
     """DCGM_FR_*."""
+    severity: str
+    """dcgmErrorSeverity_t: NONE, MONITOR, ISOLATE, TRIAGE, CONFIG, RESET or UNKNOWN."""
+    category: str
+    """dcgmErrorCategory_t without DCGM_FR_EC_, such as HARDWARE_MEMORY, or UNKNOWN."""
     message: str = ""
 
 
@@ -192,6 +218,8 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     """None: not watched, or could not be asked."""
     gpus: tuple[str, ...] = ()
     """UUIDs of the GPUs that the engine reads: of these alone no finding is health."""
+    identities: tuple[DcgmGpu, ...] = ()
+    """The same GPUs with what the engine calls them, for a page without NVML."""
     unsupported: tuple[int, ...] = ()
     """Field ids that were asked for and that this engine cannot watch."""
     detached: tuple[str, ...] = ()
@@ -258,6 +286,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """Bus ids of NVIDIA display and 3D controllers that the kernel lists (sysfs)."""
     pci_unbound: tuple[str, ...] = ()
     """Of those, GPUs that another driver than NVIDIA's holds (vfio-pci), or none (sysfs)."""
+    pci_drivers: dict[str, str] = {}
+    """Who has the unbound ones, by bus id: a driver's name, "" where none does (sysfs)."""
     pci_config: dict[str, ConfigAnswer] = {}
     """What the config space of a GPU reads, by bus id; without those that could not be read, or
     that NVIDIA's driver does not hold (sysfs)."""

@@ -212,6 +212,7 @@ class Sensor:
             dcgm_restarts=self._dcgm.restarts if self._dcgm else 0,
             pci_gpus=self._node.pci_gpus,
             pci_unbound=self._node.pci_unbound,
+            pci_drivers=self._node.pci_drivers,
             pci_config=dict(self._config.answers()),
             containers=self._node.containers,
             rejected=dict(self._rejected),

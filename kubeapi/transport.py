@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import weakref
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
@@ -136,7 +136,7 @@ class Transport:
         self._prefix = where.path.rstrip("/")
         settings: dict[str, Any] = {"maxsize": _POOLED, "retries": False}
         if where.scheme == "https":
-            settings["ssl_context"] = _ssl_context(endpoint)
+            settings["ssl_context"] = context_of(endpoint)
             settings["server_hostname"] = endpoint.tls_server_name
             self._pool = _TlsPool(where.hostname, where.port, **settings)
         else:
@@ -213,15 +213,31 @@ def _about_tls(error: urllib3.exceptions.SSLError) -> str:
     return f"TLS failed; check the CA file and that the server speaks TLS ({error})"
 
 
-def _ssl_context(endpoint: Endpoint) -> ssl.SSLContext:
+class SharedContext(ssl.SSLContext):
+    """For the connections of all threads: what to ask for (ALPN) is said once, by `context_of`.
+
+    urllib3 says it at each connection. OpenSSL then frees the list of before, and a handshake of
+    another thread that just reads it is refused ("decode error").
+    """
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Leave it as it is."""
+
+
+def context_of(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return what TLS to that server needs. Raises EndpointError: certificates not to be read."""
+    # Without the strictness of Python 3.13's default: authorities by kubeadm lack extensions.
+    context = SharedContext(ssl.PROTOCOL_TLS_CLIENT)
+    ssl.SSLContext.set_alpn_protocols(context, ["http/1.1"])
     try:
-        context = ssl.create_default_context(cafile=endpoint.ca_file)
+        if endpoint.ca_file:
+            context.load_verify_locations(endpoint.ca_file)
+        else:
+            context.load_default_certs()
         if endpoint.client_cert_file:
             context.load_cert_chain(endpoint.client_cert_file, endpoint.client_key_file)
     except (OSError, ssl.SSLError) as error:
         files = [endpoint.ca_file, endpoint.client_cert_file, endpoint.client_key_file]
         named = ", ".join(file for file in files if file)
         raise EndpointError(f"cannot use the certificates in {named}: {error}") from error
-    # Cluster authorities made by kubeadm and others lack extensions that Python 3.13 wants.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context

@@ -92,6 +92,10 @@ class SimulatedDcgm:
         """Be a DCGM that goes on after XID 119."""
         self._set("engine", "xid_119", "ignored")
 
+    def set_version(self, version: str) -> None:
+        """Be another release of DCGM, such as `4.3.2`."""
+        self._set("engine", "version", version)
+
     def list_links(self) -> None:
         """Be a DCGM that lists NVLinks as entities; 4.6.0 refuses."""
         self._set("engine", "links", "listed")
@@ -161,7 +165,18 @@ class SimulatedDcgm:
         words = f"{where} system={system} health={health} code={code} text={text}"
         with self.file.edit() as sections:
             incidents = sections.setdefault("health", {})
-            incidents[f"incident {len(incidents) + 1}"] = words
+            number = 1 + sum(key.startswith("incident ") for key in incidents)
+            incidents[f"incident {number}"] = words
+
+    def others_watch_all_gpus(self, systems: int) -> None:
+        """Let another client keep the health watches of the group of all GPUs at this mask."""
+        self._set("health", "all_gpus", str(systems))
+
+    def others_clear_watches(self) -> None:
+        """Let another client clear the health watches of every other group, once."""
+        with self.file.edit() as sections:
+            health = sections.setdefault("health", {})
+            health["taken"] = str(int(health.get("taken", "0")) + 1)
 
     def clear_incidents(self) -> None:
         """Let health checks report nothing but XIDs."""

@@ -29,6 +29,8 @@
 
     [health]
     incident 1 = gpu=0 gi=7 system=memory health=warn code=4 text=any words
+    all_gpus = 2                    # another client keeps the group of all GPUs at this mask
+    taken = 1                       # and has cleared the masks of all others so many times
 
 `dcgm/ini.c` and `words.c` read it; a mistake is told as `file:line: what is wrong`
 by the library, which keeps the last good version.

@@ -202,8 +202,21 @@ _RATES = tuple(
     for name in ("pcie_tx", "pcie_rx", "nvlink_rx", "nvlink_tx")
 )
 
+_CYCLES = tuple(
+    _counter(f"gpm_{name}", "counted since the driver was loaded, as a GPM metric")
+    for name in (
+        *("sm_cycles_elapsed", "sm_cycles_active", "mma_cycles", "dmma_cycles", "hmma_cycles"),
+        *("imma_cycles", "dfma_cycles", "integer_cycles", "fp64_cycles", "fp32_cycles"),
+        "fp16_cycles",
+    )
+)
+_BYTES = tuple(
+    _counter(f"gpm_{name}", "bytes since the driver was loaded, as a GPM metric")
+    for name in ("pcie_tx_bytes", "pcie_rx_bytes")
+)
+
 GPU_VALUES = (
-    *(*_STATE, *_SLOWED, *_PCIE, *_MEMORY, *_FABRIC, *_RATIOS, *_RATES),
+    *(*_STATE, *_SLOWED, *_PCIE, *_MEMORY, *_FABRIC, *_RATIOS, *_RATES, *_CYCLES, *_BYTES),
     # Not known from hardware; a test may want either.
     Value("gpm_whole_gpu_with_mig", 1, 1, "0: no GPM sample of the whole GPU while MIG is on"),
 )
@@ -248,5 +261,6 @@ LINK_VALUES = (
 SLICE_VALUES = (
     Value("sram_dbe", COUNTER, 0, "uncorrected SRAM errors since the driver was loaded"),
     *_RATIOS,
-    *(Value(rate.name, rate.largest, None, "slices do not tell") for rate in _RATES),
+    *_CYCLES,
+    *(Value(one.name, one.largest, None, "slices do not tell") for one in (*_RATES, *_BYTES)),
 )

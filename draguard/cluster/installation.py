@@ -58,6 +58,7 @@ class _PodSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
     service_account_name: str = ""
     containers: tuple[_Container, ...] = ()
     volumes: tuple[_Volume, ...] | None = ()
+    host_pid: bool = msgspec.field(default=False, name="hostPID")
 
 
 class _Template(msgspec.Struct, frozen=True):
@@ -84,6 +85,11 @@ class Workload(msgspec.Struct, frozen=True):
     @property
     def images(self) -> tuple[str, ...]:
         return tuple(one.image for one in self.spec.template.spec.containers)
+
+    @property
+    def host_pid(self) -> bool:
+        """Whether its pods see the processes of their nodes."""
+        return self.spec.template.spec.host_pid
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):

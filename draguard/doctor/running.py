@@ -41,6 +41,8 @@ def exporter(found: Workload | None, namespace: str) -> Check:
         return warn("exporter", f"no DaemonSet of {namespace} runs as {AGENT_ACCOUNT}", remedy)
     wanted, ready = found.status.desired_number_scheduled, found.status.number_ready
     says = f"DaemonSet {found.metadata.name}: ready on {ready} of {wanted} nodes"
+    if not found.host_pid:
+        says += "; shares of pods (draguard_pod_*) are off (exporter.podShares)"
     if not wanted:
         remedy = "its node selector matches no node: see docs/install.md for the labels"
         return warn("exporter", says, remedy)

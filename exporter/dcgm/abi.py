@@ -29,7 +29,7 @@ SONAME: Final = "libdcgm.so.4"
 
 
 class Status(IntEnum):
-    """dcgmReturn_t, as far as an answer to it differs; also the status of a single value."""
+    """dcgmReturn_t; also the status of a single value. -59 to -66 are not known to this table."""
 
     OK = 0
     BADPARAM = -1
@@ -57,7 +57,10 @@ class Status(IntEnum):
     MAX_LIMIT = -24
     LIBRARY_NOT_FOUND = -25
     DUPLICATE_KEY = -26
+    GPU_IN_SYNC_BOOST_GROUP = -27
+    GPU_NOT_IN_SYNC_BOOST_GROUP = -28
     REQUIRES_ROOT = -29
+    NVVS_ERROR = -30
     INSUFFICIENT_SIZE = -31
     FIELD_UNSUPPORTED_BY_API = -32
     MODULE_NOT_LOADED = -33
@@ -66,15 +69,26 @@ class Status(IntEnum):
     PROFILING_NOT_SUPPORTED = -36
     PROFILING_LIBRARY_ERROR = -37
     PROFILING_MULTI_PASS = -38
+    DIAG_ALREADY_RUNNING = -39
+    DIAG_BAD_JSON = -40
+    DIAG_BAD_LAUNCH = -41
+    DIAG_UNUSED = -42
+    DIAG_THRESHOLD_EXCEEDED = -43
     INSUFFICIENT_DRIVER_VERSION = -44
+    INSTANCE_NOT_FOUND = -45
+    COMPUTE_INSTANCE_NOT_FOUND = -46
     CHILD_NOT_KILLED = -47
     THIRD_PARTY_LIBRARY_ERROR = -48
     INSUFFICIENT_RESOURCES = -49
     PLUGIN_EXCEPTION = -50
+    NVVS_ISOLATE_ERROR = -51
+    NVVS_BINARY_NOT_FOUND = -52
+    NVVS_KILLED = -53
     PAUSED = -54
     ALREADY_INITIALIZED = -55
     NVML_NOT_LOADED = -56
     NVML_DRIVER_TIMEOUT = -57
+    NVVS_NO_AVAILABLE_TEST = -58
     GPUS_DETACHED = -67
 
 
@@ -117,8 +131,6 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 
 GROUP_EMPTY: Final = 1
 """dcgmGroupType_t: to be filled with entities."""
-GROUP_ALL_GPUS: Final = 0x7FFFFFFF
-"""DCGM_GROUP_ALL_GPUS, a group that is always there."""
 MODE_MANUAL: Final = 2
 """dcgmOperationMode_t: the engine reads fields in dcgmUpdateAllFields only."""
 HEALTH_WATCH_ALL: Final = 0xFFFFFFFF
@@ -330,6 +342,7 @@ SIGNATURES: Final[dict[str, tuple[type, ...]]] = {
     "dcgmGetGpuStatus": (_HANDLE, c_uint, _POINTER),
     "dcgmGetDeviceAttributes": (_HANDLE, c_uint, _POINTER),
     "dcgmGetGpuInstanceHierarchy": (_HANDLE, _POINTER),
+    "dcgmGetNvLinkLinkStatus": (_HANDLE, _POINTER),
     "dcgmGroupCreate": (_HANDLE, c_int, c_char_p, _POINTER),
     "dcgmGroupAddEntity": (_HANDLE, _GROUP, c_uint, c_uint),
     "dcgmGroupDestroy": (_HANDLE, _GROUP),
@@ -347,7 +360,11 @@ SIGNATURES: Final[dict[str, tuple[type, ...]]] = {
         *(_POINTER, HISTORY_CALLBACK, _POINTER),
     ),
     "dcgmHealthSet_v2": (_HANDLE, _POINTER),
+    "dcgmHealthGet": (_HANDLE, _GROUP, _POINTER),
     "dcgmHealthCheck": (_HANDLE, _GROUP, _POINTER),
+    "dcgmErrorGetPriorityByCode": (c_uint,),
+    "dcgmErrorGetCategoryByCode": (c_uint,),
 }
 """What each call takes (dcgm_agent.h; dcgmGetGpuStatus from dcgm_test_apis.h). All answer with a
-dcgmReturn_t. dcgmHandle_t, dcgmGpuGrp_t and dcgmFieldGrp_t are as wide as a pointer."""
+dcgmReturn_t, but for those of dcgm_errors.h, which look up a table of the library. dcgmHandle_t,
+dcgmGpuGrp_t and dcgmFieldGrp_t are as wide as a pointer."""

@@ -4,6 +4,9 @@ Answers sample requests on a socket that it inherits, tells the XIDs that DCGM
 kept since the last one, and ends when that socket or its parent does. When the
 engine is gone it says so and ends: connecting again is a new process's work, so
 that the supervisor's back-off is the only one.
+
+Every call is made on the main thread, which lives as long as the process: an embedded engine
+has its helpers killed when the thread that started them ends (PR_SET_PDEATHSIG).
 """
 
 import os

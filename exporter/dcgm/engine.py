@@ -3,7 +3,8 @@
 Runs in the DCGM child only. An embedded engine is run in manual mode: it has no
 reason to wake up between samples, so it reads the driver when a sample is
 asked for and at no other time. A host engine reads by itself, at half the
-interval, so that a value is older than its sample by no more than that.
+interval, so that a value is older than its sample by no more than that; what
+it profiles is an average, which has to cover the whole interval.
 """
 
 import time
@@ -11,23 +12,25 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from exporter.children.callnotes import Slot
-from exporter.dcgm.abi import GROUP_ALL_GPUS, Kind, Status
-from exporter.dcgm.entities import Entities, Place, Topology
+from exporter.dcgm.abi import Kind, Status
+from exporter.dcgm.entities import Entities, Place, Topology, makes_links
 from exporter.dcgm.error import ENGINE_BLANK, ENGINE_FROZEN, DcgmError
 from exporter.dcgm.freshness import Freshness
-from exporter.dcgm.health import findings
+from exporter.dcgm.health_watch import HealthWatch
 from exporter.dcgm.library import Library
 from exporter.dcgm.options import UNIX, Options
 from exporter.dcgm.reading import (
     all_blank,
     entities_of,
+    identities_of,
     never_watched,
     not_watched,
     signals_of,
 )
 from exporter.dcgm.values import Answer, Entity
+from exporter.dcgm.wanted import LINK_FIELDS
 from exporter.dcgm.watch import Cadence, Part, Watches
-from exporter.readings import DcgmReading, HealthFinding
+from exporter.readings import DcgmReading
 from exporter.signals import Signal
 from kubeapi import clock
 
@@ -51,7 +54,9 @@ class Sampler:
         self._entities = Entities(self._library)
         self._version = ""
         self._watching: _Watching | None = None
-        self._health_watched = False
+        self._health = HealthWatch(
+            self._library, every=options.interval, keep=_kept(options.interval)
+        )
         self._freshness = Freshness(max(_FROZEN, _FROZEN_INTERVALS * options.interval))
 
     def sample(self, wanted: Sequence[int]) -> DcgmReading:
@@ -61,15 +66,17 @@ class Sampler:
         """
         watching = self._watching or self._open()
         at, started = clock.now(), time.perf_counter()
-        topology = self._entities.read()
+        links = makes_links(self._version) and not LINK_FIELDS.isdisjoint(wanted)
+        topology = self._entities.read(links=links)
         answers, fresh = watching.read(topology, tuple(sorted(wanted)))
         places = self._read_now(topology, answers, at)
         return DcgmReading(
             at=at,
             version=self._version,
             entities=entities_of(answers, places, frozenset(wanted)),
-            health=self._health(topology, fresh=fresh),
+            health=self._health.check(topology, fresh=fresh) if self._options.health else None,
             gpus=tuple(sorted(one.uuid for (kind, _), one in places.items() if kind == Kind.GPU)),
+            identities=identities_of(answers, places),
             unsupported=watching.unsupported,
             detached=topology.detached,
             took=time.perf_counter() - started,
@@ -105,22 +112,6 @@ class Sampler:
         self._watching = _Watching(self._library, self._options)
         return self._watching
 
-    def _health(self, topology: Topology, *, fresh: bool) -> tuple[HealthFinding, ...] | None:
-        if not self._options.health:
-            return None
-        interval = self._options.interval
-        try:
-            if fresh or not self._health_watched:
-                # Without its watches a check finds nothing, which must not look like health.
-                self._health_watched = False
-                self._library.set_health(GROUP_ALL_GPUS, every=interval, keep=_kept(interval))
-                self._health_watched = True
-            return findings(self._library.check_health(GROUP_ALL_GPUS), topology.places)
-        except DcgmError as error:
-            if error.lost:
-                raise
-            return None
-
 
 class _Watching:
     """Keeps the right things watched, and the place in the history of XIDs."""
@@ -128,9 +119,7 @@ class _Watching:
     def __init__(self, library: Library, options: Options) -> None:
         self._library = library
         self._options = options
-        half = options.interval / 2
-        every = min(half, _SHORTEST) if options.embedded else half
-        self._cadence = Cadence(every, half, _kept(options.interval))
+        self._cadence = cadence_of(options)
         self._watches: Watches | None = None
         self._shape: object = None
         """What the watches were made for."""
@@ -192,6 +181,14 @@ class _Watching:
             text = "the engine lists GPUs, and no field of any of them has a value"
             raise DcgmError("dcgmEntitiesGetLatestValues", Status.NO_DATA, text, ENGINE_BLANK)
         return answers
+
+
+def cadence_of(options: Options) -> Cadence:
+    """Return how often what is read. A profiled value is an average since the one before it."""
+    half = options.interval / 2
+    if options.embedded:
+        return Cadence(min(half, _SHORTEST), half, _kept(options.interval))
+    return Cadence(half, options.interval, _kept(options.interval))
 
 
 def _kept(interval: float) -> float:

@@ -4,15 +4,21 @@ A GPU instance 0 of DCGM may be instance 11 of NVML, so nothing leaves here
 under a number of DCGM's.
 """
 
+import re
+
 import msgspec
 from msgspec.structs import replace
 
 from exporter.dcgm.abi import EntityStatus, Kind
 from exporter.dcgm.error import DcgmError
 from exporter.dcgm.library import Library
+from exporter.dcgm.link_states import LinkState
 from exporter.dcgm.values import Entity
 from exporter.device import normal_bus_id
 
+_LINKS_SINCE = (4, 4)
+_LINKS_THERE = (LinkState.DOWN, LinkState.UP)
+"""A link that is down counts how often it went down, and flaps without new watches."""
 _READABLE = (EntityStatus.UNKNOWN, EntityStatus.OK, EntityStatus.FAKE)
 
 
@@ -52,8 +58,11 @@ class Entities:
         self._library = library
         self._gpus: dict[int, Place] = {}
 
-    def read(self) -> Topology:
-        """Return what is there now; raises DcgmError when not even the GPUs are told."""
+    def read(self, *, links: bool) -> Topology:
+        """Return what is there now, NVLinks only where asked for.
+
+        Raises DcgmError when not even the GPUs are told.
+        """
         places: dict[Entity, Place] = {}
         detached: list[str] = []
         for gpu in self._library.entities(Kind.GPU):
@@ -62,7 +71,8 @@ class Entities:
                 places[Kind.GPU, gpu] = self._gpus[gpu]
             elif status == EntityStatus.DETACHED and gpu in self._gpus:
                 detached.append(self._gpus[gpu].uuid)
-        return Topology(places | self._instances(places) | self._links(places), tuple(detached))
+        parts = self._instances(places) | (self._links(places) if links else {})
+        return Topology(places | parts, tuple(detached))
 
     def _status(self, gpu: int) -> int:
         try:
@@ -100,27 +110,32 @@ class Entities:
 
     def _links(self, gpus: dict[Entity, Place]) -> dict[Entity, Place]:
         try:
-            found = self._library.entities(Kind.LINK)
+            found = self._library.link_states()
         except DcgmError as error:
             if error.lost:
                 raise
-            # DCGM 4.6.0 does not list links (-6).
+            # A library that knows another version of the struct says so (-12).
             return {}
-        links: dict[Entity, Place] = {}
-        for raw in found:
-            kind, gpu, link = decode_link(raw)
-            place = gpus.get((Kind.GPU, gpu)) if kind == Kind.GPU else None
-            if place is not None:
-                links[Kind.LINK, raw] = replace(place, link=link)
-        return links
+        return {
+            (Kind.LINK, link_entity(gpu, link)): replace(gpus[Kind.GPU, gpu], link=link)
+            for gpu, states in found.items()
+            for link, state in enumerate(states)
+            if state in _LINKS_THERE and (Kind.GPU, gpu) in gpus
+        }
 
 
-def decode_link(raw: int) -> tuple[int, int, int]:
-    """Return (kind of owner, its id, link) of a link's entity id (dcgm_link_t).
+def link_entity(gpu: int, link: int) -> int:
+    """Return the entity id of a GPU's NVLink (dcgm_link_t, DCGM 4.4 and newer).
 
-    The kind is the low byte. Older 4.x go on with one byte of link and two of
-    owner, newer ones with two of link and one of owner. No GPU has 256 links,
-    so a third byte that is not 0 is an owner of the older form.
+    No call lists these: each client makes them of what dcgmGetNvLinkLinkStatus tells.
     """
-    kind, middle, high = raw & 0xFF, raw >> 16 & 0xFF, raw >> 24
-    return kind, middle or high, raw >> 8 & 0xFF
+    return Kind.GPU | link << 8 | gpu << 24
+
+
+def makes_links(version: str) -> bool:
+    """Return whether an engine of this version takes the ids of `link_entity`.
+
+    Before 4.4 the number of the GPU stood elsewhere, and a wrong id is another GPU's link.
+    """
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", version)
+    return found is not None and (int(found[1]), int(found[2])) >= _LINKS_SINCE

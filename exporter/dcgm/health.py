@@ -1,10 +1,11 @@
 """DCGM's health watches and incidents by name. Pure.
 
-Names of the watches as dcgm-exporter shows them, names of the codes as in
-dcgm_errors.h. A code keeps its oldest name, which dashboards have.
+Names of the watches as dcgm-exporter shows them, names of codes, severities
+and categories as in dcgm_errors.h of DCGM 4 without what stands before each.
+A code keeps its oldest name, which dashboards have.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from exporter.dcgm.abi import HEALTH_WATCH_ALL
 from exporter.dcgm.entities import Place
@@ -27,6 +28,20 @@ WATCHES = {
 }
 """dcgmHealthSystems_t, as far as it is about GPUs. An incident with every bit is of the GPU as a
 whole, such as XID 79."""
+
+ABOUT_GPUS = sum(WATCHES) - HEALTH_WATCH_ALL
+"""The bits of the watches that are about GPUs."""
+
+SEVERITIES = ("NONE", "MONITOR", "ISOLATE", "UNKNOWN", "TRIAGE", "CONFIG", "RESET")
+"""dcgmErrorSeverity_t: what is to be done."""
+CATEGORIES = (
+    *("NONE", "PERF_THRESHOLD", "PERF_VIOLATION", "SOFTWARE_CONFIG", "SOFTWARE_LIBRARY"),
+    *("SOFTWARE_XID", "SOFTWARE_CUDA", "SOFTWARE_EUD", "SOFTWARE_OTHER", "HARDWARE_THERMAL"),
+    *("HARDWARE_MEMORY", "HARDWARE_NVLINK", "HARDWARE_NVSWITCH", "HARDWARE_PCIE"),
+    *("HARDWARE_POWER", "HARDWARE_OTHER", "INTERNAL_OTHER"),
+)
+"""dcgmErrorCategory_t: what it is about."""
+_UNKNOWN = "UNKNOWN"
 
 _FROM_0 = (
     *("OK", "UNKNOWN", "UNRECOGNIZED", "PCI_REPLAY_RATE", "VOLATILE_DBE_DETECTED"),
@@ -86,6 +101,11 @@ def code_name(code: int) -> str:
     return CODES.get(code, f"DCGM_FR_UNKNOWN({code})")
 
 
+def name_in(names: Sequence[str], number: int | None) -> str:
+    """Return the name of a number of an enumeration; UNKNOWN for one that is newer."""
+    return names[number] if number is not None and 0 <= number < len(names) else _UNKNOWN
+
+
 def findings(
     incidents: Iterable[IncidentInfo], places: dict[Entity, Place]
 ) -> tuple[HealthFinding, ...]:
@@ -99,6 +119,8 @@ def findings(
             watch=WATCHES[one.system],
             health=one.health,
             error_code=code_name(one.code),
+            severity=name_in(SEVERITIES, one.severity),
+            category=name_in(CATEGORIES, one.category),
             message=one.message,
         )
         for one in incidents

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from exporter.children.callnotes import Slot
-from exporter.dcgm import abi
+from exporter.dcgm import abi, link_states
 from exporter.dcgm.error import CONNECT, DcgmError
 from exporter.dcgm.values import Answer, Entity
 
@@ -40,6 +40,10 @@ class IncidentInfo(msgspec.Struct, frozen=True):
     health: int
     code: int
     message: str
+    severity: int | None = None
+    """dcgmErrorSeverity_t of the code, None where this library does not say."""
+    category: int | None = None
+    """dcgmErrorCategory_t of the code, likewise."""
 
 
 class Library:
@@ -106,6 +110,12 @@ class Library:
         told = abi.MigHierarchy(abi.MIG_HIERARCHY_VERSION)
         self._ask("dcgmGetGpuInstanceHierarchy", ctypes.byref(told))
         return [_instance(entry) for entry in told.entities[: told.count]]
+
+    def link_states(self) -> dict[int, list[int]]:
+        """Return a `link_states.LinkState` for each possible NVLink, by GPU."""
+        told = link_states.LinkStates(link_states.VERSION)
+        self._ask("dcgmGetNvLinkLinkStatus", ctypes.byref(told))
+        return {one.gpu: list(one.states) for one in told.gpus[: told.gpu_count]}
 
     def create_group(self, name: str) -> int:
         group = ctypes.c_size_t()
@@ -174,16 +184,41 @@ class Library:
         self._ask("dcgmGetValuesSince_v2", group, fields, at, where, callback, None)
         return heard, max(at, onward.value)
 
-    def set_health(self, group: int, *, every: float, keep: float) -> None:
-        """Watch every system of a group's GPUs."""
-        systems, micros = abi.HEALTH_WATCH_ALL, int(every * 1_000_000)
+    def watch_health(self, group: int, systems: int, *, every: float, keep: float) -> None:
+        """Watch these systems (dcgmHealthSystems_t, bits) of a group's GPUs and no other."""
+        micros = int(every * 1_000_000)
         params = abi.HealthSetParams(abi.HEALTH_SET_VERSION, group, systems, micros, keep)
         self._ask("dcgmHealthSet_v2", ctypes.byref(params))
+
+    def health_watches(self, group: int) -> int:
+        """Return which systems of a group are watched (dcgmHealthSystems_t, bits)."""
+        systems = ctypes.c_uint()
+        self._ask("dcgmHealthGet", group, ctypes.byref(systems))
+        return systems.value
 
     def check_health(self, group: int) -> list[IncidentInfo]:
         told = abi.HealthResponse(abi.HEALTH_RESPONSE_VERSION)
         self._ask("dcgmHealthCheck", group, ctypes.byref(told))
-        return [_incident(one) for one in told.incidents[: told.count]]
+        return [self._incident(one) for one in told.incidents[: told.count]]
+
+    def _incident(self, one: Any) -> IncidentInfo:
+        code = one.error.code
+        return IncidentInfo(
+            (one.entity.kind, one.entity.id),
+            one.system,
+            one.health,
+            code,
+            _text(one.error.message),
+            self._looked_up("dcgmErrorGetPriorityByCode", code),
+            self._looked_up("dcgmErrorGetCategoryByCode", code),
+        )
+
+    def _looked_up(self, name: str, code: int) -> int | None:
+        """Ask a table of the library, which no engine and no GPU can delay."""
+        try:
+            return (self._functions.get(name) or self._find(name))(code)
+        except DcgmError:
+            return None
 
     def _ask(self, name: str, *arguments: Any) -> None:
         self._call(name, self._handle, *arguments)
@@ -229,16 +264,6 @@ def _instance(entry: Any) -> InstanceInfo:
         _text(entry.info.gpu_uuid),
         entry.info.nvml_instance_id,
         None if entry.entity.kind == abi.Kind.GPU_INSTANCE or ci == abi.NO_INSTANCE else ci,
-    )
-
-
-def _incident(one: Any) -> IncidentInfo:
-    return IncidentInfo(
-        (one.entity.kind, one.entity.id),
-        one.system,
-        one.health,
-        one.error.code,
-        _text(one.error.message),
     )
 
 

@@ -1,16 +1,19 @@
 """Answers of DCGM as `exporter.readings` and `exporter.signals`. Pure."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from exporter.dcgm.abi import Kind, Status
 from exporter.dcgm.entities import Place
 from exporter.dcgm.values import Answer, Entity, is_gone, value_of
-from exporter.dcgm.wanted import XID
-from exporter.readings import DcgmEntity, Values
+from exporter.dcgm.wanted import NAME, XID
+from exporter.readings import DcgmEntity, DcgmGpu, DcgmPart, Values
 from exporter.report import LATEST
 from exporter.signals import Signal
 
+_PROFILE = re.compile(r"(?:\d+c\.)?\d+g\.\d+gb(?:[+.-][a-z0-9.+-]+)?")
+"""Name of a MIG instance; an engine that knows none may give the product's."""
 _LARGEST_CODE = 0xFFFFFFFF
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (LATEST - _EPOCH) // timedelta(microseconds=1)
@@ -32,6 +35,28 @@ def entities_of(
         )
         for entity, place in places.items()
         if entity in values
+    )
+
+
+def identities_of(answers: Iterable[Answer], places: dict[Entity, Place]) -> tuple[DcgmGpu, ...]:
+    """Return who the GPUs and their MIG instances are, by the number that DCGM gives a GPU."""
+    names = {one.entity: value_of(one) for one in answers if one.field == NAME}
+    parts: dict[str, list[DcgmPart]] = {}
+    for entity, place in places.items():
+        if place.gi is not None:
+            profile = names.get(entity)
+            shown = profile if isinstance(profile, str) and _PROFILE.fullmatch(profile) else ""
+            parts.setdefault(place.uuid, []).append(DcgmPart(place.gi, place.ci, shown))
+    return tuple(
+        DcgmGpu(
+            id=number,
+            uuid=place.uuid,
+            bus_id=place.bus_id,
+            product=place.product,
+            parts=tuple(parts.get(place.uuid, ())),
+        )
+        for (kind, number), place in sorted(places.items())
+        if kind == Kind.GPU
     )
 
 

@@ -5,20 +5,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from exporter.dcgm.abi import MAX_FIELDS, Kind
 from exporter.readings import NvmlReading, Values
 
+NAME = 50
+"""DCGM_FI_DEV_NAME; of a GPU instance its profile, as dcgm-exporter reads it."""
 XID = 230
 """DCGM_FI_DEV_XID_ERRORS; told of a GPU and of an instance apart, each with its own."""
-PROFILING = range(1001, 1100)
-"""DCGM_FI_PROF_*: read by a module of its own, or by GPM."""
+PROFILING = frozenset((*range(1001, 1100), 1532, 1533))
+"""DCGM_FI_PROF_*: read by a module of its own, or by GPM; the last two are of an NVLink."""
 ALWAYS_THERE = (150, 190)
 """Temperature and performance state, which every GPU tells: with them blank on all GPUs, it is the
 engine."""
 
 _WIRES = frozenset((*range(1009, 1013), *range(1040, 1080)))
 """Traffic on PCIe and NVLink, which is the GPU's own and nobody's instance."""
-INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES
+LINK_FIELDS = frozenset((*range(580, 600), *range(1529, 1534)))
+"""DCGM_FI_DEV_NVLINK_PPRM_*, PPCNT_* and bytes *_PER_LINK: told of a link only. The errors of a
+link, 1525 to 1528, are of every page: where NVML has none, four watches on each link would go on
+for nothing."""
+INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIELDS
 """Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
-LINK_FIELDS = frozenset(range(580, 600))
-"""DCGM_FI_DEV_NVLINK_PPRM_* and PPCNT_*: told of a link only."""
 
 
 def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
@@ -33,7 +37,10 @@ def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, 
 
 
 def _told(field: int, nvml: NvmlReading) -> bool:
-    told = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
+    if field in LINK_FIELDS:
+        told = [field in link.values for gpu in nvml.gpus for link in gpu.links if gpu.values]
+    else:
+        told = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
     return bool(told) and all(told)
 
 
@@ -51,7 +58,8 @@ def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
     if kind == Kind.GPU:
         return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS)
     told = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
-    return [field for field in asked if field in told]
+    named = {NAME} if kind == Kind.GPU_INSTANCE else set[int]()
+    return sorted({field for field in asked if field in told} | named)
 
 
 def batches(fields: Sequence[int]) -> list[Sequence[int]]:

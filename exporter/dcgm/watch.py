@@ -132,8 +132,12 @@ class Watches:
     def _begin_part(self, part: Part, entities: list[Entity], fields: list[int]) -> list[int]:
         group = self._library.create_group(self._next_name())
         there = tuple(one for one in entities if _done(self._library.add_entity, group, *one))
-        self.complete = self.complete and len(there) == len(entities)
+        # A link that is refused is no link to this engine; only a GPU may be back in a moment.
+        if part[0] != Kind.LINK:
+            self.complete = self.complete and len(there) == len(entities)
         self._parts[part] = one = _Watched(group, there, [], (), None)
+        if part[0] == Kind.LINK and not there:
+            return fields
         refused: list[int] = []
         if part[0] != Kind.LINK:
             xids, refused = self._narrow(group, [XID])

@@ -62,6 +62,21 @@ def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | 
     return Bus(present, present & (unbound | vfio))
 
 
+def other_drivers(seen: Observation, published: Published | None) -> dict[str, str]:
+    """Return the GPUs that NVIDIA's driver should have and has not, with who has them ("": none).
+
+    Not those that were given away on purpose: published for virtual machines, or let go. Nothing
+    where drivers or the list cannot be believed, as `bus_of` says.
+    """
+    readings = seen.nvml.gpus if seen.nvml else ()
+    answer = {one.bus_id for one in readings if not (one.lost or one.released)}
+    if answer & seen.pci_drivers.keys() or (answer and not answer & set(seen.pci_gpus or ())):
+        return {}
+    meant = {one.bus_id for one in readings if one.released}
+    meant |= published.vfio if published else frozenset()
+    return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
+
+
 def taken(
     bus: Bus, readings: tuple[GpuReading, ...] | None, published: Published | None
 ) -> Inventory:

@@ -96,9 +96,9 @@ class Items(msgspec.Struct, frozen=True):
             return value
         if self.worth is None:
             return value[: self.most]
-        order = sorted(value, key=self.worth)
-        kept = {id(entry) for entry in order[: self.most]}
-        return tuple(entry for entry in value if id(entry) in kept)
+        worth = self.worth
+        order = sorted(range(len(value)), key=lambda place: worth(value[place]))
+        return tuple(value[place] for place in sorted(order[: self.most]))
 
 
 def _worst_records(record: XidRecord) -> tuple[int, int, float]:

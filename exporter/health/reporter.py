@@ -184,13 +184,14 @@ class Reporter:
                 _log.warning("the report is written as %s: %s", self._sizing.size, error.message)
                 self._refusal = error.message
                 self._metrics.report_reductions.labels(self._sizing.size).inc()
-        self._tell(self._acceptance(warnings))
         self._failures = 0
-        self._accepted.set()
         self._metrics.report_writes.inc()
         self._metrics.report_up.set(1)
         self._metrics.report_fields_dropped.set(len(acceptance.fields_dropped(warnings)))
         self._metrics.report_success.set(clock.now().timestamp())
+        # Last: who sees the state finds the figures that belong to it.
+        self._tell(self._acceptance(warnings))
+        self._accepted.set()
         return 0.0
 
     def _acceptance(self, warnings: list[str]) -> SourceHealth:

@@ -6,6 +6,7 @@ from exporter.health.ledger import Published
 from exporter.join.claim_details import ClaimDetails
 from exporter.join.claims import Holders, Joiner, Known
 from exporter.join.hardware import of_report
+from exporter.join.pod_folders import PodFolders
 from exporter.join.pods import Pods
 from exporter.join.published import PublishedDevices
 from exporter.readings import Observation
@@ -29,6 +30,7 @@ class Attribution:
         self._published = PublishedDevices(asked, settings.node_name, on_change) if asked else None
         self._details = ClaimDetails(asked, on_change) if asked and settings.claim_details else None
         self._pods = _pods(settings, asked, on_change)
+        self._folders = _folders(settings)
         self._parts = [one for one in (self._published, self._details, self._pods) if one]
 
     def start(self) -> None:
@@ -57,12 +59,20 @@ class Attribution:
             hardware=of_report(report.gpus),
             details=self._details.details() if self._details else {},
             pods=self._pods.facts() if self._pods else {},
+            uids=self._folders.uids() if self._folders else {},
             resource_names=self._resource_names,
         )
         return self._joiner.join(observation.containers, known)
 
     def sources(self) -> tuple[SourceHealth, ...]:
-        return tuple(part.source() for part in self._parts)
+        parts = (*self._parts, *([self._folders] if self._folders else []))
+        return tuple(part.source() for part in parts)
+
+
+def _folders(settings: Settings) -> PodFolders | None:
+    if settings.pod_log_dir is None or not (settings.kubernetes and settings.processes):
+        return None
+    return PodFolders(settings.pod_log_dir)
 
 
 def _pods(settings: Settings, client: Client | None, on_change: Callable[[], None]) -> Pods | None:

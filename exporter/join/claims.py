@@ -76,6 +76,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     hardware: Hardware = Hardware()
     details: Mapping[ClaimKey, ClaimDetail] = {}
     pods: Mapping[PodKey, PodFact] = {}
+    uids: Mapping[PodKey, str] = {}
+    """Of pods, for those of which neither their object nor a claim tells it."""
     resource_names: Collection[str] = ()
     """More resource names of device plugins that are NVIDIA's."""
 
@@ -140,7 +142,8 @@ class _Join:
                 yield where, name, self._plugged(container, device, where.replica)
 
     def _plugged(self, container: ContainerDevices, device: PluginDevice, replica: str) -> Holder:
-        pod = self._known.pods.get((container.namespace, container.pod))
+        name = (container.namespace, container.pod)
+        pod = self._known.pods.get(name)
         return Holder(
             namespace=container.namespace,
             pod=container.pod,
@@ -148,7 +151,7 @@ class _Join:
             resource=device.resource,
             replica=replica,
             device_id=device.id,
-            pod_uid=pod.uid if pod else "",
+            pod_uid=pod.uid if pod else self._known.uids.get(name, ""),
             pod_labels=pod.labels if pod else (),
         )
 

@@ -18,6 +18,9 @@ ACTIVE = "system.journal"
 _FILES = (ACTIVE, "system@*.journal*", f"*/{ACTIVE}", "*/system@*.journal*")
 """In the folder, or in that of the machine; `~` ends the name of a file that was not closed."""
 
+_BOOT_SIZE = 16
+"""Bytes of a boot id."""
+
 _Identity = tuple[int, int]
 """Device and inode."""
 
@@ -31,12 +34,18 @@ class JournalFolder:
     """Follows a folder such as /var/log/journal or /run/log/journal."""
 
     def __init__(self, path: Path, boot_id: str, on_rejected: Callable[[str], None]) -> None:
-        """`boot_id` is as in /proc/sys/kernel/random/boot_id; `on_rejected` takes a reason."""
+        """`boot_id` is as in /proc/sys/kernel/random/boot_id; `on_rejected` takes a reason.
+
+        Raises KernelLogError where it is none.
+        """
         self._path = path
-        self._boot = bytes.fromhex(boot_id.replace("-", ""))
+        self._boot = _boot(boot_id)
         self._on_rejected = on_rejected
         self._files: dict[_Identity, _Open | None] = {}
         """None for a file that has nothing of this boot, or makes no sense."""
+        self.heard = False
+        """Whether there was any record of the kernel's of this boot. A journal without has none
+        because journald does not read them, or because they were removed."""
 
     def close(self) -> None:
         for one in self._files.values():
@@ -121,10 +130,14 @@ class JournalFolder:
             for record in one.file.news():
                 if record.boot != self._boot:
                     continue
+                self.heard = True
                 if record.message is None:
                     self._on_rejected("compressed")
                 else:
                     yield record
+            for boot in one.file.missed():
+                if boot == self._boot:
+                    self._on_rejected("missed")
         except (JournalError, OSError) as error:
             if active:
                 raise self._unreadable(error) from error
@@ -138,3 +151,17 @@ class JournalFolder:
 
     def _unreadable(self, error: Exception) -> KernelLogError:
         return KernelLogError("ReadFailed", f"the journal in {self._path} cannot be read: {error}")
+
+
+def _boot(boot_id: str) -> bytes:
+    try:
+        boot = bytes.fromhex(boot_id.replace("-", ""))
+    except ValueError:
+        boot = b""
+    if len(boot) != _BOOT_SIZE:
+        raise KernelLogError(
+            "NoBootId",
+            f"the node's boot id is {boot_id[:40]!r}, so that the journal's records of this boot "
+            "cannot be told from others: see --boot-id-file",
+        )
+    return boot

@@ -4,6 +4,8 @@ journald reads /dev/kmsg and keeps each record whole, with fields that no client
 begin with "_". Its files need no library: fixed headers, little endian, offsets from the file's
 start (https://systemd.io/JOURNAL_FILE_FORMAT/). The entries of the kernel are found by the data
 object `_TRANSPORT=kernel`, which lists them in their order; each list only grows while it is read.
+Where journald missed records of the kernel's it writes an entry of its own with a known MESSAGE_ID
+(systemd's sd-messages.h: SD_MESSAGE_JOURNAL_MISSED).
 Text that journald has compressed (from 512 bytes on) is counted and left out: no line of the driver
 is that long. A file that makes no sense raises JournalError and nothing else. Pure: bytes come in.
 """
@@ -34,7 +36,7 @@ _LONGEST_ENTRY, _LONGEST_DATA = 1 << 16, 1 << 13
 _LARGEST_TABLE = 1 << 20
 
 _KERNEL = b"_TRANSPORT=kernel"
-_TRANSPORT = b"_TRANSPORT"
+_MISSED = b"MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
 _NEEDED = (b"PRIORITY", b"SYSLOG_FACILITY", b"_SOURCE_MONOTONIC_TIMESTAMP", b"MESSAGE")
 
 _REPEATED = (b"PRIORITY=", b"SYSLOG_FACILITY=", b"_TRANSPORT=", b"_BOOT_ID=", b"_HOSTNAME=")
@@ -77,6 +79,23 @@ class _Object(msgspec.Struct, frozen=True):
     """What follows the header, as far as it was read."""
 
 
+class _List(msgspec.Struct):
+    """A data object that lists entries, and how many of them were taken."""
+
+    value: bytes
+    """`NAME=value`."""
+    field: int = 0
+    """Object of the field, once there is one."""
+    newest: int = 0
+    """Of the field's data objects the newest that was looked at; later ones have higher offsets."""
+    data: int = 0
+    """The data object, once there is one."""
+    taken: int = 0
+    array: int = 0
+    index: int = 0
+    """Where in the list the next entry is; the first one has a place of its own."""
+
+
 class JournalFile:
     """Reads a file from its start, and later what was added to it."""
 
@@ -84,11 +103,8 @@ class JournalFile:
         """Raises JournalError."""
         self._read = read
         self.header = header(read)
-        self._list: int | None = None
-        """The data object that lists the kernel's entries, once there is one."""
-        self._taken = 0
-        self._array, self._index = 0, 0
-        """Where in the list the next entry is; the first one has a place of its own."""
+        self._kernel = _List(_KERNEL)
+        self._missed = _List(_MISSED)
         self._known: dict[int, bytes] = {}
 
     def news(self) -> Iterator[KernelRecord]:
@@ -96,37 +112,69 @@ class JournalFile:
 
         Raises JournalError.
         """
-        if self._list is None:
-            self._list = self._find()
-        if self._list is None:
-            return
-        _, first, array, count = _unpack(_DATA_BODY, self._object(self._list, _DATA).body)
-        while self._taken < count:
-            record = self._record(first if self._taken == 0 else self._next(array))
-            self._taken += 1
-            yield record
+        return map(self._record, self._entries(self._kernel))
 
-    def _next(self, array: int) -> int:
+    def missed(self) -> Iterator[bytes]:
+        """Give the boot of each time that journald missed records, which were not given before.
+
+        Raises JournalError.
+        """
+        for at in self._entries(self._missed):
+            boot, fields = self._fields(at)
+            if fields.get(b"_TRANSPORT") == b"driver":  # else a client wrote it
+                yield boot
+
+    def _entries(self, wanted: _List) -> Iterator[int]:
+        if not wanted.data:
+            self._find(wanted)
+        if not wanted.data:
+            return
+        _, first, array, count = _unpack(_DATA_BODY, self._object(wanted.data, _DATA).body)
+        while wanted.taken < count:
+            at = first if wanted.taken == 0 else self._next(wanted, array)
+            wanted.taken += 1
+            yield at
+
+    def _next(self, wanted: _List, array: int) -> int:
         """Return where the next entry of the list is."""
-        if not self._array:
-            self._array, self._index = array, 0
+        if not wanted.array:
+            wanted.array, wanted.index = array, 0
         width, number = (4, "<I") if self.header.compact else (8, "<Q")
         while True:
-            kind, _, size = self._head(self._array)
+            kind, _, size = self._head(wanted.array)
             if kind != _ENTRY_ARRAY:
-                raise JournalError(f"no list of entries at {self._array}")
-            if self._index < (size - _OBJECT.size - 8) // width:
+                raise JournalError(f"no list of entries at {wanted.array}")
+            if wanted.index < (size - _OBJECT.size - 8) // width:
                 break
-            (following,) = _unpack(struct.Struct("<Q"), self._read(self._array + _OBJECT.size, 8))
-            if following <= self._array:
-                raise JournalError(f"the list of entries at {self._array} does not go on")
-            self._array, self._index = following, 0
-        place = self._array + _OBJECT.size + 8 + self._index * width
-        self._index += 1
+            (following,) = _unpack(struct.Struct("<Q"), self._read(wanted.array + _OBJECT.size, 8))
+            if following <= wanted.array:
+                raise JournalError(f"the list of entries at {wanted.array} does not go on")
+            wanted.array, wanted.index = following, 0
+        place = wanted.array + _OBJECT.size + 8 + wanted.index * width
+        wanted.index += 1
         return int(_unpack(struct.Struct(number), self._read(place, width))[0])
 
-    def _find(self) -> int | None:
-        """Return where the list of the kernel's entries is, None while there is none."""
+    def _find(self, wanted: _List) -> None:
+        """Find a list, which may not be there yet."""
+        if not wanted.field:
+            wanted.field = self._find_field(wanted.value.partition(b"=")[0])
+        if not wanted.field:
+            return
+        _, newest = _unpack(_FIELD_BODY, self._object(wanted.field, _FIELD).body)
+        at = newest
+        while at > wanted.newest:
+            following, *_ = _unpack(_DATA_BODY, self._object(at, _DATA).body)
+            if self._payload(at) == wanted.value:
+                wanted.data = at
+                return
+            if following >= at:  # the newest comes first
+                raise JournalError(f"the values of a field at {at} do not go on")
+            at = following
+        # Clients may write any number of values: none is looked at twice.
+        wanted.newest = newest
+
+    def _find_field(self, name: bytes) -> int:
+        """Return where a field's object is, 0 while there is none."""
         size = min(self.header.fields_size, _LARGEST_TABLE)
         size -= size % _BUCKET.size
         table = self._read(self.header.fields_at, size)
@@ -136,23 +184,22 @@ class JournalFile:
             at = head
             while at:
                 found = self._object(at, _FIELD)
-                following, data = _unpack(_FIELD_BODY, found.body)
-                if found.body[_FIELD_BODY.size :] == _TRANSPORT:
-                    return self._find_data(data)
+                following, _ = _unpack(_FIELD_BODY, found.body)
+                if found.body[_FIELD_BODY.size :] == name:
+                    return int(at)
                 at = _beyond(at, following)
-        return None
-
-    def _find_data(self, at: int) -> int | None:
-        while at:
-            following, *_ = _unpack(_DATA_BODY, self._object(at, _DATA).body)
-            if self._payload(at) == _KERNEL:
-                return at
-            if following >= at:  # the newest comes first
-                raise JournalError(f"the values of a field at {at} do not go on")
-            at = following
-        return None
+        return 0
 
     def _record(self, at: int) -> KernelRecord:
+        boot, fields = self._fields(at)
+        priority, facility, since_boot = (fields.get(name, b"") for name in _NEEDED[:3])
+        numbers = (priority, facility, since_boot)
+        if b"MESSAGE" not in fields or not all(_is_number(one) for one in numbers):
+            return KernelRecord(boot)
+        return KernelRecord(boot, int(priority), int(facility), int(since_boot), fields[b"MESSAGE"])
+
+    def _fields(self, at: int) -> tuple[bytes, dict[bytes, bytes]]:
+        """Return the boot and the fields of an entry."""
         entry = self._object(at, _ENTRY, _LONGEST_ENTRY)
         *_, boot = _unpack(_ENTRY_BODY, entry.body)
         width, number = (4, "<I") if self.header.compact else (16, "<Q8x")
@@ -162,11 +209,7 @@ class JournalFile:
         for (place,) in places:
             name, _, value = self._payload(place).partition(b"=")
             fields[name] = value
-        priority, facility, since_boot = (fields.get(name, b"") for name in _NEEDED[:3])
-        numbers = (priority, facility, since_boot)
-        if b"MESSAGE" not in fields or not all(_is_number(one) for one in numbers):
-            return KernelRecord(boot)
-        return KernelRecord(boot, int(priority), int(facility), int(since_boot), fields[b"MESSAGE"])
+        return boot, fields
 
     def _payload(self, at: int) -> bytes:
         """Return `NAME=value` of a data object, "" for one that is compressed."""

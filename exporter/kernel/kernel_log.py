@@ -3,7 +3,8 @@
 A record is `priority,sequence,microseconds,flags;message`, as /dev/kmsg gives
 it. Lines of NVIDIA's drivers (GPU and NVSwitch) are understood in every form
 that they have printed errors in. Only facility 0 counts: user space can write
-/dev/kmsg, the kernel then marks the record as not its own. Nothing that comes
+/dev/kmsg, the kernel then marks the record as not its own. Nor counts a record of
+another subsystem that begins with a text of a user's. Nothing that comes
 in here can raise anything but Rejected. Pure: the boot time comes in.
 """
 
@@ -15,13 +16,12 @@ import msgspec
 
 from exporter.device import normal_bus_id
 from exporter.kernel import sxid
+from exporter.kernel.quoted import LINE_END, ends_at, is_quoted
 from exporter.report import LATEST
 from exporter.signals import Signal
 
 MESSAGE_LIMIT = 160
 """Characters of a message that are kept."""
-LINE_END = r"\x0a"
-"""How /dev/kmsg writes the end of a line within a message (Documentation/ABI/testing/dev-kmsg)."""
 RATE_LIMITED_CODE = 119
 """The XID whose lines the driver leaves out after it printed that it does (GSP RPC timeouts)."""
 
@@ -92,7 +92,8 @@ def understand(record: Record, boot_time: datetime) -> Signal | None:
     """Return what the driver says in a record, None when it says nothing that counts.
 
     Raises Rejected("user_space") for such a line that the kernel did not print
-    itself, and Rejected("malformed") for an XID or SXid line that makes no sense.
+    itself, Rejected("quoted") for one that another part of the kernel printed, and
+    Rejected("malformed") for an XID or SXid line that makes no sense.
     """
     if not record.message.startswith(("NVRM: ", "nvidia-nvswitch")):
         return None
@@ -104,13 +105,22 @@ def understand(record: Record, boot_time: datetime) -> Signal | None:
         raise Rejected("malformed") from None
     if at > LATEST:
         raise Rejected("malformed")
-    text = record.message.rstrip()
     blank = Signal(kind="xid", source="kmsg", at=at, kernel_sequence=record.sequence)
     for beginning, read in _ERRORS:
-        if text.startswith(beginning):
-            return read(text, blank)
-    for pattern, fields in _NOTICES:
-        if found := pattern.fullmatch(text):
+        if record.message.startswith(beginning):
+            signal = read(record.message.rstrip(), blank)
+            if signal is not None and is_quoted(record.message):
+                raise Rejected("quoted")
+            return signal
+    return _notice_of(record.message, blank)
+
+
+def _notice_of(message: str, blank: Signal) -> Signal | None:
+    for beginning, whole, fields in _NOTICES:
+        if beginning.match(message):
+            found = whole.match(message)
+            if found is None or not ends_at(message, found.end()):
+                raise Rejected("quoted")
             return msgspec.structs.replace(blank, **fields(found))
     return None
 
@@ -201,31 +211,43 @@ _ERRORS: tuple[tuple[str, Callable[[str, Signal], Signal | None]], ...] = (
 )
 """Lines that are refused when they cannot be understood, by their beginning."""
 
-_NOTICES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, object]]], ...] = (
-    (
-        # Drivers up to R390 leave out `PCI:` and `: GPU`.
-        re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_BUS}(?:: GPU)? has fallen off the bus\.?.*"),
-        _lost,
-    ),
+_Fields = Callable[[re.Match[str]], dict[str, object]]
+_BREAK = rf"(?: |{re.escape(LINE_END)}NVRM: ?)"
+
+
+def _notice(
+    beginning: str, rest: str, fields: _Fields
+) -> tuple[re.Pattern[str], re.Pattern[str], _Fields]:
+    return re.compile(beginning), re.compile(beginning + rest), fields
+
+
+_NOTICES = (
+    # Drivers up to R390 leave out `PCI:` and `: GPU`.
+    _notice(rf"NVRM: GPU (?:at )?(?:PCI:)?{_BUS}(?:: GPU)? has fallen off the bus", r"\.?", _lost),
     # A GPU that did not answer when the driver took it up: one record of three lines, of which the
     # first ends behind the bus id (NVIDIA's open kernel module, osinit.c).
-    (
-        re.compile(
-            rf"NVRM: The NVIDIA GPU {_BUS}(?: |{re.escape(LINE_END)}).{{0,200}}"
-            r"fallen off the bus.{0,200}"
-        ),
+    _notice(
+        rf"NVRM: The NVIDIA GPU {_BUS}{_BREAK}(?=.{{0,200}}fallen off the bus)",
+        r"(?:\(PCI ID: [0-9a-fA-F]{4}:[0-9a-fA-F]{4}\) )?(?:installed in this system )?"
+        rf"has{_BREAK}fallen off the bus(?: and is not responding to commands)?\.?",
         _lost,
     ),
-    (
-        re.compile(rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?P<uuid>GPU-[0-9a-fA-F-]{{36}})"),
-        _identity,
+    _notice(
+        rf"NVRM: GPU at (?:PCI:)?{_BUS}: (?=GPU-)", r"(?P<uuid>GPU-[0-9a-fA-F-]{36})", _identity
     ),
-    (
-        re.compile(rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}(?: .*)?"),
+    _notice(
+        rf"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{_BUS}",
+        r"(?: \(printing 1 of every \d{1,9}\)\.  ?The GPU likely needs to be reset\.)?",
         _rate_limit,
     ),
-    (re.compile(r"NVRM: loading NVIDIA UNIX .{0,60}?Kernel Module.*"), _driver_load),
+    # Behind it the version, the build, who built it and when: no quotation mark and no `=`.
+    _notice(
+        r"NVRM: loading NVIDIA UNIX .{0,60}?Kernel Module",
+        r"(?: for [\w.-]{1,20})?(?: {1,2}[\w(][\w()@.:+ -]{0,150})?",
+        _driver_load,
+    ),
 )
+"""Lines by their beginning, and how the driver ends them: a line that ends otherwise is refused."""
 
 
 def _bus(text: str) -> str:

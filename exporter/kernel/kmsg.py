@@ -21,8 +21,8 @@ from typing import Literal
 
 from exporter.kernel.journal import JournalFolder
 from exporter.kernel.journal_file import KernelRecord
-from exporter.kernel.kernel_log import LINE_END
 from exporter.kernel.kmsg_file import LONGEST_RECORD, KernelLogError, RecordFile, Replaced
+from exporter.kernel.quoted import LINE_END
 from exporter.kernel.record_order import RecordOrder
 from exporter.kernel.syslog import KernelText, SyslogError
 from exporter.kernel.syslog_text import Line, News, SyslogText
@@ -159,21 +159,15 @@ class KernelLogReader:
         self.source = "kmsg"
         order = RecordOrder()
         before: datetime | None = None
+        told: bool | None = None
         with contextlib.closing(folder):
             while not self._ends():
                 now = clock.now()
                 boot = now - timedelta(seconds=time.monotonic())
                 self._hand_on((as_line(one, order) for one in folder.news()), boot, before, now)
-                if before is None:
-                    self._on_source(
-                        SourceHealth(
-                            name="kmsg",
-                            state="Up",
-                            message=f"read from the journal in {self._path}",
-                            last_success=now,
-                            via="Journal",
-                        )
-                    )
+                if folder.heard != told:
+                    told = folder.heard
+                    self._on_source(_journal_state(self._path, now, heard=told))
                 before = now
                 self._stopping.wait(_JOURNAL_SECONDS)
 
@@ -238,6 +232,22 @@ class KernelLogReader:
             elif placed[0] > self._seen:
                 self._seen = placed[0]
                 yield placed[1]
+
+
+def _journal_state(path: Path, now: datetime, *, heard: bool) -> SourceHealth:
+    if heard:
+        message = f"read from the journal in {path}"
+        return SourceHealth(
+            name="kmsg", state="Up", message=message, last_success=now, via="Journal"
+        )
+    return SourceHealth(
+        name="kmsg",
+        state="Down",
+        reason="NoKernelRecords",
+        message=f"the journal in {path} has nothing of the kernel's of this boot, so that a silent "
+        "kernel cannot be told from one that journald does not read: write ReadKMsg=yes into "
+        "journald.conf, or read the kernel log another way",
+    )
 
 
 def as_line(record: KernelRecord, order: RecordOrder) -> Line:

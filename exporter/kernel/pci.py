@@ -31,9 +31,13 @@ def gpus(folder: Path) -> tuple[str, ...] | None:
     return tuple(sorted({bus for bus in found if bus is not None}))
 
 
-def unbound(folder: Path) -> tuple[str, ...]:
-    """Return those of them that NVIDIA's driver does not have: given to vfio-pci, or to none."""
-    return tuple(bus for bus in gpus(folder) or () if _driver(folder / bus) != "nvidia")
+def unbound(folder: Path) -> dict[str, str]:
+    """Return those of them that NVIDIA's driver does not have, with the driver that has ("": none).
+
+    Drivers such as vfio-pci and nouveau.
+    """
+    found = {bus: _driver(folder / bus) for bus in gpus(folder) or ()}
+    return {bus: driver for bus, driver in found.items() if driver != "nvidia"}
 
 
 def held(folder: Path) -> tuple[str, ...]:
@@ -43,7 +47,7 @@ def held(folder: Path) -> tuple[str, ...]:
 
 def _driver(device: Path) -> str:
     try:
-        return (device / "driver").readlink().name
+        return (device / "driver").readlink().name[:_LONGEST]
     except OSError:
         return ""
 

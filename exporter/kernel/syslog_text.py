@@ -5,7 +5,8 @@ lines has the same in front of each, so that a line cannot be told from a record
 kernel's own records quote what users write, such as the name of a file that crashes, and a user can
 write line breaks. So a line with the same prefix as the line before it goes on with its record, and
 is never one: the lines are joined again, as /dev/kmsg has them. What that hides of the driver's is
-counted. Without times the prefixes of all lines are alike: such a text has no records.
+counted and left out, but for what gives all of it away as a quotation (exporter/kernel/quoted.py).
+Without times the prefixes of all lines are alike: such a text has no records.
 
 The whole log comes each time: what follows the end of the last text is new. When that end is gone,
 the ring was overwritten or cleared meanwhile; everything that is there is then given, and the
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from exporter.kernel.kernel_log import LINE_END
+from exporter.kernel.quoted import LINE_END, OWN, is_quoted
 from exporter.kernel.record_order import RecordOrder
 
 _LINE = re.compile(
@@ -82,25 +83,37 @@ class SyslogText:
         )
 
     def _records(self, text: bytes, begin: int) -> Iterator[Line]:
-        prefix, message, hidden = None, b"", 0
+        prefix, size, lines = None, 0, list[bytes]()
         for found in _lines(text, begin):
             if prefix is not None and found[1] == prefix[1]:
-                if found[5].startswith(_DRIVER):
-                    hidden += 1
-                elif len(message) < _LONGEST_RECORD:
-                    message += LINE_END.encode() + found[5]
+                if size < _LONGEST_RECORD:
+                    lines.append(found[5])
+                elif found[5].startswith(_DRIVER):
+                    lines.append(_DRIVER[0])
+                size += len(LINE_END) + len(found[5])
                 continue
             if prefix is not None:
-                yield self._record(prefix, message, hidden)
-            prefix, message, hidden = found, found[5], 0
+                yield self._record(prefix, lines)
+            prefix, size, lines = found, len(found[5]), [found[5]]
         if prefix is not None:
-            yield self._record(prefix, message, hidden)
+            yield self._record(prefix, lines)
 
-    def _record(self, prefix: re.Match[bytes], message: bytes, hidden: int) -> Line:
+    def _record(self, prefix: re.Match[bytes], lines: list[bytes]) -> Line:
         microseconds = int(prefix[3]) * 1_000_000 + int(prefix[4])
         place = self._order.place(microseconds)
+        visible = [lines[0], *(line for line in lines[1:] if not line.startswith(_DRIVER))]
+        hidden = len(lines) - len(visible)
+        if hidden and _is_quotation(lines):
+            visible = lines
+        message = LINE_END.encode().join(visible)
         raw = b"%b,%d,%d,-;%b" % (prefix[2], place, microseconds, message)
         return Line(place, microseconds, raw, hidden)
+
+
+def _is_quotation(lines: list[bytes]) -> bool:
+    first = lines[0].decode("utf-8", "replace")
+    whole = LINE_END.encode().join(lines).decode("utf-8", "replace")
+    return first.startswith(OWN) and is_quoted(whole)
 
 
 def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:
@@ -119,8 +132,12 @@ def _behind(before: bytes, size: int, text: bytes) -> int | None:
     """
     if not before or text.startswith(before, size - len(before)):
         return size
-    for end in (before, before[before.rfind(b"\n", 0, -1) + 1 :]):
-        at = text.rfind(end)
+    # From the start of a line on: a user can write a line that it knows within one of its own.
+    known = before[before.find(b"\n") :] if size > len(before) else b"\n" + before
+    for end in (known, known[known.rfind(b"\n", 0, -1) :]):
+        at = text.rfind(end) if len(end) > 1 else -1
         if at >= 0:
             return at + len(end)
+        if len(end) > 1 and text.startswith(end[1:]):
+            return len(end) - 1
     return None

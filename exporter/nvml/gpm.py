@@ -1,7 +1,7 @@
 """Profiling fields through NVML's GPM, on Hopper and newer: what happened between two samples.
 
-A value is the mean since the sample of the pass before, so the first pass has
-none. A MIG slice has samples of its own, by its GPU instance.
+A value is the mean since the sample of the pass before, or a total; the first
+pass has none. A MIG slice has samples of its own, by its GPU instance.
 """
 
 from collections.abc import Collection, Hashable
@@ -31,6 +31,11 @@ _ENGINES = (
 _LANES = tuple(f"NVLINK_L{lane}_{way}_PER_SEC" for lane in range(18) for way in ("TX", "RX"))
 _C2C = ("C2C_TOTAL_TX", "C2C_DATA_TX", "C2C_TOTAL_RX", "C2C_DATA_RX")
 _HITS = ("HOSTMEM_CACHE_HIT", "HOSTMEM_CACHE_MISS", "PEERMEM_CACHE_HIT", "PEERMEM_CACHE_MISS")
+_TOTALS = (
+    *("SM_CYCLES_ELAPSED", "SM_CYCLES_ACTIVE", "MMA_CYCLES_ACTIVE", "DMMA_CYCLES_ACTIVE"),
+    *("HMMA_CYCLES_ACTIVE", "IMMA_CYCLES_ACTIVE", "DFMA_CYCLES_ACTIVE", "PCIE_TX", "PCIE_RX"),
+    *("INTEGER_CYCLES_ACTIVE", "FP64_CYCLES_ACTIVE", "FP32_CYCLES_ACTIVE", "FP16_CYCLES_ACTIVE"),
+)
 
 METRICS: dict[int, tuple[str, Unit]] = {
     **{number: (name, unit.PERCENT_TO_RATIO) for number, name in enumerate(_PIPES, 1001)},
@@ -40,9 +45,11 @@ METRICS: dict[int, tuple[str, Unit]] = {
     **{number: (name, unit.MEBIBYTES_TO_BYTES) for number, name in enumerate(_LANES, 1040)},
     **{1076 + at: (f"{name}_PER_SEC", unit.MEBIBYTES_TO_BYTES) for at, name in enumerate(_C2C)},
     **{number: (name, unit.PERCENT_TO_RATIO) for number, name in enumerate(_HITS, 1080)},
+    **{number: (name, unit.NUMBER) for number, name in enumerate(_TOTALS, 1084)},
 }
-"""DCGM field id -> NVML_GPM_METRIC_* and its unit (nvml.h: percent, and MiB a second)."""
-NOT_OF_SLICES = frozenset((*range(1009, 1013), *range(1040, 1080)))
+"""DCGM field id -> NVML_GPM_METRIC_* and its unit (nvml.h: percent, and MiB a second). The last
+thirteen are totals, which DCGM 4.6 passes on as they are."""
+NOT_OF_SLICES = frozenset((*range(1009, 1013), *range(1040, 1080), 1091, 1092))
 """The GPU's own wires, which are nobody's slice (DCGM gives them for the GPU alone)."""
 
 

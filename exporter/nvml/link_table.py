@@ -42,8 +42,7 @@ SENT_FIELD = Field("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX")
 RECEIVED_FIELD = Field("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX")
 
 STATE = 1508
-_PER_LINK = {
-    STATE: "GET_STATE",
+_COUNTED = {
     **dict(
         enumerate(
             (
@@ -62,30 +61,41 @@ _PER_LINK = {
     1219: "COUNT_EFFECTIVE_ERRORS",
     **{1404 + bin_: f"COUNT_FEC_HISTORY_{bin_}" for bin_ in range(16)},
 }
+"""Counters since NVLink 5, of a link or of all: DCGM's fields are of the GPU, whose value NVML has
+under the scope of all links (DcgmCacheManager.cpp of DCGM 4.6)."""
 SUMS = {497: "ERROR_DL_CRC", 498: "ERROR_DL_RECOVERY", 499: "ERROR_DL_REPLAY"}
 """Counters of one link each that DCGM gives for the GPU; here the sum over its links."""
 
 LINK_FIELDS = frozenset(
     (
-        *_PER_LINK,
+        STATE,
         *ERROR_PER_LINK.values(),
         *RATE_PER_LINK.values(),
         *(number for lanes in (*ERROR_LANES.values(), *RATE_LANES.values()) for number in lanes),
     )
 )
 """Every id that is told link by link."""
-GPU_FIELDS = frozenset((*SUMS, *RATE_TOTAL.values()))
+GPU_FIELDS = frozenset((*_COUNTED, *SUMS, *RATE_TOTAL.values()))
 """Ids that are told for the GPU, but read through its links."""
 NOT_WITH_MIG = frozenset((409, 419, 429, 439, 1220))
 """Totals of `nvml_table` that are 0 on a GPU in MIG mode because its links are off."""
 
 
 @cache
+def counted(scope: int) -> dict[int, tuple[Source, ...]]:
+    """Return the counters since NVLink 5 by DCGM id, of a link or of `ALL_LINKS`."""
+    return {
+        number: (Field(f"NVML_FI_DEV_NVLINK_{name}", unit.NUMBER, scope),)
+        for number, name in _COUNTED.items()
+    }
+
+
+@cache
 def per_link(link: int) -> dict[int, tuple[Source, ...]]:
     """Return the plain numbers of a link by DCGM id, of those that exist for it."""
-    found: dict[int, tuple[Source, ...]] = {
-        number: (Field(f"NVML_FI_DEV_NVLINK_{name}", unit.NUMBER, link),)
-        for number, name in _PER_LINK.items()
+    found = {
+        STATE: (Field("NVML_FI_DEV_NVLINK_GET_STATE", unit.NUMBER, link),),
+        **counted(link),
     }
     for counter, number in ERROR_PER_LINK.items():
         sources = _errors(counter, link)

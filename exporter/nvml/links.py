@@ -79,6 +79,9 @@ class Links:
             if number == links.STATE or number in self._wanted
             for source in found
         ]
+        if self._count:
+            whole = links.counted(links.ALL_LINKS)
+            sources += [one for n, found in whole.items() if n in self._wanted for one in found]
         scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
         flows = [flow for scope in scopes if self._ways(scope) for flow in _flows(scope)]
         sums = [
@@ -94,6 +97,7 @@ class Links:
         readings = tuple(self._link(link) for link in range(self._count))
         if self._count:
             self.values |= self._rates(links.ALL_LINKS, links.RATE_TOTAL)
+            self.values |= self._fields.values(links.counted(links.ALL_LINKS), self._wanted)
         self.values |= self._sums()
         return readings
 

@@ -1,17 +1,22 @@
 """Which DCGM fields the page shows: dcgm-exporter's counters file, read and checked.
 
-Three columns (DCGM field, Prometheus type, help), `#` comments, blank lines. What
-dcgm-exporter refuses is refused too, as a whole, with the line and what to do. A
-name that comes twice counts once, and a note says so. Pure: bytes come in.
+Three columns (DCGM field, Prometheus type, help), `#` comments, blank lines. A row that
+cannot be shown is left out, with its line and what to do: one name that only a newer
+dcgm-exporter knows must not blind a node. A file that is no text, or has no good row beside
+bad ones, is refused as a whole. A name that comes twice counts once, and a note says so.
+Pure: bytes come in.
 """
 
 import csv
+from collections import Counter as Counted
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Literal, cast, get_args
 
 import msgspec
 
+from exporter.given import WrittenRow
 from exporter.page import fields
 from exporter.page.fields import Field
 
@@ -22,9 +27,13 @@ entity."""
 MAX_BYTES = 1 << 20
 """Of a counters file; a ConfigMap cannot be larger."""
 
-Reason = Literal[
-    "TooLarge", "NotText", "BadQuotes", "ColumnCount", "UnknownField", "UnknownType", "Unreadable"
-]
+RowReason = Literal["BadQuotes", "ColumnCount", "UnknownField", "UnknownType"]
+"""Why one row is left out."""
+Reason = Literal["TooLarge", "NotText", "Unreadable", RowReason]
+"""Why a whole file is refused; a `RowReason` when it has rows and none of them is good."""
+
+MOST_TOLD = 20
+"""Sentences about rows that are left out; how many more there are is the last one."""
 
 
 class CountersError(Exception):
@@ -33,6 +42,14 @@ class CountersError(Exception):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
+
+
+class _BadRowError(Exception):
+    """A row that cannot be shown; the message says where and what to do."""
+
+    def __init__(self, reason: RowReason, message: str) -> None:
+        super().__init__(message)
+        self.reason: RowReason = reason
 
 
 class Counter(msgspec.Struct, frozen=True):
@@ -53,13 +70,15 @@ class Counters(msgspec.Struct, frozen=True):
     """Rows of type `label`, by name."""
     notes: tuple[str, ...] = ()
     """Sentences about rows that count for nothing."""
+    left_out: Mapping[RowReason, int] = {}
+    """How many rows cannot be shown, by reason; the notes say which."""
 
     @property
     def wanted(self) -> tuple[int, ...]:
         """DCGM field ids that a library must be asked for, in order."""
         rows = (*self.metrics, *self.labels)
         asked = {row.field.id for row in rows if not row.field.computed}
-        if any(row.field.id == fields.CLOCK_EVENTS for row in rows):
+        if any(row.field.id in (fields.CLOCK_EVENTS, fields.CLOCK_EVENTS_TOTAL) for row in rows):
             asked.add(fields.CLOCKS_EVENT_REASONS)
         return tuple(sorted(asked))
 
@@ -75,10 +94,29 @@ class Reloads(msgspec.Struct, frozen=True):
 
 def parse(data: bytes, name: str) -> Counters:
     """Return the rows of a file called `name` in messages; raises CountersError."""
+    lines = enumerate(_lines(data, name), start=1)
+    return _checked(((number, lambda w, line=line: _row(line, w)) for number, line in lines), name)
+
+
+def of_rows(rows: Sequence[WrittenRow], name: str) -> Counters:
+    """Return rows that were written in a file called `name`; raises CountersError."""
+    return _checked(((row.line, lambda w, row=row: _counter(row, w)) for row in rows), name)
+
+
+def _checked(written: Iterable[tuple[int, Callable[[str], Counter | None]]], name: str) -> Counters:
+    """Read each row, which is told where it stands."""
     rows: dict[str, Counter] = {}
     notes: list[str] = []
-    for number, line in enumerate(_lines(data, name), start=1):
-        row = _row(line, f"line {number} of {name}")
+    bad: list[_BadRowError] = []
+    left_out: Counted[RowReason] = Counted()
+    for number, read in written:
+        try:
+            row = read(f"line {number} of {name}")
+        except _BadRowError as error:
+            left_out[error.reason] += 1
+            if len(bad) < MOST_TOLD:
+                bad.append(error)
+            continue
         if row is None:
             continue
         if row.name in rows:
@@ -86,9 +124,14 @@ def parse(data: bytes, name: str) -> Counters:
         elif row.field.type == "binary":
             notes.append(f"line {number} of {name}: {row.name} has no value that can be shown")
         rows.setdefault(row.name, row)
+    if bad and not rows:
+        raise CountersError(bad[0].reason, f"{bad[0]} (no row of the file can be shown)")
     labels = sorted((row for row in rows.values() if row.type == "label"), key=_name)
     metrics = tuple(row for row in rows.values() if row.type != "label")
-    return Counters(metrics, tuple(labels), tuple(notes))
+    said = [f"{error} (the row is left out)" for error in bad]
+    if (more := left_out.total() - len(bad)) > 0:
+        said.append(f"{more} more rows of {name} are left out")
+    return Counters(metrics, tuple(labels), (*said, *notes), dict(left_out))
 
 
 @cache
@@ -121,13 +164,16 @@ def _row(line: str, where: str) -> Counter | None:
     if not columns or columns[0].startswith("#") or columns == [""]:
         return None
     if len(columns) != 3:
-        raise CountersError(
+        raise _BadRowError(
             "ColumnCount",
             f"{where} has {len(columns)} columns and must have 3: DCGM field, Prometheus type, "
             f"help (put quotes around a help text with commas): {_short(line)}",
         )
-    name, kind, help_text = columns
-    return Counter(name, _field(name, where), _type(kind, where), help_text)
+    return _counter(WrittenRow(0, *columns), where)
+
+
+def _counter(row: WrittenRow, where: str) -> Counter:
+    return Counter(row.name, _field(row.name, where), _type(row.type, where), row.help)
 
 
 def _columns(line: str, where: str) -> list[str]:
@@ -137,7 +183,7 @@ def _columns(line: str, where: str) -> list[str]:
     try:
         return [column for columns in reader for column in columns]
     except csv.Error as error:
-        raise CountersError(
+        raise _BadRowError(
             "BadQuotes",
             f"{where} cannot be read ({error}); close each quote on its line and write a quote "
             f"inside quotes twice: {_short(line)}",
@@ -148,7 +194,7 @@ def _field(name: str, where: str) -> Field:
     field = fields.by_name(name)
     if field is None:
         hint = _hint(name)
-        raise CountersError("UnknownField", f"{where}: {_short(name)} is no DCGM field; {hint}")
+        raise _BadRowError("UnknownField", f"{where}: {_short(name)} is no DCGM field; {hint}")
     return field
 
 
@@ -161,7 +207,7 @@ def _hint(name: str) -> str:
 def _type(kind: str, where: str) -> CounterType:
     if kind not in get_args(CounterType):
         known = ", ".join(get_args(CounterType))
-        raise CountersError(
+        raise _BadRowError(
             "UnknownType", f"{where}: {_short(kind)} is no Prometheus type; use one of {known}"
         )
     return cast("CounterType", kind)  # checked one line above

@@ -7,10 +7,12 @@ new file that is bad leaves the last good one in force.
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from exporter.given import WrittenRow
 from exporter.page import counters
 from exporter.page.counters import Counters, CountersError, Reloads
 
@@ -21,16 +23,25 @@ _Stamp = tuple[int, int, int, int]
 
 
 class CountersFile:
-    """The counters in force. `path` None: the default set, for ever."""
+    """The counters in force. Without a path: the rows of a configuration file, or the default set.
 
-    def __init__(self, path: Path | None) -> None:
-        """Read the file; raises CountersError, because nothing is in force yet."""
+    Those stay for ever.
+    """
+
+    def __init__(self, path: Path | None, rows: Sequence[WrittenRow] = (), name: str = "") -> None:
+        """Read the file; raises CountersError, because nothing is in force yet.
+
+        `rows` count without a path, and are of the file that messages call `name`.
+        """
         self._path = path
         self._stamp: _Stamp | None = None
         self._asked = False
         self._said = ""
         self.reloads = Reloads()
-        self.current = self._read() if path else counters.default()
+        if path:
+            self.current = self._read()
+        else:
+            self.current = counters.of_rows(rows, name) if rows else counters.default()
         self._tell_notes()
 
     def ask(self) -> None:

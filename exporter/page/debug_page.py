@@ -41,6 +41,7 @@ def debug_page(snapshot: Snapshot) -> str:
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
         _section("HOLDS WITHOUT A DEVICE", _MISSES, _misses(snapshot)),
         _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
+        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, _ignored(snapshot)),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -51,6 +52,7 @@ _SLICES = ("gpu uuid", "gi", "ci", "profile", "placement", "uuid")
 _HOLDERS = ("device", "pod", "container", "claim", "request", "admin", "dra device or resource")
 _UNLABELLED = ("device", "why")
 _MISSES = ("device", "reason", "why")
+_SETTINGS = ("source", "name", "reason", "what to do")
 _XIDS = ("last seen", "gpu uuid", "gi", "code", "class", "count", "sources", "message")
 
 
@@ -166,6 +168,11 @@ _JOINING = ("podresources", "resourceslices", "claims")
 def _misses(snapshot: Snapshot) -> Iterator[Sequence[object]]:
     for reason, device in snapshot.holders.misses:
         yield device, reason, MISSES[reason]
+
+
+def _ignored(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    for one in snapshot.shown.ignored:
+        yield one.source, one.name, one.reason, one.message
 
 
 def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:

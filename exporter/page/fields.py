@@ -26,7 +26,11 @@ XID_COUNT = 9001
 CLOCK_EVENTS = 9002
 HEALTH_STATUS = 9003
 P2P_STATUS = 9004
-COMPUTED: frozenset[int] = frozenset({XID_COUNT, CLOCK_EVENTS, HEALTH_STATUS, P2P_STATUS})
+XID_TOTAL = 9005
+CLOCK_EVENTS_TOTAL = 9006
+COMPUTED: frozenset[int] = frozenset(
+    {XID_COUNT, CLOCK_EVENTS, HEALTH_STATUS, P2P_STATUS, XID_TOTAL, CLOCK_EVENTS_TOTAL}
+)
 """Numbers of the DCGM_EXP_* families, which are computed here; no library knows them."""
 
 XID_ERRORS = 230

@@ -32,6 +32,11 @@ _P2P_STATES = (
 )  # fmt: skip
 """By nvmlGpuP2PStatus_t."""
 _NO_ERROR = "No Error"
+_NO_FINDING = (
+    ("health_error_category", "NONE"),
+    ("health_error_code", "DCGM_FR_OK"),
+    ("health_error_severity", "NONE"),
+)
 
 
 def families(view: View) -> Iterator[Family]:
@@ -44,7 +49,8 @@ def families(view: View) -> Iterator[Family]:
 
 def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
     field, whole = counter.field.id, counter.field.type == "int"
-    for rows in (view.gpus, view.slices, view.links):
+    relayed = view.relayed
+    for rows in (view.gpus, view.slices, view.links, relayed.devices, relayed.links):
         for row in rows:
             value = row.values.get(field)
             if value is None or isinstance(value, str):
@@ -62,11 +68,21 @@ def _last_xid(view: View) -> Iterator[Sample]:
         code = last.code if last else 0
         message = lookup(code).description if last else _NO_ERROR
         yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
+    for row in view.relayed.devices:
+        yield from _relayed_xid(row)
+
+
+def _relayed_xid(row: Row) -> Iterator[Sample]:
+    """Give the last XID that DCGM itself remembers; the report may not know this GPU."""
+    code = row.values.get(fields.XID_ERRORS)
+    if isinstance(code, int):
+        message = lookup(code).description if code else _NO_ERROR
+        yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
 
 
 def _xid_counts(view: View) -> Iterator[Sample]:
     window = _window(view.snapshot.shown.xid_window)
-    for row in (*view.devices, *view.silent):
+    for row in (*view.devices, *view.silent, *view.relayed.devices):
         counts: dict[int, int] = {}
         for (uuid, gi, ci), by_code in view.snapshot.windows.xids.items():
             if uuid == row.gpu.uuid and row.scope.has(gi, ci):
@@ -76,6 +92,21 @@ def _xid_counts(view: View) -> Iterator[Sample]:
             yield row.with_labels(window), 0
         for code, count in sorted(counts.items()):
             yield row.with_labels(window, ("xid", str(code))), count
+
+
+def _xid_totals(view: View) -> Iterator[Sample]:
+    """Give what `draguard_xid_errors_total` counts, summed up for each GPU and each slice."""
+    corrections = view.snapshot.xid_corrections
+    for row in (*view.devices, *view.silent, *view.relayed.devices):
+        counts: dict[int, int] = {}
+        for record in row.xids:
+            counted = (row.gpu.uuid, record.gi, record.ci), record.code
+            count = record.count + corrections.get(counted, 0)
+            counts[record.code] = counts.get(record.code, 0) + count
+        for code, count in sorted(counts.items()):
+            # Code 0 is the driver's word for no error.
+            if code and count > 0:
+                yield row.with_labels(("xid", str(code))), count
 
 
 def _heard(view: View, row: Row) -> bool:
@@ -100,6 +131,12 @@ def _clock_events(view: View) -> Iterator[Sample]:
             yield row.with_labels(window, ("clock_event", name)), count
 
 
+def _clock_totals(view: View) -> Iterator[Sample]:
+    for row in view.gpus:
+        for name, count in view.snapshot.clock_edges.get(row.gpu.uuid, {}).items():
+            yield row.with_labels(("clock_event", name)), count
+
+
 def _health(view: View) -> Iterator[Sample]:
     dcgm = view.snapshot.dcgm
     findings = dcgm.health if dcgm else None
@@ -110,13 +147,18 @@ def _health(view: View) -> Iterator[Sample]:
     for one in findings:
         watch = one.watch if one.watch in WATCHES else "ALL"
         by_watch.setdefault((one.uuid, watch), []).append(one)
-    for row in view.gpus:
+    for row in (*view.gpus, *view.relayed.gpus):
         for watch in WATCHES:
             found = by_watch.get((row.gpu.uuid, watch), [])
             if not found and row.gpu.uuid in seen:
-                yield row.with_labels(("health_watch", watch)), 0
+                yield row.with_labels(*_NO_FINDING, ("health_watch", watch)), 0
             for one in sorted(found, key=lambda one: one.health):
-                named = ("health_error_code", one.error_code), ("health_watch", watch)
+                named = (
+                    ("health_error_category", one.category),
+                    ("health_error_code", one.error_code),
+                    ("health_error_severity", one.severity),
+                    ("health_watch", watch),
+                )
                 yield row.with_labels(*named), one.health
 
 
@@ -137,6 +179,8 @@ _COMPUTED: Mapping[int, Callable[[View], Iterable[Sample]]] = {
     fields.XID_ERRORS: _last_xid,
     fields.XID_COUNT: _xid_counts,
     fields.CLOCK_EVENTS: _clock_events,
+    fields.XID_TOTAL: _xid_totals,
+    fields.CLOCK_EVENTS_TOTAL: _clock_totals,
     fields.HEALTH_STATUS: _health,
     fields.P2P_STATUS: _peers,
 }

@@ -7,13 +7,27 @@ from exporter.page.metric import Metric, Sample
 from exporter.page.metrics_gpu import GPU, number, of_gpus
 from exporter.page.view import View
 
-_LINK_ERRORS: Mapping[int, str] = {
+_ALWAYS: Mapping[int, str] = {
     1525: "crc_flit",
     1526: "crc_data",
     1527: "replay",
     1528: "recovery",
 }
-NEEDED: tuple[int, ...] = tuple(_LINK_ERRORS)
+_LINK_ERRORS: Mapping[int, str] = {
+    **_ALWAYS,
+    1204: "malformed",
+    1205: "overrun",
+    1206: "receive",
+    1207: "receive_remote",
+    1208: "receive_general",
+    1209: "integrity",
+    1210: "discard",
+    1212: "recovery_failed",
+    1214: "symbol",
+    1219: "effective",
+}
+"""Those since NVLink 5 are read where the counters file names their field, which is the GPU's."""
+NEEDED: tuple[int, ...] = tuple(_ALWAYS)
 """DCGM fields that these families read, whatever the counters file says."""
 
 
@@ -29,7 +43,7 @@ def _link_errors(view: View) -> Iterator[Sample]:
     names = view.names
     for row in view.links:
         for field, kind in _LINK_ERRORS.items():
-            read = row.values.get(field)
+            read = row.link.values.get(field) if row.link else None
             if row.link and isinstance(read, int) and row.gpu.uuid in names:
                 named = labels.text((("link", str(row.link.link)), ("kind", kind)))
                 yield labels.joined(names[row.gpu.uuid], named), read
@@ -56,9 +70,12 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_nvlink_errors_total",
         type="counter",
-        help="NVLink errors by link and kind (crc_flit, crc_data, replay, recovery).",
+        help="NVLink errors by link and kind: crc_flit, crc_data, replay, recovery; since NVLink 5 "
+        "and where the counters file names the field malformed, overrun, receive, receive_remote, "
+        "receive_general, integrity, discard, recovery_failed, symbol, effective.",
         labels=(*GPU, "link", "kind"),
-        source="nvmlDeviceGetNvLinkErrorCounter (DCGM 1525 to 1528)",
+        source="nvmlDeviceGetNvLinkErrorCounter (DCGM 1525 to 1528), "
+        "NVML_FI_DEV_NVLINK_COUNT_* by link (DCGM 1204 to 1219)",
         samples=_link_errors,
     ),
     Metric(

@@ -1,8 +1,10 @@
 """Families on the node, on the sources of the page and on the page itself. Pure."""
 
 from collections.abc import Iterator
+from typing import get_args
 
-from exporter.page import labels
+from exporter.page import labels, relay
+from exporter.page.counters import RowReason
 from exporter.page.fields import by_id
 from exporter.page.metric import Metric, Sample
 from exporter.page.view import View
@@ -28,13 +30,21 @@ def _missing(view: View) -> Iterator[Sample]:
         yield labels.text((("device", device),)), 1
 
 
+def _other_drivers(view: View) -> Iterator[Sample]:
+    for device, driver in sorted(view.snapshot.other_drivers.items()):
+        yield labels.text((("device", device), ("driver", driver or "none"))), 1
+
+
 def _sources_of(view: View) -> tuple[SourceHealth, ...]:
     return (*view.snapshot.report.sources, *view.snapshot.agent_sources)
 
 
 def _sources(view: View) -> Iterator[Sample]:
     for source in _sources_of(view):
-        yield labels.text((("source", source.name), ("reason", source.reason))), int(source.up)
+        reason = source.reason
+        if source.name == "dcgm" and source.up and view.relayed.gpus:
+            reason = reason or relay.REASON
+        yield labels.text((("source", source.name), ("reason", reason))), int(source.up)
 
 
 def _last_success(view: View) -> Iterator[Sample]:
@@ -82,6 +92,17 @@ def _count(count: int | None) -> Iterator[Sample]:
         yield "", count
 
 
+def _rows_left_out(view: View) -> Iterator[Sample]:
+    left_out = view.snapshot.shown.counters.left_out
+    return _by_reason({reason: left_out.get(reason, 0) for reason in get_args(RowReason)})
+
+
+def _ignored(view: View) -> Iterator[Sample]:
+    given = {(one.source, one.name, one.reason) for one in view.snapshot.shown.ignored}
+    for source, name, reason in sorted(given):
+        yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
+
+
 def _by_reason(counts: dict[str, int]) -> Iterator[Sample]:
     return ((labels.text((("reason", reason),)), count) for reason, count in counts.items())
 
@@ -113,6 +134,17 @@ METRICS: tuple[Metric, ...] = (
         source="sysfs, ResourceSlices, NVML",
         kept=True,
         samples=_missing,
+    ),
+    Metric(
+        name="draguard_gpu_other_driver",
+        type="gauge",
+        help="1 for each GPU on PCI that NVIDIA's driver does not have, by bus id and by the "
+        "driver that has it (nouveau, vfio-pci, ...; none). Not those published for virtual "
+        "machines, nor those let go on request.",
+        labels=("device", "driver"),
+        source="sysfs",
+        kept=True,
+        samples=_other_drivers,
     ),
     Metric(
         name="draguard_source_up",
@@ -155,9 +187,11 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_kernel_log_rejected_total",
         type="counter",
         help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
-        "that the kernel did not print), continuation (one within another record); and the times "
-        "that the log was cleared, or overwritten before it was read, however many records that "
-        "cost.",
+        "that the kernel did not print), continuation (one within another record), quoted (one "
+        "that ends as no line of the driver does: a user's text in another message of the "
+        "kernel's); of systemd's journal compressed and, by the file, unreadable; and the times "
+        "that the log was cleared, overwritten before it was read, or by journald missed, however "
+        "many records that cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",
@@ -237,6 +271,26 @@ METRICS: tuple[Metric, ...] = (
         source="the exporter",
         kept=True,
         samples=lambda view: (("", int(view.snapshot.reloads.last_ok)),),
+    ),
+    Metric(
+        name="draguard_counters_rows_left_out",
+        type="gauge",
+        help="Rows of the counters file in force that cannot be shown, by reason; the log names "
+        "each with its line.",
+        labels=("reason",),
+        source="the exporter",
+        kept=True,
+        samples=_rows_left_out,
+    ),
+    Metric(
+        name="draguard_setting_ignored",
+        type="gauge",
+        help="1 for each flag, variable and key of a file that was given and changes nothing, with "
+        "the reason: NotSupported, OneInterval or Unknown. The log says what to use instead.",
+        labels=("source", "name", "reason"),
+        source="the exporter",
+        kept=True,
+        samples=_ignored,
     ),
     Metric(
         name="draguard_sample_duration_seconds",

@@ -88,9 +88,11 @@ class Layout:
         counters = snapshot.shown.counters
         self._options = options
         self._holders: Holders = snapshot.holders
-        self._nvml = snapshot.nvml or NvmlReading(at=snapshot.at)
+        self._nvml = snapshot.nvml or snapshot.relayed or NvmlReading(at=snapshot.at)
         self._dcgm: Mapping[Key, Values] = values.by_entity(snapshot.dcgm)
-        self._wanted: Collection[int] = frozenset(counters.wanted)
+        # Without NVML a value is DCGM's or none: not even the number of a GPU is NVML's.
+        own = snapshot.nvml is not None
+        self._wanted: Collection[int] = frozenset(counters.wanted if own else ())
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
         self._xids = {gpu.uuid: by_instance(gpu.xids) for gpu in snapshot.report.gpus}
         uuids = [gpu.uuid for gpu in self._nvml.gpus]

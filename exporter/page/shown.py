@@ -21,4 +21,5 @@ def shown(settings: Settings, counters: Counters) -> Shown:
         max_series=settings.max_series,
         xid_window=settings.xid_window,
         clock_window=settings.clock_events_window,
+        ignored=settings.ignored,
     )

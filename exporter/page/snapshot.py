@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from exporter.given import Ignored
 from exporter.join.claims import Holders
 from exporter.page import counters
 from exporter.page.counters import Counters, Reloads
@@ -26,6 +27,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of DCGM_EXP_XID_ERRORS_COUNT."""
     clock_window: float = 300.0
     """Seconds of DCGM_EXP_CLOCK_EVENTS_COUNT."""
+    ignored: tuple[Ignored, ...] = ()
+    """Settings that were given and change nothing."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +42,18 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The last pass over the GPUs; None when there is no fresh one, so its samples vanish."""
     dcgm: DcgmReading | None = None
     """The last pass over what DCGM watches; None when there is no fresh one."""
+    relayed: NvmlReading | None = None
+    """GPUs as DCGM calls them, while NVML tells nothing (`exporter.page.relay`)."""
     hang: Hang | None = None
     holders: Holders = Holders()
     shown: Shown = Shown()
     windows: WindowCounts = WindowCounts()
+    clock_edges: Mapping[str, Mapping[str, int]] = {}
+    """By UUID: times that each clock event began since the agent did."""
     xid_corrections: Mapping[Counted, int] = {}
     """What to add to counts of XIDs so that as counters they only grow."""
+    other_drivers: Mapping[str, str] = {}
+    """GPUs that NVIDIA's driver has not, by bus id, with who has them ("": no driver)."""
     agent_sources: tuple[SourceHealth, ...] = ()
     """Sources of the agent itself, beside those of the sensor: the ResourceSlice watch."""
     rejected: dict[str, int] = {}

@@ -90,8 +90,9 @@ def of_instance(gpu: GpuReading, gi: int, dcgm: Mapping[Key, Values]) -> Values:
 
 
 def of_link(gpu: GpuReading, link: int, values: Values, dcgm: Mapping[Key, Values]) -> Values:
-    """Return the values of one NVLink."""
-    return _merged(values, dcgm.get((gpu.uuid, None, None, link), {}))
+    """Return the values of one NVLink: of DCGM's fields those that are a link's."""
+    found = _merged(values, dcgm.get((gpu.uuid, None, None, link), {}))
+    return {field: value for field, value in found.items() if _level(field) == "link"}
 
 
 def divided(whole: Values, parts: Sequence[Values]) -> tuple[Values, tuple[Values, ...]]:

@@ -17,6 +17,18 @@ class KnownRow(msgspec.Struct, frozen=True):
     labels: str
 
 
+class Relayed(msgspec.Struct, frozen=True):
+    """What DCGM alone tells of: of the DCGM_* families, and of no family of ours."""
+
+    gpus: tuple[Row, ...] = ()
+    slices: tuple[Row, ...] = ()
+    links: tuple[Row, ...] = ()
+
+    @property
+    def devices(self) -> tuple[Row, ...]:
+        return self.gpus + self.slices
+
+
 class View(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     options: Options
@@ -26,6 +38,7 @@ class View(msgspec.Struct, frozen=True):
     silent: tuple[Row, ...]
     """GPUs that NVML lists, lost or hung: there is nothing to read, and who they are is known."""
     known: tuple[KnownRow, ...]
+    relayed: Relayed = Relayed()
 
     @property
     def names(self) -> dict[str, str]:
@@ -56,6 +69,19 @@ def view(snapshot: Snapshot) -> View:
         links=tuple(row for _, _, links in laid for row in links),
         silent=tuple(layout.of(one)[0] for one in silent if not one.released),
         known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
+        relayed=_relayed(snapshot, options),
+    )
+
+
+def _relayed(snapshot: Snapshot, options: Options) -> Relayed:
+    if snapshot.relayed is None or snapshot.nvml is not None:
+        return Relayed()
+    layout = Layout(snapshot, options)
+    laid = [layout.of(one) for one in snapshot.relayed.gpus]
+    return Relayed(
+        gpus=tuple(gpu for gpu, _, _ in laid),
+        slices=tuple(row for _, slices, _ in laid for row in slices),
+        links=tuple(row for _, _, links in laid for row in links),
     )
 
 

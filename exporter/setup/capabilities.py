@@ -49,8 +49,8 @@ CAPABILITIES: tuple[Capability, ...] = (
         "host-pids",
         "sensor",
         "draguard_pod_* families: which processes are on a GPU, and of which pod each is",
-        "set hostPID: true; the host's /proc alone does not do, as the driver names the processes "
-        "of the asker's pid namespace",
+        "set exporter.podShares in the chart, or hostPID: true; the host's /proc alone does not "
+        "do, as the driver names the processes of the asker's pid namespace",
     ),
     Capability(
         "pod-resources",

@@ -12,15 +12,16 @@ import msgspec
 from exporter.children.child import Vendor, VendorChild, VendorState
 from exporter.dcgm.vendor import OFF, DcgmVendor
 from exporter.nvml.vendor import NvmlVendor
-from exporter.page import counters
 from exporter.page.counters import Counters
 from exporter.page.counters_file import CountersFile
 from exporter.page.fields import (
     CLOCK_EVENTS,
+    CLOCK_EVENTS_TOTAL,
     HEALTH_STATUS,
     P2P_STATUS,
     XID_COUNT,
     XID_ERRORS,
+    XID_TOTAL,
 )
 from exporter.readings import STARTING, DcgmReading, GpuReading, NvmlReading
 from exporter.report import SourceHealth
@@ -39,7 +40,8 @@ def check(settings: Settings) -> tuple[bool, str]:
 
     Raises CountersError for a counters file that cannot be used.
     """
-    asked = CountersFile(settings.collectors).current if settings.collectors else counters.default()
+    name = str(settings.config_file)
+    asked = CountersFile(settings.collectors, settings.counter_rows, name).current
     nvml = _read(NvmlVendor(settings, lambda: asked.wanted), settings)
     dcgm = None
     if settings.dcgm != OFF:
@@ -111,6 +113,7 @@ def _field_lines(
     told |= set(_computed(nvml, dcgm))
     silent = [row.name for row in rows if row.field.id not in told]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
+    yield from (f"  {note}" for note in asked.notes)
     for name in silent:
         yield f"  no answer: {name}"
 
@@ -118,7 +121,7 @@ def _field_lines(
 def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[int]:
     """Give the ids of what the exporter works out itself, where it has what it needs."""
     if nvml is not None:
-        yield from (XID_ERRORS, XID_COUNT, CLOCK_EVENTS)
+        yield from (XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL)
         if any(gpu.peers for gpu in nvml.gpus):
             yield P2P_STATUS
     if dcgm is not None and dcgm.health is not None:

@@ -1,6 +1,6 @@
 """dcgm-exporter's flags and environment names (4.8.4), and what becomes of each here. Pure data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,15 +75,20 @@ def _debug(text: str) -> str:
 BOOLEAN = frozenset({yes, _no_hostname, _debug})
 """What reads flags that stand alone, or with `=true` or `=false` behind them."""
 
-THEIR_COUNTERS = (
-    Path("/etc/dcgm-exporter/default-counters.csv"),
-    Path("/etc/dcgm-exporter/dcp-metrics-included.csv"),
-)
-"""Counters files of dcgm-exporter's image, which arguments name; both have the same 26 rows."""
+_ITS_ROWS = "the default counters are its rows"
+THEIR_COUNTERS: Mapping[Path, str] = {
+    Path("/etc/dcgm-exporter/default-counters.csv"): _ITS_ROWS,
+    Path("/etc/dcgm-exporter/dcp-metrics-included.csv"): _ITS_ROWS,
+    Path("/etc/dcgm-exporter/1.x-compatibility-metrics.csv"): "the default counters are shown, "
+    "under their DCGM_FI_* names and not under the lower-case ones of 1.x",
+}
+"""Counters files of dcgm-exporter's image, which arguments name, and what is said where one is
+not here; the first two have the same 26 rows."""
 
 OWN = frozenset(
     {
         ("collectors", "f"),
+        ("config-file", ""),
         ("kubernetes", "k"),
         ("devices", "d"),
         ("log-format", ""),
@@ -118,6 +123,7 @@ ENVIRONMENT: tuple[Variable, ...] = (
     Variable(f"{_P}LISTEN", "listen", str),
     Variable(f"{_P}INTERVAL", "interval", _milliseconds),
     Variable(f"{_P}COLLECTORS", "collectors", Path),
+    Variable(f"{_P}CONFIG_FILE", "config_file", Path),
     Variable(f"{_P}DEVICES_STR", "devices", str),
     Variable("DCGM_REMOTE_HOSTENGINE_INFO", "dcgm", _host_engine),
     Variable(f"{_P}KUBERNETES", "kubernetes", yes),
@@ -139,13 +145,6 @@ ENVIRONMENT: tuple[Variable, ...] = (
 )
 
 UNUSED: tuple[Unused, ...] = (
-    Unused(
-        "config-file",
-        f"{_P}CONFIG_FILE",
-        "the YAML file is not read; name the counters with --collectors",
-        takes_value=True,
-        refused=True,
-    ),
     Unused(
         "configmap-data",
         f"{_P}CONFIGMAP_DATA",
@@ -226,7 +225,9 @@ UNUSED: tuple[Unused, ...] = (
     Unused(
         "kubernetes-virtual-gpus",
         "KUBERNETES_VIRTUAL_GPUS",
-        "shares of pods are draguard_pod_* families (--processes); no device series is split",
+        "shares of pods are draguard_pod_* families (--processes with the host's pids, and "
+        "--pod-log-dir for device plugins; the chart's exporter.podShares); no device series is "
+        "split",
     ),
     Unused("kubernetes-enable-dra", "KUBERNETES_ENABLE_DRA", "always on", silent=True),
     Unused("disable-startup-validate", "DISABLE_STARTUP_VALIDATE", "see --check", silent=True),

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from exporter.given import Ignored
 from exporter.page.selection import SelectionError, parse_devices
 from exporter.setup.dcgm_exporter import (
     ALIASES,
@@ -26,8 +27,11 @@ from exporter.setup.dcgm_exporter import (
     yes,
 )
 from exporter.setup.settings import Settings, SettingsError, check, flag_of
+from exporter.setup.unknown_settings import unknown_variables, without_unknown
 
 ROLES = ("sensor", "agent", "run")
+_LARGEST_FILE = 1 << 20
+"""Bytes that are read of a configuration file; less than that is allowed."""
 
 
 class Flag(NamedTuple):
@@ -47,8 +51,10 @@ def parse(
     Raises SettingsError; `--help` and unknown flags end the process.
     """
     env = os.environ if environment is None else environment
-    flags = vars(_parser().parse_args([_switch(word) for word in argv]))
-    given: dict[str, Any] = {"node_name": env.get("NODE_NAME") or socket.gethostname()}
+    parser = _parser()
+    words_kept, ignored = without_unknown(argv, _long_names(parser), ROLES)
+    flags = vars(parser.parse_args([_switch(word) for word in words_kept]))
+    given: dict[str, Any] = {}
     for variable in ENVIRONMENT:
         if text := env.get(variable.name):
             given[variable.setting] = _read(variable.read, text, f"${variable.name}")
@@ -57,17 +63,46 @@ def parse(
             if alias.read is words:
                 text = ",".join(text)
             given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
-    unused = tuple(_unused(env, flags))
+    ignored += [*_unused(env, flags), *unknown_variables(env, _VARIABLES)]
     given |= {name: _whole(value) for name, value in flags.items() if value is not None}
-    said = list(unused)
-    if _is_in_their_image(given.get("collectors")):
-        said.append(f"{given.pop('collectors')} is not here; the default counters are its rows")
-    settings = check(Settings(**given))
+    given = _with_file(given, ignored)
+    given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
+    said = [one.message for one in ignored]
+    if instead := _instead_of(given.get("collectors")):
+        said.append(f"{given.pop('collectors')} is not here; {instead}")
+    settings = check(Settings(**given, ignored=tuple(ignored)))
     try:
         parse_devices(settings.devices)
     except SelectionError as error:
         raise SettingsError(f"--devices: {error}") from error
     return settings, tuple(said)
+
+
+def _with_file(given: Mapping[str, Any], ignored: list[Ignored]) -> dict[str, Any]:
+    """Return what was given with what dcgm-exporter's file says besides; raises SettingsError."""
+    path = given.get("config_file")
+    if path is None:
+        return dict(given)
+    # YAML costs memory that most nodes need not spend.
+    from exporter.setup import dcgm_exporter_file
+
+    file = dcgm_exporter_file.parse(_content(path), str(path))
+    usual = Settings(node_name="").interval
+    interval, vain = dcgm_exporter_file.one_interval(file.intervals, given.get("interval"), usual)
+    ignored += [*file.ignored, *vain]
+    rows = () if "collectors" in given else file.rows
+    return {**file.given, **given, "interval": interval, "counter_rows": rows}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--config-file: {path} cannot be read ({error}); mount it in this container, too, or "
+            "leave the setting out"
+        ) from error
 
 
 def _whole(value: Any) -> Any:
@@ -77,13 +112,13 @@ def _whole(value: Any) -> Any:
     return tuple(chain.from_iterable(cast("list[tuple[str, ...]]", value)))
 
 
-def _is_in_their_image(file: Path | None) -> bool:
-    """Say whether a counters file is one that dcgm-exporter's image has and this one need not."""
-    return file in THEIR_COUNTERS and not file.exists()
+def _instead_of(file: Path | None) -> str:
+    """Say what is shown for a counters file that dcgm-exporter's image has and this one has not."""
+    return THEIR_COUNTERS.get(file, "") if file is not None and not file.exists() else ""
 
 
-def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[str]:
-    said: list[str] = []
+def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
+    found: list[Ignored] = []
     for one in UNUSED:
         by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false", one.default)
         by_env = env.get(one.env, "") not in ("", "false", "0", one.default)
@@ -93,8 +128,16 @@ def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[str]:
             if one.refused:
                 raise SettingsError(sentence)
             if not one.silent:
-                said.append(sentence)
-    return said
+                source, given = ("flag", one.flag) if by_flag else ("environment", one.env)
+                found.append(Ignored(source, given, "NotSupported", sentence))
+    return found
+
+
+def _long_names(parser: argparse.ArgumentParser) -> frozenset[str]:
+    """Return every flag that the parser knows, without dashes."""
+    return frozenset(
+        name.lstrip("-") for action in vars(parser)["_actions"] for name in action.option_strings
+    )
 
 
 def _read(read: Callable[[str], Any], text: str, name: str) -> Any:
@@ -183,6 +226,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "collectors", Path, "counters file (CSV: field, type, help); the default set without", "f"
     ),
+    Flag("config_file", Path, "dcgm-exporter's YAML file: counters, interval, scrapes at once"),
     Flag("devices", str, "which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4", "d"),
     Flag("labels", str, "labels on device series: drop-in, lean or full"),
     Flag("max_series", int, "device series on a page; more are dropped and counted"),
@@ -197,6 +241,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("pod_label_allow", words, "regular expressions of pod labels, with commas"),
     Flag("pod_uid", yes, "the pod's UID on device series"),
     Flag("processes", yes, "shares of pods from the processes on each GPU"),
+    Flag("pod_log_dir", Path, "the kubelet's log folder: UIDs of device plugins' pods, for shares"),
     Flag("kubernetes_gpu_id_type", str, "what device plugin ids are: uid or device-name"),
     Flag("nvidia_resource_names", words, "more resource names of device plugins, with commas"),
     Flag("pod_resources_socket", Path, "kubelet PodResources socket"),
@@ -231,6 +276,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("parent", int, "end when this process does (the sensor of `run`)"),
     Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
 )
+
+_VARIABLES = frozenset((*(one.name for one in ENVIRONMENT), *(one.env for one in UNUSED)))
 
 _SWITCHES: Mapping[str, str] = {
     name: long

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from exporter.given import Ignored, WrittenRow
+
 Role = Literal["sensor", "agent", "run"]
 
 
@@ -42,6 +44,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the cgroup of a GPU process is read, which names its pod; needs the host's pids."""
     processes: bool = True
     """Whether to read which processes use each GPU, for the shares of pods."""
+    pod_log_dir: Path | None = None
+    """Folder of the kubelet's logs of pods, whose names tell the UIDs of pods that hold a GPU by a
+    device plugin, for their shares; none: not known."""
     dcgm: str = "off"
     """`off`, `embedded`, `host:port` or `unix:///path` of an nv-hostengine."""
     dcgm_library_dir: Path | None = None
@@ -50,6 +55,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to set DCGM's health watches, which DCGM_EXP_GPU_HEALTH_STATUS shows."""
     collectors: Path | None = None
     """The counters file (CSV of DCGM field, type, help); none: the default set of 26."""
+    config_file: Path | None = None
+    """dcgm-exporter's YAML file, read at the start (`exporter.setup.dcgm_exporter_file`)."""
+    counter_rows: tuple[WrittenRow, ...] = ()
+    """The rows of `config_file`, where no counters file is named."""
     labels: Literal["drop-in", "lean", "full"] = "drop-in"
     """Which labels ride on device series (`exporter.page.labels`)."""
     max_series: int = 20_000
@@ -110,14 +119,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Process id that the sensor ends with; 0 for none. Set by `run` for its own sensor."""
     log_level: str = "INFO"
     log_format: Literal["text", "json"] = "text"
+    ignored: tuple[Ignored, ...] = ()
+    """What was given and changes nothing; no flag, the reader of flags fills it in."""
     check: bool = False
     """Validate the settings, say what would be collected and what is missing, and end."""
 
     def one_line(self) -> str:
         """Return the settings as `name=value`, for the log."""
         values = msgspec.structs.asdict(self)
-        return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
+        return " ".join(
+            f"{name}={value}"
+            for name, value in values.items()
+            if value is not None and name not in FOUND
+        )
 
+
+FOUND = frozenset({"ignored", "counter_rows"})
+"""What is no setting of its own but was found in others; the log has it elsewhere."""
 
 _CHOICES = {
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),

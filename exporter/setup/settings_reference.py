@@ -4,11 +4,12 @@
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from exporter.setup.capabilities import CAPABILITIES
 from exporter.setup.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, yes
+from exporter.setup.dcgm_exporter_keys import KEYS, Meaning
 from exporter.setup.flags import FLAGS
 from exporter.setup.settings import Settings, flag_of
 
@@ -64,7 +65,25 @@ def _needs() -> Iterator[Sequence[str]]:
         yield row.need, row.of, row.shows, row.remedy
 
 
-_TABLES = {"settings": _settings, "dcgm-exporter": _theirs, "capabilities": _needs}
+def _keys() -> Iterator[Sequence[str]]:
+    yield "key", "schema", "here"
+    for key in KEYS:
+        versions = " and ".join(map(str, key.versions))
+        yield f"`{key.path}`", versions, f"{_MEANINGS[key.meaning]}{key.text}"
+
+
+_MEANINGS: Mapping[Meaning, str] = {
+    "in force": "",
+    "always so": "",
+    "interval": "",
+    "not done": "said and passed over: ",
+}
+_TABLES = {
+    "settings": _settings,
+    "dcgm-exporter": _theirs,
+    "dcgm-exporter-keys": _keys,
+    "capabilities": _needs,
+}
 
 
 def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:

@@ -382,6 +382,7 @@ def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | Non
         return rule
     has = EFFECTS.index(stored.effect) if stored else -1
     # A fence that is held leaves no None rule in its place: nobody asked for one.
-    if most == "None" or allowed < has:
+    # Nor does a rule change its words, which some pods tolerate, for what may not happen yet.
+    if most == "None" or allowed <= has:
         return stored
     return msgspec.structs.replace(rule, effect=most)

@@ -38,7 +38,7 @@ from remediator.decide import (
 from remediator.decide.case import Case, Desired
 from remediator.decide.emptiness import SEEN_APART, look_again
 from remediator.decide.evicting import resumes
-from remediator.decide.ladder import Demand, demand, placed, together, youngest
+from remediator.decide.ladder import Demand, demand, fenced_first, placed, together, youngest
 from remediator.decide.signals import is_unseen, seen
 from remediator.decide.undecided import or_undecided, undecided
 from remediator.decide.words import class_of
@@ -95,6 +95,8 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     gone = tuple(rule for rule in kept if rule not in firm)
     parts = hardware.tainted(case, current, asked, gone)
     rebound = hardware.rebound(case, current, parts, kept, policy)
+    if hardware.extends(rebound, case.rules):
+        asked = fenced_first(asked)
     kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
     told = story.told(case, current, asked, firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not

@@ -79,6 +79,12 @@ def with_rebound(rules: tuple[Rule, ...], rebound: tuple[Rule, ...]) -> tuple[Ru
     return (*(rule for rule in rules if rule.device not in anew), *rebound)
 
 
+def extends(rebound: Iterable[Rule], stored: Iterable[Rule]) -> bool:
+    """Whether a rule will be created where nothing keeps work away now."""
+    has = {rule.device for rule in stored if _restricts(rule.effect)}
+    return any(rule.device not in has for rule in rebound)
+
+
 def lowered(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
     """Return a rule without its disruption where other hardware is proven under its name."""
     if rule.effect == milder(rule.effect, RESTRICTION) or not displaced(rule, inventory):

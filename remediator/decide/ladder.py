@@ -162,13 +162,17 @@ def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, 
     """
     fencing = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
     everything = tuple(sorted({target for one in fencing for target in one.targets}))
-    if fenced_since(case.rules, story, everything) is not None:
-        return tuple(asked)
+    whole = fenced_since(case.rules, story, everything) is not None
+    return tuple(asked) if whole else fenced_first(asked)
+
+
+def fenced_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Return the same demands without their evictions."""
     return tuple(
-        msgspec.structs.replace(one, effect="NoSchedule", reason=FENCING)
-        if one.effect in EVICTING
-        else one
-        for one in asked
+        msgspec.structs.replace(demand, effect="NoSchedule", reason=FENCING)
+        if demand.effect in EVICTING
+        else demand
+        for demand in asked
     )
 
 
@@ -177,13 +181,18 @@ def fenced_since(
 ) -> datetime | None:
     """Return since when the targets' stored rules fence, as the incident has recorded them.
 
-    Who acts on rules may have lost them while they were not served, so that time begins anew.
+    A rule of the same GPU that is not recorded yet is new, also one that was deleted and made
+    again: pods must not move to what it fences. Who acts on rules may have lost them while they
+    were not served, so that time begins anew.
     """
     told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
     if told is not None and told.status == "True":
         return None
     recorded = {one.uid for one in story.status.rules if one.effect != "None"}
-    known = {rule.device for rule in rules if rule.effect != "None" and rule.uid in recorded}
+    fencing = [rule for rule in rules if rule.effect != "None"]
+    if any(rule.uid not in recorded for rule in fencing):
+        return None
+    known = {rule.device for rule in fencing}
     whole = bool(targets) and all(target.name in known for target in targets)
     since = story.status.fenced_at if whole else None
     return max(since, told.last_transition_time) if since and told else since

@@ -71,7 +71,7 @@ class Spending:
         self._remembered: dict[str, frozenset[str]] | None = None
         self._spoken: dict[str, str] | None = None
         self._away: frozenset[str] | None = None
-        self._emptied: frozenset[str] | None = None
+        self._emptied: frozenset[tuple[str, str]] | None = None
 
     def used(self, harm: Harm, ground: Ground, name: str) -> int:
         """Return how many GPUs of a ground count now."""
@@ -108,10 +108,13 @@ class Spending:
         return gpu in self._places(harm)
 
     def drained(self, rule: Rule) -> bool:
-        """Whether nobody is evicted under a stored rule any more: seen, and noted."""
+        """Whether nobody is evicted under a stored rule any more: seen, and noted as it is now.
+
+        A rule that was raised since its incident noted it evicts by its new effect.
+        """
         if self._emptied is None:
             self._emptied = frozenset(_emptied(self._fleet))
-        return rule.uid in self._emptied
+        return (rule.uid, rule.effect) in self._emptied
 
     def lately(self, harm: Harm, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
@@ -269,8 +272,8 @@ def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
     )
 
 
-def _emptied(fleet: Fleet) -> Iterator[str]:
-    """Yield the UIDs of the rules that evict and whose incident has seen that nobody is left.
+def _emptied(fleet: Fleet) -> Iterator[tuple[str, str]]:
+    """Yield UID and effect of rules that evict and whose incident has seen that nobody is left.
 
     Under Evict also those that evict nobody now, and those whose time is over: who waits for a
     PodDisruptionBudget waits for as long as its owner likes.
@@ -286,7 +289,9 @@ def _emptied(fleet: Fleet) -> Iterator[str]:
             for effect, is_over in (("NoExecute", drained), ("Evict", drained or waits))
             if is_over
         }
-        yield from (rule.uid for rule in status.rules if rule.uid and rule.effect in over)
+        noted = [rule for rule in status.rules if rule.uid and rule.effect in over]
+        # One that was lowered since does less than what nobody is left under.
+        yield from ((rule.uid, effect) for rule in noted for effect in (rule.effect, "Evict"))
 
 
 def _blocked(status: IncidentStatus) -> bool:

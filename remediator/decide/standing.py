@@ -80,6 +80,11 @@ def narrowed(
         return False  # a rule made anew, such as under another name, is no news of a slice
     contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}
-    published = any(one.device == rule.device and one.uuid for one in case.inventory)
     mild = rule.effect not in EVICTING and contained == {"contained"}
-    return mild and published and bool(wanted) and rule.device not in wanted
+    if not (mild and wanted):
+        return False
+    if rule.uuid != rule.gpu and any(one.uuid == rule.uuid for one in case.inventory):
+        # By its hardware: an older name of a slice that is not meant would bring its taint back.
+        return all(target.uuid != rule.uuid for one in asked for target in one.targets)
+    published = any(one.device == rule.device and one.uuid for one in case.inventory)
+    return published and rule.device not in wanted

@@ -10,6 +10,7 @@ from remediator.tell.budgets import budget_rows
 from remediator.tell.claims import claim_rows
 from remediator.tell.devices import device_rows, rooms
 from remediator.tell.incidents import incident_rows
+from remediator.tell.mig import mig_rows
 from remediator.tell.rows import Rows, labels
 
 FRESH = 5.0
@@ -31,6 +32,7 @@ def cluster_rows(
         **claim_rows(states, pending, rooms(counts) if pending else {}),
         **device_rows(totals),
         **budget_rows(limits),
+        **mig_rows(world.mig_asked()),
         **(brakes or {}),
         "agent_stale": stale,
     }

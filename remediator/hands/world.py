@@ -23,10 +23,11 @@ from remediator.hands.rulebook import Rulebook, pool_key, version
 from remediator.objects.claims import Claim, compute_domain
 from remediator.objects.incident import Incident
 from remediator.objects.nodes import NodeFacts
-from remediator.objects.taints import RawRule, Rule, Selector, is_ours
+from remediator.objects.taints import RawRule, Rule
 from remediator.tell.claims import Claims, ClaimStates
 from remediator.tell.devices import PoolCount, pool_count
-from remediator.tell.stock import DeviceCounts, Selected, Stock
+from remediator.tell.mig import MigAsked
+from remediator.tell.stock import DeviceCounts, Stock, selected
 
 MarkDirty = Callable[[str], None]
 
@@ -83,6 +84,12 @@ class World:
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
+
+    def mig_asked(self) -> tuple[MigAsked, ...]:
+        """Return the nodes of which a label asks for a MIG geometry, with what is reported."""
+        with self._lock:
+            asked = [one for one in self._nodes.values() if one.mig_config]
+            return tuple(MigAsked(one, self._reports.get(one.name)) for one in asked)
 
     def has_story(self, node: str) -> bool:
         """Whether an incident of a node is open."""
@@ -315,7 +322,7 @@ class World:
         """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as `Rulebook.put`."""
         with self._lock:
             touched = self._rulebook.put(name, new, listed=listed, gone=gone)
-            self._stock.ruled(name, _selected(new))
+            self._stock.ruled(name, selected(new))
         for node in touched:
             self._mark(node)
 
@@ -371,13 +378,6 @@ def _pools(claim: Claim | None) -> set[Key]:
 
 def _pool_names(claim: Claim | None) -> set[PoolKey]:
     return {(one.driver, one.pool) for one in claim.results} if claim else set()
-
-
-def _selected(rule: RawRule | None) -> Selected | None:
-    if rule is None:
-        return None
-    where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
-    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule))
 
 
 def _claim_keys(claim: Claim) -> set[Key]:

@@ -78,8 +78,6 @@ class Writer:
         """Which the worker decides about."""
         self._switches = rules.switches
         """Of the rules' version when that decision began."""
-        self._lost: dict[str, tuple[str, IncidentStatus]] = {}
-        """By incident: the version of it, and the status of which a part is not stored."""
         self.unstored = Unstored()
         self._told_lost = False
         self.statuses_refused = 0
@@ -169,30 +167,21 @@ class Writer:
                 self.conditions.write(node, condition)
 
     def _tell(self, step: plan.WriteStatus) -> None:
-        """Write a status, unless the same one changed nothing: its schema lacks what is new."""
-        incident, status = step.incident, step.status
-        written = (incident.metadata.resource_version, status)
-        if self._lost.get(incident.name) == written:
-            return
-        self._lost.pop(incident.name, None)
+        """Write a status, and remember it where the API server stores a part of it.
+
+        It drops in silence what its schema lacks.
+        """
+        incident, status = step.incident, capped(step.status)
         try:
-            stored = self._stored(incident, capped(status))
+            stored = self._stored(incident, status)
         except ApiError as error:
             if error.status not in UNSTORABLE:
                 raise
-            stored = self._told_less(incident, capped(status), error)
-            self._ledger.stored(step, stored)
-            return
-        self.unstored.forget(incident.name)
-        if stored.metadata.resource_version == written[0]:
-            if not self._told_lost:
-                self._told_lost = True
-                _log.warning(
-                    "%s: the API server does not store all of its status: its schema is older "
-                    "than this release; kubectl apply -f deploy/crds",
-                    incident.name,
-                )
-            self._lost[incident.name] = written
+            stored = self._told_less(incident, status, error)
+        if stored.status == status:
+            self.unstored.forget(incident.name)
+        else:
+            stored = self._in_part(stored, status)
         self._ledger.stored(step, stored)
 
     def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
@@ -216,6 +205,17 @@ class Writer:
                 raise
             less = without(status, error.message + refused.message, bulk=True)
             stored = self._stored(incident, less)
+        return stored
+
+    def _in_part(self, stored: Incident, status: IncidentStatus) -> Incident:
+        """Go on from the whole status, of which a part is stored."""
+        if not self._told_lost:
+            self._told_lost = True
+            _log.warning(
+                "%s: the API server does not store all of its status: its schema is older "
+                "than this release; kubectl apply -f deploy/crds",
+                stored.name,
+            )
         self.unstored.note(stored, status)
         whole = self.unstored.whole(stored)
         self._world.incident(whole.name, whole)
@@ -244,7 +244,6 @@ class Writer:
         }
         with suppress(NotFound):
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
-        self._lost.pop(incident.name, None)
         self.unstored.forget(incident.name)
         self._world.incident(incident.name, None)
 
@@ -258,7 +257,7 @@ class Writer:
         return self._heard(self._client.create(INCIDENTS, body))
 
     def _heard(self, answer: bytes) -> Incident:
-        incident = self.unstored.whole(msgspec.json.decode(answer, type=Incident))
+        incident = msgspec.json.decode(answer, type=Incident)
         self._world.incident(incident.name, incident)
         return incident
 

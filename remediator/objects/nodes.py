@@ -44,6 +44,13 @@ class NodeCondition(msgspec.Struct, frozen=True, kw_only=True):
     last_transition_time: datetime | None = None
 
 
+MIG_CONFIG = "nvidia.com/mig.config"
+"""Label: the MIG geometry that the node is to have, a name in the configuration of NVIDIA's MIG
+manager."""
+MIG_STATE = "nvidia.com/mig.config.state"
+"""Label: what the MIG manager says of it: pending, rebooting, success, failed."""
+
+
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One Node as its metadata tell; a Node that is gone has none."""
 
@@ -57,6 +64,10 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Ours, as stored. None: not read, and then nothing is decided about them."""
     others: tuple[NodeCondition, ...] = ()
     """Of the types that we may write, those that another agent wrote last."""
+    mig_config: str = ""
+    """The MIG geometry that a label asks for; "": none is asked for."""
+    mig_state: str = ""
+    """What the MIG manager says of it; "": nothing."""
     plugin_resources: tuple[str, ...] = ()
     """Extended resources of the Node that may be GPUs: a device plugin hands them out. () as well
     while the Node was not read."""
@@ -83,6 +94,8 @@ def facts(raw: RawNode) -> NodeFacts:
         uid=meta.uid,
         cordons=_cordons(meta.labels, meta.annotations),
         marked=marked(meta.annotations),
+        mig_config=meta.labels.get(MIG_CONFIG, ""),
+        mig_state=meta.labels.get(MIG_STATE, ""),
     )
 
 

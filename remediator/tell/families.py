@@ -154,6 +154,22 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "state",
     ),
     _gauge(
+        "node_mig_config",
+        "1 for each node of which the label `nvidia.com/mig.config` asks for a MIG geometry, with "
+        "what NVIDIA's MIG manager says of it (`nvidia.com/mig.config.state`): pending, rebooting, "
+        "success, failed; `none` where it says nothing.",
+        "node",
+        "config",
+        "state",
+    ),
+    _gauge(
+        "node_mig_config_differs_gpus",
+        "GPUs of the node whose reported slices are not what the label asks for. Judged are "
+        "`all-disabled`, `all-enabled` and `all-PROFILE`; nothing for other names, whose meaning "
+        "is in the MIG manager's file.",
+        "node",
+    ),
+    _gauge(
         "claim_pending_since_timestamp_seconds",
         f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
         "Tainted (no node has enough free devices of the kind, and one would without our fences), "

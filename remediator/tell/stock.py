@@ -12,6 +12,7 @@ import msgspec
 
 from exporter.device import GPU_DRIVER
 from exporter.slices import PoolKey, SliceDevice
+from remediator.objects.taints import RawRule, Selector, is_ours
 from remediator.tell.devices import Model, PoolCount, State
 
 DeviceCounts = tuple[Mapping[tuple[Model, State], int], tuple[PoolCount, ...]]
@@ -28,6 +29,14 @@ class Selected(msgspec.Struct, frozen=True):
     device: str
     effect: str
     ours: bool
+
+
+def selected(rule: RawRule | None) -> Selected | None:
+    """Return what a stored rule selects."""
+    if rule is None:
+        return None
+    where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
+    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule))
 
 
 class Stock:

@@ -43,6 +43,8 @@ typedef uintptr_t dcgmStatus_t;
 /* Kinds of entities (dcgm_field_entity_group_t). */
 enum { FE_NONE, FE_GPU, FE_VGPU, FE_SWITCH, FE_GPU_I, FE_GPU_CI, FE_LINK, FE_CPU, FE_CPU_CORE };
 
+enum { LINK_NOT_SUPPORTED, LINK_DISABLED, LINK_DOWN, LINK_UP };
+
 /* DcgmEntityStatus_t */
 enum {
     ENTITY_UNKNOWN,
@@ -91,6 +93,9 @@ enum { BLANK, NOT_FOUND, NOT_SUPPORTED, NOT_PERMITTED, BLANK_COUNT };
 #define MAX_HIERARCHY (MAX_DEVICES * 14)
 #define INSTANCES_PER_GPU 8
 #define MAX_CLOCKS 256
+#define LINKS_PER_GPU 18
+#define LINKS_PER_SWITCH 256
+#define MAX_SWITCHES 12
 
 typedef struct {
     unsigned version, persistAfterDisconnect;
@@ -175,6 +180,22 @@ typedef struct {
     dcgmGroupEntityPair_t entity, parent;
     dcgmMigEntityInfo_t info;
 } dcgmMigHierarchyInfo_v2;
+
+typedef struct {
+    unsigned entityId, linkState[LINKS_PER_GPU];
+} dcgmNvLinkGpuLinkStatus_v3;
+
+typedef struct {
+    unsigned entityId, linkState[LINKS_PER_SWITCH];
+} dcgmNvLinkNvSwitchLinkStatus_t;
+
+/* Version 3 has 64 links per switch. */
+typedef struct {
+    unsigned version, numGpus;
+    dcgmNvLinkGpuLinkStatus_v3 gpus[MAX_DEVICES];
+    unsigned numNvSwitches;
+    dcgmNvLinkNvSwitchLinkStatus_t nvSwitches[MAX_SWITCHES];
+} dcgmNvLinkStatus_v4;
 
 typedef struct {
     unsigned version, count;

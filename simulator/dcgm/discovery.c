@@ -112,6 +112,25 @@ API dcgmReturn_t dcgmGetGpuInstanceHierarchy(dcgmHandle_t handle, dcgmMigHierarc
     return finish(DCGM_ST_OK);
 }
 
+/* Clients make the ids of NVLinks from this: no list has those of GPUs. */
+API dcgmReturn_t dcgmGetNvLinkLinkStatus(dcgmHandle_t handle, dcgmNvLinkStatus_v4 *into) {
+    struct call call;
+    dcgmReturn_t answer = begin(handle, __func__, &call);
+    if (answer != DCGM_ST_OK) return answer;
+    if (into == NULL) return finish(DCGM_ST_BADPARAM);
+    if (into->version != VERSION(dcgmNvLinkStatus_v4, 4)) return finish(DCGM_ST_VER_MISMATCH);
+    memset(into, 0, sizeof *into);
+    into->version = VERSION(dcgmNvLinkStatus_v4, 4);
+    into->numGpus = (unsigned)gpu_count(&call);
+    for (int g = 0; g < gpu_count(&call); g++) {
+        const struct gpu *gpu = &call.scenario->gpus[g];
+        into->gpus[g].entityId = (unsigned)g;
+        for (unsigned i = 0; i < gpu->product->nvlink_count && gpu_status(&call, g) == ENTITY_OK; i++)
+            into->gpus[g].linkState[i] = gpu->links[i].values[LINK_STATE] == 1 ? LINK_UP : LINK_DOWN;
+    }
+    return finish(DCGM_ST_OK);
+}
+
 /* A number of the attributes, INT32_BLANK and up when there is none. */
 static unsigned number(const struct call *call, const struct place *place, unsigned field) {
     struct sample sample = {0};

@@ -108,6 +108,7 @@ struct settings {
     struct place_settings places[MAX_PLACES];
     struct override overrides[MAX_OVERRIDES];
     struct incident incidents[MAX_INCIDENTS];
+    unsigned long long health_taken, health_of_all; /* [health] */
 };
 
 /* ini.c: text (is cut up) to settings; false fills fault. */
@@ -119,7 +120,7 @@ bool take_listen(struct host_engine *engine, const char *key, char *value, struc
 bool take_place(struct settings *settings, int place, const char *key, char *value,
                 struct fault *fault);
 /* incidents.c */
-bool take_incident(struct settings *settings, char *value, struct fault *fault);
+bool take_health(struct settings *settings, const char *key, char *value, struct fault *fault);
 /* reload.c: the settings as their file has them now; call it under the gate's lock. */
 const struct settings *settings_now(void);
 unsigned settings_generation(void);
@@ -194,6 +195,7 @@ struct engine {
     char slots[MAX_GPUS * INSTANCES_PER_GPU][TEXT_SIZE]; /* instance UUID by DCGM id */
     struct instance_index index;
     unsigned health_of_all[4]; /* watched systems of the special groups */
+    unsigned long long health_taken; /* as often another client took all watches away */
     int xid_count;
     struct xid_seen xids[MAX_INCIDENTS];
     struct engine *next;

@@ -14,7 +14,7 @@ static bool text_of(const struct place *place, unsigned field, char *into) {
     const struct gpu *gpu = place->board;
     const char *text = "";
     switch (field) {
-    case 50: text = gpu->product->name; break;
+    case 50: text = place->instance ? place->instance->profile->name : gpu->product->name; break;
     case 51: text = "NVIDIA"; break;
     case 53: text = gpu->serial; break;
     case 54: text = gpu->shown_uuid[0] ? gpu->shown_uuid : gpu->uuid; break;

@@ -28,8 +28,19 @@ struct check {
     dcgmHealthResponse_v5 *into;
 };
 
+/* What other clients have done since the last call about health. */
+static void heed_others(const struct call *call) {
+    struct engine *engine = call->engine;
+    if (call->settings->health_of_all)
+        engine->health_of_all[0] = (unsigned)call->settings->health_of_all;
+    if (engine->health_taken == call->settings->health_taken) return;
+    engine->health_taken = call->settings->health_taken;
+    for (unsigned i = 0; i < MAX_GROUPS; i++) engine->groups[i].health_systems = 0;
+}
+
 static unsigned *systems_of(const struct call *call, dcgmGpuGrp_t id) {
     static unsigned nothing;
+    heed_others(call);
     struct group *group = group_of(call, id);
     if (group != NULL) return &group->health_systems;
     nothing = 0;

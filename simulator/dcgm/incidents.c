@@ -1,5 +1,7 @@
-/* The incidents of dcgm.ini's [health] section:
- *   incident 1 = gpu=0 gi=7 system=memory health=fail code=4 text=any words to the end */
+/* dcgm.ini's [health] section: incidents, and what other clients do to the watches.
+ *   incident 1 = gpu=0 gi=7 system=memory health=fail code=4 text=any words to the end
+ *   all_gpus = 2    the mask at which another client keeps the group of all GPUs; 0: nobody does
+ *   taken = 1       how often another client has cleared the masks of all other groups */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +57,31 @@ static bool take_word(struct incident *incident, const char *name, const char *v
                             name);
 }
 
-bool take_incident(struct settings *settings, char *value, struct fault *fault) {
+/* dcgmErrorMeta by DCGM_FR_*: dcgmErrorSeverity_t and dcgmErrorCategory_t. The numbers of both are
+ * those of dcgm_errors.h; which code has which is this simulator's choice. */
+static const struct {
+    unsigned code, severity, category;
+} meta_rows[] = {
+    {0, 0, 0},   /* OK: NONE, NONE */
+    {4, 6, 10},  /* VOLATILE_DBE_DETECTED: RESET, HARDWARE_MEMORY */
+    {40, 4, 9},  /* THERMAL_VIOLATIONS: TRIAGE, HARDWARE_THERMAL */
+    {81, 6, 10}, /* UNCONTAINED_ERROR: RESET, HARDWARE_MEMORY */
+};
+#define SEVERITY_UNKNOWN 3
+
+API unsigned dcgmErrorGetPriorityByCode(unsigned code) {
+    for (size_t i = 0; i < sizeof meta_rows / sizeof meta_rows[0]; i++)
+        if (meta_rows[i].code == code) return meta_rows[i].severity;
+    return SEVERITY_UNKNOWN;
+}
+
+API unsigned dcgmErrorGetCategoryByCode(unsigned code) {
+    for (size_t i = 0; i < sizeof meta_rows / sizeof meta_rows[0]; i++)
+        if (meta_rows[i].code == code) return meta_rows[i].category;
+    return 0;
+}
+
+static bool take_incident(struct settings *settings, char *value, struct fault *fault) {
     if (settings->incident_count == MAX_INCIDENTS)
         return fault_at(fault, "more than %d incidents; remove some", MAX_INCIDENTS);
     struct incident *incident = &settings->incidents[settings->incident_count++];
@@ -72,4 +98,16 @@ bool take_incident(struct settings *settings, char *value, struct fault *fault) 
         if (!take_word(incident, word, equals ? equals : "", fault)) return false;
     }
     return true;
+}
+
+bool take_health(struct settings *settings, const char *key, char *value, struct fault *fault) {
+    if (strncmp(key, "incident ", 9) == 0) return take_incident(settings, value, fault);
+    if (strcmp(key, "all_gpus") == 0)
+        return number_of(value, 0xFFFFFFFF, &settings->health_of_all) ||
+               fault_at(fault, "all_gpus must be a mask of systems, not \"%s\"", value);
+    if (strcmp(key, "taken") == 0)
+        return number_of(value, 1000000, &settings->health_taken) ||
+               fault_at(fault, "taken must be a number of times, not \"%s\"", value);
+    return fault_at(fault, "unknown setting \"%s\" in [health]; use incident <n>, all_gpus or taken",
+                    key);
 }

@@ -124,9 +124,7 @@ static bool apply_setting(struct reader *reader, const char *key, char *value) {
         return take_listen(&settings->listeners[settings->listener_count - 1], key, value, fault);
     case INI_PLACE: return take_place(settings, reader->place, key, value, fault);
     case INI_HEALTH:
-        return strncmp(key, "incident ", 9) == 0
-                   ? take_incident(settings, value, fault)
-                   : fault_at(fault, "unknown setting \"%s\" in [health]; use incident <n>", key);
+        return take_health(settings, key, value, fault);
     default:
         return fault_at(fault, "\"%s\" stands before any section; put it below [engine]", key);
     }

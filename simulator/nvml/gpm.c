@@ -17,12 +17,14 @@ struct metric {
     unsigned id;
     enum value value;
     enum slice_value slice;
-    double scale; /* millionths to percent; MiB/s as they are */
+    double scale; /* millionths to percent; the others as they are */
     const char *name, *unit;
 };
 
 #define RATIO(id, name) {id, VALUE_GPM_##name, SLICE_GPM_##name, 1e-4, #name, "%"}
 #define RATE(id, name) {id, VALUE_GPM_##name, SLICE_GPM_##name, 1.0, #name, "MiB/s"}
+
+#define TOTAL(id, name) {id, VALUE_GPM_##name, SLICE_GPM_##name, 1.0, #name, ""}
 
 static const struct metric metrics[] = {
     RATIO(1, GRAPHICS),     RATIO(2, SM),           RATIO(3, OCCUPANCY),
@@ -32,6 +34,19 @@ static const struct metric metrics[] = {
     RATIO(13, FP16),        RATE(20, PCIE_TX_MIB),  RATE(21, PCIE_RX_MIB),
     RATIO(30, NVDEC),       RATIO(40, NVJPG),       RATIO(50, NVOFA),
     RATE(60, NVLINK_RX_MIB), RATE(61, NVLINK_TX_MIB),
+    TOTAL(248, SM_CYCLES_ELAPSED),
+    TOTAL(249, SM_CYCLES_ACTIVE),
+    TOTAL(250, MMA_CYCLES),
+    TOTAL(251, DMMA_CYCLES),
+    TOTAL(252, HMMA_CYCLES),
+    TOTAL(253, IMMA_CYCLES),
+    TOTAL(254, DFMA_CYCLES),
+    TOTAL(255, PCIE_TX_BYTES),
+    TOTAL(256, PCIE_RX_BYTES),
+    TOTAL(257, INTEGER_CYCLES),
+    TOTAL(258, FP64_CYCLES),
+    TOTAL(259, FP32_CYCLES),
+    TOTAL(260, FP16_CYCLES),
 };
 #define METRICS (sizeof metrics / sizeof metrics[0])
 

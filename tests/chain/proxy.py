@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kubeapi.endpoint import Endpoint
@@ -32,6 +32,7 @@ class Proxy:
     def __init__(self, endpoint: Endpoint) -> None:
         self._target = urlsplit(endpoint.server)
         self._tls = ssl.create_default_context(cafile=endpoint.ca_file)
+        self._tls.sslsocket_class = _ClosedWhenReset
         self.writes: list[Write] = []
         """Those that were stored, Leases apart."""
         self.after_write: Callable[[Write], None] = _nothing
@@ -43,8 +44,8 @@ class Proxy:
         """Seconds for which a refusal asks to wait, 0 when it does not say."""
         self.delay = 0.0
         """Seconds that each answer comes late."""
-        self.upstreams: dict[http.client.HTTPSConnection, str] = {}
-        """Connections on which an answer is on its way, and its path."""
+        self.upstreams: dict[http.client.HTTPSConnection, _Asked] = {}
+        """Connections on which an answer is on its way."""
         self.open_gate = threading.Event()
         """While it is clear no request is answered."""
         self.open_gate.set()
@@ -55,13 +56,17 @@ class Proxy:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def cut(self, path: str = "") -> int:
-        """End every answer that is on its way whose path contains this; return how many watches."""
+        """End every answer that is on its way whose path contains this.
+
+        Returns how many of them were watches for which somebody still waited.
+        """
         watches = 0
-        for upstream, its_path in list(self.upstreams.items()):
-            if path in its_path:
+        for upstream, asked in list(self.upstreams.items()):
+            if path in asked.path:
                 with suppress(OSError, AttributeError):
+                    waiting = asked.waits()
                     upstream.sock.shutdown(socket.SHUT_RDWR)
-                    watches += "watch=" in its_path
+                    watches += waiting and "watch=" in asked.path
         return watches
 
     def __enter__(self) -> "Proxy":
@@ -79,6 +84,34 @@ class Proxy:
         return http.client.HTTPSConnection(
             target.hostname or "", target.port, timeout=60, context=self._tls
         )
+
+
+class _Asked(NamedTuple):
+    path: str
+    client: socket.socket
+
+    def waits(self) -> bool:
+        """Whether its client is still there: a watch outlives one that was killed until it tells.
+
+        Raises OSError where the connection is broken.
+        """
+        with suppress(BlockingIOError):
+            return self.client.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) != b""
+        return True
+
+
+class _ClosedWhenReset(ssl.SSLSocket):
+    """Closes itself where the server resets it before the handshake; CPython 3.11 leaves it open.
+
+    `SSLSocket._create` reads from a socket that is connected no more, and raises what comes.
+    """
+
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        try:
+            return super().recv(buflen, flags)
+        except ConnectionError:
+            self.close()
+            raise
 
 
 class _Server(ThreadingHTTPServer):
@@ -107,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse()
             return
         upstream = self.proxy.connect()
-        self.proxy.upstreams[upstream] = self.path
+        self.proxy.upstreams[upstream] = _Asked(self.path, self.connection)
         try:
             headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP}
             headers.pop("Host", None)

@@ -24,7 +24,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "exporter.kernelLog=journal",
         "exporter.journalPath=/run/log/journal",
     ),
-    "no host pids": ("exporter.hostPID=false", "exporter.processes=false"),
+    "shares of pods": ("exporter.podShares=true", "exporter.podLogsPath=/data/pods"),
     "another kubelet": ("exporter.kubeletPath=/data/kubelet/",),
     "SELinux": ("exporter.seLinuxOptions.type=spc_t",),
     "DCGM's host engine": (

@@ -75,7 +75,11 @@ MEANT: Mapping[str, tuple[tuple[str, ...], Mapping[str, object]]] = {
     "labels": (("exporter.labels=lean",), {"labels": "lean"}),
     "devices": (("exporter.devices=g:0+i:1",), {"devices": "g:0+i:1"}),
     "hostname": (("exporter.hostnameLabel=none",), {"hostname_label": "none"}),
-    "processes": (("exporter.processes=false",), {"processes": False}),
+    "no shares of pods": ((), {"processes": False, "pod_log_dir": None}),
+    "shares of pods": (
+        SETTINGS["shares of pods"],
+        {"processes": True, "pod_log_dir": Path("/host/pods")},
+    ),
     "DCGM is off": ((), {"dcgm": "off", "dcgm_library_dir": None}),
     "DCGM inside": (("exporter.dcgm.mode=embedded",), {"dcgm": "embedded"}),
     "DCGM elsewhere": (

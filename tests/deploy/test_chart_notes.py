@@ -35,6 +35,7 @@ TOLD = [
     ((), "has no RuntimeClass nvidia"),
     (("metricsOnly=true",), "nothing is ever fenced"),
     (("admission.enabled=false",), "NOT GUARDED"),
+    ((), "NOT SHOWN: who uses how much of a shared GPU"),
     (
         ("exporter.gpu.access=driver-root",),
         "--check --nvml-library-dir=/host/driver/usr/lib/x86_64",
@@ -44,6 +45,7 @@ NOT_TOLD = [
     (("exporter.gpu.runtimeClassName=",), "RuntimeClass"),
     (("exporter.gpu.access=driver-root",), "RuntimeClass"),
     (("metricsOnly=true",), "deviceincidents"),
+    (("exporter.podShares=true",), "NOT SHOWN"),
     (("metricsOnly=true",), "draguard-controller"),
     (("image.controller.repository=registry.example.org/controller",), "--set image.controller"),
 ]

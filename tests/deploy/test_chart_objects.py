@@ -98,14 +98,15 @@ def test_sensor_and_agent_meet_in_one_folder_by_a_group() -> None:
     assert [one for one in of["volumes"] if "hostPath" in one and one["name"] == "socket"] == []
 
 
-def test_the_agent_sees_no_folder_of_the_node() -> None:
-    for setting in SETTINGS.values():
+def test_the_agent_sees_no_folder_of_the_node_but_the_names_in_that_of_logs() -> None:
+    for name, setting in SETTINGS.items():
+        seen = {"pod-logs"} if name == "shares of pods" else set[str]()
         objects = rendered.objects(setting)
         for one in of_kind(objects, "DaemonSet"):
             of = one["spec"]["template"]["spec"]
             hosts = {volume["name"] for volume in of["volumes"] if "hostPath" in volume}
             (agent,) = [found for found in of["containers"] if found["name"] == "agent"]
-            assert not hosts & {mount["name"] for mount in agent["volumeMounts"]}
+            assert hosts & {mount["name"] for mount in agent["volumeMounts"]} == seen
 
 
 def test_the_runtime_gives_gpus_to_the_sensor_and_not_to_the_agent() -> None:
@@ -124,7 +125,17 @@ SWITCHES: list[tuple[str, Callable[[list[Json]], Any], Any, Any]] = [
         "nvidia",
         None,
     ),
-    ("no host pids", lambda o: pod(o, "DaemonSet")["hostPID"], True, False),
+    ("shares of pods", lambda o: pod(o, "DaemonSet").get("hostPID"), None, True),
+    ("shares of pods", lambda o: "/host/pods" in mounts(container(o, "sensor")), False, False),
+    ("shares of pods", lambda o: "/host/pods" in mounts(container(o, "agent")), False, True),
+    (
+        "shares of pods",
+        lambda o: [
+            v["hostPath"]["path"] for v in pod(o, "DaemonSet")["volumes"] if v["name"] == "pod-logs"
+        ],
+        [],
+        ["/data/pods"],
+    ),
     (
         "another kubelet",
         lambda o: [

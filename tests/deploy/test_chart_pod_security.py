@@ -50,7 +50,7 @@ def test_what_needs_nothing_of_the_node_is_let_in_where_least_is_allowed(
     assert refusal(admin, "restricted", pod(kind, "as shipped")) == ""
 
 
-@pytest.mark.parametrize("setting", ["as shipped", "no host pids", "metrics only"])
+@pytest.mark.parametrize("setting", ["as shipped", "shares of pods", "metrics only"])
 def test_the_exporter_needs_the_label_that_the_document_says(admin: Client, setting: str) -> None:
     one = pod("DaemonSet", setting)
 
@@ -59,7 +59,7 @@ def test_the_exporter_needs_the_label_that_the_document_says(admin: Client, sett
 
 
 def test_it_is_the_nodes_folders_and_the_capability_that_need_it(admin: Client) -> None:
-    said = refusal(admin, "baseline", pod("DaemonSet", "no host pids"))
+    said = refusal(admin, "baseline", pod("DaemonSet", "as shipped"))
 
     assert "hostPath volumes" in said
     assert "SYSLOG" in said

@@ -45,7 +45,8 @@ WRONG = [
     ("exporter.gpu.access=cdi", "/exporter/gpu/access"),
     ("exporter.gpu.runtimeClassName=nvidia_cdi", "/exporter/gpu/runtimeClassName"),
     ("exporter.gpu.driverRoot=run/nvidia", "/exporter/gpu/driverRoot"),
-    ("exporter.hostPID=yes", "/exporter/hostPID"),
+    ("exporter.podShares=yes", "/exporter/podShares"),
+    ("exporter.podLogsPath=pods", "/exporter/podLogsPath"),
     ("exporter.kernelLog=dmesg", "/exporter/kernelLog"),
     ("exporter.kubeletPath=kubelet", "/exporter/kubeletPath"),
     ("exporter.extraCapabilities={sys_admin}", "/exporter/extraCapabilities/0"),
@@ -110,7 +111,6 @@ CONTRADICTIONS = [
     ),
     (("exporter.report=false",), "leave it on, or set metricsOnly"),
     (("exporter.enabled=false", "metricsOnly=true"), "nothing would be installed"),
-    (("exporter.hostPID=false",), "set exporter.processes=false"),
     (
         ("exporter.kernelLog=kmsg", "exporter.extraCapabilities={SYS_ADMIN}"),
         "the sensor is privileged and has all of them",

@@ -64,6 +64,17 @@ def test_an_image_runs_draguard_as_the_user_that_the_chart_names(target: str) ->
     assert entry == ["draguard"]
 
 
+@pytest.mark.parametrize(
+    ("target", "words"), [("exporter", ["exporter"]), ("controller", ["--help"])]
+)
+def test_an_image_without_arguments_is_what_one_would_expect(target: str, words: list[str]) -> None:
+    """dcgm-exporter's runs, configured by its environment; of our two parts nobody can guess."""
+    steps = [step for stage in lineage(STAGES, target) for step in stage.steps]
+    *_, last = [json.loads(step.rest) for step in steps if step.word == "CMD"]
+
+    assert last == words
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_an_image_carries_what_was_installed_and_nothing_of_the_building(target: str) -> None:
     bases = {stage.name for stage in lineage(STAGES, target)}

@@ -148,10 +148,11 @@ def test_the_group_opens_the_socket_and_nothing_else_does(
 
 
 @contextmanager
-def of_another_pod(user: int) -> Generator[int]:
+def of_another_pod(user: int, *rights: str) -> Generator[int]:
     """Run what another container on the node may be; gives its process id."""
     process = subprocess.Popen(
-        [*run_by(user, user), "sleep", "600"], env={"PATH": os.environ["PATH"], "TOKEN": "secret"}
+        [*run_by(user, user, rights=rights), "sleep", "600"],
+        env={"PATH": os.environ["PATH"], "TOKEN": "secret"},
     )
     try:
         wait_for(lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:5])
@@ -180,6 +181,17 @@ def test_an_agent_that_sees_the_nodes_processes_sees_into_none(pod: Json) -> Non
     for other in (OF_MANY_IMAGES, STRANGER, 0):
         with of_another_pod(other) as process:
             assert not reads_environment(agent, process)
+
+
+def test_a_sensor_that_sees_the_nodes_processes_reads_those_of_root_that_dropped_all(
+    pod: Json,
+) -> None:
+    """What exporter.podShares costs: a root container that drops all capabilities is open to it."""
+    sensor = of_container(pod, "sensor")
+    with of_another_pod(0) as well_kept:
+        assert reads_environment(sensor, well_kept)
+    with of_another_pod(0, "chown") as with_more:
+        assert not reads_environment(sensor, with_more)
 
 
 def may_end(by: list[str], process: int) -> bool:

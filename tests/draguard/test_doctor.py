@@ -233,6 +233,17 @@ def test_the_exporter_is_ready_where_it_should_run(
     assert bool(found.remedy) == (state != "ok")
 
 
+@pytest.mark.parametrize(("host_pid", "told"), [("true", False), ("false", True)])
+def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, told: bool) -> None:
+    raw = """{"metadata": {"name": "e"},
+      "spec": {"template": {"spec": {"hostPID": HOST_PID, "containers": []}}},
+      "status": {"desiredNumberScheduled": 3, "numberReady": 3}}"""
+
+    found = exporter(msgspec.json.decode(raw.replace("HOST_PID", host_pid), type=Workload), LEASES)
+
+    assert ("exporter.podShares" in found.says) == told
+
+
 def test_a_cluster_without_the_exporter_is_told_what_to_install() -> None:
     assert "no DaemonSet" in exporter(None, LEASES).says
 

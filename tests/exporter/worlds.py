@@ -50,6 +50,11 @@ def with_bus(news: Observation, *places: str, unbound: tuple[str, ...] = ()) -> 
     return msgspec.structs.replace(news, pci_gpus=places, pci_unbound=unbound)
 
 
+def with_drivers(news: Observation, drivers: dict[str, str]) -> Observation:
+    """Return the observation with GPUs that NVIDIA's driver does not have, and with who has."""
+    return msgspec.structs.replace(news, pci_unbound=tuple(drivers), pci_drivers=drivers)
+
+
 class Sensed:
     """Numbers, pairs and keeps signals as a sensor does."""
 

@@ -47,6 +47,9 @@ def check_counters(raw: bytes) -> None:
         return
     text = raw.decode("utf-8-sig")
     rows = (*found.metrics, *found.labels)
+    demand(rows or not found.left_out, "rows that are left out, and no good one", found)
+    demand(sum(found.left_out.values()) <= text.count("\n") + text.count("\r") + 1, "rows", found)
+    demand(len(found.notes) >= min(1, len(found.left_out)), "left out without a word", found)
     names = [row.name for row in rows]
     demand(len(names) == len(set(names)), "a row twice", names)
     for row in rows:
@@ -110,6 +113,6 @@ def check_web_config(raw: bytes) -> None:
 
 
 TARGETS = (
-    Target("counters-file", 60, make_counters, check_counters),
+    Target("counters-file", 45, make_counters, check_counters),
     Target("web-config", 22, make_web_config, check_web_config),
 )

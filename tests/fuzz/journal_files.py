@@ -9,7 +9,7 @@ from exporter.kernel.journal_file import JournalError, JournalFile
 from tests.fuzz.target import Target, demand
 
 _FOLDER = Path(__file__).parents[1] / "exporter/kernel/journals"
-_NAMES = ("compact-whole", "regular-whole", "journald")
+_NAMES = ("compact-whole", "regular-whole", "journald", "missed", "nokmsg")
 _MOST = 70
 """Records that a file has at most."""
 
@@ -50,10 +50,14 @@ def check_file(made: Broken) -> None:
 
     given = 0
     try:
-        for record in JournalFile(read).news():
+        file = JournalFile(read)
+        for record in file.news():
             given += 1
             demand(len(record.boot) == 16, "a boot", record.boot)
             demand(record.microseconds >= 0 and record.priority >= 0, "a number", record)
+        for boot in file.missed():
+            given += 1
+            demand(len(boot) == 16, "a boot", boot)
     except JournalError:
         pass
     demand(given <= _MOST, "more records than there are", given)

@@ -99,7 +99,7 @@ def _signal(raw: bytes) -> Signal | None:
     try:
         return kernel_log.understand(kernel_log.split(raw), BOOT)
     except Rejected as error:
-        demand(error.reason in ("malformed", "user_space"), "a reason", error.reason)
+        demand(error.reason in ("malformed", "user_space", "quoted"), "a reason", error.reason)
         return None
 
 
@@ -128,7 +128,8 @@ def make_line(random: Random) -> tuple[str, Built]:
     process = "".join(mark for mark in hostile.text(random) if mark not in "\n\r\0")[:15]
     who = random.choice(("", f"pid={random.randrange(10**7)}, name={process}, "))
     code = random.randrange(1024)
-    line = f"NVRM: Xid (PCI:{bus}{place}): {code}, {who}{hostile.text(random)}"
+    # The driver's own words are shorter than what the kernel cuts (exporter/kernel/quoted.py).
+    line = f"NVRM: Xid (PCI:{bus}{place}): {code}, {who}{hostile.text(random)[:150]}"
     return line.partition("\n")[0], (f"{bus}.0", code, gi, ci)
 
 
@@ -266,8 +267,8 @@ def check_cgroup(made: tuple[bytes, bytes]) -> None:
 
 
 TARGETS = (
-    Target("kernel-record", 129, make_record, check_record),
-    Target("xid-line", 90, make_line, check_line),
+    Target("kernel-record", 99, make_record, check_record),
+    Target("xid-line", 60, make_line, check_line),
     Target("syslog", 50, make_syslog, check_syslog),
     Target("nvlink5", 40, make_link_words, check_link_words),
     Target("cgroup", 50, make_cgroup, check_cgroup),

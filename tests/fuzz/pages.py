@@ -151,6 +151,8 @@ def _dcgm(random: Random, uuids: list[str]) -> DcgmReading | None:
         watch=hostile.name(random, "PCIE", "MEM"),
         health=20,
         error_code=hostile.name(random, "DCGM_FR_PCI_REPLAY_RATE"),
+        severity=hostile.name(random, "MONITOR"),
+        category=hostile.name(random, "HARDWARE_PCIE"),
     )
     health = random.choice((None, (found, found)))
     return DcgmReading(at=START, entities=entities, health=health, unsupported=(1001, 70_000))

@@ -2,12 +2,14 @@
 
 from tests.fuzz import (
     cluster_objects,
+    dcgm_exporter_config,
     files,
     frames,
     journal_files,
     kernel_lines,
     kubelet_replies,
     pages,
+    quoted_texts,
     reports,
     scrapers,
     vendors,
@@ -16,10 +18,12 @@ from tests.fuzz.target import Target
 
 TARGETS: tuple[Target, ...] = (
     *kernel_lines.TARGETS,
+    *quoted_texts.TARGETS,
     *journal_files.TARGETS,
     *kubelet_replies.TARGETS,
     *cluster_objects.TARGETS,
     *files.TARGETS,
+    *dcgm_exporter_config.TARGETS,
     *vendors.TARGETS,
     *frames.TARGETS,
     *scrapers.TARGETS,

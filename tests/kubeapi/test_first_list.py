@@ -1,5 +1,6 @@
 """The first list: by watch where it is served, by pages where not, and what was known before."""
 
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -130,11 +131,14 @@ def test_a_server_in_trouble_is_not_burdened_with_a_list_instead(status: int) ->
 def test_of_what_was_known_before_only_the_changes_are_told() -> None:
     seen: list[Change[ConfigMap]] = []
     known = {"default/a": RED, "default/gone": ConfigMap()}
+    looked = threading.Event()
+    listed = hostile.once(looked, hostile.watch(added(A1), END))
     with (
-        Hostile([hostile.drop], [hostile.watch(added(A1), END), hostile.watch()]) as server,
+        Hostile([hostile.drop], [listed, hostile.watch()]) as server,
         reflecting(server, seen, known) as reflector,
     ):
         assert set(reflector.items()) == {"default/a", "default/gone"}
+        looked.set()
         assert reflector.wait_synced(60.0)
         await_true("both were told", lambda: len(seen) == 2)
         assert seen == [

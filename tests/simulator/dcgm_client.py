@@ -149,6 +149,12 @@ class Calls:
         self.raw("dcgmGetGpuInstanceHierarchy", handle, ctypes.byref(found))
         return [plain(one) for one in found.entityList[: found.count]]
 
+    def link_states(self, handle: Any) -> list[list[int]]:
+        """The states of all links, by GPU."""
+        found = new("dcgmNvLinkStatus_v4")
+        self.raw("dcgmGetNvLinkLinkStatus", handle, ctypes.byref(found))
+        return [list(one.linkState) for one in found.gpus[: found.numGpus]]
+
     def health(self, handle: Any, group: int, systems: int | None = None) -> list[Any]:
         """Overall health and the incidents; with `systems`, these are watched first."""
         if systems is not None:

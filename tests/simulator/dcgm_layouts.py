@@ -90,6 +90,16 @@ _ROWS: list[tuple[str, int, list[tuple[str, Any]]]] = [
         2,
         [("version", _U), ("count", _U), ("entityList", ("dcgmMigHierarchyInfo_v2", 448))],
     ),
+    ("dcgmNvLinkGpuLinkStatus_v3", 0, [("entityId", _U), ("linkState", _U * 18)]),
+    ("dcgmNvLinkNvSwitchLinkStatus_t", 0, [("entityId", _U), ("linkState", _U * 256)]),
+    (
+        "dcgmNvLinkStatus_v4",
+        4,
+        [
+            *(("version", _U), ("numGpus", _U), ("gpus", ("dcgmNvLinkGpuLinkStatus_v3", 32))),
+            *(("numNvSwitches", _U), ("nvSwitches", ("dcgmNvLinkNvSwitchLinkStatus_t", 12))),
+        ],
+    ),
     ("dcgmClockSet_v1", 1, [("version", c_int), ("memClock", _U), ("smClock", _U)]),
     (
         "dcgmDeviceSupportedClockSets_v1",

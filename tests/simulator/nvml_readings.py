@@ -214,6 +214,24 @@ _RATES = {
     "gpm(g[3], NVML_GPM_METRIC_NVLINK_TOTAL_TX_PER_SEC)": "gpm_nvlink_tx_mib",
     "gpm(g[3], NVML_GPM_METRIC_NVLINK_TOTAL_RX_PER_SEC)": "gpm_nvlink_rx_mib",
 }
+_TOTALS = {
+    f"gpm(g[3], NVML_GPM_METRIC_{metric})": name
+    for metric, name in {
+        "SM_CYCLES_ELAPSED": "gpm_sm_cycles_elapsed",
+        "SM_CYCLES_ACTIVE": "gpm_sm_cycles_active",
+        "MMA_CYCLES_ACTIVE": "gpm_mma_cycles",
+        "DMMA_CYCLES_ACTIVE": "gpm_dmma_cycles",
+        "HMMA_CYCLES_ACTIVE": "gpm_hmma_cycles",
+        "IMMA_CYCLES_ACTIVE": "gpm_imma_cycles",
+        "DFMA_CYCLES_ACTIVE": "gpm_dfma_cycles",
+        "PCIE_TX": "gpm_pcie_tx_bytes",
+        "PCIE_RX": "gpm_pcie_rx_bytes",
+        "INTEGER_CYCLES_ACTIVE": "gpm_integer_cycles",
+        "FP64_CYCLES_ACTIVE": "gpm_fp64_cycles",
+        "FP32_CYCLES_ACTIVE": "gpm_fp32_cycles",
+        "FP16_CYCLES_ACTIVE": "gpm_fp16_cycles",
+    }.items()
+}
 
 READINGS = {
     **_STATE,
@@ -223,5 +241,6 @@ READINGS = {
     **_FABRIC,
     **{f"round(gpm(g[3], {metric}) * 10000)": name for name, metric in RATIOS.items()},
     **_RATES,
+    **_TOTALS,
 }
 """pynvml line to the name of the number that it reads."""

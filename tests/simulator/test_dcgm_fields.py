@@ -93,6 +93,15 @@ def test_links_are_entities_of_a_dcgm_that_lists_them(
     assert client.error_of("group(h, (6, 3 << 24 | 18 << 8 | 1))") == -1
 
 
+def test_the_states_of_links_are_told_by_gpu(node: SimulatedNode, client: DcgmClient) -> None:
+    with node.scenario.edit() as scenario:
+        scenario.gpus[3].links = {2: {"state": 0}}
+    states = client.ask("link_states(h)")
+    assert len(states) == 8
+    assert states[0] == [3] * 18
+    assert states[3] == [3, 3, 2, *[3] * 15]
+
+
 def test_memory_errors_are_told_by_place(node: SimulatedNode, client: DcgmClient) -> None:
     for name, number in {
         "ecc_sbe_volatile": 10,

@@ -4,7 +4,7 @@ from ctypes import Structure, sizeof
 
 import pytest
 
-from exporter.dcgm import abi
+from exporter.dcgm import abi, link_states
 from exporter.dcgm.error import DcgmError, name_of
 
 
@@ -14,6 +14,8 @@ from exporter.dcgm.error import DcgmError, name_of
         (abi.CONNECT_PARAMS_VERSION, 0x02000010),
         (abi.VERSION_INFO_VERSION, 0x02000204),
         (abi.DEVICE_ATTRIBUTES_VERSION, 0x03001464),
+        # Asserted of version 3, which has 64 links for each of 12 switches in place of 256.
+        (link_states.VERSION - (1 << 24) - 12 * (256 - 64) * 4, 0x030015BC),
     ],
 )
 def test_version_words_are_those_that_dcgm_asserts(word: int, asserted: int) -> None:
@@ -41,6 +43,10 @@ def test_sizes_that_dcgm_asserts_for_other_versions_of_a_struct_hold() -> None:
         (abi.MigEntityInfo, {"nvml_gpu_index": 128, "nvml_compute_instance_id": 136}),
         (abi.DeviceAttributes, {"clocks": 4, "thermals": 3084, "identifiers": 3120}),
         (abi.DeviceIdentifiers, {"pci_bus_id": 516, "uuid": 1028, "pci_device_id": 1796}),
+        (
+            link_states.LinkStates,
+            {"gpu_count": 4, "gpus": 8, "switch_count": 2440, "switches": 2444},
+        ),
         (abi.HealthSetParams, {"group": 8, "systems": 16, "update_interval": 24}),
         (abi.Incident, {"health": 4, "error": 8, "entity": 1036}),
     ],
@@ -53,13 +59,15 @@ def test_members_stand_where_the_compiler_puts_them(
 
 def test_every_handle_and_group_is_as_wide_as_a_pointer() -> None:
     for name, types in abi.SIGNATURES.items():
-        if name not in ("dcgmInit", "dcgmStartEmbedded", "dcgmConnect_v2"):
+        of_no_engine = ("dcgmInit", "dcgmStartEmbedded", "dcgmConnect_v2")
+        if name not in of_no_engine and not name.startswith("dcgmErrorGet"):
             assert sizeof(types[0]) == 8, name
     assert sizeof(abi.SIGNATURES["dcgmWatchFields"][2]) == 8
 
 
 def test_a_status_is_named_as_in_the_headers_and_an_unknown_one_by_number() -> None:
     assert name_of(-33) == "DCGM_ST_MODULE_NOT_LOADED (-33)"
+    assert name_of(-57) == "DCGM_ST_NVML_DRIVER_TIMEOUT (-57)"
     assert name_of(-77) == "status -77"
 
 

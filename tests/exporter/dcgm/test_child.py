@@ -49,6 +49,28 @@ def test_gpus_and_instances_are_told_in_the_ids_of_nvml(dcgm: SimulatedDcgm) -> 
     assert told == {gi: 1000 + gi for gi in gis}
 
 
+def test_each_gpu_is_named_as_dcgm_names_it_with_the_profiles_of_its_instances(
+    dcgm: SimulatedDcgm,
+) -> None:
+    with Supervised(dcgm) as seen:
+        reading = seen.reading()
+    boards = [dcgm.node.gpu(number) for number in (FIRST, SECOND, MIG)]
+    told = [(one.id, one.uuid, one.bus_id, one.product) for one in reading.identities]
+    products = [board.product.name for board in boards]
+    assert told == [
+        (number, board.uuid, board.pci, product)
+        for number, (board, product) in enumerate(zip(boards, products, strict=True))
+    ]
+    parts = reading.identities[MIG].parts
+    assert {(one.gi, one.profile) for one in parts if one.ci is None} == {
+        (one.gi, one.profile.name) for one in boards[MIG].instances
+    }
+    assert {(one.gi, one.ci) for one in parts if one.ci is not None} == {
+        (one.gi, one.ci) for one in boards[MIG].instances
+    }
+    assert reading.identities[FIRST].parts == ()
+
+
 def test_two_equal_xids_in_a_row_are_two(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm) as seen:
         seen.reading()

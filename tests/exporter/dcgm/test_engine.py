@@ -150,11 +150,17 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
         reading = seen.reading()
     assert reading.health is not None
     assert set(reading.gpus) == {uuid(dcgm, one) for one in (FIRST, SECOND, MIG)}
-    told = {(one.uuid, one.watch, one.health, one.error_code) for one in reading.health}
+    told = {
+        (one.uuid, one.watch, one.health, one.error_code, one.severity, one.category)
+        for one in reading.health
+    }
+    hot = ("THERMAL", 20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
+    memory = ("MEM", 10, "DCGM_FR_VOLATILE_DBE_DETECTED", "RESET", "HARDWARE_MEMORY")
+    whole = ("ALL", 20, "DCGM_FR_UNCONTAINED_ERROR", "RESET", "HARDWARE_MEMORY")
     assert told == {
-        (uuid(dcgm, FIRST), "THERMAL", 20, "DCGM_FR_THERMAL_VIOLATIONS"),
-        (uuid(dcgm, MIG), "MEM", 10, "DCGM_FR_VOLATILE_DBE_DETECTED"),
-        (uuid(dcgm, SECOND), "ALL", 20, "DCGM_FR_UNCONTAINED_ERROR"),
+        (uuid(dcgm, FIRST), *hot),
+        (uuid(dcgm, MIG), *memory),
+        (uuid(dcgm, SECOND), *whole),
     }
     assert "too hot" in {one.message for one in reading.health}
 

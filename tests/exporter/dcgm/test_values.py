@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.dcgm.abi import FP64_BLANK, INT32_BLANK, INT64_BLANK, Kind, Status
-from exporter.dcgm.entities import Place, decode_link
+from exporter.dcgm.entities import Place, link_entity, makes_links
 from exporter.dcgm.reading import (
     all_blank,
     entities_of,
@@ -142,15 +142,21 @@ def test_what_is_not_watched_any_more_is_named() -> None:
     assert never_watched(many[:1]) == frozenset()
 
 
+def test_a_link_is_named_by_its_gpu_and_its_number() -> None:
+    assert link_entity(0, 0) == 0x00000001
+    assert link_entity(3, 17) == 0x03001101
+
+
 @pytest.mark.parametrize(
-    ("raw", "decoded"),
+    ("version", "takes"),
     [
-        (0x00000001, (Kind.GPU, 0, 0)),
-        (0x00001101, (Kind.GPU, 0, 17)),
-        (0x00031101, (Kind.GPU, 3, 17)),
-        (0x03001101, (Kind.GPU, 3, 17)),
-        (0x01000003, (Kind.SWITCH, 1, 0)),
+        ("4.4.0", True),
+        ("4.6.0", True),
+        ("10.0", True),
+        ("4.3.9", False),
+        ("3.9", False),
+        ("", False),
     ],
 )
-def test_a_link_is_decoded_in_both_forms(raw: int, decoded: tuple[int, int, int]) -> None:
-    assert decode_link(raw) == decoded
+def test_only_engines_since_4_4_take_that_name(version: str, takes: bool) -> None:
+    assert makes_links(version) is takes

@@ -7,8 +7,19 @@ from exporter.dcgm.abi import HEALTH_WATCH_ALL, MAX_FIELDS, Kind
 from exporter.dcgm.entities import Place
 from exporter.dcgm.health import CODES, WATCHES, code_name, findings
 from exporter.dcgm.library import IncidentInfo
-from exporter.dcgm.wanted import ALWAYS_THERE, PROFILING, XID, batches, fields_for, left_to_dcgm
-from exporter.readings import MigReading, NvmlReading
+from exporter.dcgm.wanted import (
+    ALWAYS_THERE,
+    LINK_FIELDS,
+    NAME,
+    PROFILING,
+    XID,
+    batches,
+    fields_for,
+    left_to_dcgm,
+)
+from exporter.page import metrics_link
+from exporter.page.fields import by_id, table
+from exporter.readings import LinkReading, MigReading, NvmlReading
 from tests.exporter.worlds import START, gpu
 
 fields = st.lists(st.integers(1, 1600), max_size=400)
@@ -27,15 +38,32 @@ def test_every_field_is_in_one_batch_and_profiling_is_apart(many: list[int]) -> 
 def test_each_kind_of_entity_is_asked_for_what_it_can_tell(many: list[int]) -> None:
     whole = set(fields_for(Kind.GPU, many))
     assert whole >= set(ALWAYS_THERE)
-    assert set(fields_for(Kind.GPU_INSTANCE, many)) <= whole
+    assert set(fields_for(Kind.GPU_INSTANCE, many)) <= whole | {NAME}
     assert not whole & set(fields_for(Kind.LINK, many))
     assert fields_for(Kind.COMPUTE_INSTANCE, many) == []
     assert XID not in whole
 
 
 def test_memory_and_profiling_are_asked_of_instances_and_temperature_is_not() -> None:
-    assert fields_for(Kind.GPU_INSTANCE, (150, 252, 1004, XID)) == [252, 1004]
-    assert fields_for(Kind.LINK, (150, 585)) == [585]
+    assert fields_for(Kind.GPU_INSTANCE, (150, 252, 1004, XID)) == [NAME, 252, 1004]
+    assert fields_for(Kind.LINK, (150, 585, 1532, 1533)) == [585, 1532, 1533]
+    assert fields_for(Kind.GPU_INSTANCE, (1532, 1533)) == [NAME]
+    assert fields_for(Kind.LINK, metrics_link.NEEDED) == [], "a page always wants these"
+
+
+def test_profiling_is_what_the_table_of_fields_calls_so() -> None:
+    assert {one.id for one in table().values() if one.profiling} <= PROFILING
+    assert batches([585, 1532]) == [[585], [1532]]
+    assert all(one.level == "link" for one in map(by_id, LINK_FIELDS) if one is not None)
+
+
+def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -> None:
+    known = LinkReading(link=0, values={1529: 3})
+    reading = NvmlReading(at=START, gpus=(gpu(1, values={150: 31}, links=(known,)),))
+    assert left_to_dcgm((585, 1529), reading) == (585,)
+    poor = LinkReading(link=1, values={})
+    reading = NvmlReading(at=START, gpus=(gpu(1, values={150: 31}, links=(known, poor)),))
+    assert left_to_dcgm((585, 1529), reading) == (585, 1529)
 
 
 def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:

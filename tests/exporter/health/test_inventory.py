@@ -1,9 +1,19 @@
 """GPUs that should be there against GPUs that are."""
 
 from exporter.health import ledger
+from exporter.health.inventory import other_drivers
 from exporter.health.ledger import Published
 from exporter.report import Inventory
-from tests.exporter.worlds import BUS, START, gpu, mig_gpu, seen, unseen, with_bus
+from tests.exporter.worlds import (
+    BUS,
+    START,
+    gpu,
+    mig_gpu,
+    seen,
+    unseen,
+    with_bus,
+    with_drivers,
+)
 
 FRESH = ledger.begin("boot-1", "1", START)
 PLACES = tuple(BUS[f"GPU-{number}"] for number in (1, 2, 3))
@@ -63,3 +73,26 @@ def test_where_drivers_are_hidden_no_gpu_is_set_aside_for_the_lack_of_one() -> N
 def test_two_gpus_with_one_uuid_are_two_gpus() -> None:
     found = taken(with_bus(seen(gpu(1), gpu(1, bus_id=PLACES[1])), *PLACES[:2]))
     assert (found.seen, found.missing) == (2, ())
+
+
+DRIVERS = {PLACES[1]: "nouveau", PLACES[2]: ""}
+
+
+def test_a_gpu_that_another_driver_or_none_has_is_named_with_it() -> None:
+    found = with_drivers(with_bus(seen(gpu(1)), *PLACES), DRIVERS)
+    assert other_drivers(found, None) == DRIVERS
+    assert other_drivers(with_drivers(with_bus(unseen(), *PLACES), DRIVERS), OFFERED) == DRIVERS
+
+
+def test_a_gpu_for_virtual_machines_or_let_go_may_have_another_driver() -> None:
+    away = {PLACES[1]: "vfio-pci", PLACES[2]: "vfio-pci"}
+    found = with_drivers(with_bus(seen(gpu(1), gpu(2, released=True)), *PLACES), away)
+    assert other_drivers(found, Published(vfio=frozenset(PLACES[2:]))) == {}
+    assert other_drivers(found, OFFERED) == {PLACES[2]: "vfio-pci"}
+
+
+def test_where_drivers_or_the_bus_are_hidden_no_other_driver_is_named() -> None:
+    hidden = dict.fromkeys(PLACES, "")
+    assert other_drivers(with_drivers(with_bus(seen(gpu(1)), *PLACES), hidden), None) == {}
+    elsewhere = with_drivers(with_bus(seen(gpu(1)), "0000:77:00.0"), {"0000:77:00.0": "nouveau"})
+    assert other_drivers(elsewhere, None) == {}

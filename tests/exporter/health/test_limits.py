@@ -204,6 +204,13 @@ def test_the_most_severe_records_stay_and_the_others_are_counted() -> None:
     assert found.truncated == ("gpus.xids",)
 
 
+def test_too_many_records_that_are_one_object_are_too_many_all_the_same() -> None:
+    record = SxidRecord(code=1, severity="Fatal", count=1, first_seen=NOW, last_seen=NOW)
+    switch = SwitchHealth(pci_bus_id="0000:c2:00.0", sxids=(record,) * 19)
+    found = limits.within(NodeHealth(switches=(switch,)))
+    assert len(found.switches[0].sxids) == 16
+
+
 def test_a_lost_gpu_stays_where_there_are_too_many() -> None:
     others = (gpu(uuid=f"GPU-{number}", presence="Unknown") for number in range(200))
     found = limits.within(NodeHealth(gpus=(*others, gpu(uuid="GPU-lost", presence="Lost"))))

@@ -155,6 +155,49 @@ def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
     assert len(folder.messages()) == 66
 
 
+def test_what_journald_missed_is_counted_once_each_time(folder: Folder) -> None:
+    """It read five records and knew by their numbers that 5 and 51 others had been there."""
+    folder.write("missed")
+    assert folder.messages() == [b"Linux version 6.18", XID_31, LOST, b"line", b"line"]
+    assert folder.rejected == ["missed", "missed"]
+    assert folder.messages() == []
+    assert folder.rejected == ["missed", "missed"]
+
+
+def test_what_another_boot_missed_is_not_counted(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("missed")
+    assert list(JournalFile(reader(whole("missed"))).missed()) == [BOOT, BOOT]
+    other = JournalFolder(tmp_path, "f" * 32, folder.rejected.append)
+    with pytest.raises(KernelLogError, match="no journal of this boot"):
+        list(other.news())
+    assert folder.rejected == []
+
+
+def test_a_client_that_says_that_journald_missed_records_is_not_counted() -> None:
+    """`MESSAGE_ID` is any client's to set; `_TRANSPORT` is not."""
+    data = whole("missed").replace(b"_TRANSPORT=driver", b"_TRANSPORT=stdout")
+    assert list(JournalFile(reader(data)).missed()) == []
+
+
+def test_a_journal_without_the_kernels_records_is_none_of_a_silent_kernel(folder: Folder) -> None:
+    """Written with ReadKMsg=no."""
+    folder.write("nokmsg")
+    assert folder.messages() == []
+    assert not folder.journal.heard
+    folder.write("missed", "system@1-2-3.journal")
+    assert len(folder.messages()) == 5
+    assert folder.journal.heard
+
+
+@pytest.mark.parametrize("boot_id", ["", "none", "01234567", "ab" * 17])
+def test_without_a_boot_id_no_record_is_of_this_boot(tmp_path: Path, boot_id: str) -> None:
+    Folder(tmp_path).write("compact-whole")
+    with pytest.raises(KernelLogError, match="boot id") as found:
+        JournalFolder(tmp_path, boot_id, lambda _reason: None)
+    assert found.value.reason == "NoBootId"
+
+
 def test_an_archived_file_that_makes_no_sense_is_counted_once(folder: Folder) -> None:
     (folder.machine / "system@1-2-3.journal").write_bytes(b"garbage")
     folder.write("compact-whole")
@@ -202,3 +245,22 @@ def test_the_reader_follows_a_journal_as_it_does_the_device(tmp_path: Path) -> N
         3_000_000 * 16,
         "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007",
     ) in (heard.told())
+
+
+def test_a_journal_without_the_kernels_records_is_a_state_until_they_come(tmp_path: Path) -> None:
+    heard, folder = Heard(), Folder(tmp_path)
+    folder.write("nokmsg")
+    with running(heard.reader(tmp_path)):
+        wait_for(lambda: heard.sources)
+        (source,) = heard.sources
+        assert (source.up, source.reason) == (False, "NoKernelRecords")
+        assert "ReadKMsg=yes" in source.message
+        folder.write("missed", "system@1-2-3.journal")
+        wait_for(lambda: heard.sources[-1].up)
+    assert len(heard.sources) == 2
+    assert heard.sources[-1].via == "Journal"
+    assert [message for message in heard.messages() if "NVRM" in message] == [
+        XID_31.decode(),
+        LOST.decode(),
+    ]
+    assert heard.rejected == ["missed", "missed"]

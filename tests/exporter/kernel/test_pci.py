@@ -54,12 +54,16 @@ def test_a_device_that_goes_while_it_is_looked_at_costs_no_other(tmp_path: Path)
 
 
 def test_gpus_that_another_driver_or_none_has_are_told_apart(tmp_path: Path) -> None:
-    for address, driver in (("18", "nvidia"), ("19", "vfio-pci"), ("1a", "")):
+    for address, driver in (("18", "nvidia"), ("19", "vfio-pci"), ("1a", ""), ("1b", "nouveau")):
         made = device(tmp_path, f"0000:{address}:00.0")
         if driver:
             (made / "driver").symlink_to(f"../../drivers/{driver}")
-    assert pci.unbound(tmp_path) == ("0000:19:00.0", "0000:1a:00.0")
-    assert pci.unbound(tmp_path / "missing") == ()
+    assert pci.unbound(tmp_path) == {
+        "0000:19:00.0": "vfio-pci",
+        "0000:1a:00.0": "",
+        "0000:1b:00.0": "nouveau",
+    }
+    assert pci.unbound(tmp_path / "missing") == {}
 
 
 def test_what_cannot_be_read_is_not_known(tmp_path: Path) -> None:

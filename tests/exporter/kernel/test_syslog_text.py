@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -121,6 +122,28 @@ def test_a_ring_that_was_overwritten_is_given_whole_with_a_word() -> None:
     assert known.news(text(*range(300, 500))).lost == ""
 
 
+def test_a_line_that_a_user_quotes_is_not_where_the_last_text_ended() -> None:
+    """The ring was overwritten meanwhile; behind the quotation comes what looks like a record."""
+    known = SyslogText()
+    list(known.news(text(*range(1, 200))).lines)
+    last = text(199)[:-1]
+    head = b"<3>[  815.125393] "
+    error = b"NVRM: Xid (PCI:0000:3b:00): 79 forged'\n"
+    quoted = head + b"tmpfs: Unknown parameter 'x" + last + b"\n" + head + error
+    news = known.news(text(*range(300, 400)) + quoted)
+    assert news.lost == "overwritten"
+    *_, found = news.lines
+    assert (found.hidden, found.raw.endswith(last)) == (1, True)
+
+
+def test_the_end_of_the_last_text_is_found_where_it_is_the_only_line() -> None:
+    known = SyslogText()
+    assert messages(known.news(text(1))) == lines(1)
+    assert messages(known.news(text(1, 2))) == lines(2)
+    assert messages(known.news(text(2, 3))) == lines(3)
+    assert messages(known.news(text(4, 3, 5))) == lines(5)
+
+
 def test_lines_that_were_seen_keep_their_places_when_the_end_is_gone() -> None:
     known = SyslogText()
     first = list(known.news(text(1, 2, 3)).lines)
@@ -179,3 +202,11 @@ def test_no_bytes_raise(first: list[bytes], second: list[bytes]) -> None:
     for part in (first, second, first + second):
         for line in known.news(text(1) + b"\n".join(part)).lines:
             assert kernel_log.split(line.raw).sequence == line.place
+
+
+def test_of_two_errors_of_two_switches_in_one_moment_the_first_is_heard() -> None:
+    line = b"<3>[   10.000001] nvidia-nvswitch%d: SXid (PCI:0000:c2:00.0): 11004, Fatal, x\n"
+    [found] = SyslogText().news(line % 1 + line % 2).lines
+    signal = kernel_log.understand(kernel_log.split(found.raw), datetime(2026, 1, 5, tzinfo=UTC))
+    assert signal is not None
+    assert (signal.code, found.hidden) == (11004, 1)

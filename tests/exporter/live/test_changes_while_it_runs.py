@@ -139,7 +139,11 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
     uuid = node.gpu(1).uuid
-    for take, reason in ((node.unbind, "SetAside"), (node.remove_gpu, "NotOnBus")):
+    other = {"device": node.gpu(1).pci.lower(), "driver": "none"}
+    for take, reason, without in (
+        (node.unbind, "SetAside", [other]),
+        (node.remove_gpu, "NotOnBus", []),
+    ):
         take(1)
         wait_for(lambda: uuid not in uuids(exporter, TEMPERATURE), what="it to be gone")
         end = time.monotonic() + 3  # longer than --lost-after
@@ -147,6 +151,7 @@ def test_a_gpu_that_is_unbound_and_bound_again_is_never_called_lost(
             assert presence(exporter, uuid)[0] == "Unknown"
             time.sleep(0.1)
         assert presence(exporter, uuid)[1] == reason
+        assert labels_of(exporter, "draguard_gpu_other_driver") == without
         assert_fresh(node, exporter, 0, MIG)
         node.bind(1)
         wait_for(lambda: presence(exporter, uuid) == ("Present", ""), what="it to be back")

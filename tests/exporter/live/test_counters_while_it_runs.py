@@ -135,7 +135,7 @@ def test_a_configmap_that_is_swapped_is_taken_up_and_a_bad_one_is_not(
     mounted.swap(BAR1_ROW)
     exporter.wait_shows("DCGM_FI_DEV_BAR1_USED{")
     assert not exporter.shows(f"{TEMPERATURE}{{")
-    mounted.swap(f"{BAR1_ROW}DCGM_FI_DEV_NO_SUCH_THING, gauge, x\n")
+    mounted.swap("# no good row\nDCGM_FI_DEV_NO_SUCH_THING, gauge, x\n")
     exporter.wait_shows("draguard_counters_last_reload_success 0")
     assert failures(exporter) == 1
     assert exporter.shows("DCGM_FI_DEV_BAR1_USED{")
@@ -144,6 +144,22 @@ def test_a_configmap_that_is_swapped_is_taken_up_and_a_bad_one_is_not(
     mounted.swap(TEMPERATURE_ROW)
     exporter.wait_shows("draguard_counters_last_reload_success 1", f"{TEMPERATURE}{{")
     assert failures(exporter) == 1
+
+
+def test_a_bad_row_is_left_out_at_the_start_and_later_and_is_seen(
+    node: SimulatedNode, mounted: Mounted
+) -> None:
+    left_out = 'draguard_counters_rows_left_out{reason="UnknownField"}'
+    mounted.swap(f"{TEMPERATURE_ROW}DCGM_EXP_OF_NEXT_YEAR, counter, x\n")
+    with exporter_of(node, f"--collectors={mounted.file}") as exporter:
+        exporter.wait_shows(NVML_UP, f"{TEMPERATURE}{{", f"{left_out} 1")
+        exporter.wait_said("'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+        mounted.swap(f"dcgm_gpu_temp, gauge, x\n{BAR1_ROW}DCGM_FI_DEV_NO_SUCH, gauge, x\n")
+        exporter.wait_shows("DCGM_FI_DEV_BAR1_USED{", f"{left_out} 2")
+        exporter.wait_shows("draguard_counters_last_reload_success 1")
+        assert failures(exporter) == 0
+        mounted.swap(TEMPERATURE_ROW)
+        exporter.wait_shows(f"{left_out} 0")
 
 
 def test_sighup_reads_the_file_again_though_nothing_seems_changed(
@@ -244,3 +260,62 @@ def test_a_cap_on_series_is_kept_to_and_seen(node: SimulatedNode) -> None:
     assert len(found["DCGM_FI_DEV_SM_CLOCK"]) == 3
     for kept in ("draguard_gpu_up", "draguard_gpu_recovery_action"):
         assert len(found[kept]) == 3
+
+
+def test_what_held_the_clocks_down_and_xids_are_counted_for_rates(
+    node: SimulatedNode, mounted: Mounted, exporter: Exporter
+) -> None:
+    clocks, xids = "DCGM_EXP_CLOCK_EVENTS_TOTAL", "DCGM_EXP_XID_ERRORS_TOTAL"
+    mounted.swap(rows_of(clocks, xids, kind="counter"))
+    exporter.wait_shows(f"{clocks}{{")
+    uuid = node.gpu(0).uuid
+
+    def counted(family: str, *marks: str) -> float:
+        series = exporter.series(family).items()
+        return sum(
+            value for labels, value in series if all(mark in labels for mark in (uuid, *marks))
+        )
+
+    for times in (1, 2):
+        node.set_value(0, "clocks_event_reasons", 0x24)
+        wait_for(lambda times=times: counted(clocks, 'clock_event="sw_thermal"') == times)
+        node.set_value(0, "clocks_event_reasons", 0x1)
+        wait_for(lambda times=times: counted(clocks, 'clock_event="gpu_idle"') == times)
+    assert counted(clocks) == 2 + 2 + 2
+    node.inject_xid(0, 31, kernel=False)
+    wait_for(lambda: counted(xids, 'xid="31"') == 1)
+
+
+CONFIG = """\
+version: 2
+metrics:
+  fields:
+    - {name: DCGM_FI_DEV_POWER_USAGE, prometheusType: gauge, help: Power}
+    - {name: DCGM_EXP_OF_NEXT_YEAR, prometheusType: counter, help: x}
+sources: {dcgm: {watch: {maxKeepAge: 10m}}}
+collections:
+  - {name: scrape, every: 30s, metrics: {include: ["*"]}}
+  - {name: fast, every: 500ms, metrics: {include: [DCGM_FI_DEV_POWER_USAGE]}}
+"""
+
+
+def test_the_yaml_file_of_dcgm_exporter_starts_and_means_what_can_be_done(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = node.root / "config.yaml"
+    file.write_text(CONFIG, encoding="utf-8")
+    monkeypatch.setenv("DCGM_EXPORTER_CONFIG_FILE", str(file))
+    monkeypatch.setenv("DCGM_EXPORTER_OF_NEXT_YEAR", "1")
+    with exporter_of(node, "--enable-pprof", "--web-of-next-year=1") as exporter:
+        exporter.wait_shows(NVML_UP, f"{POWER}{{")
+        exporter.wait_shows('draguard_counters_rows_left_out{reason="UnknownField"} 1')
+        assert not exporter.shows(f"{TEMPERATURE}{{")
+        told = labels_of(exporter, "draguard_setting_ignored")
+        exporter.wait_said(f"line 5 of {file}: 'DCGM_EXP_OF_NEXT_YEAR' is no DCGM field")
+    assert {(one["source"], one["name"]): one["reason"] for one in told} == {
+        ("environment", "DCGM_EXPORTER_OF_NEXT_YEAR"): "Unknown",
+        ("file", "collections[1].every"): "OneInterval",
+        ("file", "sources.dcgm.watch.maxKeepAge"): "NotSupported",
+        ("flag", "enable-pprof"): "NotSupported",
+        ("flag", "web-of-next-year"): "Unknown",
+    }

@@ -135,3 +135,37 @@ def test_a_host_engine_behind_a_unix_socket_is_asked() -> None:
                 return [value for labels, value in rows if 'health_watch="MEM"' in labels]
 
             wait_for(lambda: findings() == [10], what="the health watch")
+
+
+def test_a_host_engine_alone_makes_the_page_where_there_is_no_nvml(node: SimulatedNode) -> None:
+    dcgm = SimulatedDcgm(node)
+    empty = node.root / "empty"
+    empty.mkdir()
+    address = f"127.0.0.1:{free_port()}"
+    dcgm.listen(address)
+    flags = f"--dcgm={address}", f"--nvml-library-dir={empty}"
+    with exporter_of(node, *flags, dcgm=dcgm) as exporter:
+        alone = 'draguard_source_up{source="dcgm",reason="WithoutNvml"} 1'
+        none = 'draguard_source_up{source="nvml",reason="LibraryNotFound"} 0'
+        exporter.wait_shows(alone, none, f"{TEMPERATURE}{{")
+        shown = samples(exporter, TEMPERATURE)
+        assert {one["UUID"] for one in shown} == {node.gpu(number).uuid for number in range(3)}
+        assert {one["device"] for one in shown} == {"nvidia0", "nvidia1", "nvidia2"}
+        used = samples(exporter, "DCGM_FI_DEV_FB_USED")
+        profiles = {one["GPU_I_PROFILE"] for one in used if "GPU_I_ID" in one}
+        assert profiles == {part.profile.name for part in node.gpu(2).instances}
+        for family in ("draguard_gpu_up", "draguard_gpu_info", "draguard_gpus_seen"):
+            assert not exporter.series(family)
+        assert "NVML tells nothing (LibraryNotFound) and DCGM answers" in exporter.log.read_text()
+
+
+def test_what_dcgm_alone_tells_of_an_nvlink_has_the_labels_of_a_link(node: SimulatedNode) -> None:
+    dcgm = SimulatedDcgm(node)
+    dcgm.set_link_field(1, 17, 585, 4)
+    file = node.root / "links.csv"
+    family = "DCGM_FI_DEV_NVLINK_PPCNT_PHYSICAL_LINK_DOWN_COUNTER"
+    file.write_text(f"{family},counter,d\n", encoding="utf-8")
+    with exporter_of(node, "--dcgm=embedded", f"--collectors={file}", dcgm=dcgm) as exporter:
+        exporter.wait_shows(NVML_UP, DCGM_UP, f"{family}{{")
+        (shown,) = samples(exporter, family)
+        assert (shown["nvlink"], shown["gpu_uuid"]) == ("17", node.gpu(1).uuid)

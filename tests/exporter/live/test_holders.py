@@ -222,6 +222,7 @@ def test_what_nvml_does_not_show_has_a_row_and_no_series(joined: Joined) -> None
     assert not samples(joined.exporter, MEMORY, pod="machine")
     assert not samples(joined.exporter, MEMORY, pod="domain")
     assert not samples(joined.exporter, "draguard_gpu_missing")
+    assert not samples(joined.exporter, "draguard_gpu_other_driver")
 
 
 def test_shares_of_one_device_are_told_apart_by_their_share(joined: Joined) -> None:
@@ -295,7 +296,7 @@ def test_metrics_alone_need_no_api_server_and_say_what_is_missing(node: Simulate
         node.kubelet.set_pods([holdings.pod("train", holdings.container(plugins=[plugin]))])
         exporter.wait_shows(NVML_UP, 'pod="train"')
         sources = {one["source"] for one in labels_of(exporter, "draguard_source_up")}
-        assert sources == {"nvml", "kmsg", "podresources"}
+        assert sources == {"nvml", "kmsg", "podresources", "processes"}
         assert exporter.get("/readyz")[0] == 200
         exporter.wait_said("metrics only, without names from DRA and without reports")
 

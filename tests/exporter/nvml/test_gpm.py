@@ -29,6 +29,19 @@ SAID = {
     1017: ("gpm_nvdec", 600_000, 0.6),
     1025: ("gpm_nvjpg", 700_000, 0.7),
     1033: ("gpm_nvofa", 800_000, 0.8),
+    1084: ("gpm_sm_cycles_elapsed", 1 << 50, 1 << 50),
+    1085: ("gpm_sm_cycles_active", 101, 101),
+    1086: ("gpm_mma_cycles", 102, 102),
+    1087: ("gpm_dmma_cycles", 103, 103),
+    1088: ("gpm_hmma_cycles", 104, 104),
+    1089: ("gpm_imma_cycles", 105, 105),
+    1090: ("gpm_dfma_cycles", 106, 106),
+    1091: ("gpm_pcie_tx_bytes", 107, 107),
+    1092: ("gpm_pcie_rx_bytes", 108, 108),
+    1093: ("gpm_integer_cycles", 109, 109),
+    1094: ("gpm_fp64_cycles", 110, 110),
+    1095: ("gpm_fp32_cycles", 111, 111),
+    1096: ("gpm_fp16_cycles", 112, 112),
 }
 
 
@@ -46,9 +59,8 @@ def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
     assert {number: values[number] for number in SAID} == {
         number: pytest.approx(shown) for number, (_, _, shown) in SAID.items()
     }
-    assert all(
-        isinstance(values[number], float) == (number not in NOT_OF_SLICES) for number in SAID
-    )
+    whole = {*NOT_OF_SLICES, *range(1084, 1097)}
+    assert all(isinstance(values[number], float) == (number not in whole) for number in SAID)
 
 
 def test_only_what_is_wanted_is_computed() -> None:

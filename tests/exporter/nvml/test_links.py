@@ -71,10 +71,12 @@ def test_links_of_blackwell_tell_other_counters() -> None:
         SimulatedNode(Path(root), "node-a").create("1xB200") as node,
     ):
         _set(node, 0, 3, {"tx_packets": 9, "recovery_failed": 2, "effective_errors": 4})
+        _set(node, 0, 4, {"tx_packets": 1})
         with NvmlChild(node) as child:
             gpu = child.gpu(0, (1200, 1212, 1219, 1525, 409))
     assert gpu.links[3].values == {1200: 9, 1212: 2, 1219: 4}
-    assert gpu.values == {}
+    # DCGM's fields are of the GPU: NVML's answer for all links.
+    assert gpu.values == {1200: 10, 1212: 2, 1219: 4}
 
 
 def test_bandwidth_is_a_rate_and_the_first_pass_has_none(h100: SimulatedNode) -> None:

@@ -72,24 +72,51 @@ def test_the_name_of_the_metric_is_the_name_in_the_file() -> None:
     assert found.wanted == (150,)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason", "words"),
-    [
-        (f"{ROW}{TEMP},gauge\n", "ColumnCount", "line 2 of counters.csv has 2 columns"),
-        (f"{TEMP},gauge,a,b\n", "ColumnCount", "has 4 columns"),
-        ("DCGM_FI_DEV_GPU_TMEP,gauge,x\n", "UnknownField", "'DCGM_FI_DEV_GPU_TMEP' is no DCGM"),
-        ("dcgm_gpu_temp,gauge,x\n", "UnknownField", "1.x"),
-        (f"{TEMP},gague,x\n", "UnknownType", "'gague' is no Prometheus type; use one of gauge"),
-        (f'{TEMP},gauge,"never closed\n', "BadQuotes", "line 1"),
-        (f'{TEMP},gauge,"closed" too early\n', "BadQuotes", "line 1"),
-    ],
-)
-def test_what_dcgm_exporter_refuses_is_refused_with_line_and_remedy(
+BAD_ROWS = [
+    (f"{TEMP},gauge\n", "ColumnCount", "line 2 of counters.csv has 2 columns"),
+    (f"{TEMP},gauge,a,b\n", "ColumnCount", "has 4 columns"),
+    ("DCGM_FI_DEV_GPU_TMEP,gauge,x\n", "UnknownField", "'DCGM_FI_DEV_GPU_TMEP' is no DCGM"),
+    ("DCGM_EXP_OF_NEXT_YEAR,gauge,x\n", "UnknownField", "'DCGM_EXP_OF_NEXT_YEAR' is no DCGM"),
+    ("dcgm_gpu_temp,gauge,x\n", "UnknownField", "1.x"),
+    (f"{TEMP},gague,x\n", "UnknownType", "'gague' is no Prometheus type; use one of gauge"),
+    (f'{TEMP},gauge,"never closed\n', "BadQuotes", "line 2"),
+    (f'{TEMP},gauge,"closed" too early\n', "BadQuotes", "line 2"),
+]
+CLOCK = "DCGM_FI_DEV_SM_CLOCK,gauge,SM clock.\n"
+
+
+@pytest.mark.parametrize(("text", "reason", "words"), BAD_ROWS)
+def test_a_bad_row_is_left_out_with_line_and_remedy_and_the_others_are_in_force(
     text: str, reason: str, words: str
 ) -> None:
-    error = refused(text.encode())
+    found = read(f"{ROW}{text}{CLOCK}")
+    assert names(found) == [TEMP, "DCGM_FI_DEV_SM_CLOCK"]
+    assert found.left_out == {reason: 1}
+    (said,) = found.notes
+    assert "line 2 of counters.csv" in said
+    assert words in said
+    assert said.endswith("(the row is left out)")
+
+
+@pytest.mark.parametrize(("text", "reason", "words"), BAD_ROWS)
+def test_a_file_without_a_good_row_is_refused_with_line_and_remedy(
+    text: str, reason: str, words: str
+) -> None:
+    error = refused(f"# nothing good\n{text}".encode())
     assert error.reason == reason
     assert words in str(error)
+    assert str(error).endswith("(no row of the file can be shown)")
+
+
+def test_a_file_of_comments_alone_shows_nothing_and_is_no_mistake() -> None:
+    assert read("# DCGM_FI_DEV_GPU_TEMP, gauge, x\n\n") == Counters()
+
+
+def test_of_many_bad_rows_all_are_counted_and_the_first_ones_told() -> None:
+    found = read(ROW + "x\n" * 1000 + "y,gauge,z\n" * 5)
+    assert found.left_out == {"ColumnCount": 1000, "UnknownField": 5}
+    assert len(found.notes) == counters.MOST_TOLD + 1
+    assert found.notes[-1] == "985 more rows of counters.csv are left out"
 
 
 def test_a_file_that_is_no_text_or_far_too_large_is_refused() -> None:
@@ -223,6 +250,29 @@ def test_a_file_that_vanishes_leaves_the_old_one_in_force(tmp_path: Path) -> Non
     assert not file.look()
     assert (file.reloads.failures, file.reloads.last_ok) == (1, False)
     assert names(file.current) == [TEMP]
+
+
+def test_a_new_file_with_a_bad_row_is_taken_up_without_it(tmp_path: Path) -> None:
+    path = tmp_path / "counters.csv"
+    write(path, ROW)
+    file = CountersFile(path)
+    write(path, f"{CLOCK}nonsense\n")
+    assert file.look()
+    assert names(file.current) == ["DCGM_FI_DEV_SM_CLOCK"]
+    assert file.current.left_out == {"ColumnCount": 1}
+    assert (file.reloads.failures, file.reloads.last_ok) == (0, True)
+
+
+def test_each_row_that_is_left_out_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "counters.csv"
+    write(path, f"{ROW}nonsense\n")
+    file = CountersFile(path)
+    file.ask()
+    assert not file.look()
+    (record,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert f"line 2 of {path} has 1 columns" in record.getMessage()
 
 
 def test_on_request_the_file_is_read_even_if_it_seems_unchanged(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ USED = "DCGM_FI_DEV_FB_USED,gauge,x"
 POWER = "DCGM_FI_DEV_POWER_USAGE,gauge,x"
 BUSY = "DCGM_FI_PROF_GR_ENGINE_ACTIVE,gauge,x"
 PCIE = "DCGM_FI_PROF_PCIE_TX_BYTES,gauge,x"
-LINKS = "DCGM_FI_DEV_NVLINK_COUNT_TX_BYTES,counter,x"
 LINK_STATE = "DCGM_FI_DEV_NVLINK_GET_STATE,gauge,x"
 XIDS = "DCGM_EXP_XID_ERRORS_COUNT,gauge,x"
 CLOCKS = "DCGM_EXP_CLOCK_EVENTS_COUNT,gauge,x"
@@ -202,14 +201,6 @@ def test_links_have_their_own_spelling_of_labels() -> None:
     )
 
 
-def test_a_total_over_links_is_not_shown_beside_its_links() -> None:
-    links = tuple(LinkReading(link=n, values={1201: 10 * n}) for n in (1, 2))
-    with_total = show(gpu(1, links=links, values={1201: 30}), rows=(LINKS,))
-    assert values(with_total[name(LINKS)], "nvlink") == {"": 30}
-    without = show(gpu(1, links=links), rows=(LINKS,))
-    assert values(without[name(LINKS)], "nvlink") == {"1": 10, "2": 20}
-
-
 def test_links_that_only_dcgm_tells_of_are_shown() -> None:
     dcgm = told(uuid="GPU-1", link=7, values={1508: 1})
     found = show(gpu(1), rows=(LINK_STATE,), dcgm=dcgm)
@@ -320,16 +311,23 @@ def test_clock_events_are_shown_by_reason() -> None:
 
 def test_one_thermal_failure_leaves_the_other_ten_watches_at_zero() -> None:
     finding = HealthFinding(
-        uuid="GPU-1", watch="THERMAL", health=20, error_code="DCGM_FR_THERMAL_VIOLATIONS"
+        uuid="GPU-1",
+        watch="THERMAL",
+        health=20,
+        error_code="DCGM_FR_THERMAL_VIOLATIONS",
+        severity="TRIAGE",
+        category="HARDWARE_THERMAL",
     )
     dcgm = DcgmReading(at=START, health=(finding,))
     series = show(mig_gpu(1), rows=(HEALTH,), dcgm=dcgm)[name(HEALTH)]
+    told = ("health_error_code", "health_error_severity", "health_error_category")
     found = {
-        labels["health_watch"]: (value, labels.get("health_error_code")) for labels, value in series
+        labels["health_watch"]: (value, *(labels[one] for one in told)) for labels, value in series
     }
     assert len(found) == 11
-    assert found.pop("THERMAL") == (20, "DCGM_FR_THERMAL_VIOLATIONS")
-    assert set(found.values()) == {(0, None)}
+    failed = (20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")
+    assert found.pop("THERMAL") == failed
+    assert set(found.values()) == {(0, "DCGM_FR_OK", "NONE", "NONE")}
     assert all("GPU_I_ID" not in labels for labels, _ in series)
 
 

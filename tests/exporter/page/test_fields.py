@@ -63,6 +63,8 @@ def test_the_computed_families_have_numbers_above_dcgms() -> None:
         "DCGM_EXP_CLOCK_EVENTS_COUNT",
         "DCGM_EXP_GPU_HEALTH_STATUS",
         "DCGM_EXP_P2P_STATUS",
+        "DCGM_EXP_XID_ERRORS_TOTAL",
+        "DCGM_EXP_CLOCK_EVENTS_TOTAL",
     ]
     assert {field.id for field in computed} == fields.COMPUTED
 

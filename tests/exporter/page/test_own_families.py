@@ -138,6 +138,14 @@ def test_expected_and_seen_gpus_are_told_and_the_missing_are_named() -> None:
     assert "draguard_gpus_seen" not in unknown
 
 
+def test_a_gpu_that_another_driver_has_is_told_with_it() -> None:
+    drivers = {"0000:3b:00.0": "nouveau", "0000:19:00.0": ""}
+    assert rendered(snapshot(seen(), other_drivers=drivers))["draguard_gpu_other_driver"] == [
+        ({"device": "0000:19:00.0", "driver": "none"}, 1.0),
+        ({"device": "0000:3b:00.0", "driver": "nouveau"}, 1.0),
+    ]
+
+
 def test_every_holder_has_a_row_with_all_that_is_known_of_it() -> None:
     claim = ClaimDevice("x", "team", "gpu.nvidia.com", "node-a", "gpu-0", share_id="s-1")
     owner = holder(

@@ -91,7 +91,9 @@ def test_clock_events_that_were_not_read_are_not_none() -> None:
 
 
 def test_a_gpu_that_the_engine_does_not_read_is_not_healthy() -> None:
-    sick = HealthFinding(uuid="GPU-3", watch="MEM", health=20, error_code="DCGM_FR_X")
+    sick = HealthFinding(
+        uuid="GPU-3", watch="MEM", health=20, error_code="DCGM_FR_X", severity="", category=""
+    )
     dcgm = DcgmReading(at=START, gpus=("GPU-1",), health=(sick,))
     found = rendered(snapshot(seen(gpu(1), gpu(2), gpu(3)), dcgm=dcgm, shown=SHOWN))[HEALTH]
     assert of(found) == [0] * 11

@@ -51,9 +51,18 @@ def test_a_row_that_this_product_has_not_is_named(node: SimulatedNode, tmp_path:
     ]
 
 
-def test_a_bad_counters_file_is_named_with_its_line(node: SimulatedNode, tmp_path: Path) -> None:
+def test_a_row_that_is_left_out_is_named_with_its_line(node: SimulatedNode, tmp_path: Path) -> None:
     file = tmp_path / "counters.csv"
     file.write_text("DCGM_FI_DEV_GPU_TEMP, gauge, C\nDCGM_FI_DEV_NO_SUCH, gauge, x\n")
+    code, said = check(node, f"--collectors={file}")
+    assert code == 0
+    assert "counters: 1 rows, 1 answered here and now" in said
+    assert f"line 2 of {file}: 'DCGM_FI_DEV_NO_SUCH' is no DCGM field" in said
+
+
+def test_a_counters_file_without_a_good_row_is_named(node: SimulatedNode, tmp_path: Path) -> None:
+    file = tmp_path / "counters.csv"
+    file.write_text("# a comment\nDCGM_FI_DEV_NO_SUCH, gauge, x\n")
     code, said = check(node, f"--collectors={file}")
     assert code == 2
     assert "line 2" in said

@@ -4,7 +4,7 @@ import pytest
 
 from exporter.setup.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED
 from exporter.setup.flags import FLAGS, parse
-from exporter.setup.settings import Settings, SettingsError
+from exporter.setup.settings import FOUND, Settings, SettingsError
 
 
 def settings_of(*flags: str, **environment: str) -> Settings:
@@ -21,7 +21,7 @@ def test_flags_become_one_value_and_one_line() -> None:
 
 def test_every_setting_has_one_flag() -> None:
     flags = [flag.setting for flag in FLAGS]
-    assert sorted(flags) == sorted(set(Settings.__struct_fields__) - {"role"})
+    assert sorted(flags) == sorted(set(Settings.__struct_fields__) - {"role"} - FOUND)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_every_setting_has_one_flag() -> None:
         ("--pod-label-allow=(", "--pod-label-allow"),
         ("--max-series=0", "--max-series"),
         ("--collect-interval=soon", "--collect-interval"),
-        ("--config-file=/x.yaml", "--collectors"),
+        ("--config-file=/nowhere/x.yaml", "--config-file"),
         ("--fake-gpus", "simulator"),
     ],
 )
@@ -71,6 +71,16 @@ def test_the_arguments_of_a_dcgm_exporter_daemonset_go_on_working() -> None:
         "--enable-dcgm-log of dcgm-exporter has no meaning here: set __DCGM_DBG_LVL for the sensor",
         "/etc/dcgm-exporter/dcp-metrics-included.csv is not here; "
         "the default counters are its rows",
+    )
+
+
+def test_the_file_of_1x_that_is_not_there_is_the_default_set_under_its_own_names() -> None:
+    file = "/etc/dcgm-exporter/1.x-compatibility-metrics.csv"
+    given, said = parse(["-f", file], {})
+    assert given.collectors is None
+    assert said == (
+        f"{file} is not here; the default counters are shown, under their DCGM_FI_* names and not "
+        "under the lower-case ones of 1.x",
     )
 
 

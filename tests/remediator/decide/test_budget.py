@@ -177,6 +177,16 @@ class TestCaps:
         assert answer.held.startswith("ann asked to wait; NoExecute held")
         assert answer.held_by == "Human"
 
+    @pytest.mark.parametrize("wanted", ["Evict", "NoExecute"])
+    def test_a_rule_keeps_its_words_while_more_is_held(self, wanted: Effect) -> None:
+        """Pods that tolerate one fault are not moved by the words of another one."""
+        worn = rule("a0", "NoSchedule", fault="memory")
+        asked = wish("a0", rules=(rule("a0", wanted, fault="contained"),))
+
+        held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), asked)["a0"]
+
+        assert [(one.fault, one.effect) for one in held.rules] == [("memory", "NoSchedule")]
+
 
 class TestRate:
     RATE = limits(evict=Caps(rate=Rate(2, MINUTES_10)))

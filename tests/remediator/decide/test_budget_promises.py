@@ -13,7 +13,7 @@ from remediator.decide.budget import budget
 from remediator.decide.case import Desired
 from remediator.decide.fleet import Changed, Fleet, names_on
 from remediator.decide.spending import RuleHarm, Spending, placed, suffers
-from remediator.objects.incident import Incident, RuleRecord
+from remediator.objects.incident import Incident, IncidentStatus, RuleRecord
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import at, policy
@@ -89,6 +89,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 fenced_at=st.none() | TIMES,
                 drained_at=st.none() | TIMES,
                 empty_since=st.none() | TIMES,
+                eviction_start_time=st.none() | TIMES,
                 rules=st.sampled_from([(), noted(standing)]),
                 node_gone_since=st.none() | TIMES,
                 needs_since=st.none() | TIMES,
@@ -129,20 +130,30 @@ def of_each_harm(limits: Limits) -> tuple[tuple[RuleHarm, Caps], ...]:
     return ("fence", limits.fence), ("evict", limits.evict)
 
 
+def over(status: IncidentStatus) -> frozenset[Effect]:
+    """Return the effects of an incident's noted rules that evict nobody now."""
+    if status.drained_at and status.empty_since:
+        return frozenset(("NoExecute", "Evict"))
+    return frozenset[Effect]() if status.eviction_start_time else frozenset[Effect](("Evict",))
+
+
 def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
     told = [one for one in fleet.incidents if one.open]
     gone = {one.node for one in told if one.status.node_gone_since}
     empty = {
-        record.uid
+        (record.uid, effect)
         for one in told
         for record in one.status.rules
-        if one.status.drained_at and one.status.empty_since and record.effect == "NoExecute"
+        if record.effect in over(one.status)
+        for effect in (record.effect, "Evict")
     }
     sick = {
         one.gpu: one.node
         for one in fleet.rules
-        if suffers(one, harm) and one.node not in gone and (harm == "fence" or one.uid not in empty)
+        if suffers(one, harm)
+        and one.node not in gone
+        and (harm == "fence" or (one.uid, one.effect) not in empty)
     }
     found: dict[tuple[Ground, str], int] = {}
     for gpu, node in sick.items():

@@ -4,9 +4,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from exporter.report import ObjectMeta
+from remediator.decide.plan import WriteStatus
 from remediator.hands.unstored import FIRST_TRY, LAST_TRY, Unstored
 from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus
 from tests.remediator.builders import NODE, dead, gpu
@@ -95,6 +97,42 @@ def test_what_is_refused_is_not_written_again_at_each_decision(
     assert room.cluster.writer.statuses_refused == refused
     assert _told(room) == status
     assert len({one["text"] for one in status["timeline"]}) == len(status["timeline"])
+
+
+@pytest.mark.parametrize("field", ["taintedTime", "message", "hardware", "rules"])
+def test_what_an_older_crd_drops_is_written_once_and_remembered(
+    room: Room,  # noqa: F811 - the fixture
+    field: str,
+) -> None:
+    room.api.lacks = frozenset({field})
+    _evicting(room, lambda _: "")
+    before, known = len(_writes(room)), room.cluster.peek(NODE).incidents
+    assert field not in _told(room)
+
+    for minutes in range(1, 4):
+        room.ahead = SETTLED + timedelta(minutes=minutes)
+        room.decide()
+
+    assert len(_writes(room)) == before
+    assert room.cluster.peek(NODE).incidents == known
+
+
+def test_a_change_in_what_is_dropped_is_remembered_too(
+    room: Room,  # noqa: F811 - the fixture
+) -> None:
+    """What is stored stays the same; later the watch tells it once more."""
+    room.api.lacks = frozenset({"message"})
+    _evicting(room, lambda _: "")
+    (before,) = room.cluster.peek(NODE).incidents
+    said = msgspec.structs.replace(before.status, message="more is known")
+    room.cluster.writer.take(WriteStatus(before, said))
+    known = room.cluster.peek(NODE).incidents
+    (name,) = room.api.stored[INCIDENTS]
+    spec = room.api.stored[INCIDENTS][name]["spec"]
+    room.api.put(INCIDENTS, name, spec={**spec, "hold": {"by": "ana", "reason": "a run"}})
+    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+
+    assert room.cluster.peek(NODE).incidents[0].status.message == "more is known"
 
 
 @pytest.mark.parametrize("field", ["phase", "mode", "rules"])

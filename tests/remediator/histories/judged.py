@@ -151,12 +151,12 @@ class Judged(Played):
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and raises(step):
                 (wish,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
-                stored = {one.device for one in self.calm.rules.values() if one.effect != "None"}
-                wanted = {one.device for one in wish.rules if one.effect != "None"}
-                # A sibling of which somebody has deleted the rule gets it back at the same moment.
-                assert wanted - {one.device for one in wish.rebound} <= stored
+                stored = [rule for rule in self.calm.rules.values() if rule.effect != "None"]
+                wanted = {rule.device for rule in wish.rules if rule.effect != "None"}
+                assert wanted <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
-                assert self.fenced_since[step.stored.uid, step.rule.gpu] <= settled + 1e-6
+                for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
+                    assert self.fenced_since[rule.uid, rule.gpu] <= settled + 1e-6
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}

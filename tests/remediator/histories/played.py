@@ -32,8 +32,9 @@ from tests.remediator.histories.taints import Taints, told
 LIMITS = limits_of({"evict_gpus_per_node": 1})
 MOST = 12
 """Decisions at one moment after which nothing is left to do."""
-LOOKS = 14
-"""Moments at which a world that stands still is looked at; the last ones are months apart."""
+LOOKS, MORE_LOOKS = 14, 14
+"""Moments at which a world that stands still is looked at: the first are further and further apart,
+up to months, the others when it asks for it. An eviction's time only counts while it is tried."""
 SHORTLY = timedelta(milliseconds=1)
 CHANGES = (CreateRule, ChangeRule, DeleteRule, OpenIncident)
 
@@ -142,12 +143,12 @@ class Played(RuleBasedStateMachine):
         seen = self.machine.view()
         self.steady.begin()
         decision, wrote = self._live(seen), list[Step]()
-        for look in range(LOOKS):
+        for look in range(LOOKS + MORE_LOOKS):
             self._nothing_is_missed(seen, decision)
             if decision.wake_at is None:
                 return
             ahead = (decision.wake_at - self.machine.time).total_seconds()
-            self.machine.passes(max(ahead, 3.0**look))
+            self.machine.passes(max(ahead, 3.0**look if look < LOOKS else 60.0))
             self.machine.looks()
             taken = len(self.calm.taken)
             decision = self._live(seen)

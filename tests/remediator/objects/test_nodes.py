@@ -89,3 +89,11 @@ def test_the_mark_names_only_conditions_of_ours() -> None:
     found = facts(msgspec.json.decode(raw, type=RawNode))
 
     assert found.marked == {REPAIR_NEEDED, HARDWARE_READY}
+
+
+def test_the_mig_geometry_that_a_label_asks_for_is_read() -> None:
+    labels = {"nvidia.com/mig.config": "all-1g.10gb", "nvidia.com/mig.config.state": "pending"}
+    body = {"name": "node-a", "labels": labels}
+    found = facts(msgspec.json.decode(msgspec.json.encode({"metadata": body}), type=RawNode))
+
+    assert (found.mig_config, found.mig_state) == ("all-1g.10gb", "pending")

@@ -12,7 +12,10 @@ so that the two can never mean different things.
 - {{ printf "--devices=%s" .devices | quote }}
 - --hostname-label={{ .hostnameLabel }}
 - --max-series={{ int .maxSeries }}
-- --{{ .processes | ternary "" "no-" }}processes
+- --{{ .podShares | ternary "" "no-" }}processes
+{{- if .podShares }}
+- --pod-log-dir=/host/pods
+{{- end }}
 {{- if .counters }}
 - --collectors=/etc/draguard/counters/counters.csv
 {{- end }}

@@ -1,0 +1,56 @@
+"""Histories that were found by the search once, each played again at every run."""
+
+from datetime import timedelta
+
+from remediator.decide.handover import HandoverOptions
+from remediator.policy.table import Evict
+from tests.remediator.histories.test_evict_histories import EvictHistory
+from tests.remediator.histories.test_histories import History
+
+NO_CALLS = HandoverOptions(
+    enabled=False, deadline=timedelta(hours=1), accelerated_hardware_ready=False
+)
+
+
+def test_siblings_of_a_slice_that_is_named_late_stay_free_under_an_older_name_too() -> None:
+    """Their board was renumbered and cut anew in between, and each has a rule for two names."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.other_numbers(dies=0, then=0.1)
+    history.another_layout(dies=0, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=61.0, then=61.0)
+    history.another_layout(dies=0, then=0.1)
+    history.other_numbers(dies=0, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.teardown()
+
+
+def test_two_gpus_whose_evictions_wait_are_not_emptied_at_once() -> None:
+    """The cap is one GPU of a node; both wait for pods that never go, and their time is over."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=True, placing=False)
+    history.pods_keep_joining(dies=0, index=0)
+    history.maintenance(dies=6, lasts=700.0, then=61.0)
+    history.pods_keep_joining(dies=5, index=0)
+    history.a_pod_goes(dies=3, index=0, part=2, then=4000.0)
+    history.pods_keep_joining(dies=3, index=1)
+    history.maintenance(dies=2, lasts=2.0, then=601.0)
+    history.a_pod_goes(dies=5, index=1, part=2, then=0.5)
+    history.a_pod_goes(dies=2, index=0, part=4, then=0.5)
+    history.pods_keep_joining(dies=1, index=0)
+    history.maintenance(dies=6, lasts=700.0, then=61.0)
+    history.maintenance(dies=4, lasts=2.0, then=11.0)
+    history.pods_keep_joining(dies=6, index=1)
+    history.pods_keep_joining(dies=3, index=0)
+    history.pods_keep_joining(dies=4, index=1)
+    history.a_pod_goes(dies=6, index=0, part=3, then=61.0)
+    history.a_pod_goes(dies=1, index=0, part=0, then=1.0)
+    history.a_pod_goes(dies=6, index=1, part=1, then=1.0)
+    history.pods_keep_joining(dies=0, index=1)
+    history.pods_keep_joining(dies=5, index=0)
+    history.maintenance(dies=0, lasts=700.0, then=4000.0)
+    history.maintenance(dies=4, lasts=700.0, then=0.5)
+    history.a_pod_goes(dies=2, index=0, part=0, then=3.0)
+    history.pods_keep_joining(dies=5, index=0)
+    history.teardown()
