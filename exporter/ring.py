@@ -35,8 +35,12 @@ class Ring:
         self.last_number = signal.number
         self._signals.append(signal)
 
-    def after(self, number: int) -> list[Signal]:
-        """Return the kept signals above a number of this run, oldest first; counts the others."""
+    def after(self, number: int, counted_to: int | None = None) -> list[Signal]:
+        """Return the kept signals above a number of this run, oldest first; counts the others.
+
+        Without those of kernel records up to `counted_to`: an agent may come before a new
+        sensor has read so far, and must not take old records for news.
+        """
         newer: list[Signal] = []
         for signal in reversed(self._signals):
             if signal.number <= number:
@@ -44,7 +48,7 @@ class Ring:
             newer.append(signal)
         newer.reverse()
         self.dropped += max(self.last_number - number - len(newer), 0)
-        return newer
+        return newer if counted_to is None else _above(newer, counted_to)
 
     def resume(self, cursor: Cursor, boot_id: str) -> list[Signal]:
         """Return what an agent with this cursor, written in boot `boot_id`, has not counted.
@@ -53,18 +57,25 @@ class Ring:
         sequence does, as a new sensor reads the whole kernel log again; its NVML
         events are all new. In another boot everything is.
         """
+        seen = self.counted_to(cursor, boot_id)
         if cursor.sensor_run == self.run:
-            return self.after(cursor.signal_sequence)
-        seen = cursor.kernel_sequence if boot_id == self.boot_id else None
+            return self.after(cursor.signal_sequence, seen)
         if seen is None:
             self.dropped += self._overflow.forgotten
             return [*self._overflow.signals(), *self._signals]
         # Which of them it has counted cannot be told: never twice.
         self.dropped += self._overflow.above(seen)
-        return list(_not_seen(self._signals, seen))
+        return _above(self._signals, seen)
+
+    def counted_to(self, cursor: Cursor, boot_id: str) -> int | None:
+        """Return the last kernel record that an agent with this cursor has counted."""
+        return cursor.kernel_sequence if boot_id == self.boot_id else None
 
 
-def _not_seen(signals: Iterable[Signal], kernel_sequence: int) -> Iterable[Signal]:
-    for signal in signals:
-        if signal.kernel_sequence is None or signal.kernel_sequence > kernel_sequence:
-            yield signal
+def _above(signals: Iterable[Signal], kernel_sequence: int) -> list[Signal]:
+    """Return the signals that are not of a kernel record up to this one."""
+    return [
+        signal
+        for signal in signals
+        if signal.kernel_sequence is None or signal.kernel_sequence > kernel_sequence
+    ]

@@ -48,6 +48,8 @@ class Position(msgspec.Struct):
     state: int = 0
     backlog: list[Signal] = []
     """What it has not counted of the time before it came."""
+    counted_to: int | None = None
+    """The last kernel record that it counted before it came."""
     over: bool = False
     """Whether the agent is gone."""
 
@@ -142,8 +144,13 @@ class Sensor:
     def resume(self, cursor: Cursor, boot_id: str) -> tuple[Position, str]:
         """Return where an agent with this cursor stands, and the boot id."""
         with self.changed:
-            backlog = self._ring.resume(cursor, boot_id)
-            position = Position(self._ring.run, self._ring.last_number, -1, backlog)
+            position = Position(
+                run=self._ring.run,
+                number=self._ring.last_number,
+                state=-1,
+                backlog=self._ring.resume(cursor, boot_id),
+                counted_to=self._ring.counted_to(cursor, boot_id),
+            )
             return position, self._boot_id
 
     def news(self, position: Position) -> tuple[Signals | None, Observation | None]:
@@ -189,7 +196,7 @@ class Sensor:
         )
 
     def _take(self, position: Position) -> Signals | None:
-        waiting = position.backlog + self._ring.after(position.number)
+        waiting = position.backlog + self._ring.after(position.number, position.counted_to)
         position.number = self._ring.last_number
         batch, position.backlog = waiting[:BATCH], waiting[BATCH:]
         if not batch:

@@ -3,6 +3,7 @@
 import time
 
 import msgspec
+import pytest
 
 from exporter.report import Cursor
 from exporter.sensor import Position, Sensor
@@ -28,6 +29,32 @@ def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
     told, _ = one.news(position)
     assert told is not None
     assert told.kernel_sequence == 9
+
+
+@pytest.mark.parametrize("in_between", [False, True])
+def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
+    in_between: bool,
+) -> None:
+    """A new sensor reads all of this boot again; its agent may be there first."""
+    one = sensor()
+    cursor = Cursor(kernel_sequence=9, sensor_run="the one before", signal_sequence=4)
+    _, boot_id = one.resume(Cursor(), "")
+    position, _ = one.resume(cursor, boot_id)
+    one.news(position)
+    if in_between:
+        one.add(msgspec.structs.replace(XID, source="nvml", kernel_sequence=None))
+        told, _ = one.news(position)
+        assert told is not None
+        cursor = Cursor(kernel_sequence=9, sensor_run=position.run, signal_sequence=1)
+        position, _ = one.resume(cursor, boot_id)
+        one.news(position)
+
+    for sequence in (7, 9, 10):
+        one.add(msgspec.structs.replace(XID, code=13, kernel_sequence=sequence))
+
+    told, _ = one.news(position)
+    assert told is not None
+    assert [signal.kernel_sequence for signal in told.signals] == [10]
 
 
 def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
