@@ -21,15 +21,14 @@ from typing import Literal
 import msgspec
 
 from remediator.decide.case import Case, Desired
+from remediator.decide.due import Due, due_gpus, enforced
 from remediator.decide.needs import NODE_REPAIRS, Waiting, deadline_start
 from remediator.decide.neighbours import Neighbours, neighbours
 from remediator.decide.plan import WriteNodeCondition
 from remediator.decide.promised import in_words, with_promises
 from remediator.decide.recovery import unseen_rules
 from remediator.decide.view import NodeView
-from remediator.judge.fault import NEEDS, NODE_LEVEL, Healthy, Need, Sick, most_needed
-from remediator.objects.api_words import MODES, need_of
-from remediator.objects.incident import Incident
+from remediator.judge.fault import NEEDS, Healthy, most_needed
 from remediator.objects.nodes import (
     HARDWARE_READY,
     PROBLEM,
@@ -67,28 +66,6 @@ class HandoverOptions(msgspec.Struct, frozen=True, kw_only=True):
 OFF = HandoverOptions()
 
 
-class _Due(msgspec.Struct, frozen=True):
-    """A GPU, sick or unknown, whose enforced incident needs a node-level act."""
-
-    case: Case
-    incident: Incident
-    need: Need
-    held: str
-    joins: bool
-    """Nothing but a budget holds it: it joins the call that another GPU of the node may make."""
-    stands: bool
-    """The need is known now. Otherwise the GPU is unknown, and the need is that of before."""
-    insists: Need
-    """What a class that may evict asks for: for that, pods are waited for until the deadline."""
-
-    def until(self, deadline: timedelta, now: datetime) -> datetime | None:
-        """Return until when pods are waited for; None: without an end."""
-        since = self.incident.status.deadline_start_time
-        if since is None or self.insists not in NODE_LEVEL:
-            return None
-        return min(since, now) + deadline
-
-
 class _Answer(msgspec.Struct, frozen=True):
     """What a condition should say."""
 
@@ -116,7 +93,7 @@ def conditions(
         return ()
     stored = {one.type: one for one in view.facts.conditions}
     told = tuple(pairs)
-    due = _due(told)
+    due = due_gpus(told)
     answer: _Answer | None = _SWITCHED_OFF
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
@@ -145,7 +122,7 @@ def called_since(
     """
     said = _is_said(view)
     found: dict[str, Waiting] = {}
-    for one in _due(pairs):
+    for one in due_gpus(pairs):
         old, held = one.incident.status.needs_since, bool(one.held or stopped)
         begins = options.enabled and one.stands and not held
         since = old or (now if begins else None)
@@ -157,6 +134,14 @@ def called_since(
     return found
 
 
+def wake_at(
+    pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
+) -> datetime | None:
+    """Return when the next deadline passes, which alone can change the answer."""
+    ends = (one.until(options.deadline, now) for one in due_gpus(pairs) if options.enabled)
+    return min((at for at in ends if at is not None and at > now), default=None)
+
+
 def _is_said(view: NodeView) -> bool:
     """Whether somebody was called, as far as is known: not knowing takes nothing back."""
     stored = view.facts.conditions if view.facts else None
@@ -165,52 +150,18 @@ def _is_said(view: NodeView) -> bool:
     )
 
 
-def _due(pairs: Iterable[tuple[Case, Desired]]) -> tuple[_Due, ...]:
-    found = [_due_of(case, wish, story) for case, wish, story in _enforced(pairs)]
-    return tuple(sorted((one for one in found if one), key=lambda one: one.incident.name))
-
-
-def _enforced(
-    pairs: Iterable[tuple[Case, Desired]],
-) -> Iterable[tuple[Case, Desired, Incident]]:
-    """Yield the stories that go on in mode enforce, as stored: a message refers to them."""
-    for case, wish in pairs:
-        story = wish.incident
-        if story is None or not story.metadata.uid or not story.open:
-            continue
-        ends = wish.closing or wish.ending
-        ignored = any(one.kind == "Ignore" and one.state == "InForce" for one in wish.intents)
-        if story.status.mode == MODES["enforce"] and not ends and not ignored:
-            yield case, wish, story
-
-
-def _due_of(case: Case, wish: Desired, story: Incident) -> _Due | None:
-    """What a GPU needs is what is asked for now; of an unknown one, what it was before."""
-    hold = any(one.kind == "Hold" and one.state == "InForce" for one in wish.intents)
-    held = wish.held or wish.call_held or ("a person holds it" if hold else "")
-    if isinstance(case.verdict, Healthy):
-        return None
-    need, stands = wish.calls, isinstance(case.verdict, Sick) or wish.calls in NODE_LEVEL
-    if not stands:
-        need = most_needed(one for one in NEEDS if one in {wish.needs, need_of(story.status.needs)})
-    if need not in NODE_LEVEL:
-        return None
-    joins = not hold and wish.held_by == wish.call_held_by == "Budget"
-    return _Due(case, story, need, held, joins, stands, wish.insists)
-
-
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
-    found = (story for case, _, story in _enforced(pairs) if isinstance(case.verdict, Healthy))
+    found = (story for case, _, story in enforced(pairs) if isinstance(case.verdict, Healthy))
     return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
 
 
-def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[_Due, ...]) -> tuple[str, ...]:
+def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tuple[str, ...]:
     """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
     named = {one.case.uuid for one in due}
     return tuple(
         sorted(
             f"{case.uuid} (needs {wish.needs}, incident {story.name})"
-            for case, wish, story in _enforced(pairs)
+            for case, wish, story in enforced(pairs)
             if case.uuid not in named and not isinstance(case.verdict, Healthy)
         )
     )
@@ -219,7 +170,7 @@ def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[_Due, ...]) -> tup
 def _answer(  # noqa: PLR0917 - everything that the answer rests on
     view: NodeView,
     pairs: tuple[tuple[Case, Desired], ...],
-    due: tuple[_Due, ...],
+    due: tuple[Due, ...],
     old: NodeCondition | None,
     now: datetime,
     deadline: timedelta,
@@ -244,7 +195,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         return answer
     # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
     # unless a deadline has passed for one of them.
-    overdue = any(_is_overdue(one, deadline, now) for one in due)
+    overdue = any(one.is_overdue(deadline, now) for one in due)
     kept = overdue or not seen.pods
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
@@ -262,14 +213,14 @@ def _answer_for_none(
     return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
 
 
-def _held(standing: tuple[_Due, ...], stopped: str) -> _Answer:
+def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
     why = stopped or "; ".join(sorted({one.held for one in standing}))
     return _Answer(needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; held: {why}"))
 
 
 def _answer_for(
-    free: tuple[_Due, ...],
-    standing: tuple[_Due, ...],
+    free: tuple[Due, ...],
+    standing: tuple[Due, ...],
     seen: Neighbours,
     deadline: timedelta,
     now: datetime,
@@ -280,7 +231,7 @@ def _answer_for(
     overdue = tuple(
         msgspec.structs.replace(one, need=one.insists)
         for one in free
-        if _is_overdue(one, deadline, now)
+        if one.is_overdue(deadline, now)
     )
     if not seen.pods and not seen.unknown:
         return _calling(_with_joining(free, standing), _who(seen))
@@ -293,7 +244,7 @@ def _answer_for(
     return _waiting(free, seen, deadline, now)
 
 
-def _with_joining(due: tuple[_Due, ...], standing: tuple[_Due, ...]) -> tuple[_Due, ...]:
+def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due, ...]:
     """Return the same with the GPUs of the node that this act repairs too, and a budget holds.
 
     The node is repaired once for all of them; none of them asks for more.
@@ -308,20 +259,13 @@ def _with_joining(due: tuple[_Due, ...], standing: tuple[_Due, ...]) -> tuple[_D
     return (*due, *joining)
 
 
-def _is_overdue(one: _Due, deadline: timedelta, now: datetime) -> bool:
-    until = one.until(deadline, now)
-    return until is not None and now >= until
-
-
-def _calling(due: tuple[_Due, ...], who: str) -> _Answer:
+def _calling(due: tuple[Due, ...], who: str) -> _Answer:
     reason = NODE_REPAIRS[most_needed(one.need for one in due)]
     due = tuple(sorted(due, key=lambda one: one.case.uuid))
     return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {who}"))
 
 
-def _waiting(
-    due: tuple[_Due, ...], seen: Neighbours, deadline: timedelta, now: datetime
-) -> _Answer:
+def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
     ends = (one.until(deadline, now) for one in due)
     until = min((one for one in ends if one is not None), default=None)
     last = [until, *(one.until for one in seen.promised)]
@@ -338,7 +282,7 @@ def _who(seen: Neighbours) -> str:
     return "; ".join(one for one in (named, seen.unknown) if one) or "no pod holds a GPU"
 
 
-def _alias(answer: _Answer, due: tuple[_Due, ...]) -> _Answer:
+def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
     """Return the same in the words of EKS' node monitoring agent, as far as it has them, signed."""
     text = _bounded(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
@@ -376,11 +320,11 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 }
 
 
-def _needs(due: tuple[_Due, ...]) -> str:
+def _needs(due: tuple[Due, ...]) -> str:
     return f"{most_needed(one.need for one in due)} needed by {_names(due)}"
 
 
-def _names(due: tuple[_Due, ...]) -> str:
+def _names(due: tuple[Due, ...]) -> str:
     return _listed(
         f"{one.case.uuid} ({one.incident.status.cause}, incident {one.incident.name})"
         for one in due

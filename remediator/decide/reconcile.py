@@ -113,7 +113,9 @@ def decide_node(
         steps=steps,
         events=told,
         sentence=_sentence(view, pairs, steps),
-        wake_at=_wake_at(wish for _, wish in pairs),
+        wake_at=_earliest(
+            _wake_at(wish for _, wish in pairs), handover.wake_at(pairs, now, options)
+        ),
         pairs=pairs,
         begins=disruption(steps, (case for case, _ in pairs), stored),
         bugs=(*_bugs(pairs), *bugs),
@@ -205,7 +207,11 @@ class Reconciler:
 
 
 def _wake_at(wishes: Iterable[Desired]) -> datetime | None:
-    return min((wish.wake_at for wish in wishes if wish.wake_at is not None), default=None)
+    return _earliest(*(wish.wake_at for wish in wishes))
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((at for at in times if at is not None), default=None)
 
 
 def _cases(decision: NodeDecision) -> Iterable[Case]:

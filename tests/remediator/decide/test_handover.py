@@ -1,5 +1,6 @@
 """When a Node is said to need a repair, and when it is taken back."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -12,10 +13,13 @@ from remediator.decide.case import Case, Desired
 from remediator.decide.handover import (
     HELD,
     NOTHING_NEEDED,
+    OFF,
     OTHER_REPAIR,
     SWITCHED_OFF,
     VERIFYING,
     WAITING,
+    HandoverOptions,
+    wake_at,
 )
 from remediator.decide.needs import NODE_REPAIRS
 from remediator.judge.fault import NEEDS, NODE_LEVEL, Need, Verdict
@@ -31,6 +35,7 @@ from remediator.objects.taints import Rule
 from tests.remediator.builders import NODE, at, uuid
 from tests.remediator.decide.handing import (
     HEALTHY,
+    ON,
     SICK,
     UNKNOWN,
     node,
@@ -189,6 +194,27 @@ def test_after_the_deadline_nobody_is_waited_for_and_who_is_left_is_named() -> N
     assert after.reason == "NodeRebootNeeded"
     assert "team/train-0" in after.message
     assert "deadline" in after.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "pairs", "options", "expected"),
+    [
+        (60, (pair(since=at(0)),), ON, at(3600)),
+        (60, (pair(0, since=at(30)), pair(1, since=at(9))), ON, at(3609)),
+        (3600, (pair(0, since=at(0)), pair(1, since=at(30))), ON, at(3630)),
+        (3600, (pair(since=at(0)),), ON, None),
+        (60, (pair(insists=False),), ON, None),
+        (60, (pair(verdict=HEALTHY),), ON, None),
+        (60, (pair(),), OFF, None),
+    ],
+)
+def test_the_node_is_looked_at_again_when_the_next_deadline_passes(
+    seconds: float,
+    pairs: tuple[tuple[Case, Desired], ...],
+    options: HandoverOptions,
+    expected: datetime | None,
+) -> None:
+    assert wake_at(pairs, at(seconds), options) == expected
 
 
 def test_an_incident_that_does_not_say_since_when_has_no_deadline() -> None:

@@ -173,6 +173,8 @@ class TestADeadBaseboard:
 
         for second in (1, 5, HOUR):
             assert reconciled(stored, seen, second, policy(self.LIMITS))[1] == WAITING
+        decision = decide_node(stored.over(seen), stored.fleet(), policy(self.LIMITS), at(HOUR), ON)
+        assert decision.wake_at == at(HOUR + 1), "the deadline wakes, not the next resync"
         late = reconciled(stored, seen, HOUR + 5, policy(self.LIMITS))
         assert late[:2] == ("True", "NodeRebootNeeded")
         assert all(uuid(index) in late[2] for index in range(4))
