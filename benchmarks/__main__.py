@@ -95,7 +95,9 @@ def _of_chain(wanted: Sequence[str], rounds: int) -> Iterator[Section]:
 
 _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
     "page": lambda ground, _: (pages.measure(ground, one) for one in (GPUS, SLICES)),
-    "sampling": lambda ground, _: (sampling.measure(ground, one) for one in (GPUS, SLICES)),
+    "sampling": lambda ground, _: (
+        sampling.measure(ground, one, dcgm=dcgm) for dcgm in (False, True) for one in (GPUS, SLICES)
+    ),
     "growth": lambda ground, minutes: (
         growth.measure(ground, one, minutes, dcgm=dcgm)
         for dcgm in (False, True)
