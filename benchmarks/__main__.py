@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks import (
+    churn,
     fencing,
     growth,
     pages,
@@ -103,6 +104,7 @@ _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
         for dcgm in (False, True)
         for one in (GPUS, SLICES)
     ),
+    "churn": lambda ground, _: (churn.measure(one) for one in (ground,)),
     "requests": lambda ground, _: (quiet.measure(one) for one in (ground,)),
 }
 _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {
