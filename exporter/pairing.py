@@ -9,8 +9,8 @@ error waits for its other witnesses for PATIENCE.
 This is decided in the sensor, which hears all witnesses and outlives the agent,
 so that an agent that restarts counts exactly as one that does not. A sensor that restarts
 reads the kernel log again, and nothing else: what NVML and DCGM tell it is of other errors than
-those in the log by then. A limit: where it ends after the word of one and before the line of the
-log (milliseconds, with syslog(2) seconds), the line counts as an error of its own.
+those in the log by then. A line whose event an earlier sensor had is joined by the agent
+(`health/xid_counts`).
 Pure: signals carry their own time.
 """
 
@@ -184,10 +184,11 @@ def _best(waiting: Iterable[_Error], signal: Signal) -> _Error | None:
 
 def _fit(error: _Error, signal: Signal) -> bool:
     """Say whether both may be of one instance: a missing id fits every id."""
-    return _same(error.gi, signal.gi) and _same(error.ci, signal.ci)
+    return same(error.gi, signal.gi) and same(error.ci, signal.ci)
 
 
-def _same(one: int | None, other: int | None) -> bool:
+def same(one: int | None, other: int | None) -> bool:
+    """Say whether two ids may be one."""
     return one is None or other is None or one == other
 
 
