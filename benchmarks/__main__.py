@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks import (
+    churn,
     fencing,
     growth,
     pages,
@@ -95,12 +96,15 @@ def _of_chain(wanted: Sequence[str], rounds: int) -> Iterator[Section]:
 
 _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
     "page": lambda ground, _: (pages.measure(ground, one) for one in (GPUS, SLICES)),
-    "sampling": lambda ground, _: (sampling.measure(ground, one) for one in (GPUS, SLICES)),
+    "sampling": lambda ground, _: (
+        sampling.measure(ground, one, dcgm=dcgm) for dcgm in (False, True) for one in (GPUS, SLICES)
+    ),
     "growth": lambda ground, minutes: (
         growth.measure(ground, one, minutes, dcgm=dcgm)
         for dcgm in (False, True)
         for one in (GPUS, SLICES)
     ),
+    "churn": lambda ground, _: (churn.measure(one) for one in (ground,)),
     "requests": lambda ground, _: (quiet.measure(one) for one in (ground,)),
 }
 _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {

@@ -23,15 +23,15 @@ def measure(ground: Ground, layout: Layout, minutes: float, *, dcgm: bool = Fals
     ground.say(f"{title}: {SCRAPES} scrapes, {minutes:g} minutes")
     with Lone(ground, layout, f"--interval={_INTERVAL:g}", dcgm=dcgm) as lone:
         time.sleep(_SETTLE)
-        figures = _all(lone, "after the start", parts=True)
+        figures = memory(lone, "after the start", parts=True)
         with Scraper(lone.port, gzip=True) as scraper:
             for _ in range(SCRAPES):
                 scraper.scrape()
-        figures += _all(lone, f"after {SCRAPES:,} scrapes")
+        figures += memory(lone, f"after {SCRAPES:,} scrapes")
         for half in (1, 2):
             _work(lone, 30 * minutes)
             hours = half * minutes * _HOURS_A_MINUTE / 2
-            figures += _all(lone, f"after the samples of {hours:g} hours more", parts=True)
+            figures += memory(lone, f"after the samples of {hours:g} hours more", parts=True)
     return Section(title, tuple(figures))
 
 
@@ -42,22 +42,22 @@ def _work(lone: Lone, seconds: float) -> None:
         page(lone.port)
 
 
-def _all(lone: Lone, when: str, *, parts: bool = False) -> list[Figure]:
+def memory(lone: Lone, when: str, *, parts: bool = False) -> list[Figure]:
     """Return the memory of all processes; DCGM's child is counted apart."""
     maps = {name: maps_of(pid) for name, pid in lone.exporter.items()}
     apart = maps.pop(DCGM_CHILD, None)
     budget = _BUDGETS.get(lone.layout.name, "")
     whole = sum(map(pss_megabytes, maps.values()))
     found = [
-        _memory(f"{when}: PSS", whole, budget),
-        _memory("alone on a machine", alone_megabytes(maps.values()), budget, part=True),
+        _figure(f"{when}: PSS", whole, budget),
+        _figure("alone on a machine", alone_megabytes(maps.values()), budget, part=True),
     ]
     if parts:
-        found += [_memory(f"{n}, PSS", pss_megabytes(one), part=True) for n, one in maps.items()]
+        found += [_figure(f"{n}, PSS", pss_megabytes(one), part=True) for n, one in maps.items()]
     if apart is not None:
-        found.append(_memory(f"{DCGM_CHILD}, apart: PSS", pss_megabytes(apart), part=True))
+        found.append(_figure(f"{DCGM_CHILD}, apart: PSS", pss_megabytes(apart), part=True))
     return found
 
 
-def _memory(what: str, value: float, budget: str = "", *, part: bool = False) -> Figure:
+def _figure(what: str, value: float, budget: str = "", *, part: bool = False) -> Figure:
     return Figure(what=what, unit="MB", values=(value,), budget=budget, part=part)

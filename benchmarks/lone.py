@@ -137,6 +137,8 @@ class Lone:
     exporter: Mapping[str, int]
     """Process ids of agent, sensor and vendor children."""
     port: int
+    held: list[Json]
+    """The pods as the kubelet tells of them, one for each device."""
 
     def __enter__(self) -> Self:
         try:
@@ -185,12 +187,12 @@ class Lone:
         slices = publisher.publish(client, self.name, self.node.slices())
         devices = [one for found in slices for one in found["spec"]["devices"]]
         numbers = {one.uuid: number for number, one in enumerate(self.node.scenario.load().gpus)}
-        pods: list[Json] = []
+        self.held = []
         for number, device in enumerate(devices):
             pod_uid = str(uuid.uuid4())
-            pods.append(self._give(number, device, pod_uid))
+            self.held.append(self._give(number, device, pod_uid))
             self._run_on(number, device, pod_uid, numbers)
-        self.node.kubelet.set_pods(pods)
+        self.node.kubelet.set_pods(self.held)
 
     def _give(self, number: int, device: Json, pod_uid: str) -> Json:
         """Allocate a device to a new claim, and return the pod that holds it."""

@@ -10,7 +10,7 @@ from benchmarks.processes import (
     leader_sleeps,
     sleeps,
 )
-from benchmarks.programs import NVML_CHILD
+from benchmarks.programs import CHILDREN
 from benchmarks.scraper import page
 
 INTERVALS = (1.0, 10.0, 30.0)
@@ -21,24 +21,26 @@ _SETTLE = 5.0
 _SCRAPE_EVERY = 15.0
 
 
-def measure(ground: Ground, layout: Layout) -> Section:
+def measure(ground: Ground, layout: Layout, *, dcgm: bool = False) -> Section:
+    """Return the figures; `dcgm`: with DCGM embedded, without what the engine itself takes."""
     figures: list[Figure] = []
+    title = f"CPU of {layout.name}{', DCGM embedded' if dcgm else ''}"
     for interval in INTERVALS:
-        ground.say(f"CPU of {layout.name} at {interval:.0f} s: {WINDOW:.0f} s")
-        with Lone(ground, layout, f"--interval={interval:g}") as lone:
-            figures += _window(lone, interval)
+        ground.say(f"{title} at {interval:.0f} s: {WINDOW:.0f} s")
+        with Lone(ground, layout, f"--interval={interval:g}", dcgm=dcgm) as lone:
+            figures += _window(lone, interval, dcgm=dcgm)
     return Section(
-        f"CPU of {layout.name}: a scrape each {_SCRAPE_EVERY:.0f} s",
+        f"{title}: a scrape each {_SCRAPE_EVERY:.0f} s",
         tuple(figures),
         (
-            "Wake-ups are voluntary context switches of all threads. Threads of the NVML child but "
-            "its first only wait for events; the simulated library wakes them 200 times a second, "
-            "so they are left out of CPU and wake-ups.",
+            "Wake-ups are voluntary context switches of all threads. Of the vendor children only "
+            "the first thread counts: the others wait for events, or are the simulated engine's, "
+            "and the simulated libraries wake them all the time.",
         ),
     )
 
 
-def _window(lone: Lone, interval: float) -> list[Figure]:
+def _window(lone: Lone, interval: float, *, dcgm: bool) -> list[Figure]:
     time.sleep(_SETTLE)
     begun, clocks, naps = time.monotonic(), _clocks(lone), _naps(lone)
     for number in range(int(WINDOW / _SCRAPE_EVERY)):
@@ -48,7 +50,7 @@ def _window(lone: Lone, interval: float) -> list[Figure]:
     seconds = time.monotonic() - begun
     used = {name: 1000 * (now - clocks[name]) / seconds for name, now in _clocks(lone).items()}
     woken = sum(_naps(lone).values()) - sum(naps.values())
-    budget = "4.5" if interval == max(INTERVALS) else ""
+    budget = "4.5" if interval == max(INTERVALS) and not dcgm else ""
     return [
         Figure(
             what=f"a sample each {interval:.0f} s, all processes",
@@ -67,13 +69,13 @@ def _window(lone: Lone, interval: float) -> list[Figure]:
 
 def _clocks(lone: Lone) -> dict[str, float]:
     return {
-        name: leader_cpu_seconds(pid) if name == NVML_CHILD else cpu_seconds(pid)
+        name: leader_cpu_seconds(pid) if name in CHILDREN else cpu_seconds(pid)
         for name, pid in lone.exporter.items()
     }
 
 
 def _naps(lone: Lone) -> dict[str, int]:
     return {
-        name: leader_sleeps(pid) if name == NVML_CHILD else sleeps(pid)
+        name: leader_sleeps(pid) if name in CHILDREN else sleeps(pid)
         for name, pid in lone.exporter.items()
     }

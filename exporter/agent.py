@@ -13,6 +13,7 @@ from datetime import timedelta
 import msgspec
 
 from exporter import processes, wire
+from exporter.device_option import parse_devices
 from exporter.health import ledger
 from exporter.health.inventory import other_drivers
 from exporter.health.reporter import Reporter
@@ -22,7 +23,7 @@ from exporter.page.clock_edges import ClockEdges
 from exporter.page.counters_file import CountersFile
 from exporter.page.metrics import wanted
 from exporter.page.render import Page, page
-from exporter.page.selection import parse_devices, selected
+from exporter.page.selection import selected
 from exporter.page.settling import Settling
 from exporter.page.shown import shown
 from exporter.page.snapshot import Snapshot

@@ -6,9 +6,10 @@ import msgspec
 
 Source = Literal["flag", "environment", "file"]
 
-Reason = Literal["NotSupported", "OneInterval", "Unknown"]
-"""`NotSupported`: known, and done otherwise or not at all; the log says which. `OneInterval`: all
-fields are sampled at one interval here. `Unknown`: in no release of dcgm-exporter that is known."""
+Reason = Literal["NeedsDcgm", "NotSupported", "OneInterval", "Unknown"]
+"""`NeedsDcgm`: chooses what DCGM alone tells, which is off. `NotSupported`: known, and done
+otherwise or not at all; the log says which. `OneInterval`: all fields are sampled at one interval
+here. `Unknown`: in no release of dcgm-exporter that is known."""
 
 
 class Ignored(msgspec.Struct, frozen=True):

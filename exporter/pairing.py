@@ -7,11 +7,14 @@ are one error; no witness tells of one error twice. DCGM's words come late, so a
 error waits for its other witnesses for PATIENCE.
 
 This is decided in the sensor, which hears all witnesses and outlives the agent,
-so that an agent that restarts counts exactly as one that does not.
+so that an agent that restarts counts exactly as one that does not. A sensor that restarts
+reads the kernel log again, and nothing else: what NVML and DCGM tell it is of other errors than
+those in the log by then. A line whose event an earlier sensor had is joined by the agent
+(`health/xid_counts`).
 Pure: signals carry their own time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -69,8 +72,11 @@ class Pairing:
         self._bus_ids: dict[str, str] = {}
         """By UUID, from signals that name both."""
 
-    def pair(self, signal: Signal) -> Signal:
-        """Return the signal with its partner, when the same error was told of before."""
+    def pair(self, signal: Signal, deaf: Collection[str] = ()) -> Signal:
+        """Return the signal with its partner, when the same error was told of before.
+
+        Witnesses that are `deaf` were not listening by then, so they will not tell of it.
+        """
         self._learn(signal)
         gpu = signal.bus_id or self._bus_ids.get(signal.uuid, signal.uuid)
         if signal.kind not in ERRORS or not gpu:
@@ -79,7 +85,7 @@ class Pairing:
         place = (gpu, signal.code)
         partner = self._join(place, signal) or self._crowded(place, signal)
         if partner is None:
-            self._keep(place, signal)
+            self._keep(place, signal, deaf)
         return msgspec.structs.replace(signal, partner=partner)
 
     def _learn(self, signal: Signal) -> None:
@@ -111,7 +117,7 @@ class Pairing:
         within = -PATIENCE <= signal.at - gone.latest <= WINDOW
         return gone.partner() if within else None
 
-    def _keep(self, place: _Place, signal: Signal) -> None:
+    def _keep(self, place: _Place, signal: Signal, deaf: Collection[str]) -> None:
         others = (*_WITNESSES, "text") if signal.code == _FELL_OFF_CODE else _WITNESSES
         error = _Error(
             place=place,
@@ -120,7 +126,7 @@ class Pairing:
             latest=signal.at,
             gi=signal.gi,
             ci=signal.ci,
-            lacks={other for other in others if other != _witness(signal)},
+            lacks={*others} - {_witness(signal), *deaf},
         )
         self._errors[error.number] = error
         for lacked in error.lacks:
@@ -178,10 +184,11 @@ def _best(waiting: Iterable[_Error], signal: Signal) -> _Error | None:
 
 def _fit(error: _Error, signal: Signal) -> bool:
     """Say whether both may be of one instance: a missing id fits every id."""
-    return _same(error.gi, signal.gi) and _same(error.ci, signal.ci)
+    return same(error.gi, signal.gi) and same(error.ci, signal.ci)
 
 
-def _same(one: int | None, other: int | None) -> bool:
+def same(one: int | None, other: int | None) -> bool:
+    """Say whether two ids may be one."""
     return one is None or other is None or one == other
 
 

@@ -191,6 +191,18 @@ class DcgmGpu(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parts: tuple[DcgmPart, ...] = ()
 
 
+class NodePart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An NVSwitch, a link of one, a CPU or a core, under the numbers that DCGM gives them."""
+
+    kind: Literal["switch", "link", "cpu", "core"]
+    id: int
+    """Of a link its number on the switch."""
+    of: int | None = None
+    """The switch of a link, the CPU of a core."""
+    serial: str = ""
+    values: Values = {}
+
+
 class HealthFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One incident of dcgmHealthCheck."""
 
@@ -220,6 +232,10 @@ class DcgmReading(msgspec.Struct, frozen=True, kw_only=True):
     """UUIDs of the GPUs that the engine reads: of these alone no finding is health."""
     identities: tuple[DcgmGpu, ...] = ()
     """The same GPUs with what the engine calls them, for a page without NVML."""
+    node_parts: tuple[NodePart, ...] = ()
+    """What is no GPU's, as far as wanted fields are of it."""
+    remarks: tuple[str, ...] = ()
+    """What is missing of that."""
     unsupported: tuple[int, ...] = ()
     """Field ids that were asked for and that this engine cannot watch."""
     detached: tuple[str, ...] = ()

@@ -69,6 +69,8 @@ class Sensor:
         self._boot_id = _boot_id(settings.boot_id_file)
         self._ring = Ring(uuid.uuid4().hex, self._boot_id)
         self._pairing = Pairing()
+        self._deaf = {"nvml", "dcgm"}
+        """Those of which no reading has come yet: they tell of nothing that happened before."""
         self._rejected: dict[str, int] = {}
         self._refused = 0
         self._cut = 0
@@ -120,17 +122,20 @@ class Sensor:
         if self._boot_watch.ident is not None:
             self._boot_watch.join(_BOOT_SECONDS + 1)
 
-    def add(self, signal: Signal) -> None:
-        """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
+    def add(self, signal: Signal, *, past: bool = False) -> None:
+        """Number a signal, pair it, keep it, and have the GPUs looked at because of it.
+
+        What is `past` was in the kernel log when that was opened.
+        """
         if signal.kind not in PASSING:
-            self._keep(signal)
+            self._keep(signal, past=past)
         if signal.kind != "identity":
             self._ask()
 
-    def _keep(self, signal: Signal) -> None:
+    def _keep(self, signal: Signal, *, past: bool) -> None:
         with self.changed:
             numbered = self._placed(signal, self._ring.number_next())
-            self._ring.append(self._pairing.pair(numbered))
+            self._ring.append(self._pairing.pair(numbered, self._deaf if past else ()))
             self.changed.notify_all()
 
     def refuse(self) -> None:
@@ -260,12 +265,20 @@ class Sensor:
         with self.changed:
             self._nvml = state
             self._use.note(self._monotonic(), answers=state.reading is not None)
+            self._hears("nvml", state)
             self._touch()
 
     def _on_dcgm(self, state: VendorState[DcgmReading]) -> None:
         with self.changed:
             self._dcgm = state
+            self._hears("dcgm", state)
             self._touch()
+
+    def _hears(
+        self, source: str, state: VendorState[NvmlReading] | VendorState[DcgmReading]
+    ) -> None:
+        if state.reading is not None:
+            self._deaf.discard(source)
 
     def _on_node(self, state: NodeState) -> None:
         with self.changed:
@@ -329,7 +342,8 @@ class Sensor:
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
-            self.add(msgspec.structs.replace(signal, at=at, source=self._reader.source))
+            signal = msgspec.structs.replace(signal, at=at, source=self._reader.source)
+            self.add(signal, past=read_at is None)
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence

@@ -32,6 +32,12 @@ def _without_processes(seen: Observation) -> Observation:
     return _each_gpu(seen, lambda gpu: msgspec.structs.replace(gpu, processes=None))
 
 
+def _without_node_parts(seen: Observation) -> Observation:
+    if seen.dcgm is None:
+        return seen
+    return msgspec.structs.replace(seen, dcgm=msgspec.structs.replace(seen.dcgm, node_parts=()))
+
+
 def _without_dcgm(seen: Observation) -> Observation:
     return msgspec.structs.replace(seen, dcgm=None)
 
@@ -53,6 +59,7 @@ def _without_gpus(seen: Observation) -> Observation:
 
 _CUTS: tuple[tuple[str, str, Callable[[Observation], Observation]], ...] = (
     ("nvml", "the processes on each GPU", _without_processes),
+    ("dcgm", "what DCGM tells of NVSwitches, CPUs and their parts", _without_node_parts),
     ("dcgm", "what DCGM tells", _without_dcgm),
     ("podresources", "who holds what", _without_containers),
     ("nvml", "values of GPUs and links", _without_values),
@@ -74,4 +81,5 @@ def _marked(seen: Observation, source: str, left_out: str) -> Observation:
 
 def _tells(seen: Observation, source: str) -> bool:
     """Say whether anything of a source is left."""
-    return source == "nvml" and seen.nvml is not None
+    left = {"nvml": seen.nvml, "dcgm": seen.dcgm}
+    return left.get(source) is not None

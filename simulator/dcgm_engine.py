@@ -6,7 +6,7 @@
 XIDs, lost GPUs and values are injected into the node itself, as for NVML.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from simulator import dcgm_build, dcgm_fields
@@ -19,6 +19,8 @@ DCGM_LIBRARY = dcgm_build.LIBRARY
 
 Value = float | str
 """A field's value, or `blank`, `not_found`, `not_supported`, `not_permitted`, `error=-8`."""
+Fields = Mapping[int, Value]
+"""What an entity says, by field."""
 System = Literal["pcie", "nvlink", "memory", "sm", "inforom", "thermal", "power", "driver", "xid"]
 
 
@@ -107,6 +109,38 @@ class SimulatedDcgm:
             raise DcgmFaultError(f"GPU {gpu} has no link {link}; use one below {count}")
         self._set(f"link {gpu}/{link}", f"field {field}", str(value))
 
+    def add_switch(self, switch: int, *, links: int = 64, fields: Fields | None = None) -> None:
+        """Let there be an NVSwitch with so many NVLinks, all up."""
+        self._add(f"switch {switch}", {"links": links}, fields)
+
+    def add_cpu(
+        self, cpu: int, *, first: int, cores: int, serial: str = "", fields: Fields | None = None
+    ) -> None:
+        """Let there be a CPU with so many cores, which are counted over all CPUs."""
+        settings = {"first_core": first, "cores": cores} | ({"serial": serial} if serial else {})
+        self._add(f"cpu {cpu}", settings, fields)
+
+    def set_switch_link(self, switch: int, link: int, fields: Fields, *, up: bool = True) -> None:
+        """Say what a link of a switch tells, and whether it is up."""
+        self._add(f"switch_link {switch}/{link}", {"state": "up" if up else "down"}, fields)
+
+    def set_core(self, core: int, fields: Fields) -> None:
+        """Say what a core tells."""
+        self._add(f"core {core}", {}, fields)
+
+    def remove_switch(self, switch: int) -> None:
+        """Let an NVSwitch, and its links with it, not be listed any more."""
+        with self.file.edit() as sections:
+            sections.pop(f"switch {switch}", None)
+
+    def without_switch_module(self) -> None:
+        """Be a DCGM that cannot load what lists NVSwitches."""
+        self._set("engine", "nvswitch", "missing")
+
+    def without_cpu_serials(self) -> None:
+        """Be an engine from before the second version of dcgmGetCpuHierarchy."""
+        self._set("engine", "cpu_hierarchy", "v1")
+
     def first_sample(self, kind: Literal["read", "blank", "late"]) -> None:
         """Say what a watch gives first: the value, N/A, or nothing before the next update."""
         self._set("engine", "first_sample", kind)
@@ -182,6 +216,17 @@ class SimulatedDcgm:
         """Let health checks report nothing but XIDs."""
         with self.file.edit() as sections:
             sections.pop("health", None)
+
+    def _add(self, section: str, settings: Mapping[str, object], fields: Fields | None) -> None:
+        known = {one.id for one in dcgm_fields.fields()}
+        if unknown := sorted(set(fields or ()) - known):
+            raise DcgmFaultError(f"DCGM has no field {unknown[0]}; see simulator/dcgm_fields.py")
+        told = {f"field {number}": value for number, value in (fields or {}).items()}
+        written = {**settings, **told}
+        with self.file.edit() as sections:
+            sections.setdefault(section, {}).update(
+                {key: str(value) for key, value in written.items()}
+            )
 
     def _set(self, section: str, key: str, value: str) -> None:
         with self.file.edit() as sections:

@@ -8,6 +8,8 @@
     xid_119 = stops                 # or ignored
     driver_calls = made             # stopped: every field is blank
     links = refused                 # or listed, as a newer DCGM may do
+    nvswitch = there                # missing: no module that lists switches
+    cpu_hierarchy = v2              # v1: an engine that knows no serials
 
     [listen 127.0.0.1:5555]         # a stand-alone engine, or a socket's path
     failure = dead
@@ -26,6 +28,23 @@
 
     [link 0/3]                      # an NVLink of a GPU
     field 580 = 1
+
+    [switch 0]                      # an NVSwitch; without such a section there is none
+    links = 64                      # its NVLinks
+    field 858 = 45
+
+    [switch_link 0/3]
+    state = down                    # or up
+    field 780 = 12
+
+    [cpu 0]                         # a CPU of NVIDIA's; without, the module is not loaded
+    first_core = 0
+    cores = 72
+    serial = 0x1A
+    field 1110 = 47.5
+
+    [core 5]
+    field 1100 = 0.25
 
     [health]
     incident 1 = gpu=0 gi=7 system=memory health=warn code=4 text=any words

@@ -389,7 +389,12 @@ class VendorChild(Generic[R]):
         process.await_end(self._stopping.is_set)
 
     def _drain(self) -> None:
-        """Drop what the old child still said, but not that somebody asked or stops."""
-        self._inbox = queue.SimpleQueue()
+        """Drop what the old child still said, but not what happened, nor that somebody stops."""
+        said, self._inbox = self._inbox, queue.SimpleQueue[wire.FromChild | _Mark]()
         if self._stopping.is_set():
             self._inbox.put(_Mark.STOP)
+        while not said.empty():
+            heard = said.get_nowait()
+            if isinstance(heard, wire.Happened):
+                # No library tells of an error twice.
+                self._on_signal(heard.signal)

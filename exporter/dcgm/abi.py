@@ -100,6 +100,8 @@ class Kind(IntEnum):
     GPU_INSTANCE = 4
     COMPUTE_INSTANCE = 5
     LINK = 6
+    CPU = 7
+    CPU_CORE = 8
 
 
 class EntityStatus(IntEnum):
@@ -343,6 +345,8 @@ SIGNATURES: Final[dict[str, tuple[type, ...]]] = {
     "dcgmGetDeviceAttributes": (_HANDLE, c_uint, _POINTER),
     "dcgmGetGpuInstanceHierarchy": (_HANDLE, _POINTER),
     "dcgmGetNvLinkLinkStatus": (_HANDLE, _POINTER),
+    "dcgmGetCpuHierarchy": (_HANDLE, _POINTER),
+    "dcgmGetCpuHierarchy_v2": (_HANDLE, _POINTER),
     "dcgmGroupCreate": (_HANDLE, c_int, c_char_p, _POINTER),
     "dcgmGroupAddEntity": (_HANDLE, _GROUP, c_uint, c_uint),
     "dcgmGroupDestroy": (_HANDLE, _GROUP),

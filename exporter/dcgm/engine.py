@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from exporter.children.callnotes import Slot
+from exporter.dcgm import node_parts
 from exporter.dcgm.abi import Kind, Status
 from exporter.dcgm.entities import Entities, Place, Topology, makes_links
 from exporter.dcgm.error import ENGINE_BLANK, ENGINE_FROZEN, DcgmError
 from exporter.dcgm.freshness import Freshness
 from exporter.dcgm.health_watch import HealthWatch
 from exporter.dcgm.library import Library
+from exporter.dcgm.node_parts import NodeParts
 from exporter.dcgm.options import UNIX, Options
 from exporter.dcgm.reading import (
     all_blank,
@@ -68,7 +70,8 @@ class Sampler:
         at, started = clock.now(), time.perf_counter()
         links = makes_links(self._version) and not LINK_FIELDS.isdisjoint(wanted)
         topology = self._entities.read(links=links)
-        answers, fresh = watching.read(topology, tuple(sorted(wanted)))
+        beside = node_parts.read(self._library, self._options.chosen, wanted, self._version)
+        answers, fresh = watching.read(topology, tuple(sorted(wanted)), beside)
         places = self._read_now(topology, answers, at)
         return DcgmReading(
             at=at,
@@ -77,6 +80,8 @@ class Sampler:
             health=self._health.check(topology, fresh=fresh) if self._options.health else None,
             gpus=tuple(sorted(one.uuid for (kind, _), one in places.items() if kind == Kind.GPU)),
             identities=identities_of(answers, places),
+            node_parts=node_parts.with_values(answers, beside.places, wanted),
+            remarks=beside.remarks,
             unsupported=watching.unsupported,
             detached=topology.detached,
             took=time.perf_counter() - started,
@@ -131,17 +136,19 @@ class _Watching:
         self._since: dict[Part, int] = {}
         self.unsupported: tuple[int, ...] = ()
 
-    def read(self, topology: Topology, wanted: tuple[int, ...]) -> tuple[list[Answer], bool]:
+    def read(
+        self, topology: Topology, wanted: tuple[int, ...], beside: NodeParts
+    ) -> tuple[list[Answer], bool]:
         """Return the latest values, and whether they are the first of new watches."""
-        shape = (tuple(topology.places.items()), wanted)
+        shape = (tuple(topology.places.items()), wanted, tuple(beside.places))
         watches, fresh = self._watches, False
         if watches is None or shape != self._shape or not watches.complete:
-            watches, fresh = self._watch(topology, wanted), True
+            watches, fresh = self._watch(topology, wanted, beside), True
             self._shape, self._given_up = shape, frozenset()
         answers = self._latest(watches, update=fresh)
         if not not_watched(answers) <= self._given_up:
             # A GPU that was unbound and bound again since the last sample has lost its watches.
-            watches, fresh = self._watch(topology, wanted), True
+            watches, fresh = self._watch(topology, wanted, beside), True
             answers = self._latest(watches, update=True)
             self._given_up = never_watched(answers)
         if all_blank(answers):
@@ -156,12 +163,12 @@ class _Watching:
     def _hear(self, watches: Watches) -> None:
         self._news += signals_of(watches.xids(self._since), self._places)
 
-    def _watch(self, topology: Topology, wanted: tuple[int, ...]) -> Watches:
+    def _watch(self, topology: Topology, wanted: tuple[int, ...], beside: NodeParts) -> Watches:
         if self._watches is not None:
             self._hear(self._watches)
             self._watches.end()
         self._watches, self._places = Watches(self._library, self._cadence), topology.places
-        self.unsupported = self._watches.begin(topology, wanted)
+        self.unsupported = self._watches.begin(topology, wanted, beside)
         # At once, so that what happens from now on is news.
         self._hear(self._watches)
         return self._watches
@@ -187,8 +194,8 @@ def cadence_of(options: Options) -> Cadence:
     """Return how often what is read. A profiled value is an average since the one before it."""
     half = options.interval / 2
     if options.embedded:
-        return Cadence(min(half, _SHORTEST), half, _kept(options.interval))
-    return Cadence(half, options.interval, _kept(options.interval))
+        return Cadence(min(half, _SHORTEST), half, _kept(options.interval), half)
+    return Cadence(half, options.interval, _kept(options.interval), half)
 
 
 def _kept(interval: float) -> float:

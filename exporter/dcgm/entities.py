@@ -17,7 +17,7 @@ from exporter.dcgm.values import Entity
 from exporter.device import normal_bus_id
 
 _LINKS_SINCE = (4, 4)
-_LINKS_THERE = (LinkState.DOWN, LinkState.UP)
+LINKS_THERE = (LinkState.DOWN, LinkState.UP)
 """A link that is down counts how often it went down, and flaps without new watches."""
 _READABLE = (EntityStatus.UNKNOWN, EntityStatus.OK, EntityStatus.FAKE)
 
@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """What can be watched now."""
+    """What of GPUs can be watched now."""
 
     places: dict[Entity, Place]
     detached: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ class Entities:
 
     def _links(self, gpus: dict[Entity, Place]) -> dict[Entity, Place]:
         try:
-            found = self._library.link_states()
+            found = self._library.link_states().gpus
         except DcgmError as error:
             if error.lost:
                 raise
@@ -120,16 +120,16 @@ class Entities:
             (Kind.LINK, link_entity(gpu, link)): replace(gpus[Kind.GPU, gpu], link=link)
             for gpu, states in found.items()
             for link, state in enumerate(states)
-            if state in _LINKS_THERE and (Kind.GPU, gpu) in gpus
+            if state in LINKS_THERE and (Kind.GPU, gpu) in gpus
         }
 
 
-def link_entity(gpu: int, link: int) -> int:
-    """Return the entity id of a GPU's NVLink (dcgm_link_t, DCGM 4.4 and newer).
+def link_entity(owner: int, link: int, kind: Kind = Kind.GPU) -> int:
+    """Return the entity id of an NVLink of a GPU or a switch (dcgm_link_t, DCGM 4.4 and newer).
 
-    No call lists these: each client makes them of what dcgmGetNvLinkLinkStatus tells.
+    Each client makes them of what dcgmGetNvLinkLinkStatus tells: no call lists those of GPUs.
     """
-    return Kind.GPU | link << 8 | gpu << 24
+    return kind | link << 8 | owner << 24
 
 
 def makes_links(version: str) -> bool:

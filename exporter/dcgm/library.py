@@ -12,13 +12,24 @@ from typing import Any
 import msgspec
 
 from exporter.children.callnotes import Slot
-from exporter.dcgm import abi, link_states
+from exporter.dcgm import abi, cpus, link_states
 from exporter.dcgm.error import CONNECT, DcgmError
 from exporter.dcgm.values import Answer, Entity
 
 _NO_GPU = -1
 _VALUES_AT_ONCE = 256
 """Each takes 4128 bytes; the buffer is kept, so this bounds the memory."""
+
+
+_TOO_OLD = (abi.Status.FUNCTION_NOT_FOUND, abi.Status.VER_MISMATCH)
+"""What a library, or an engine, answers that does not know the newer of two calls."""
+
+
+class LinkTable(msgspec.Struct, frozen=True):
+    """A `link_states.LinkState` for each possible NVLink."""
+
+    gpus: dict[int, list[int]]
+    switches: dict[int, list[int]]
 
 
 class InstanceInfo(msgspec.Struct, frozen=True):
@@ -111,11 +122,26 @@ class Library:
         self._ask("dcgmGetGpuInstanceHierarchy", ctypes.byref(told))
         return [_instance(entry) for entry in told.entities[: told.count]]
 
-    def link_states(self) -> dict[int, list[int]]:
-        """Return a `link_states.LinkState` for each possible NVLink, by GPU."""
+    def link_states(self) -> LinkTable:
+        """Return the state of each possible NVLink, by GPU and by NVSwitch."""
         told = link_states.LinkStates(link_states.VERSION)
         self._ask("dcgmGetNvLinkLinkStatus", ctypes.byref(told))
-        return {one.gpu: list(one.states) for one in told.gpus[: told.gpu_count]}
+        return LinkTable(
+            {one.gpu: list(one.states) for one in told.gpus[: told.gpu_count]},
+            {one.switch: list(one.states) for one in told.switches[: told.switch_count]},
+        )
+
+    def cpus(self) -> list[cpus.CpuInfo]:
+        """List the CPUs that the engine reads, with their cores."""
+        told = cpus.HierarchyV2(cpus.VERSION_2)
+        try:
+            self._ask("dcgmGetCpuHierarchy_v2", ctypes.byref(told))
+        except DcgmError as error:
+            if error.code not in _TOO_OLD:
+                raise
+            told = cpus.HierarchyV1(cpus.VERSION_1)
+            self._ask("dcgmGetCpuHierarchy", ctypes.byref(told))
+        return cpus.listed(told)
 
     def create_group(self, name: str) -> int:
         group = ctypes.c_size_t()

@@ -2,12 +2,20 @@
 
 import msgspec
 
+from exporter.device_option import Selection, parse_devices
 from exporter.setup.settings import Settings
 
 EMBEDDED = "embedded"
 UNIX = "unix://"
 VARIABLE = "DRAGUARD_DCGM"
 """Environment variable of the child with `Options`, as JSON."""
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """Which parts of the node beside its GPUs are wanted."""
+
+    switches: Selection = Selection()
+    cpus: Selection = Selection()
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     health: bool
     interval: float
     """Seconds between samples."""
+    chosen: Chosen = Chosen()
 
     @property
     def embedded(self) -> bool:
@@ -25,7 +34,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def options_of(settings: Settings) -> Options:
-    return Options(address=settings.dcgm, health=settings.dcgm_health, interval=settings.interval)
+    switches, cpus = parse_devices(settings.switch_devices), parse_devices(settings.cpu_devices)
+    return Options(
+        address=settings.dcgm,
+        health=settings.dcgm_health,
+        interval=settings.interval,
+        chosen=Chosen(switches, cpus),
+    )
 
 
 def encode(options: Options) -> str:

@@ -5,6 +5,7 @@ one of them must be let go. A host engine of its own holds them whatever we do;
 we are silent then only when nothing on the node should be asked at all.
 """
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 
@@ -14,7 +15,11 @@ from exporter.nvml.vendor import released
 from exporter.readings import CallNote, DcgmReading, Hang
 from exporter.setup.settings import Settings
 
+_log = logging.getLogger(__name__)
+
 OFF = "off"
+NOT_LISTED = "EntitiesNotListed"
+"""Reason while DCGM works and lists no NVSwitch, link or CPU that rows or options name."""
 
 
 class DcgmVendor:
@@ -32,6 +37,7 @@ class DcgmVendor:
         self._settings = settings
         self._wanted = wanted
         self._options = options.options_of(settings)
+        self._missing = ""
 
     def environment(self) -> Mapping[str, str]:
         settings = self._settings
@@ -59,14 +65,20 @@ class DcgmVendor:
         return wire.SampleRequest(wanted=self._wanted())
 
     def reading(self, heard: wire.FromChild, asked: wire.SampleRequest) -> DcgmReading | None:  # noqa: ARG002 - as `child.Vendor` has it
-        return heard.reading if isinstance(heard, wire.DcgmSampled) else None
+        if not isinstance(heard, wire.DcgmSampled):
+            return None
+        missing = "; ".join(heard.reading.remarks)
+        if missing and missing != self._missing:
+            _log.warning("DCGM: %s", missing)
+        self._missing = missing
+        return heard.reading
 
     def hung(self, note: CallNote, now: float) -> Hang:  # noqa: ARG002 - as `child.Vendor` has it
         # A call of DCGM's is about all GPUs: none can be left out for it.
         return Hang(note.call)
 
     def remark(self) -> tuple[str, str, Hang | None]:
-        return "", "", None
+        return NOT_LISTED if self._missing else "", self._missing, None
 
     def must_reopen(self) -> bool:
         return self.withheld() is not None

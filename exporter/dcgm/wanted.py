@@ -21,6 +21,23 @@ LINK_FIELDS = frozenset((*range(580, 600), *range(1529, 1534)))
 """DCGM_FI_DEV_NVLINK_PPRM_*, PPCNT_* and bytes *_PER_LINK: told of a link only. The errors of a
 link, 1525 to 1528, are of every page: where NVML has none, four watches on each link would go on
 for nothing."""
+SWITCH_FIELDS = frozenset((*range(701, 708), *range(856, 865), *range(866, 870), 1524))
+"""DCGM_FI_DEV_NVSWITCH_* of a switch."""
+SWITCH_LINK_FIELDS = frozenset((*range(780, 825), 865, *range(870, 879)))
+"""DCGM_FI_DEV_NVSWITCH_LINK_* and so on, of a link of a switch."""
+CPU_FIELDS = frozenset((*range(1110, 1113), *range(1130, 1134), 1140, 1141))
+CORE_FIELDS = frozenset((*range(1100, 1105), 1120))
+"""Told of a core, and of its CPU as a whole."""
+CONNECTX_FIELDS = frozenset(range(1300, 1311))
+"""Told of a ConnectX card, which dcgm-exporter does not show (4.8.4: its renderer refuses them)."""
+NODE_FIELDS = SWITCH_FIELDS | SWITCH_LINK_FIELDS | CPU_FIELDS | CORE_FIELDS
+"""Read by modules of the engine, of no GPU."""
+_PARTS = {
+    Kind.SWITCH: SWITCH_FIELDS,
+    Kind.LINK: SWITCH_LINK_FIELDS,
+    Kind.CPU: CPU_FIELDS | CORE_FIELDS,
+    Kind.CPU_CORE: CORE_FIELDS,
+}
 INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIELDS
 """Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
 
@@ -56,10 +73,15 @@ def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
     """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
     asked = sorted(set(wanted) - {XID})
     if kind == Kind.GPU:
-        return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS)
+        return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
     told = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
     named = {NAME} if kind == Kind.GPU_INSTANCE else set[int]()
     return sorted({field for field in asked if field in told} | named)
+
+
+def fields_for_part(kind: Kind, wanted: Iterable[int]) -> list[int]:
+    """Return which of the wanted fields are asked of what is no GPU's."""
+    return sorted(_PARTS[kind].intersection(wanted))
 
 
 def batches(fields: Sequence[int]) -> list[Sequence[int]]:

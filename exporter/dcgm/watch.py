@@ -9,12 +9,21 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
-from exporter.dcgm.abi import MAX_FIELDS, Kind, Status
+from exporter.dcgm.abi import MAX_ENTITIES, MAX_FIELDS, Kind, Status
 from exporter.dcgm.entities import Topology
 from exporter.dcgm.error import DcgmError
 from exporter.dcgm.library import Library
+from exporter.dcgm.node_parts import NO_PARTS, NodeParts
 from exporter.dcgm.values import Answer, Entity
-from exporter.dcgm.wanted import PROFILING, XID, batches, fields_for
+from exporter.dcgm.wanted import (
+    CONNECTX_FIELDS,
+    NODE_FIELDS,
+    PROFILING,
+    XID,
+    batches,
+    fields_for,
+    fields_for_part,
+)
 
 _FIELD_AT_FAULT = frozenset(
     {
@@ -35,6 +44,8 @@ _FIELD_AT_FAULT = frozenset(
     }
 )
 """Refusals of a watch that fewer fields may not meet."""
+_OF_GPUS = (Kind.GPU, Kind.GPU_INSTANCE, Kind.COMPUTE_INSTANCE)
+"""What has XIDs, and may be back in a moment when it is refused."""
 
 
 class Cadence(msgspec.Struct, frozen=True):
@@ -43,10 +54,14 @@ class Cadence(msgspec.Struct, frozen=True):
     every: float
     profiling: float
     keep: float
+    modules: float
+    """What a module of the engine reads, which wakes up for it."""
 
 
 Part = tuple[Kind, str]
 """A kind of entity on one product."""
+_BESIDE = "no GPU's "
+"""In the place of a product, with a number."""
 
 
 class _Watched(msgspec.Struct):
@@ -78,16 +93,22 @@ class Watches:
         self.complete = True
         """False when an entity of the topology had gone: it may be back under the same name."""
 
-    def begin(self, topology: Topology, wanted: Collection[int]) -> tuple[int, ...]:
-        """Watch what can be watched; returns the fields that the engine refused everywhere.
+    def begin(
+        self, topology: Topology, wanted: Collection[int], beside: NodeParts = NO_PARTS
+    ) -> tuple[int, ...]:
+        """Watch what can be watched; returns the fields that nobody can be asked for here.
 
         Raises DcgmError when nothing of the GPUs can be watched at all.
         """
-        refused: set[int] = set()
+        refused = set(CONNECTX_FIELDS)
         for kind in (Kind.GPU, Kind.GPU_INSTANCE, Kind.COMPUTE_INSTANCE, Kind.LINK):
             fields = fields_for(kind, wanted)
             for product, entities in topology.of(kind).items():
                 refused.update(self._begin_part((kind, product), entities, fields))
+        for kind, entities in beside.groups():
+            for at in range(0, len(entities), MAX_ENTITIES):
+                part, some = (kind, f"{_BESIDE}{at}"), entities[at : at + MAX_ENTITIES]
+                refused.update(self._begin_part(part, some, fields_for_part(kind, wanted)))
         gpus = [one for (kind, _), one in self._parts.items() if kind == Kind.GPU]
         if gpus and self._refusal is not None and not any(one.fields for one in gpus):
             raise self._refusal
@@ -133,13 +154,13 @@ class Watches:
         group = self._library.create_group(self._next_name())
         there = tuple(one for one in entities if _done(self._library.add_entity, group, *one))
         # A link that is refused is no link to this engine; only a GPU may be back in a moment.
-        if part[0] != Kind.LINK:
+        if part[0] in _OF_GPUS:
             self.complete = self.complete and len(there) == len(entities)
         self._parts[part] = one = _Watched(group, there, [], (), None)
-        if part[0] == Kind.LINK and not there:
+        if part[0] not in _OF_GPUS and not there:
             return fields
         refused: list[int] = []
-        if part[0] != Kind.LINK:
+        if part[0] in _OF_GPUS:
             xids, refused = self._narrow(group, [XID])
             one.xids = xids[0] if xids else None
         for batch in batches(fields):
@@ -181,7 +202,8 @@ class Watches:
     def _watch(self, group: int, fields: Sequence[int]) -> int:
         made = self._library.create_field_group(self._next_name(), fields)
         cadence = self._cadence
-        every = cadence.profiling if fields[0] in PROFILING else cadence.every
+        every = cadence.modules if fields[0] in NODE_FIELDS else cadence.every
+        every = cadence.profiling if fields[0] in PROFILING else every
         try:
             self._library.watch(group, made, every=every, keep=cadence.keep)
         except DcgmError:

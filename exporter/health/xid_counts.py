@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from exporter.health.severity import keep_last
+from exporter.pairing import WINDOW, same
 from exporter.report import GpuHealth, MemorySlices, MigInstance, XidRecord
 from exporter.report_words import UNKNOWN, mig_mode, reset_request, worst_request
 from exporter.signals import Partner, Signal
@@ -28,6 +29,7 @@ once, and an instance id is given to another one no sooner than a pod has come a
 
 
 _EVENTS = frozenset({"nvml", "dcgm"})
+_LOGS = frozenset({"kmsg", "syslog"})
 
 
 class Key(NamedTuple):
@@ -69,6 +71,7 @@ def counted(
     are dropped.
     """
     by_key = {key_of(record): record for record in records}
+    signal = _with_partner(records, signal)
     told = _told(records, signal, layout)
     target = _target(signal, told, layout)
     seen = _record(signal, target, epoch, layout)
@@ -166,6 +169,27 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
     going = {id(one) for one in sorted(records, key=keep_last)[:over]}
     kept = tuple(one for one in records if id(one) not in going)
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
+
+
+def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
+    """Return a line of the log with the event of its error that an earlier sensor had.
+
+    That sensor ended before it read the line, so nobody paired the two. An error of which the
+    log has said nothing yet still lacks its line.
+    """
+    if signal.partner is not None or signal.source not in _LOGS or signal.times > 1:
+        return signal
+    told = next((record for record in records if _lacks_line(record, signal)), None)
+    if told is None:
+        return signal
+    return msgspec.structs.replace(signal, partner=Partner(0, told.gi, told.ci))
+
+
+def _lacks_line(record: XidRecord, line: Signal) -> bool:
+    if record.code != line.code or record.event_at is None or not _LOGS.isdisjoint(record.sources):
+        return False
+    near = -WINDOW <= line.at - record.event_at <= WINDOW
+    return near and same(record.gi, line.gi) and same(record.ci, line.ci)
 
 
 def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRecord | None:

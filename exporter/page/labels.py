@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from exporter.join.claims import Holder
+from exporter.readings import NodePart
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -128,6 +129,19 @@ def nvlink(options: Options, one: Identity) -> str:
             options.host,
         )
     )
+
+
+def node_part(options: Options, part: NodePart) -> str:
+    """Return the labels of an NVSwitch, a link of one, a CPU or a core."""
+    number, of = str(part.id), str(part.of)
+    pairs = {
+        "switch": (("nvswitch", f"nvswitch{number}"),),
+        "link": (("nvlink", number), ("nvswitch", f"nvswitch{of}")),
+        "cpu": (("cpu", number), ("cpu_serial", part.serial)),
+        "core": (("cpucore", number), ("cpu", of)),
+    }[part.kind]
+    shown = pairs[:1] if options.preset == "lean" and part.kind == "cpu" else pairs
+    return text((*shown, options.host))
 
 
 def _instance(one: Identity) -> Pairs:

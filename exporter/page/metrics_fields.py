@@ -50,7 +50,8 @@ def families(view: View) -> Iterator[Family]:
 def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
     field, whole = counter.field.id, counter.field.type == "int"
     relayed = view.relayed
-    for rows in (view.gpus, view.slices, view.links, relayed.devices, relayed.links):
+    of_gpus = (view.gpus, view.slices, view.links, relayed.devices, relayed.links)
+    for rows in (*of_gpus, view.node_rows):
         for row in rows:
             value = row.values.get(field)
             if value is None or isinstance(value, str):

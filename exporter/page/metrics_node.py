@@ -286,7 +286,8 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_setting_ignored",
         type="gauge",
         help="1 for each flag, variable and key of a file that was given and changes nothing, with "
-        "the reason: NotSupported, OneInterval or Unknown. The log says what to use instead.",
+        "the reason: NeedsDcgm, NotSupported, OneInterval or Unknown. The log says what to use "
+        "instead.",
         labels=("source", "name", "reason"),
         source="the exporter",
         kept=True,

@@ -5,6 +5,7 @@ import msgspec
 from exporter.health.presence import DUPLICATE_UUID
 from exporter.page import labels
 from exporter.page.labels import Options
+from exporter.page.node_rows import NodeRow, node_rows
 from exporter.page.rows import Layout, Row
 from exporter.page.snapshot import Snapshot
 from exporter.report import GpuHealth
@@ -39,6 +40,8 @@ class View(msgspec.Struct, frozen=True):
     """GPUs that NVML lists, lost or hung: there is nothing to read, and who they are is known."""
     known: tuple[KnownRow, ...]
     relayed: Relayed = Relayed()
+    node_rows: tuple[NodeRow, ...] = ()
+    """What DCGM tells of no GPU."""
 
     @property
     def names(self) -> dict[str, str]:
@@ -70,6 +73,7 @@ def view(snapshot: Snapshot) -> View:
         silent=tuple(layout.of(one)[0] for one in silent if not one.released),
         known=tuple(KnownRow(gpu, known(options, gpu)) for gpu in snapshot.report.gpus),
         relayed=_relayed(snapshot, options),
+        node_rows=tuple(node_rows(snapshot, options)),
     )
 
 

@@ -102,6 +102,7 @@ def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
         yield f"DCGM: {state.source.reason}: {state.source.message}"
     else:
         yield f"DCGM: {state.reading.version}"
+        yield from (f"  {remark}" for remark in state.reading.remarks)
 
 
 def _field_lines(
@@ -109,6 +110,7 @@ def _field_lines(
 ) -> Iterator[str]:
     told = {field for gpu in (nvml.gpus if nvml else ()) for field in _fields(gpu)}
     told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
+    told |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
     rows = (*asked.metrics, *asked.labels)
     told |= set(_computed(nvml, dcgm))
     silent = [row.name for row in rows if row.field.id not in told]

@@ -15,8 +15,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
+from exporter.device_option import SelectionError, parse_devices
 from exporter.given import Ignored
-from exporter.page.selection import SelectionError, parse_devices
 from exporter.setup.dcgm_exporter import (
     ALIASES,
     BOOLEAN,
@@ -30,6 +30,8 @@ from exporter.setup.settings import Settings, SettingsError, check, flag_of
 from exporter.setup.unknown_settings import unknown_variables, without_unknown
 
 ROLES = ("sensor", "agent", "run")
+_OF_DCGM = ("switch_devices", "cpu_devices")
+_ADD_DCGM = "add --dcgm=embedded, or the address of a host engine"
 _LARGEST_FILE = 1 << 20
 """Bytes that are read of a configuration file; less than that is allowed."""
 
@@ -66,16 +68,39 @@ def parse(
     ignored += [*_unused(env, flags), *unknown_variables(env, _VARIABLES)]
     given |= {name: _whole(value) for name, value in flags.items() if value is not None}
     given = _with_file(given, ignored)
+    ignored += _without_dcgm(given, env)
     given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
     said = [one.message for one in ignored]
     if instead := _instead_of(given.get("collectors")):
         said.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
-    try:
-        parse_devices(settings.devices)
-    except SelectionError as error:
-        raise SettingsError(f"--devices: {error}") from error
+    _check_devices(settings)
     return settings, tuple(said)
+
+
+def _check_devices(settings: Settings) -> None:
+    for name in ("devices", *_OF_DCGM):
+        try:
+            parse_devices(getattr(settings, name))
+        except SelectionError as error:
+            raise SettingsError(f"{flag_of(name)}: {error}") from error
+
+
+def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Ignored]:
+    """Return the options that choose what DCGM alone tells, where there is no DCGM."""
+    usual = Settings(node_name="")
+    if given.get("dcgm", usual.dcgm) != usual.dcgm:
+        return ()
+    found: list[Ignored] = []
+    for name in _OF_DCGM:
+        if given.get(name, usual.devices) != usual.devices:
+            variable = next(one.name for one in ENVIRONMENT if one.setting == name)
+            by_env = env.get(variable) == given[name]
+            source, written = ("environment", variable) if by_env else ("flag", flag_of(name)[2:])
+            said = f"${variable}" if by_env else flag_of(name)
+            sentence = f"{said} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
+            found.append(Ignored(source, written, "NeedsDcgm", sentence))
+    return found
 
 
 def _with_file(given: Mapping[str, Any], ignored: list[Ignored]) -> dict[str, Any]:
@@ -228,6 +253,8 @@ FLAGS: tuple[Flag, ...] = (
     ),
     Flag("config_file", Path, "dcgm-exporter's YAML file: counters, interval, scrapes at once"),
     Flag("devices", str, "which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4", "d"),
+    Flag("switch_devices", str, "NVSwitches and their links, by DCGM: f, g[:ids], i[:ids]", "s"),
+    Flag("cpu_devices", str, "CPUs and their cores, by DCGM: f, g[:ids], i[:ids]", "p"),
     Flag("labels", str, "labels on device series: drop-in, lean or full"),
     Flag("max_series", int, "device series on a page; more are dropped and counted"),
     Flag("old_namespace", yes, "uuid, pod_name, pod_namespace, container_name as labels"),

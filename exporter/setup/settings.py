@@ -74,6 +74,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of DCGM_EXP_CLOCK_EVENTS_COUNT."""
     devices: str = "f"
     """dcgm-exporter's device selection: f, g[:ids], i[:ids]; ids such as 0,2-4."""
+    switch_devices: str = "f"
+    """The same for NVSwitches (g) and their links (i), which DCGM tells where rows name them."""
+    cpu_devices: str = "f"
+    """The same for CPUs (g) and their cores (i)."""
     kubernetes: bool = True
     """Whether to ask the kubelet and the API server who holds what."""
     claim_details: bool = True

@@ -170,12 +170,14 @@ def _soak(
     """Note since when we saw health without a gap, and the memory errors counted then.
 
     Not knowing is a gap, and so is an error more, or a signal that is new to us,
-    whatever its date. While our clock is not trusted it dates nothing.
+    whatever its date, or health that the node dates later than we did: it may forget
+    why. While our clock is not trusted it dates nothing.
     """
     if not isinstance(case.verdict, Healthy) or case.clock_doubt:
         return new
     quiet = not (news or new.seen_through != old.seen_through or errors_rose(case, old))
-    goes_on = old.healthy_since is not None and quiet
+    begun = old.healthy_since
+    goes_on = quiet and begun is not None and not begun < case.verdict.since <= now
     memory = case.gpu.memory if case.gpu else None
     volatile = memory.dbe_volatile if memory else None
     aggregate = memory.dbe_aggregate if memory else None
@@ -183,7 +185,7 @@ def _soak(
         volatile = volatile_before(case, old)
     if goes_on and old.soak_dbe_aggregate is not None:
         aggregate = old.soak_dbe_aggregate
-    since = old.healthy_since if goes_on and old.healthy_since else now
+    since = begun if goes_on and begun else now
     confirmed_at = old.soak_confirmed_time if goes_on else None
     return msgspec.structs.replace(
         new,

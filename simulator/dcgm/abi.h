@@ -70,8 +70,9 @@ enum { MODE_AUTO = 1, MODE_MANUAL = 2 };
 enum { HEALTH_PASS = 0, HEALTH_WARN = 10, HEALTH_FAIL = 20 };
 
 #define EMBEDDED_HANDLE 0x7fffffff
-/* The entity id of a GPU's NVLink (dcgm_link_t): owner's kind, link, owner. */
+/* The entity id of an NVLink (dcgm_link_t): owner's kind, link, owner. */
 #define LINK_ENTITY(gpu, link) (FE_GPU | (unsigned)(link) << 8 | (unsigned)(gpu) << 24)
+#define SWITCH_LINK_ENTITY(owner, link) (FE_SWITCH | (unsigned)(link) << 8 | (unsigned)(owner) << 24)
 #define DEFAULT_PORT ":5555"
 #define FLAG_LIVE_DATA 1u
 #define FLAG_ONLY_SUPPORTED 1u
@@ -96,6 +97,9 @@ enum { BLANK, NOT_FOUND, NOT_SUPPORTED, NOT_PERMITTED, BLANK_COUNT };
 #define LINKS_PER_GPU 18
 #define LINKS_PER_SWITCH 256
 #define MAX_SWITCHES 12
+#define MAX_CPUS 8
+#define CORE_WORDS 16
+#define MAX_CORES (64 * CORE_WORDS)
 
 typedef struct {
     unsigned version, persistAfterDisconnect;
@@ -201,6 +205,32 @@ typedef struct {
     unsigned version, count;
     dcgmMigHierarchyInfo_v2 entityList[MAX_HIERARCHY];
 } dcgmMigHierarchy_v2;
+
+typedef struct {
+    unsigned version;
+    uint64_t bitmask[CORE_WORDS];
+} dcgmCpuHierarchyOwnedCores_v1;
+
+typedef struct {
+    unsigned cpuId;
+    dcgmCpuHierarchyOwnedCores_v1 ownedCores;
+} dcgmCpuHierarchyCpu_v1;
+
+typedef struct {
+    unsigned cpuId;
+    dcgmCpuHierarchyOwnedCores_v1 ownedCores;
+    char serial[STR_LENGTH];
+} dcgmCpuHierarchyCpu_v2;
+
+typedef struct {
+    unsigned version, numCpus;
+    dcgmCpuHierarchyCpu_v1 cpus[MAX_CPUS];
+} dcgmCpuHierarchy_v1;
+
+typedef struct {
+    unsigned version, numCpus;
+    dcgmCpuHierarchyCpu_v2 cpus[MAX_CPUS];
+} dcgmCpuHierarchy_v2;
 
 typedef struct {
     int version;

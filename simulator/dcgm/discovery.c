@@ -4,16 +4,20 @@
 
 #include "engine.h"
 
-/* Listing NVLinks is not supported by 4.6.0; CPUs need a module that is not there. */
+/* Listing NVLinks is not supported by 4.6.0; the module of CPUs is there where a CPU is. */
 static dcgmReturn_t listable(const struct call *call, unsigned kind) {
     switch (kind) {
     case FE_GPU:
     case FE_GPU_I:
     case FE_GPU_CI:
-    case FE_VGPU:
-    case FE_SWITCH: return DCGM_ST_OK;
+    case FE_VGPU: return DCGM_ST_OK;
+    case FE_SWITCH:
+        return call->settings->no_switch_module ? DCGM_ST_MODULE_NOT_LOADED : DCGM_ST_OK;
     case FE_CPU:
-    case FE_CPU_CORE: return DCGM_ST_MODULE_NOT_LOADED;
+    case FE_CPU_CORE: {
+        struct entity found[MAX_ENTITIES];
+        return node_parts_of(call, FE_CPU, found) ? DCGM_ST_OK : DCGM_ST_MODULE_NOT_LOADED;
+    }
     case FE_LINK: return call->settings->lists_links ? DCGM_ST_OK : DCGM_ST_NOT_SUPPORTED;
     default: return DCGM_ST_NOT_SUPPORTED;
     }
@@ -21,8 +25,7 @@ static dcgmReturn_t listable(const struct call *call, unsigned kind) {
 
 static unsigned list(const struct call *call, unsigned kind, bool only_supported,
                      struct entity *into) {
-    bool some = kind == FE_GPU || kind == FE_GPU_I || kind == FE_GPU_CI || kind == FE_LINK;
-    return some ? entities_of(call, kind, only_supported, into) : 0;
+    return kind != FE_VGPU ? entities_of(call, kind, only_supported, into) : 0;
 }
 
 API dcgmReturn_t dcgmGetEntityGroupEntities(dcgmHandle_t handle, unsigned kind, unsigned *into,
@@ -112,6 +115,21 @@ API dcgmReturn_t dcgmGetGpuInstanceHierarchy(dcgmHandle_t handle, dcgmMigHierarc
     return finish(DCGM_ST_OK);
 }
 
+static void add_switches(const struct call *call, dcgmNvLinkStatus_v4 *into) {
+    struct entity found[MAX_ENTITIES];
+    struct place place;
+    into->numNvSwitches = node_parts_of(call, FE_SWITCH, found);
+    for (unsigned i = 0; i < into->numNvSwitches; i++) {
+        dcgmNvLinkNvSwitchLinkStatus_t *one = &into->nvSwitches[i];
+        place_of(call, found[i], &place);
+        one->entityId = found[i].id;
+        for (unsigned link = 0; link < place.settings->links; link++) {
+            const struct place_settings *told = switch_link(call, found[i].id, link);
+            one->linkState[link] = told != NULL && told->down ? LINK_DOWN : LINK_UP;
+        }
+    }
+}
+
 /* Clients make the ids of NVLinks from this: no list has those of GPUs. */
 API dcgmReturn_t dcgmGetNvLinkLinkStatus(dcgmHandle_t handle, dcgmNvLinkStatus_v4 *into) {
     struct call call;
@@ -128,6 +146,7 @@ API dcgmReturn_t dcgmGetNvLinkLinkStatus(dcgmHandle_t handle, dcgmNvLinkStatus_v
         for (unsigned i = 0; i < gpu->product->nvlink_count && gpu_status(&call, g) == ENTITY_OK; i++)
             into->gpus[g].linkState[i] = gpu->links[i].values[LINK_STATE] == 1 ? LINK_UP : LINK_DOWN;
     }
+    add_switches(&call, into);
     return finish(DCGM_ST_OK);
 }
 

@@ -37,7 +37,7 @@ bool is_profiling(unsigned id);
 /* --- dcgm.ini ----------------------------------------------------------- */
 
 #define MAX_LISTENERS 8
-#define MAX_PLACES (MAX_GPUS * (1 + 2 * MAX_INSTANCES + MAX_LINKS))
+#define MAX_PLACES (MAX_GPUS * (1 + 2 * MAX_INSTANCES + MAX_LINKS) + MAX_SWITCHES + 512)
 #define MAX_OVERRIDES 1024
 #define MAX_INCIDENTS 64
 #define MAX_PROFILING 96
@@ -83,9 +83,14 @@ struct override {
     char text[TEXT_SIZE];
 };
 
-/* What dcgm.ini says of one GPU or instance. */
+/* What dcgm.ini says of one entity. */
 struct place_settings {
-    unsigned kind, gpu, gi; /* FE_GPU, FE_GPU_I, FE_GPU_CI, FE_LINK; gi is NVML's id, or the link */
+    /* FE_*; gpu is the GPU, switch or CPU; gi is NVML's id, or the link or core of it. */
+    unsigned kind, gpu, gi;
+    bool of_switch; /* of FE_LINK */
+    unsigned links, first_core, cores; /* of FE_SWITCH: its links that are up; of FE_CPU */
+    char serial[TEXT_SIZE];            /* of FE_CPU */
+    bool down;                         /* of a switch's FE_LINK */
     int status;             /* -1: as the scenario has it */
     unsigned attached;      /* changes each time the GPU was unbound and bound again */
     int id;                 /* of the entity in DCGM; -1: the next free one */
@@ -101,7 +106,7 @@ struct incident {
 struct settings {
     char version[TEXT_SIZE];
     struct host_engine embedded, listeners[MAX_LISTENERS];
-    bool ignores_119, lists_links;
+    bool ignores_119, lists_links, no_switch_module, old_cpu_call;
     enum first_sample { FIRST_READ, FIRST_BLANK, FIRST_LATE } first_sample;
     struct profiling profiling;
     int listener_count, place_count, override_count, incident_count;
@@ -241,6 +246,10 @@ unsigned entities_of(const struct call *call, unsigned kind, bool only_supported
                      struct entity *into); /* into has room for MAX_ENTITIES */
 bool instance_entity(const struct call *call, int gpu, unsigned gi, unsigned kind,
                      struct entity *into);
+/* node_parts.c: switches, their links, CPUs and cores, which dcgm.ini alone knows. */
+bool put_node_part(const struct call *call, struct place *into);
+unsigned node_parts_of(const struct call *call, unsigned kind, struct entity *into);
+const struct place_settings *switch_link(const struct call *call, unsigned owner, unsigned link);
 /* index.c: makes the index anew; false: nothing has changed since. */
 bool settle_index(const struct call *call);
 

@@ -9,7 +9,8 @@ const struct place_settings *settings_of(const struct call *call, unsigned kind,
                                          unsigned gi) {
     for (int i = 0; i < call->settings->place_count; i++) {
         const struct place_settings *place = &call->settings->places[i];
-        if (place->kind == kind && place->gpu == gpu && (kind == FE_GPU || place->gi == gi))
+        if (place->kind == kind && place->gpu == gpu && !place->of_switch &&
+            (kind == FE_GPU || place->gi == gi))
             return place;
     }
     return NULL;
@@ -61,8 +62,9 @@ bool place_of(const struct call *call, struct entity entity, struct place *into)
     into->gpu = into->link = -1;
     if (entity.kind == FE_NONE) return true;
     if (entity.kind == FE_GPU_I || entity.kind == FE_GPU_CI) return put_instance(call, into);
-    if (entity.kind == FE_LINK) return put_link(call, into);
-    if (entity.kind != FE_GPU || (int)entity.id >= gpu_count(call)) return false;
+    if (entity.kind == FE_LINK && (entity.id & 0xFF) == FE_GPU) return put_link(call, into);
+    if (entity.kind != FE_GPU) return put_node_part(call, into);
+    if ((int)entity.id >= gpu_count(call)) return false;
     put(call, (int)entity.id, NULL, into);
     return true;
 }
@@ -92,6 +94,8 @@ unsigned entities_of(const struct call *call, unsigned kind, bool only_supported
                      struct entity *into) {
     unsigned count = 0;
     if (kind == FE_LINK) return links_of(call, into);
+    if (kind == FE_SWITCH || kind == FE_CPU || kind == FE_CPU_CORE)
+        return node_parts_of(call, kind, into);
     for (int g = 0; g < gpu_count(call); g++) {
         const struct gpu *board = &call->scenario->gpus[g];
         bool there = gpu_status(call, g) == ENTITY_OK;

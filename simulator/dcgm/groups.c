@@ -28,7 +28,7 @@ int group_entities(const struct call *call, dcgmGpuGrp_t id, struct entity *into
     case GROUP_ALL_GI: return (int)entities_of(call, FE_GPU_I, true, into);
     case GROUP_ALL_CI: return (int)entities_of(call, FE_GPU_CI, true, into);
     case GROUP_ALL_ENTITIES: return everything(call, into);
-    case GROUP_ALL_SWITCHES: return 0;
+    case GROUP_ALL_SWITCHES: return (int)entities_of(call, FE_SWITCH, true, into);
     default: break;
     }
     const struct group *group = group_of(call, id);

@@ -52,7 +52,17 @@ static bool open_listener(struct reader *reader, const char *address) {
 }
 
 static bool same_place(const struct place_settings *one, const struct place_settings *other) {
-    return one->kind == other->kind && one->gpu == other->gpu && one->gi == other->gi;
+    return one->kind == other->kind && one->gpu == other->gpu && one->gi == other->gi &&
+           one->of_switch == other->of_switch;
+}
+
+static unsigned long long largest_of(unsigned kind) {
+    switch (kind) {
+    case FE_SWITCH: return MAX_SWITCHES - 1;
+    case FE_CPU: return MAX_CPUS - 1;
+    case FE_CPU_CORE: return MAX_CORES - 1;
+    default: return MAX_GPUS - 1;
+    }
 }
 
 /* "3" of [gpu 3], "3/7" of [gi 3/7]. */
@@ -62,21 +72,38 @@ static bool read_place(const char *text, bool with_gi, struct place_settings *in
     unsigned long long found, gi = 0;
     if ((slash != NULL) != with_gi || strlen(text) >= sizeof gpu) return false;
     snprintf(gpu, sizeof gpu, "%.*s", (int)(slash ? slash - text : (long)strlen(text)), text);
-    if (!number_of(gpu, MAX_GPUS - 1, &found)) return false;
-    if (slash != NULL && !number_of(slash + 1, 127, &gi)) return false;
+    if (!number_of(gpu, largest_of(into->of_switch ? FE_SWITCH : into->kind), &found)) return false;
+    unsigned long long most = into->of_switch ? LINKS_PER_SWITCH - 1 : 127;
+    if (slash != NULL && !number_of(slash + 1, most, &gi)) return false;
     into->gpu = (unsigned)found;
     into->gi = (unsigned)gi;
     return true;
 }
 
-static bool open_place(struct reader *reader, unsigned kind, const char *name, const char *text) {
+/* A section of an entity: its first word, and whether it is a part of another. */
+static const struct {
+    const char *word;
+    unsigned kind;
+    bool part, of_switch;
+} place_rows[] = {
+    {"gpu ", FE_GPU, false, false},       {"gi ", FE_GPU_I, true, false},
+    {"ci ", FE_GPU_CI, true, false},      {"link ", FE_LINK, true, false},
+    {"switch ", FE_SWITCH, false, false}, {"switch_link ", FE_LINK, true, true},
+    {"cpu ", FE_CPU, false, false},       {"core ", FE_CPU_CORE, false, false},
+};
+
+static bool open_place(struct reader *reader, int row, const char *name, const char *text) {
     struct settings *settings = reader->settings;
-    struct place_settings place = {
-        .kind = kind, .status = -1, .id = -1, .profiling = {.count = -1}};
-    if (!read_place(text, kind != FE_GPU, &place))
+    struct place_settings place = {.kind = place_rows[row].kind,
+                                   .of_switch = place_rows[row].of_switch,
+                                   .status = -1,
+                                   .id = -1,
+                                   .profiling = {.count = -1}};
+    if (!read_place(text, place_rows[row].part, &place))
         return fault_at(reader->fault,
                         "cannot read section [%s]; write [gpu <number>], [gi <gpu>/<NVML gi>], "
-                        "[ci <gpu>/<NVML gi>] or [link <gpu>/<link>]",
+                        "[ci <gpu>/<NVML gi>], [link <gpu>/<link>], [switch <number>], "
+                        "[switch_link <switch>/<link>], [cpu <number>] or [core <number>]",
                         name);
     for (int i = 0; i < settings->place_count; i++)
         if (same_place(&settings->places[i], &place))
@@ -96,13 +123,16 @@ static bool open_section(struct reader *reader, char *line) {
     if (strcmp(name, "engine") == 0) return open_once(reader, INI_ENGINE, name);
     if (strcmp(name, "health") == 0) return open_once(reader, INI_HEALTH, name);
     if (strncmp(name, "listen ", 7) == 0) return open_listener(reader, trimmed(name + 7));
-    if (strncmp(name, "gpu ", 4) == 0) return open_place(reader, FE_GPU, name, trimmed(name + 4));
-    if (strncmp(name, "gi ", 3) == 0) return open_place(reader, FE_GPU_I, name, trimmed(name + 3));
-    if (strncmp(name, "ci ", 3) == 0) return open_place(reader, FE_GPU_CI, name, trimmed(name + 3));
-    if (strncmp(name, "link ", 5) == 0) return open_place(reader, FE_LINK, name, trimmed(name + 5));
+    for (size_t i = 0; i < sizeof place_rows / sizeof place_rows[0]; i++) {
+        size_t length = strlen(place_rows[i].word);
+        if (strncmp(name, place_rows[i].word, length) == 0)
+            return open_place(reader, (int)i, name, trimmed(name + length));
+    }
     return fault_at(reader->fault,
                     "unknown section [%s]; use [engine], [listen <address>], [gpu <number>], "
-                    "[gi <gpu>/<NVML gi>], [ci <gpu>/<NVML gi>], [link <gpu>/<link>] or [health]",
+                    "[gi <gpu>/<NVML gi>], [ci <gpu>/<NVML gi>], [link <gpu>/<link>], "
+                    "[switch <number>], [switch_link <switch>/<link>], [cpu <number>], "
+                    "[core <number>] or [health]",
                     name);
 }
 

@@ -114,9 +114,13 @@ bool take_engine(struct settings *settings, const char *key, char *value, struct
         return take_choice(&settings->lists_links, key, value, "listed", "refused", fault);
     if (strcmp(key, "driver_calls") == 0)
         return take_choice(&embedded->driver_calls_stopped, key, value, "stopped", "made", fault);
+    if (strcmp(key, "nvswitch") == 0)
+        return take_choice(&settings->no_switch_module, key, value, "missing", "there", fault);
+    if (strcmp(key, "cpu_hierarchy") == 0)
+        return take_choice(&settings->old_cpu_call, key, value, "v1", "v2", fault);
     return fault_at(fault,
                     "unknown setting \"%s\" in [engine]; use version, failure, profiling, "
-                    "first_sample, xid_119, links or driver_calls",
+                    "first_sample, xid_119, links, driver_calls, nvswitch or cpu_hierarchy",
                     key);
 }
 
@@ -191,6 +195,26 @@ static bool take_override(struct settings *settings, int place, const char *numb
     return take_value(override, field, value, fault);
 }
 
+/* Of a switch, a link of one, a CPU or a core. */
+static bool take_node_part(struct place_settings *place, const char *key, char *value,
+                           struct fault *fault) {
+    if (place->kind == FE_SWITCH && strcmp(key, "links") == 0)
+        return take_number(&place->links, key, value, LINKS_PER_SWITCH, fault);
+    if (place->of_switch && strcmp(key, "state") == 0)
+        return take_choice(&place->down, key, value, "down", "up", fault);
+    if (place->kind == FE_CPU && strcmp(key, "first_core") == 0)
+        return take_number(&place->first_core, key, value, MAX_CORES - 1, fault);
+    if (place->kind == FE_CPU && strcmp(key, "cores") == 0)
+        return take_number(&place->cores, key, value, MAX_CORES, fault);
+    if (place->kind == FE_CPU && strcmp(key, "serial") == 0)
+        return take_text(place->serial, key, value, fault);
+    return fault_at(fault, "unknown setting \"%s\"; use field <id>%s", key,
+                    place->kind == FE_SWITCH ? " or links"
+                    : place->of_switch       ? " or state"
+                    : place->kind == FE_CPU  ? ", cores, first_core or serial"
+                                             : "");
+}
+
 bool take_place(struct settings *settings, int number, const char *key, char *value,
                 struct fault *fault) {
     struct place_settings *place = &settings->places[number];
@@ -198,6 +222,8 @@ bool take_place(struct settings *settings, int number, const char *key, char *va
     unsigned id = 0;
     if (strncmp(key, "field ", 6) == 0)
         return take_override(settings, number, key + 6, value, fault);
+    if (place->of_switch || place->kind == FE_SWITCH || place->kind >= FE_CPU)
+        return take_node_part(place, key, value, fault);
     if (gpu && strcmp(key, "status") == 0) return take_status(place, value, fault);
     if (gpu && strcmp(key, "attached") == 0)
         return take_number(&place->attached, key, value, 0xFFFFFFFF, fault);

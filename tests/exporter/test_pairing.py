@@ -80,6 +80,18 @@ def test_one_witness_alone_never_pairs_with_itself() -> None:
     assert partners(signal(1, "kmsg", 0), signal(2, "kmsg", 0.1)) == [None, None]
 
 
+def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
+    """A new sensor reads lines that another one had paired already."""
+    pairs = Pairing()
+    pairs.pair(signal(1, "kmsg", 0, code=79), {"nvml", "dcgm"})
+    told = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
+    paired = [pairs.pair(one) for one in told]
+    assert [one.partner and one.partner.number for one in paired] == [None, 2]
+    text = pairs.pair(signal(4, "kmsg", 0.1, code=79, kind="fell-off"))
+    assert text.partner is not None
+    assert text.partner.number == 1
+
+
 def test_each_sighting_has_one_partner() -> None:
     told = [signal(1, "kmsg", 0), signal(2, "kmsg", 1), signal(3, "nvml", 1.1)]
     assert partners(*told, signal(4, "nvml", 1.2), signal(5, "nvml", 1.3)) == [

@@ -58,6 +58,38 @@ def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
     assert [signal.kernel_sequence for signal in told.signals] == [10]
 
 
+def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: SimulatedNode) -> None:
+    """The sensor before this one had the event of that line, which it paired and which is over."""
+    node.inject_xid(0, 94, nvml=False)
+    flags = [*node.exporter_flags(), "--nvml-library-dir=/not/there"]
+    settings, _ = parse(["sensor", *flags], {})
+    one = Sensor(settings)
+    one.start()
+    try:
+        old = _taken(one, 1)[0]
+        event = msgspec.structs.replace(old, source="nvml", kernel_sequence=None, gi=3, ci=0)
+        one.add(event)
+        node.inject_xid(0, 94, nvml=False)
+        told = _taken(one, 3)
+    finally:
+        one.stop()
+
+    assert [signal.source for signal in told] == ["kmsg", "nvml", "kmsg"]
+    partners = [signal.partner and signal.partner.number for signal in told]
+    assert partners == [None, None, told[1].number]
+
+
+def _taken(sensor: Sensor, count: int) -> list[Signal]:
+    """Wait until an agent that begins with nothing is told of XID 94 so often."""
+    position, _ = sensor.resume(Cursor(), "")
+    found: list[Signal] = []
+    end = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < end:
+        told, _ = sensor.news(position)
+        found += [signal for signal in told.signals if signal.code == 94] if told else []
+    return found
+
+
 def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
     one = sensor()
     one.add(XID)

@@ -155,6 +155,32 @@ class Calls:
         self.raw("dcgmGetNvLinkLinkStatus", handle, ctypes.byref(found))
         return [list(one.linkState) for one in found.gpus[: found.numGpus]]
 
+    def switch_states(self, handle: Any) -> dict[int, list[int]]:
+        """The states of all links, by NVSwitch."""
+        found = new("dcgmNvLinkStatus_v4")
+        self.raw("dcgmGetNvLinkLinkStatus", handle, ctypes.byref(found))
+        return {
+            one.entityId: list(one.linkState) for one in found.nvSwitches[: found.numNvSwitches]
+        }
+
+    def cpus(self, handle: Any, version: int = 2) -> list[Any]:
+        """[number, cores, serial number] of each CPU."""
+        found = new(f"dcgmCpuHierarchy_v{version}")
+        name = "dcgmGetCpuHierarchy" + ("_v2" if version == 2 else "")
+        self.raw(name, handle, ctypes.byref(found))
+        return [
+            [
+                one.cpuId,
+                [
+                    core
+                    for core in range(1024)
+                    if one.ownedCores.bitmask[core // 64] >> core % 64 & 1
+                ],
+                one.serial.decode() if version == 2 else "",
+            ]
+            for one in found.cpus[: found.numCpus]
+        ]
+
     def health(self, handle: Any, group: int, systems: int | None = None) -> list[Any]:
         """Overall health and the incidents; with `systems`, these are watched first."""
         if systems is not None:

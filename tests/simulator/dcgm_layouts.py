@@ -5,7 +5,7 @@ three can be compared.
 """
 
 import ctypes
-from ctypes import c_char, c_double, c_int, c_int64, c_uint, c_ushort, c_void_p
+from ctypes import c_char, c_double, c_int, c_int64, c_uint, c_uint64, c_ushort, c_void_p
 from typing import Any
 
 _U, _TEXT = c_uint, c_char * 256
@@ -89,6 +89,30 @@ _ROWS: list[tuple[str, int, list[tuple[str, Any]]]] = [
         "dcgmMigHierarchy_v2",
         2,
         [("version", _U), ("count", _U), ("entityList", ("dcgmMigHierarchyInfo_v2", 448))],
+    ),
+    ("dcgmCpuHierarchyOwnedCores_v1", 1, [("version", _U), ("bitmask", c_uint64 * 16)]),
+    (
+        "dcgmCpuHierarchyCpu_v1",
+        0,
+        [("cpuId", _U), ("ownedCores", ("dcgmCpuHierarchyOwnedCores_v1", 0))],
+    ),
+    (
+        "dcgmCpuHierarchyCpu_v2",
+        0,
+        [
+            *(("cpuId", _U), ("ownedCores", ("dcgmCpuHierarchyOwnedCores_v1", 0))),
+            ("serial", _TEXT),
+        ],
+    ),
+    (
+        "dcgmCpuHierarchy_v1",
+        1,
+        [("version", _U), ("numCpus", _U), ("cpus", ("dcgmCpuHierarchyCpu_v1", 8))],
+    ),
+    (
+        "dcgmCpuHierarchy_v2",
+        2,
+        [("version", _U), ("numCpus", _U), ("cpus", ("dcgmCpuHierarchyCpu_v2", 8))],
     ),
     ("dcgmNvLinkGpuLinkStatus_v3", 0, [("entityId", _U), ("linkState", _U * 18)]),
     ("dcgmNvLinkNvSwitchLinkStatus_t", 0, [("entityId", _U), ("linkState", _U * 256)]),

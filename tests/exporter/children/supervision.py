@@ -9,6 +9,7 @@ from exporter.children.child import VendorChild, VendorState
 from exporter.nvml.vendor import NvmlVendor
 from exporter.readings import NvmlReading
 from exporter.setup.settings import Settings
+from exporter.signals import Signal
 from simulator.node import SimulatedNode
 
 V = TypeVar("V", bound=NvmlVendor)
@@ -21,7 +22,9 @@ def supervised(
     monkeypatch: pytest.MonkeyPatch,
     kind: type[V],
     interval: float,
+    *,
     told: Callable[[State], None] = lambda _: None,
+    on_signal: Callable[[Signal], None] = lambda _: None,
 ) -> tuple[V, VendorChild[NvmlReading], States]:
     """Return a vendor, its child, which is not started yet, and the list its states go to.
 
@@ -41,5 +44,5 @@ def supervised(
         told(state)
         states.append(state)
 
-    child = VendorChild[NvmlReading](vendor, settings, on_state, lambda _: None)
+    child = VendorChild[NvmlReading](vendor, settings, on_state, on_signal)
     return vendor, child, states

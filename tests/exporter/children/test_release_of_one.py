@@ -39,7 +39,7 @@ def test_all_gpus_are_called_released_once_no_process_holds_them(
             lines = descendants(os.getpid()).values()
             holding.extend(line for line in lines if "exporter.nvml.child" in line)
 
-    _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, told)
+    _, child, states = supervised(node, monkeypatch, NvmlVendor, 3600.0, told=told)
     child.start()
     try:
         wait_for(lambda: [one for one in states if one.reading], what="a reading")

@@ -78,7 +78,7 @@ def test_an_engine_that_refuses_links_keeps_its_other_watches() -> None:
         (Kind.GPU, 0): Place("GPU-a"),
         (Kind.LINK, link_entity(0, 3)): Place("GPU-a", link=3),
     }
-    watches = Watches(library, Cadence(1, 1, 60))
+    watches = Watches(library, Cadence(1, 1, 60, 1))
     assert watches.begin(Topology(places), (150, 585)) == (585,)
     assert watches.complete, "else every sample would begin all watches anew"
     assert "dcgmWatchFields" in library.calls

@@ -9,12 +9,19 @@ from exporter.dcgm.health import CODES, WATCHES, code_name, findings
 from exporter.dcgm.library import IncidentInfo
 from exporter.dcgm.wanted import (
     ALWAYS_THERE,
+    CONNECTX_FIELDS,
+    CORE_FIELDS,
+    CPU_FIELDS,
     LINK_FIELDS,
     NAME,
+    NODE_FIELDS,
     PROFILING,
+    SWITCH_FIELDS,
+    SWITCH_LINK_FIELDS,
     XID,
     batches,
     fields_for,
+    fields_for_part,
     left_to_dcgm,
 )
 from exporter.page import metrics_link
@@ -55,6 +62,26 @@ def test_profiling_is_what_the_table_of_fields_calls_so() -> None:
     assert {one.id for one in table().values() if one.profiling} <= PROFILING
     assert batches([585, 1532]) == [[585], [1532]]
     assert all(one.level == "link" for one in map(by_id, LINK_FIELDS) if one is not None)
+
+
+def test_fields_of_no_gpu_are_what_the_table_says_and_are_asked_of_no_gpu() -> None:
+    by_level: dict[str, set[int]] = {}
+    for one in table().values():
+        by_level.setdefault(one.level, set()).add(one.id)
+    assert by_level["switch"] == SWITCH_FIELDS
+    assert by_level["cpu"] == CPU_FIELDS
+    assert by_level["core"] == CORE_FIELDS
+    assert by_level["connectx"] == CONNECTX_FIELDS
+    named = {one.id for one in table().values() if "NVSWITCH" in one.name}
+    assert (by_level["link"] & named) == SWITCH_LINK_FIELDS
+    assert not (NODE_FIELDS | CONNECTX_FIELDS) & set(fields_for(Kind.GPU, range(1600)))
+    assert not NODE_FIELDS & set(fields_for(Kind.LINK, range(1600)))
+
+
+def test_a_cpu_is_asked_for_what_its_cores_tell() -> None:
+    assert fields_for_part(Kind.CPU, (150, 858, 1100, 1110)) == [1100, 1110]
+    assert fields_for_part(Kind.CPU_CORE, (1100, 1110)) == [1100]
+    assert fields_for_part(Kind.LINK, (585, 780, 858)) == [780]
 
 
 def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -> None:

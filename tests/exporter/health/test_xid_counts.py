@@ -47,6 +47,27 @@ def test_of_two_errors_that_are_named_in_a_row_none_makes_an_old_one_younger() -
     assert found[None].last_seen <= at(2)
 
 
+def test_a_line_that_comes_after_its_event_and_a_restart_of_the_sensor_is_no_second_error() -> None:
+    """The new sensor knows of no event, so the line has no partner."""
+    alone = msgspec.structs.replace(event(1, gi=5), partner=None)
+    second = msgspec.structs.replace(alone, at=at(1) + timedelta(seconds=1), gi=6)
+
+    assert {gi: one.count for gi, one in records(alone, line(1)).items()} == {5: 1}
+    found = records(alone, second, line(1), line(1), line(1))
+    assert {gi: (one.count, one.sources) for gi, one in found.items()} == {
+        None: (1, ("kmsg",)),
+        5: (1, ("kmsg", "nvml")),
+        6: (1, ("kmsg", "nvml")),
+    }
+
+
+def test_a_line_long_after_an_event_or_of_another_slice_is_an_error_of_its_own() -> None:
+    alone = msgspec.structs.replace(event(1, gi=5), partner=None)
+
+    assert {gi: one.count for gi, one in records(alone, line(1.01)).items()} == {None: 1, 5: 1}
+    assert {gi: one.count for gi, one in records(alone, line(1, gi=6)).items()} == {5: 1, 6: 1}
+
+
 def test_a_reset_clears_the_flags_of_the_lines_before_it() -> None:
     before, after = line(0, gi=5, drain_reset=True), line(9, gi=5, drain_reset=False)
 

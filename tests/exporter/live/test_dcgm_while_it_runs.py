@@ -169,3 +169,29 @@ def test_what_dcgm_alone_tells_of_an_nvlink_has_the_labels_of_a_link(node: Simul
         exporter.wait_shows(NVML_UP, DCGM_UP, f"{family}{{")
         (shown,) = samples(exporter, family)
         assert (shown["nvlink"], shown["gpu_uuid"]) == ("17", node.gpu(1).uuid)
+
+
+def test_switches_and_cores_that_the_options_choose_are_on_the_page(node: SimulatedNode) -> None:
+    dcgm = SimulatedDcgm(node)
+    for switch in (0, 1):
+        dcgm.add_switch(switch, links=1, fields={858: 40 + switch})
+        dcgm.set_switch_link(switch, 0, {780: 7})
+    dcgm.add_cpu(0, first=0, cores=2, fields={1100: 0.5})
+    dcgm.set_core(1, {1100: 0.75})
+    file = node.root / "counters.csv"
+    hot, sent, busy = (
+        "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT",
+        "DCGM_FI_DEV_NVSWITCH_LINK_THROUGHPUT_TX",
+        "DCGM_FI_DEV_CPU_UTIL_TOTAL",
+    )
+    file.write_text(f"{hot},gauge,t\n{sent},gauge,s\n{busy},gauge,b\n", encoding="utf-8")
+    asked = ("--dcgm=embedded", f"--collectors={file}", "-s", "g:1+i:0", "-p", "i:1")
+    with exporter_of(node, *asked, dcgm=dcgm) as exporter:
+        exporter.wait_shows(NVML_UP, DCGM_UP, f"{hot}{{", f"{sent}{{", f"{busy}{{")
+        shown = {family: labels_of(exporter, family) for family in (hot, sent, busy)}
+    host = {"Hostname": shown[hot][0]["Hostname"]}
+    assert shown == {
+        hot: [{"nvswitch": "nvswitch1"} | host],
+        sent: [{"nvlink": "0", "nvswitch": "nvswitch1"} | host],
+        busy: [{"cpucore": "1", "cpu": "0"} | host],
+    }

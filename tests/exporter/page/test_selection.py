@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from exporter.page.selection import ALL, Selection, SelectionError, parse_devices, selected
+from exporter.device_option import ALL, Selection, SelectionError, parse_devices
+from exporter.page.selection import selected
 from exporter.readings import GpuReading, MigReading, NvmlReading
 
 

@@ -10,7 +10,14 @@ import msgspec
 import pytest
 
 from exporter import wire
-from exporter.readings import ContainerDevices, Observation, ProcessReading
+from exporter.readings import (
+    ContainerDevices,
+    DcgmEntity,
+    DcgmReading,
+    NodePart,
+    Observation,
+    ProcessReading,
+)
 from exporter.report import Cursor, SourceHealth
 from exporter.sensor import Position, Sensor
 from exporter.sensor_cut import cuts
@@ -20,7 +27,7 @@ from exporter.wire import Signals
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeAgent, FakeSensor, frame, newer
 from tests.exporter.running import Exporter, wait_for
-from tests.exporter.worlds import UP, gpu, seen
+from tests.exporter.worlds import START, UP, gpu, seen
 
 WELCOME = wire.Welcome("run-1", "boot-1")
 SEEN = wire.Observed(seen(gpu(1, temperature=40)))
@@ -151,6 +158,18 @@ def test_processes_are_left_out_first_and_the_source_says_so() -> None:
     assert [(one.up, one.reason) for one in first.sources] == [(True, "TooLarge"), (True, "")]
     assert (last.nvml, last.dcgm, last.containers) == (None, None, None)
     assert [(one.up, one.reason) for one in last.sources] == [(False, "TooLarge")] * 2
+
+
+def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None:
+    part, entity = NodePart(kind="switch", id=0, values={858: 41}), DcgmEntity(uuid="GPU-1")
+    told = DcgmReading(at=START, entities=(entity,), node_parts=(part,))
+    source = SourceHealth(name="dcgm", state="Up")
+    _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=told, sources=(source,)))
+    assert second.dcgm == DcgmReading(at=START, entities=(entity,))
+    assert [(one.up, one.reason) for one in second.sources] == [(True, "TooLarge")]
+    assert "NVSwitches, CPUs" in second.sources[0].message
+    assert third.dcgm is None
+    assert [(one.up, one.reason) for one in third.sources] == [(False, "TooLarge")]
 
 
 def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> None:

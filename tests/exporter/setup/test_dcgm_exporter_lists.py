@@ -18,6 +18,7 @@ from exporter.readings import (
     HealthFinding,
     LinkReading,
     MigReading,
+    NodePart,
     PeerReading,
 )
 from exporter.report import XidRecord
@@ -78,6 +79,8 @@ def test_each_row_of_the_file_of_1x_is_left_out_with_a_word(row: Row) -> None:
 
 # --- labels
 
+BESIDE = ("not here", "switch", "cpu")
+"""Of what has no pod's labels: a pod may have these of its own."""
 COMPUTED = (
     "DCGM_FI_DEV_XID_ERRORS,gauge,x",
     "DCGM_EXP_XID_ERRORS_COUNT,gauge,x",
@@ -140,6 +143,20 @@ def computed() -> Snapshot:
     return msgspec.structs.replace(what, report=msgspec.structs.replace(what.report, gpus=gpus))
 
 
+def beside() -> Snapshot:
+    parts = (
+        NodePart(kind="switch", id=0, values={858: 41}),
+        NodePart(kind="cpu", id=0, serial="0x1A", values={1100: 0.5}),
+        NodePart(kind="core", id=0, of=0, values={1100: 0.5}),
+    )
+    rows = (
+        "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT,gauge,x",
+        "DCGM_FI_DEV_CPU_UTIL_TOTAL,gauge,x",
+    )
+    reading = DcgmReading(at=START, node_parts=parts)
+    return snapshot(seen(gpu(1)), dcgm=reading, shown=shown(*rows))
+
+
 @cache
 def shown_labels() -> frozenset[str]:
     """Return every label that a DCGM series has in one of these worlds."""
@@ -147,6 +164,7 @@ def shown_labels() -> frozenset[str]:
         held_by_pods(pod_uid=True),
         held_by_pods(old_namespace=True, hostname_label="hostname"),
         computed(),
+        beside(),
     )
     return frozenset(
         name
@@ -167,7 +185,7 @@ def test_no_label_is_shown_that_they_have_not() -> None:
     assert shown_labels() <= {one.label for one in LABELS}
 
 
-@pytest.mark.parametrize("one", [one for one in LABELS if one.of != "not here"], ids=str)
+@pytest.mark.parametrize("one", [one for one in LABELS if one.of not in BESIDE], ids=str)
 def test_no_pod_can_hide_a_label_of_theirs(one: Label) -> None:
     (named,) = labels.pod_pairs(Options(), (holder(pod_labels=((one.label, "mine"),)),))
     assert named == (f"label_{one.label}", "mine")

@@ -25,6 +25,22 @@ def test_siblings_of_a_slice_that_is_named_late_stay_free_under_an_older_name_to
     history.teardown()
 
 
+def test_a_soak_begins_anew_with_an_error_that_its_agent_forgets() -> None:
+    """The GPU answers at once, so the error is over; then nothing in the report tells of it."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.who_sees(confirms=False, kinds=frozenset(), then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    history.a_reboot(dies=0, then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=1)
+    history.a_driver_that_publishes(dies=0, hidden=False, index=0, then=0.5)
+    history.an_xid(code=79, dies=0, gi=None, index=0, then=0.1)
+    history.an_agent_that_forgets(dies=0, then=0.1)
+    history.a_driver_without_recovery_action(dies=0, index=0, then=0.1)
+    history.who_sees(confirms=True, kinds=frozenset(), then=0.1)
+    history.teardown()
+
+
 def test_two_gpus_whose_evictions_wait_are_not_emptied_at_once() -> None:
     """The cap is one GPU of a node; both wait for pods that never go, and their time is over."""
     history = EvictHistory()
