@@ -6,7 +6,9 @@ that was away loses none, and decides nothing.
 
 import logging
 import threading
+import time
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from exporter.kernel import kernel_log
 from exporter.kernel.cgroups import Cgroups
 from exporter.kernel.config_space import ConfigWatch
 from exporter.kernel.kmsg import KernelLogReader
+from exporter.kernel.reload import DriverUse
 from exporter.node_state import NodeState, NodeWatch, pause_of
 from exporter.nvml.vendor import NvmlVendor
 from exporter.pairing import Pairing
@@ -57,8 +60,9 @@ class Position(msgspec.Struct):
 class Sensor:
     """Everything known of the node, and the threads that keep it so."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
+        self._monotonic = monotonic
         self.changed = threading.Condition()
         self._state = 0
         self._kernel_sequence: int | None = None
@@ -74,6 +78,7 @@ class Sensor:
         self._nvml: VendorState[NvmlReading] = VendorState(
             source=SourceHealth(name="nvml", state="Down", reason=STARTING)
         )
+        self._use = DriverUse()
         self._kmsg = SourceHealth(name="kmsg", state="Down", reason=STARTING)
         self._node = NodeState()
         self._dcgm: VendorState[DcgmReading] | None = None
@@ -259,6 +264,7 @@ class Sensor:
             state = msgspec.structs.replace(state, reading=placed)
         with self.changed:
             self._nvml = state
+            self._use.note(self._monotonic(), answers=state.reading is not None)
             self._hears("nvml", state)
             self._touch()
 
@@ -330,6 +336,9 @@ class Sensor:
         except kernel_log.Rejected as rejected:
             self._reject(rejected.reason)
             signal = None
+        if signal is not None and self._is_ruled_out(signal, read_at):
+            self._reject("contradicted")
+            signal = None
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
@@ -338,6 +347,16 @@ class Sensor:
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence
+
+    def _is_ruled_out(self, signal: Signal, read_at: datetime | None) -> bool:
+        """Say it of a driver's load of which NVML shows that there was none.
+
+        What was logged before this sensor came is older than its NVML.
+        """
+        if signal.kind != "driver-load" or read_at is None:
+            return False
+        with self.changed:
+            return self._use.rules_out_load(self._monotonic())
 
     def _reject(self, reason: str) -> None:
         with self.changed:

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from benchmarks.replay import document, run, sources
+from benchmarks.replay import document, run, signs, sources
 from benchmarks.replay.rates import PROFILES, Parameters
 
 
@@ -15,6 +15,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parameters = Parameters(seed=given.seed, nodes=given.nodes, days=given.days)
     if given.sources:
         return _sources(given, parameters)
+    if given.states:
+        return _states(given, parameters)
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
@@ -36,11 +38,28 @@ def _sources(given: argparse.Namespace, parameters: Parameters) -> int:
     """Play one profile with fewer and fewer sources."""
     profile = (given.profile or list(PROFILES))[-1]
     table = document.heard(sources.shares(parameters, profile))
+    return _out(given, parameters, profile, table, document.SOURCES)
+
+
+def _states(given: argparse.Namespace, parameters: Parameters) -> int:
+    """Play one profile with GPUs that are of no use though nothing fails."""
+    profile = (given.profile or list(PROFILES))[-1]
+    table = document.unusable(signs.seen_of_each(parameters, profile))
+    return _out(given, parameters, profile, table, document.STATES)
+
+
+def _out(
+    given: argparse.Namespace,
+    parameters: Parameters,
+    profile: str,
+    table: str,
+    marks: tuple[str, str],
+) -> int:
     fleet = f"{parameters.nodes * 8:,} GPUs, {parameters.days} days, seed {parameters.seed}"
     said = f"{profile}: {fleet}, no noise of applications."
     print(f"{said}\n\n{table}")
     if given.write:
-        document.write(given.write, f"{said}\n\n{table}", document.SOURCES)
+        document.write(given.write, f"{said}\n\n{table}", marks)
     return 0
 
 
@@ -55,6 +74,7 @@ def _given(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--misses", default="", help="list what this policy got wrong (a prefix)")
     parser.add_argument("--quick", action="store_true", help="leave the sensitivity runs out")
     parser.add_argument("--sources", action="store_true", help="with fewer and fewer sources")
+    parser.add_argument("--states", action="store_true", help="with GPUs that are of no use")
     parser.add_argument("--write", default="", help="file whose generated part is written anew")
     given = parser.parse_args(arguments)
     if min(given.nodes, given.days, given.workers) < 1:

@@ -7,15 +7,22 @@ node. Left out: sensor, pairing and pace, which are tested elsewhere. Pure.
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from benchmarks.replay.truth import GPUS, SLICES, Happening, NodeHistory
+from benchmarks.replay.truth import GPUS, SLICES, Happening, NodeHistory, State
 from exporter.device import GPU_DRIVER, Device
 from exporter.health import ledger
 from exporter.health.inventory import Published
-from exporter.readings import GpuReading, LinkReading, MigReading, NvmlReading, Observation
+from exporter.readings import (
+    FabricReading,
+    GpuReading,
+    LinkReading,
+    MigReading,
+    NvmlReading,
+    Observation,
+)
 from exporter.report import NodeHealth, SourceHealth
 from exporter.signals import Partner, Signal
 from exporter.slices import SliceDevice
@@ -31,6 +38,21 @@ SWITCH = "0000:c2:00.0"
 """PCI slot of the node's NVSwitch."""
 
 
+class Cut(NamedTuple):
+    """How a GPU is cut into slices of one profile."""
+
+    profile: str
+    number: int
+    """Of the profile, as NVML counts them."""
+    size: int
+    """Memory slices of one."""
+    parts: int
+
+
+AS_ASKED = Cut("1g.10gb", 19, 1, SLICES)
+OTHERWISE = Cut("2g.20gb", 14, 2, 3)
+
+
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """Which sources a node's agent has."""
 
@@ -43,6 +65,15 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERYTHING = Heard()
+OFF_BUS: State = "off the bus"
+UNBOUND: dict[State, str] = {"nouveau": "nouveau", "no driver": ""}
+"""Who has a GPU that NVIDIA's driver has not, by its state."""
+FABRIC: dict[State, tuple[int, int]] = {
+    "fabric not started": (1, 0),
+    "fabric waits": (2, 0),
+    "fabric failed": (3, 999),
+}
+"""State and status of the registration with the fabric (nvmlGpuFabricInfo_v2_t); else 3 and 0."""
 
 
 def moment(at: float) -> datetime:
@@ -58,6 +89,7 @@ class _Gpu(msgspec.Struct):
     pending: bool = False
     failure: bool = False
     link_down: bool = False
+    state: State = ""
 
 
 class Agent:
@@ -73,6 +105,10 @@ class Agent:
         self._rename()
         self.report = self._begin(-3600.0)
 
+    seen: Observation
+    """The last sample."""
+    published: Published
+    """What of `inventory` the agent knows."""
     inventory: tuple[SliceDevice, ...]
     """What NVIDIA's driver publishes."""
     gpu_of: dict[str, int]
@@ -92,6 +128,7 @@ class Agent:
             "booted": self._reboot,
             "nvml-down": self._stop_nvml,
             "nvml-up": self._upgrade,
+            "state": self._enter,
         }
         how[one.kind](one)
 
@@ -101,8 +138,21 @@ class Agent:
         if self._nvml_up and not self._hung:
             readings = tuple(self._reading(index) for index in range(GPUS) if self._lists(index))
             nvml = NvmlReading(at=moment(at), driver_version=self._driver, gpus=readings)
-        seen = Observation(at=moment(at), sources=self._sources(), nvml=nvml)
-        self.report = ledger.observe(self.report, seen, published=self._published)
+        self.seen = Observation(
+            at=moment(at),
+            sources=self._sources(),
+            nvml=nvml,
+            pci_gpus=tuple(bus_id(i) for i, gpu in enumerate(self._gpus) if gpu.state != OFF_BUS),
+            pci_unbound=tuple(self._unbound),
+            pci_drivers=self._unbound,
+        )
+        self.report = ledger.observe(self.report, self.seen, published=self.published)
+
+    @property
+    def _unbound(self) -> dict[str, str]:
+        """Return the GPUs that NVIDIA's driver has not, with who has them."""
+        states = {bus_id(index): gpu.state for index, gpu in enumerate(self._gpus)}
+        return {bus: UNBOUND[state] for bus, state in states.items() if state in UNBOUND}
 
     def _sources(self) -> tuple[SourceHealth, ...]:
         why = "Hung" if self._hung else "" if self._nvml_up else "DriverNotLoaded"
@@ -155,10 +205,15 @@ class Agent:
     def _reset(self, one: Happening) -> None:
         self._hung = False
         self._gpus[one.gpu] = _Gpu(board=self._gpus[one.gpu].board)
+        self._rename()
 
     def _remap(self, one: Happening) -> None:
         gpu = self._gpus[one.gpu]
         gpu.pending, gpu.failure = one.failure is False, one.failure is True
+
+    def _enter(self, one: Happening) -> None:
+        self._gpus[one.gpu].state = one.state
+        self._rename()
 
     def _fall_silent(self, _: Happening) -> None:
         self.alive = False
@@ -187,10 +242,11 @@ class Agent:
             self.gpu_of = {}
         self.gpu_of |= {self.uuid(index): index for index in range(GPUS)}
         whole = self._slices if self._history.mig else self._whole
-        self.inventory = tuple(device for index in range(GPUS) for device in whole(index))
-        uuids = frozenset(self.uuid(index) for index in range(GPUS))
-        by_bus = {_bus(index): self.uuid(index) for index in range(GPUS)}
-        self._published = Published(uuids=uuids, by_bus=by_bus)
+        offered = [i for i, gpu in enumerate(self._gpus) if gpu.state != "not published"]
+        self.inventory = tuple(device for index in offered for device in whole(index))
+        uuids = frozenset(self.uuid(index) for index in offered)
+        by_bus = {bus_id(index): self.uuid(index) for index in offered}
+        self.published = Published(uuids=uuids, by_bus=by_bus)
 
     def uuid(self, index: int) -> str:
         board = self._gpus[index].board
@@ -201,57 +257,71 @@ class Agent:
 
     def _whole(self, index: int) -> tuple[SliceDevice, ...]:
         name = Device(GPU_DRIVER, self.name, f"gpu-{index}")
-        uuid, bus = self.uuid(index), _bus(index)
+        uuid, bus = self.uuid(index), bus_id(index)
         return (SliceDevice(device=name, kind="gpu", uuid=uuid, pci_bus_id=bus, node=self.name),)
 
+    def _cut(self, index: int) -> Cut:
+        return OTHERWISE if self._gpus[index].state == "cut otherwise" else AS_ASKED
+
     def _slices(self, index: int) -> tuple[SliceDevice, ...]:
+        cut = self._cut(index)
+        name = f"gpu-{index}-mig-{cut.profile.replace('.', '')}-{cut.number}"
         return tuple(
             SliceDevice(
-                device=Device(GPU_DRIVER, self.name, f"gpu-{index}-mig-1g10gb-19-{part}"),
+                device=Device(GPU_DRIVER, self.name, f"{name}-{part}"),
                 kind="mig",
                 uuid=self._mig_uuid(index, part),
                 parent_uuid=self.uuid(index),
-                profile="1g.10gb",
-                pci_bus_id=_bus(index),
+                profile=cut.profile,
+                pci_bus_id=bus_id(index),
                 node=self.name,
             )
-            for part in range(SLICES)
+            for part in range(cut.parts)
         )
 
     def _lists(self, index: int) -> bool:
-        return not self._gpus[index].gone or self._gpus[index].listed
+        gpu = self._gpus[index]
+        if gpu.state == OFF_BUS or gpu.state in UNBOUND:
+            return False
+        return not gpu.gone or gpu.listed
 
     def _reading(self, index: int) -> GpuReading:
         gpu, mig = self._gpus[index], self._history.mig
         if gpu.gone:
             return GpuReading(
-                index=index, uuid=self.uuid(index), bus_id=_bus(index), minor=index, lost=True
+                index=index, uuid=self.uuid(index), bus_id=bus_id(index), minor=index, lost=True
             )
+        fabric = FABRIC.get(gpu.state, (3, 0))
         return GpuReading(
             index=index,
             uuid=self.uuid(index),
-            bus_id=_bus(index),
+            bus_id=bus_id(index),
             minor=index,
             product=self._history.product,
             mig=mig,
             recovery_supported=self._history.has_action,
             recovery_action=gpu.action if self._history.has_action else None,
+            fabric=FabricReading(state=fabric[0], status=fabric[1]),
             links=() if mig else (LinkReading(link=0, up=not gpu.link_down),),
             # NVML hides remaps while MIG instances exist.
             remap_pending=None if mig else gpu.pending,
             remap_failure=None if mig else gpu.failure,
-            instances=tuple(self._instance(index, part) for part in range(SLICES)) if mig else (),
+            instances=self._instances(index) if mig else (),
         )
 
-    def _instance(self, index: int, part: int) -> MigReading:
-        return MigReading(
-            uuid=self._mig_uuid(index, part),
-            gi=part + 1,
-            ci=0,
-            profile="1g.10gb",
-            gi_profile_id=19,
-            placement_start=part,
-            placement_size=1,
+    def _instances(self, index: int) -> tuple[MigReading, ...]:
+        cut = self._cut(index)
+        return tuple(
+            MigReading(
+                uuid=self._mig_uuid(index, part),
+                gi=part + 1,
+                ci=0,
+                profile=cut.profile,
+                gi_profile_id=cut.number,
+                placement_start=part * cut.size,
+                placement_size=cut.size,
+            )
+            for part in range(cut.parts)
         )
 
     def _signals(self, one: Happening) -> Iterable[Signal]:
@@ -261,7 +331,7 @@ class Agent:
             one.at,
             kind="xid",
             source=self._heard.log,
-            bus_id=_bus(one.gpu),
+            bus_id=bus_id(one.gpu),
             code=one.code,
             gi=one.gi if one.gi_printed else None,
             ci=ci if one.gi_printed else None,
@@ -278,7 +348,7 @@ class Agent:
                 kind="xid",
                 source="nvml",
                 uuid=self.uuid(one.gpu),
-                bus_id=_bus(one.gpu),
+                bus_id=bus_id(one.gpu),
                 code=one.code,
                 gi=one.gi,
                 ci=ci,
@@ -293,5 +363,6 @@ class Agent:
         self.report = ledger.take(self.report, signals, run="run", kernel_sequence=self._number)
 
 
-def _bus(index: int) -> str:
+def bus_id(index: int) -> str:
+    """Return where on PCI a GPU of the replay is."""
     return f"0000:{0x10 + index:02x}:00.0"

@@ -9,6 +9,7 @@ from benchmarks.figures import percentile
 from benchmarks.replay.rates import Parameters
 from benchmarks.replay.run import Budgeted, Result
 from benchmarks.replay.scoring import Score
+from benchmarks.replay.signs import Seen
 from benchmarks.replay.sources import Share
 
 BEGIN = "<!-- replay: begin, written by `make replay` -->"
@@ -16,6 +17,10 @@ END = "<!-- replay: end -->"
 SOURCES = (
     "<!-- replay sources: begin, written by `python -m benchmarks.replay --sources` -->",
     "<!-- replay sources: end -->",
+)
+STATES = (
+    "<!-- replay states: begin, written by `python -m benchmarks.replay --states` -->",
+    "<!-- replay states: end -->",
 )
 HEADER = (
     "policy",
@@ -82,6 +87,34 @@ def heard(found: Iterable[Share]) -> str:
             _share(one.precision),
         )
         for one in found
+    ]
+    return _table(header, rows)
+
+
+def unusable(found: Iterable[Seen]) -> str:
+    """Return what became of GPUs that are of no use though nothing fails."""
+    header = (
+        "state",
+        "GPUs",
+        "shown on the page",
+        "alert",
+        "incidents",
+        "tainted",
+        "precision",
+        "recall",
+    )
+    rows = [
+        (
+            seen.name,
+            f"{seen.gpus:,}",
+            _of(seen.shown, seen.gpus),
+            f"`{seen.alert}`",
+            f"{seen.incidents:,}",
+            f"{seen.tainted:,}",
+            _share(seen.score.precision),
+            _share(seen.score.recall),
+        )
+        for seen in found
     ]
     return _table(header, rows)
 

@@ -18,6 +18,7 @@ from benchmarks.replay.truth import (
     Episode,
     Happening,
     NodeHistory,
+    State,
     TruthClass,
     devices,
 )
@@ -25,8 +26,10 @@ from benchmarks.replay.truth import (
 DAY = 86400.0
 SOONEST = 1200.0
 """Seconds before which nothing is repaired: the longest burst is over by then."""
+BY_HAND = 7200.0
+"""Seconds until somebody has seen to a GPU that is of no use."""
 
-Repair = Literal["reset", "reboot", "board"]
+Repair = Literal["reset", "reboot", "board", "by hand"]
 
 
 class NodeDrawing:
@@ -159,6 +162,14 @@ class NodeDrawing:
         after = max(wait * self.parameters.repair_median, SOONEST)
         self.later(at + after, lambda now: self._repair(gpu, now))
 
+    def of_no_use(
+        self, state: State, gpu: int, at: float, must: frozenset[Device] = frozenset()
+    ) -> None:
+        """Open an episode in which the GPU is of no use though it works; end it later."""
+        self.show(at=at, kind="state", gpu=gpu, state=state)
+        self.broken[gpu] = self.tell("of no use", state, gpu, at, must=must), "by hand"
+        self.later(at + BY_HAND, lambda now: self._repair(gpu, now))
+
     def unless_unfit(self, gpu: int, act: Callable[[int, float], None]) -> Callable[[float], None]:
         def guarded(at: float) -> None:
             if at >= self.busy_until and gpu not in self.broken:
@@ -182,8 +193,8 @@ class NodeDrawing:
             self.later(self.busy_until + 1.0, lambda now: self._repair(gpu, now))
             return
         episode, repair = self.broken[gpu]
-        if repair == "reset":
-            self.show(at=at, kind="reset", gpu=gpu)
+        if repair in {"reset", "by hand"}:
+            self.show(at=at, kind="reset" if repair == "reset" else "state", gpu=gpu)
             episode.until = at
             del self.broken[gpu]
         else:

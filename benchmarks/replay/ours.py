@@ -6,7 +6,7 @@ nodes cost nothing. Not played: claims and pods (every device counts as empty).
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -142,6 +142,10 @@ class Player:
         self.ticks = 0
 
     @property
+    def agent(self) -> Agent:
+        return self._agent
+
+    @property
     def next_at(self) -> float | None:
         return self._agenda[0][0] if self._agenda else None
 
@@ -266,6 +270,16 @@ def play(history: NodeHistory, policy: Policy, heard: Heard = EVERYTHING) -> Pla
     player = Player(history, policy, heard)
     while player.next_at is not None:
         player.step()
+    return player
+
+
+def play_with(history: NodeHistory, policy: Policy, look: Callable[[Agent, float], None]) -> Player:
+    """Play one node to its end; `look` is shown the agent at the start and after each moment."""
+    player = Player(history, policy)
+    look(player.agent, 0.0)
+    while (at := player.next_at) is not None:
+        player.step()
+        look(player.agent, at)
     return player
 
 

@@ -26,11 +26,20 @@ Kind = Literal[
     "gone",
     "silent",
     "switch",
+    "fabric-waits",
+    "fabric-fails",
+    "other-driver",
+    "not-published",
+    "off-bus",
+    "unknown-xid",
+    "cut-otherwise",
 ]
 """`app`: XIDs 13, 43 and 45 of applications; `mmu` 31, `gsp` 119, `nvlink` 74, `nvlink5` 149, `spi`
 122, `dbe` 48, `remap` 63, `remap-failure` 64, `contained` 94, `uncontained` 95, `gone` 79 and
 losses without an XID, `silent` corruption without any signal, `switch` an SXid that is fatal to the
-fabric (no rate is published, so only the replay of sources draws it)."""
+fabric (no rate is published, so only the replay of sources draws it). The last seven, of
+GPUs that are of no use (`unusable`), have no published rate: only the replay of states draws them.
+"""
 
 MEMORY: frozenset[Kind] = frozenset({"dbe", "remap", "remap-failure", "contained", "uncontained"})
 """Kinds of which a few bad GPUs have most."""

@@ -1,7 +1,6 @@
 """What each kind of fault shows, as short scripts on a node that is being drawn. Pure."""
 
-from collections.abc import Callable
-
+from benchmarks.replay import unusable
 from benchmarks.replay.drawing import DAY, NodeDrawing
 from benchmarks.replay.rates import Kind
 from benchmarks.replay.truth import GPUS, Device, TruthClass
@@ -11,9 +10,6 @@ CONTAINED = 300.0
 FATAL_TO_FABRIC = 23001
 """An SXid after which every GPU behind the switch needs a reboot of the node."""
 CHURN_NODES, CHURN_LINES, CHURN_TIME = 3, 672, 3 * 3600.0
-
-Script = Callable[[NodeDrawing, int, float], None]
-"""Takes the node, the GPU's index and when it begins."""
 
 
 def churn(node: NodeDrawing, at: float) -> None:
@@ -194,7 +190,7 @@ def _switch(node: NodeDrawing, gpu: int, at: float) -> None:
         node.show(at=at + 0.05, kind="link-down", gpu=gpu)
 
 
-SCRIPTS: dict[Kind, Script] = {
+SCRIPTS: dict[Kind, unusable.Script] = {
     "app": _app,
     "mmu": _mmu,
     "gsp": _gsp,
@@ -209,4 +205,5 @@ SCRIPTS: dict[Kind, Script] = {
     "gone": _gone,
     "silent": _silent,
     "switch": _switch,
+    **unusable.SCRIPTS,
 }

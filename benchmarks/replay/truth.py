@@ -23,6 +23,7 @@ TruthClass = Literal[
     "no-XID loss",
     "silent corruption",
     "link at peer",
+    "of no use",
 ]
 
 
@@ -59,7 +60,21 @@ HappeningKind = Literal[
     "remap",
     "nvml-down",
     "nvml-up",
+    "state",
 ]
+
+State = Literal[
+    "",
+    "fabric waits",
+    "fabric not started",
+    "fabric failed",
+    "nouveau",
+    "no driver",
+    "not published",
+    "off the bus",
+    "cut otherwise",
+]
+"""What makes a GPU of no use though nothing fails; "" is none."""
 
 
 class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +82,8 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `xid`: a kernel-log line, and the NVML event of it. `sxid`: a line about the node's NVSwitch.
     `link-down`: NVML says that a link of the GPU is down. `asks`: the driver sets the recovery
-    action. `gone`: NVML says lost, or no longer lists it. `down`, `booted`: the node.
+    action. `gone`: NVML says lost, or no longer lists it. `down`, `booted`: the node. `state`: the
+    GPU is of no use from now on, or again of use.
     """
 
     at: float
@@ -90,6 +106,7 @@ class Happening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of `remap`: rows cannot be remapped; else a remap is pending or, with None, no longer."""
     boards: tuple[int, ...] = ()
     """Of `booted`: GPUs that are other boards now."""
+    state: State = ""
 
 
 class NodeHistory(msgspec.Struct, frozen=True, kw_only=True):

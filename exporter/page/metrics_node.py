@@ -189,9 +189,9 @@ METRICS: tuple[Metric, ...] = (
         help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
         "that the kernel did not print), continuation (one within another record), quoted (one "
         "that ends as no line of the driver does: a user's text in another message of the "
-        "kernel's); of systemd's journal compressed and, by the file, unreadable; and the times "
-        "that the log was cleared, overwritten before it was read, or by journald missed, however "
-        "many records that cost.",
+        "kernel's), contradicted (a load of the driver while NVML uses it); of systemd's journal "
+        "compressed and, by the file, unreadable; and the times that the log was cleared, "
+        "overwritten before it was read, or by journald missed, however many records that cost.",
         labels=("reason",),
         source="kernel log",
         needs="kernel log",

@@ -133,6 +133,11 @@ CONTRADICTIONS = [
     (("remediator.nodeConditions.acceleratedHardwareReady=true",), "no condition would be"),
     (("people.create=false", *SETTINGS["people"]), "there is no role to give"),
     (("exporter.podLabels.allow={team}",), "none would be shown"),
+    (("exporter.config=nothing",), "exporter.config is no YAML file of dcgm-exporter: .*"),
+    (
+        ("exporter.config=metrics: {fields: [{name: A}]}", *SETTINGS["rows of its own"]),
+        r"rows of its own \(metrics.fields\), .* give one of them",
+    ),
     (
         (*SETTINGS["a policy kept elsewhere"], r"remediator.policy.text=defaults: {}"),
         "give one of them",

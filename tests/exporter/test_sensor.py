@@ -5,6 +5,7 @@ import time
 import msgspec
 import pytest
 
+from exporter.kernel.reload import SETTLED
 from exporter.report import Cursor
 from exporter.sensor import Position, Sensor
 from exporter.setup.flags import parse
@@ -138,6 +139,74 @@ def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
         node.gpu(1).pci: "Answers",
         node.gpu(2).pci: "Answers",
     }
+
+
+class Moments:
+    """A clock that is set forwards."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+LOAD = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC 2025"
+
+
+def test_a_load_of_a_driver_that_nvml_goes_on_to_use_is_none(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in node.environment().items():
+        monkeypatch.setenv(name, value)
+    moments = Moments()
+    node.kernel_log.write(LOAD)
+    settings, _ = parse(["sensor", *node.exporter_flags(), "--interval=0.2"], {})
+    one = Sensor(settings, moments)
+    one.start()
+    try:
+        position, _ = one.resume(Cursor(), "")
+        loads = [*_loads_until(one, position, up=True)]
+        assert len(loads) == 1  # of before the sensor
+
+        moments.ahead += SETTLED - 30
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+
+        moments.ahead += 60
+        node.kernel_log.write(LOAD)
+        assert _loads_until(one, position, contradicted=1) == []
+
+        node.unload_driver()
+        assert _loads_until(one, position, up=False) == []
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+
+        node.load_driver()
+        assert _loads_until(one, position, up=True) == []
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+    finally:
+        one.stop()
+    assert [signal.kernel_sequence for signal in loads] == [0, 1, 3, 4]
+
+
+def _loads_until(
+    sensor: Sensor, position: Position, *, up: bool | None = None, contradicted: int | None = None
+) -> list[Signal]:
+    """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
+    end, found = time.monotonic() + 60, list[Signal]()
+    while time.monotonic() < end:
+        signals, seen = sensor.news(position)
+        told = signals.signals if signals else ()
+        found += [signal for signal in told if signal.kind == "driver-load"]
+        if up is None and found:
+            return found
+        if seen is not None and up is not None and (seen.nvml is not None) == up:
+            return found
+        if seen is not None and seen.rejected.get("contradicted", 0) == contradicted:
+            return found
+    raise AssertionError("the sensor did not tell it within a minute")
 
 
 def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:

@@ -7,7 +7,9 @@ so that the two can never mean different things.
 - --listen=:9400
 - --sensor-socket=/run/draguard/sensor.sock
 - --release-file=/host/run/draguard/release
+{{- if or (not .config) (ne (float64 .interval) 30.0) }}
 - --interval={{ .interval }}
+{{- end }}
 - --labels={{ .labels }}
 - {{ printf "--devices=%s" .devices | quote }}
 - --hostname-label={{ .hostnameLabel }}
@@ -18,6 +20,9 @@ so that the two can never mean different things.
 {{- end }}
 {{- if .counters }}
 - --collectors=/etc/draguard/counters/counters.csv
+{{- end }}
+{{- if .config }}
+- --config-file=/etc/draguard/config/config.yaml
 {{- end }}
 {{- if .podLabels.enabled }}
 - --pod-labels

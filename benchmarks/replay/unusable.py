@@ -1,0 +1,71 @@
+"""GPUs of no use though nothing fails, and errors that no table knows, as scripts. Pure.
+
+Each is a class of docs/alerts.md, "No blind class". Only a registration with the fabric that
+failed demands a taint.
+"""
+
+from collections.abc import Callable
+
+from benchmarks.replay.drawing import NodeDrawing
+from benchmarks.replay.rates import Kind
+from benchmarks.replay.truth import GPUS, State
+
+UNKNOWN_XID = 999
+"""A code that is in no table of Draguard's and not in NVIDIA's catalogue."""
+TOLD = 3600.0
+"""Seconds for which an alert tells of an XID that no table knows."""
+
+Script = Callable[[NodeDrawing, int, float], None]
+"""Takes the node, the GPU's index and when it begins."""
+
+
+def _service_down(node: NodeDrawing, _gpu: int, at: float) -> None:
+    """The Fabric Manager stops, or never finishes: no GPU of the node joins its fabric."""
+    state = _either(node, "fabric waits", "fabric not started")
+    for gpu in range(GPUS):
+        if gpu not in node.broken:
+            node.of_no_use(state, gpu, at)
+
+
+def _registration_fails(node: NodeDrawing, gpu: int, at: float) -> None:
+    # NVML says that the registration ended with an error: a fault of the class `fabric`.
+    node.of_no_use("fabric failed", gpu, at, node.all_of(gpu))
+
+
+def _other_driver(node: NodeDrawing, gpu: int, at: float) -> None:
+    state = _either(node, "nouveau", "no driver")
+    node.of_no_use(state, gpu, at)
+
+
+def _not_published(node: NodeDrawing, gpu: int, at: float) -> None:
+    node.of_no_use("not published", gpu, at)
+
+
+def _off_bus(node: NodeDrawing, gpu: int, at: float) -> None:
+    node.of_no_use("off the bus", gpu, at)
+
+
+def _unknown_xid(node: NodeDrawing, gpu: int, at: float) -> None:
+    node.tell("of no use", "unknown XID", gpu, at, until=at + TOLD)
+    node.line(at, gpu, UNKNOWN_XID, gi=node.any_gi())
+
+
+def _cut_otherwise(node: NodeDrawing, gpu: int, at: float) -> None:
+    if node.mig:
+        node.of_no_use("cut otherwise", gpu, at)
+
+
+def _either(node: NodeDrawing, first: State, second: State) -> State:
+    # assumption: no share is published
+    return first if node.random.random() < 0.5 else second
+
+
+SCRIPTS: dict[Kind, Script] = {
+    "fabric-waits": _service_down,
+    "fabric-fails": _registration_fails,
+    "other-driver": _other_driver,
+    "not-published": _not_published,
+    "off-bus": _off_bus,
+    "unknown-xid": _unknown_xid,
+    "cut-otherwise": _cut_otherwise,
+}
