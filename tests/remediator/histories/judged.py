@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import msgspec
 from hypothesis.stateful import invariant
 
+from exporter.slices import SliceDevice
 from remediator.decide.case import Desired
 from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
 from remediator.decide.reconcile import NodeDecision, decide_node
@@ -70,7 +71,7 @@ class Judged(Played):
             if not (lowers or is_rebound(step, decision)):
                 assert isinstance(step, DeleteRule), step
                 there = [one for one in seen.inventory if one.device == step.stored.device]
-                moved = any(step.stored.gpu not in (one.uuid, one.parent_uuid) for one in there)
+                moved = any(_is_other(step.stored, one) for one in there)
                 moved = moved and "slices" not in self.machine.blind
                 assert moved or "Ignore" in said[step.stored.gpu], step
         if "claims" in self.machine.blind:
@@ -182,3 +183,13 @@ class Judged(Played):
             rank = severity(one.status.fault)
             assert rank >= self.classes.get(name, rank)
             self.classes[name] = rank
+
+
+def _is_other(rule: Rule, device: SliceDevice) -> bool:
+    """Whether a device that has the name in a rule is other hardware than the rule is for.
+
+    An error of one slice says nothing of the slice that was made in its place.
+    """
+    if rule.gpu not in (device.uuid, device.parent_uuid):
+        return True
+    return rule.fault == "contained" and rule.uuid not in (rule.gpu, device.uuid)

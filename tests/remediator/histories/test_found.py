@@ -70,3 +70,15 @@ def test_two_gpus_whose_evictions_wait_are_not_emptied_at_once() -> None:
     history.a_pod_goes(dies=2, index=0, part=0, then=3.0)
     history.pods_keep_joining(dies=5, index=0)
     history.teardown()
+
+
+def test_a_contained_errors_rule_goes_with_its_slice_while_reports_are_not_seen() -> None:
+    """That another slice has the name is published, and is no news of the GPU's health."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.who_sees(confirms=True, kinds=frozenset({"reports"}), then=0.1)
+    history.another_layout(dies=0, then=0.1)
+    history.teardown()
+    assert not history.calm.rules
