@@ -14,6 +14,7 @@ import msgspec
 from exporter.slices import SliceDevice
 from remediator.decide.case import Case
 from remediator.decide.ladder import Demand, milder, stronger
+from remediator.decide.signals import named_before
 from remediator.decide.words import class_of, severity
 from remediator.judge.scope import displaced, gpus_behind, hardware_of, made_of
 from remediator.objects.incident import HARDWARE_LIMIT, Hardware, Incident
@@ -42,7 +43,12 @@ def tainted(
     for part in sorted(parts, key=_key):
         found[_key(part)] = _joined(part, found.get(_key(part)))
     if gone:
-        found = {key: part for key, part in found.items() if not _was_too_much(part, asked)}
+        own = named_before(case, incident.status.seen_signals)
+        found = {
+            key: part
+            for key, part in found.items()
+            if part.uuid in own or not _was_too_much(part, asked)
+        }
     return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
 
 

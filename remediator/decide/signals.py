@@ -47,3 +47,13 @@ def seen(case: Case, before: Seen) -> Seen:
     room = max(SEEN_LIMIT - len(known) - len(fresh), 0)
     found = [*known, *fresh][:SEEN_LIMIT] + silent[:room]
     return tuple(sorted(found, key=lambda one: one.key))
+
+
+def named_before(case: Case, before: Seen) -> frozenset[str]:
+    """Return the slices, by UUID, that errors taken into account were of by their own words.
+
+    By the numbers that instances have now. One that was used again names a slice too many.
+    """
+    numbers = {one.gpu_instance for one in before or () if one.gpu_instance >= 0}
+    instances = case.gpu.instances if case.gpu else ()
+    return frozenset(one.uuid for one in instances if one.gi in numbers)

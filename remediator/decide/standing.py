@@ -13,6 +13,7 @@ import msgspec
 from remediator.decide import history
 from remediator.decide.case import Case
 from remediator.decide.ladder import Demand, milder
+from remediator.decide.signals import named_before
 from remediator.decide.words import class_of
 from remediator.judge.scope import displaced
 from remediator.judge.surroundings import NEAR
@@ -68,7 +69,7 @@ def narrowed(
 
     Only a contained error, only while nobody was moved, and only where the whole GPU
     was fenced just now for want of that witness: an error that comes later says nothing
-    of the slice that an earlier one has hit.
+    of the slice that an earlier one has hit, also where that error is over by now.
     """
     if history.was_lost(story) or not story.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
@@ -76,7 +77,8 @@ def narrowed(
     slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
     if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
         return False
-    if not any(one.new for one in asked):
+    own = rule.uuid in named_before(case, story.status.seen_signals)
+    if own or not any(one.new for one in asked):
         return False  # a rule made anew, such as under another name, is no news of a slice
     contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}

@@ -20,7 +20,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.telling import ENFORCE, settle
+from tests.remediator.telling import ENFORCE, settle, tick
 from tests.remediator.test_hardware import partitions
 
 NARROWED = {SLICE_5: "NoSchedule"}
@@ -70,6 +70,30 @@ def test_a_slice_that_is_being_emptied_keeps_no_other_one_tainted() -> None:
 
     told(66, xid(94, seen=60, gi=2))
     assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
+
+
+def test_a_slice_of_which_an_earlier_error_is_over_keeps_its_soak_time() -> None:
+    """The GPU was reset after the error of slice 5; then one comes of which slice 2 is named."""
+    stored = Stored()
+
+    def told(second: float, *records: XidRecord, epoch: int = 2) -> NodeView:
+        read = action(observed=second - 0.1)
+        return view(mig_gpu(0, *records, recovery_action=read, epoch=epoch))
+
+    settle(stored, told(1, xid(94, gi=5), epoch=1), 1)
+    settle(stored, told(60), 60)
+    assert stored.effects() == NARROWED
+    (before,) = stored.rules.values()
+    for second in (80.2, 84):
+        settle(stored, told(second, xid(94, seen=80)), second)
+    assert set(stored.effects()) == ALL_SEVEN
+
+    tick(stored, told(86, xid(94, seen=80, gi=2)), 86)
+    assert len(stored.incident.status.hardware) == 2
+    settle(stored, told(90, xid(94, seen=80, gi=2)), 90)
+
+    assert set(stored.effects()) == {SLICE_5, "gpu-0-mig-1g10gb-19-1"}
+    assert before.uid in {rule.uid for rule in stored.rules.values()}, "not for a moment"
 
 
 @pytest.mark.parametrize("killed_after", range(9))

@@ -202,7 +202,7 @@ def test_arguments_of_dcgm_exporter_start_and_mean_what_they_meant(
         (held,) = samples(exporter, TEMPERATURE, uuid=node.gpu(1).uuid)
         assert (held["pod_namespace"], held["container_name"]) == ("ml", "main")
         assert not exporter.shows(f"{POWER}{{")
-        exporter.wait_said("--switch-devices")
+        exporter.wait_said("--enable-pprof")
 
 
 def test_the_environment_of_dcgm_exporter_means_the_same(

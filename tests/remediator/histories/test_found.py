@@ -25,6 +25,16 @@ def test_siblings_of_a_slice_that_is_named_late_stay_free_under_an_older_name_to
     history.teardown()
 
 
+def test_a_slice_in_its_soak_time_is_not_untainted_when_another_one_is_named_late() -> None:
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.a_reboot(dies=0, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=5, late=0.1, then=0.1)
+    history.teardown()
+
+
 def test_a_soak_begins_anew_with_an_error_that_its_agent_forgets() -> None:
     """The GPU answers at once, so the error is over; then nothing in the report tells of it."""
     history = History()
