@@ -63,6 +63,7 @@ def _placed(signal: Signal) -> Signal:
         signal,
         gi=first.gi if signal.gi is None else signal.gi,
         ci=first.ci if signal.ci is None else signal.ci,
+        past=signal.past and signal.partner is None,
         partner=None,
     )
 

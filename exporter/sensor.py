@@ -122,20 +122,17 @@ class Sensor:
         if self._boot_watch.ident is not None:
             self._boot_watch.join(_BOOT_SECONDS + 1)
 
-    def add(self, signal: Signal, *, past: bool = False) -> None:
-        """Number a signal, pair it, keep it, and have the GPUs looked at because of it.
-
-        What is `past` was in the kernel log when that was opened.
-        """
+    def add(self, signal: Signal) -> None:
+        """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
         if signal.kind not in PASSING:
-            self._keep(signal, past=past)
+            self._keep(signal)
         if signal.kind != "identity":
             self._ask()
 
-    def _keep(self, signal: Signal, *, past: bool) -> None:
+    def _keep(self, signal: Signal) -> None:
         with self.changed:
             numbered = self._placed(signal, self._ring.number_next())
-            self._ring.append(self._pairing.pair(numbered, self._deaf if past else ()))
+            self._ring.append(self._pairing.pair(numbered, self._deaf if signal.past else ()))
             self.changed.notify_all()
 
     def refuse(self) -> None:
@@ -342,8 +339,8 @@ class Sensor:
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
-            signal = msgspec.structs.replace(signal, at=at, source=self._reader.source)
-            self.add(signal, past=read_at is None)
+            told = {"at": at, "source": self._reader.source, "past": read_at is None}
+            self.add(msgspec.structs.replace(signal, **told))
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence

@@ -63,5 +63,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of a `sxid`: `Fatal` or `Non-fatal` as printed."""
     times: int = 1
     """How many signals this one stands for (`overflow`)."""
+    past: bool = False
+    """It was in the kernel log when that was opened."""
     partner: Partner | None = None
     """Set when another witness told of this error before: it is then counted already."""

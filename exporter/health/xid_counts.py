@@ -172,12 +172,13 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
 
 
 def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
-    """Return a line of the log with the event of its error that an earlier sensor had.
+    """Return an old line of the log with the event of its error that an earlier sensor had.
 
     That sensor ended before it read the line, so nobody paired the two. An error of which the
-    log has said nothing yet still lacks its line.
+    log has said nothing yet still lacks its line. New lines are paired by the sensor that reads
+    them.
     """
-    if signal.partner is not None or signal.source not in _LOGS or signal.times > 1:
+    if signal.partner is not None or not signal.past or signal.times > 1:
         return signal
     told = next((record for record in records if _lacks_line(record, signal)), None)
     if told is None:

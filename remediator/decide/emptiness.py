@@ -46,13 +46,20 @@ def as_seen_now(
     over = {
         wish.incident.name
         for case, wish in known
-        if wish.incident is not None
-        and wish.incident.status.empty_since is not None
-        and empty_since(case, wish, wish.incident, now) is None
+        if wish.incident is not None and _is_used_again(case, wish, wish.incident, now)
     }
     if not over:
         return None
     return tuple(_in_use(one) if one.name in over else one for one in incidents)
+
+
+def _is_used_again(case: Case, desired: Desired, story: Incident, now: datetime) -> bool:
+    if story.status.empty_since is None or desired.undecided is not None:
+        return False
+    try:
+        return empty_since(case, desired, story, now) is None
+    except Exception:  # noqa: BLE001 - the same look fails, and is told, with the GPU's own steps
+        return False
 
 
 def _in_use(incident: Incident) -> Incident:

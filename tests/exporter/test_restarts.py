@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+import msgspec
 import pytest
 
 from exporter.health import ledger
@@ -92,7 +93,7 @@ class Node:
         if early:
             self.restart_agent()
         for line in self._log:
-            self._sensor.add(line, past=True)
+            self._sensor.add(msgspec.structs.replace(line, past=True))
         if not early:
             self.restart_agent()
 
