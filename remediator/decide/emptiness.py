@@ -5,10 +5,7 @@ given back while its pod's processes live on, and a pod can be gone from a
 list for a moment. Pure.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
-
-import msgspec
 
 from remediator.decide.case import Case, Desired
 from remediator.decide.evicting import moved
@@ -34,37 +31,6 @@ def empty_since(case: Case, desired: Desired, story: Incident, now: datetime) ->
     if _used(case, desired, story) or _pods_left(case, story.status) is not False:
         return None
     return story.status.empty_since or now
-
-
-def as_seen_now(
-    incidents: Iterable[Incident], known: Iterable[tuple[Case, Desired]], now: datetime
-) -> tuple[Incident, ...] | None:
-    """Return the incidents without emptiness that is over by what is seen now; None: all stand.
-
-    A pod may have come to a device since that was stored, and is evicted from it.
-    """
-    over = {
-        wish.incident.name
-        for case, wish in known
-        if wish.incident is not None and _is_used_again(case, wish, wish.incident, now)
-    }
-    if not over:
-        return None
-    return tuple(_in_use(one) if one.name in over else one for one in incidents)
-
-
-def _is_used_again(case: Case, desired: Desired, story: Incident, now: datetime) -> bool:
-    if story.status.empty_since is None or desired.undecided is not None:
-        return False
-    try:
-        return empty_since(case, desired, story, now) is None
-    except Exception:  # noqa: BLE001 - the same look fails, and is told, with the GPU's own steps
-        return False
-
-
-def _in_use(incident: Incident) -> Incident:
-    status = msgspec.structs.replace(incident.status, empty_since=None)
-    return msgspec.structs.replace(incident, status=status)
 
 
 def seen_twice(status: IncidentStatus, now: datetime) -> bool:

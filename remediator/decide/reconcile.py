@@ -14,7 +14,6 @@ from remediator.decide import adoption, casefile, handover, history, plan, recov
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
 from remediator.decide.disruption import Disruption, deferred, disruption
-from remediator.decide.emptiness import as_seen_now
 from remediator.decide.episode import decided
 from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
@@ -240,10 +239,6 @@ def _granted(
     known = [_or_deferred(case, wish) for case, wish in known]
     places = {case.uuid: case.place for case, _ in known}
     wishes = (wish for _, wish in known)
-    # A crash must not change who is granted what: what is stored may be a decision old.
-    incidents = as_seen_now(fleet.incidents, known, now)
-    if incidents is not None:
-        fleet = msgspec.structs.replace(fleet, incidents=incidents)
     granted = budget(wishes, fleet, policy, now, places, calling=calling)
     by_gpu = {wish.uuid: wish for wish in granted}
     return [(case, by_gpu[case.uuid]) for case, _ in known]

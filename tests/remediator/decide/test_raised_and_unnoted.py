@@ -6,9 +6,8 @@ from remediator.decide.fleet import Fleet
 from remediator.objects.incident import EVICTION_BLOCKED, Condition, RuleRecord
 from remediator.objects.taints import Rule
 from remediator.policy.limits import LIFTED, Cap, Caps
-from tests.remediator.builders import Stored, at, dead, gpu, policy, view
+from tests.remediator.builders import at
 from tests.remediator.decide.fleets import NOW, grant, rule, stored, story, wish
-from tests.remediator.telling import claim, pod, settle, tick
 
 
 def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> None:
@@ -34,21 +33,3 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
 
     assert not held(waited)
     assert held(raised)
-
-
-def test_a_drained_gpu_to_which_a_pod_has_come_counts_in_the_decision_that_sees_it() -> None:
-    """Its incident has noted that nobody is left; by that, another GPU would begin beside it."""
-    one_a_node = policy(msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1))))
-    stored = Stored()
-    for second in (1, 5, 20):
-        settle(stored, view(dead(0), gpu(1)), second, one_a_node)
-    assert stored.incident.status.drained_at is not None
-    settle(stored, view(dead(0), dead(1)), 100, one_a_node)
-    back = view(dead(0), dead(1), claims=(claim("gpu-0"),), pods=(pod(),))
-
-    tick(stored, back, 110, one_a_node)
-
-    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
-    settle(stored, view(dead(0), dead(1), pods=()), 130, one_a_node)
-    settle(stored, view(dead(0), dead(1), pods=()), 150, one_a_node)
-    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoExecute"}
