@@ -24,24 +24,11 @@ from benchmarks.replay.peers import (
 from benchmarks.replay.rates import A100, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, joined, score_node
 from benchmarks.replay.truth import WHOLE, Device, Episode, Happening, NodeHistory, devices
+from tests.benchmarks.replayed import history
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "replay.md"
 SMALL = Parameters(nodes=6, days=40, mig_share=0.5)
 END = 100 * DAY
-
-
-def history(
-    *happenings: Happening, mig: bool = False, episodes: tuple[Episode, ...] = ()
-) -> NodeHistory:
-    return NodeHistory(
-        node=0,
-        mig=mig,
-        has_action=True,
-        product="NVIDIA H100 80GB HBM3",
-        driver="580.82.07",
-        happenings=happenings,
-        episodes=episodes,
-    )
 
 
 def xid(at: float, code: int, gpu: int = 0, gi: int | None = None) -> Happening:

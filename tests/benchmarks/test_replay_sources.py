@@ -7,6 +7,7 @@ from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.rates import Parameters
 from benchmarks.replay.sources import MODES, shares
 from benchmarks.replay.truth import Happening, NodeHistory
+from tests.benchmarks.replayed import history
 
 LINE = Happening(at=1000.0, kind="xid", gpu=0, code=95, reset=True)
 RESET = Happening(at=9000.0, kind="reset", gpu=0)
@@ -19,16 +20,8 @@ LINK_DOWN = Happening(at=1000.05, kind="link-down", gpu=0)
 
 def told(heard: Heard, *, has_action: bool) -> tuple[int, int, int]:
     """Return how many fences there were, how many of them moved pods, and how many incidents."""
-    history = NodeHistory(
-        node=0,
-        mig=False,
-        has_action=has_action,
-        product="NVIDIA H100 80GB HBM3",
-        driver="580.82.07" if has_action else "550.90.07",
-        happenings=(LINE, ASKS, RESET) if has_action else (LINE,),
-        episodes=(),
-    )
-    return counted(history, heard)
+    happenings = (LINE, ASKS, RESET) if has_action else (LINE,)
+    return counted(history(*happenings, has_action=has_action), heard)
 
 
 def counted(history: NodeHistory, heard: Heard) -> tuple[int, int, int]:
@@ -69,17 +62,7 @@ def test_a_fault_is_moved_restricted_or_only_reported_by_its_sources(
 def test_a_switch_s_fatal_error_restricts_its_gpus_where_a_program_cannot_have_made_it_up(
     happenings: tuple[Happening, ...], log: Log, expected: tuple[int, int, int]
 ) -> None:
-    history = NodeHistory(
-        node=0,
-        mig=False,
-        has_action=True,
-        product="NVIDIA H100 80GB HBM3",
-        driver="580.82.07",
-        happenings=happenings,
-        episodes=(),
-    )
-
-    assert counted(history, Heard(log=log)) == expected
+    assert counted(history(*happenings), Heard(log=log)) == expected
 
 
 def test_each_mode_has_a_row() -> None:

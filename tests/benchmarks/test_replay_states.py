@@ -13,6 +13,7 @@ from benchmarks.replay.truth import Happening, NodeHistory, State
 from benchmarks.replay.unusable import UNKNOWN_XID
 from exporter.xid import catalogue
 from remediator.judge import xid_rules
+from tests.benchmarks.replayed import history
 
 BEGUN, OVER = 1000.0, 8000.0
 STATES: dict[State, str] = {
@@ -30,22 +31,10 @@ KNOWN = {alert.name: alert for group in GROUPS for alert in group.rules if isins
 
 def in_state(state: State) -> NodeHistory:
     """Return a node of which GPU 3 is of no use for a while."""
-    return of(
+    return history(
         Happening(at=BEGUN, kind="state", gpu=3, state=state),
         Happening(at=OVER, kind="state", gpu=3),
         mig=state == "cut otherwise",
-    )
-
-
-def of(*happenings: Happening, mig: bool = False) -> NodeHistory:
-    return NodeHistory(
-        node=0,
-        mig=mig,
-        has_action=True,
-        product="NVIDIA H100 80GB HBM3",
-        driver="580.82.07",
-        happenings=happenings,
-        episodes=(),
     )
 
 
@@ -85,12 +74,12 @@ def test_only_a_registration_that_failed_is_tainted_and_nobody_is_moved(state: S
 
 
 def test_an_unknown_xid_is_shown_and_taints_nothing() -> None:
-    history = of(Happening(at=BEGUN, kind="xid", gpu=3, code=UNKNOWN_XID))
-    seen = shown(history, CLASSES["an XID that no table knows"])
+    one = history(Happening(at=BEGUN, kind="xid", gpu=3, code=UNKNOWN_XID))
+    seen = shown(one, CLASSES["an XID that no table knows"])
 
     assert seen[0] == (0, False, False)
     assert {pair[1:] for pair in seen[1:]} == {(True, False)}
-    assert play(history, enforced()).store.fences.all() == []
+    assert play(one, enforced()).store.fences.all() == []
 
 
 def test_the_unknown_xid_is_in_no_table() -> None:

@@ -1,6 +1,5 @@
 """dcgm-exporter's YAML file: what is in force, what is told, and what ends the start."""
 
-import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from exporter.setup import dcgm_exporter_file
 from exporter.setup.dcgm_exporter_keys import KEYS
 from exporter.setup.flags import parse
 from exporter.setup.settings import Settings, SettingsError
+from tests.exporter.setup.recorded import rows
 
 NAME = "/etc/dcgm-exporter/config.yaml"
 
@@ -24,9 +24,7 @@ class Theirs(NamedTuple):
 
 def recorded() -> list[Theirs]:
     """Return the rows of the list; a newer list with an unknown key turns these tests red."""
-    text = Path(__file__).with_name("dcgm_exporter_keys.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return [Theirs(**row) for row in rows]
+    return [Theirs(**row) for row in rows("dcgm_exporter_keys.csv")]
 
 
 CASES = [(one, int(version)) for one in recorded() for version in one.versions.split()]

@@ -1,7 +1,5 @@
 """Every flag and variable of dcgm-exporter means something here, or is told with what to use."""
 
-import csv
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -9,6 +7,7 @@ import pytest
 from exporter.setup.dcgm_exporter import ENVIRONMENT, UNUSED
 from exporter.setup.flags import parse
 from exporter.setup.settings import SettingsError
+from tests.exporter.setup.recorded import rows
 
 
 class Theirs(NamedTuple):
@@ -20,9 +19,7 @@ class Theirs(NamedTuple):
 
 def recorded() -> list[Theirs]:
     """Return the rows of the list; a newer list with an unknown flag turns these tests red."""
-    text = Path(__file__).with_name("dcgm_exporter_flags.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    return [Theirs(**row) for row in rows]
+    return [Theirs(**row) for row in rows("dcgm_exporter_flags.csv")]
 
 
 VALUES = {"text": "f", "number": "5000", "list": "a,b", "switch": "true"}
