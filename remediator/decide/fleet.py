@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from remediator.decide.emptied import Emptied
 from remediator.objects.incident import Incident
 from remediator.objects.taints import Rule
 from remediator.policy.limits import Ground
@@ -68,5 +69,9 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     changes: Mapping[str, Changed] = {}
     """By node."""
     policy_changed_at: datetime | None = None
+    seen_node: str = ""
+    """The node decided about, if it is there: its incidents may still say that it is gone."""
+    filled_again: frozenset[Emptied] = frozenset()
+    """Rules of that node that pods are under again, and whose incidents say that nobody is."""
     stopped: str = ""
     """Who pulled the emergency stop and why; "" while nobody did."""

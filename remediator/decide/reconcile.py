@@ -14,16 +14,18 @@ from remediator.decide import adoption, casefile, handover, history, plan, recov
 from remediator.decide.budget import budget
 from remediator.decide.case import Case, Desired
 from remediator.decide.disruption import Disruption, deferred, disruption
+from remediator.decide.emptied import Emptied, filled_again
 from remediator.decide.episode import decided
 from remediator.decide.fleet import Fleet
 from remediator.decide.handover import HandoverOptions
 from remediator.decide.hit import moving
 from remediator.decide.needs import Waiting
 from remediator.decide.plan import Step
+from remediator.decide.sentence import sentence
 from remediator.decide.undecided import or_undecided, undecided
-from remediator.decide.view import NodeView, cases, unnamed
+from remediator.decide.view import NodeView, cases
 from remediator.decide.words import class_of
-from remediator.judge.fault import Healthy, Sick, Unknown, baffled
+from remediator.judge.fault import Unknown, baffled
 from remediator.objects import events
 from remediator.objects.api_words import mode_of
 from remediator.objects.events import Event
@@ -88,10 +90,14 @@ def decide_node(
 
     A GPU on which this program fails is unknown and stays as it stands; the others go on.
     """
-    granted = _granted(view, fleet, policy, now, calling=options.enabled)
-    moved = [_moved(case, wish, fleet, policy, now) for case, wish in granted]
+    if not view.gone:
+        fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
-    stories = [_story(view, case, wish, policy, now, options, stopped) for case, wish in moved]
+    stories = _stories(view, fleet, policy, now, options, stopped)
+    if again := frozenset(rule for one in stories for rule in one.filled_again):
+        # What pods are under again counts in the caps at once, as it will once that is noted.
+        fleet = msgspec.structs.replace(fleet, filled_again=again)
+        stories = _stories(view, fleet, policy, now, options, stopped)
     pairs = tuple((one.case, one.wish) for one in stories)
     bugs: list[Bug] = []
     conditions = _courtesy(
@@ -112,7 +118,7 @@ def decide_node(
         node=view.node,
         steps=steps,
         events=told,
-        sentence=_sentence(view, pairs, steps),
+        sentence=sentence(view, pairs, steps),
         wake_at=_earliest(
             _wake_at(wish for _, wish in pairs), handover.wake_at(pairs, now, options)
         ),
@@ -266,6 +272,21 @@ class _Story(msgspec.Struct, frozen=True):
     wish: Desired
     steps: list[Step]
     closings: tuple[plan.WriteStatus, ...] = ()
+    filled_again: frozenset[Emptied] = frozenset()
+    """Rules that pods are under again, although its incident says Drained."""
+
+
+def _stories(  # noqa: PLR0917 - everything that a decision rests on
+    view: NodeView,
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions,
+    stopped: str,
+) -> list[_Story]:
+    granted = _granted(view, fleet, policy, now, calling=options.enabled)
+    moved = (_moved(case, wish, fleet, policy, now) for case, wish in granted)
+    return [_story(view, case, wish, policy, now, options, stopped) for case, wish in moved]
 
 
 def _story(  # noqa: PLR0917 - everything that a status rests on
@@ -283,10 +304,18 @@ def _story(  # noqa: PLR0917 - everything that a status rests on
             called = handover.called_since(view, ((case, wish),), now, options, stopped)
             status = _status(case, wish, called.get(case.uuid), policy, now)
             steps = plan.steps_of(case, wish, status)
-            return _Story(case, wish, steps, _closings(case, wish, now))
+            return _Story(
+                case, wish, steps, _closings(case, wish, now), _filled_again(wish, status)
+            )
         except Exception as error:  # noqa: BLE001 - the other GPUs go on
             case, wish = undecided(case, baffled(error))
     return _Story(case, wish, [*plan.no_eviction_of_others(case), *_told(case, wish, now)])
+
+
+def _filled_again(wish: Desired, status: IncidentStatus | None) -> frozenset[Emptied]:
+    if wish.incident is None or status is None:
+        return frozenset()
+    return filled_again(wish.incident.status, status)
 
 
 def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
@@ -353,30 +382,3 @@ def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
 def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:
     fault = wish.incident.status.fault if wish.incident else ""
     return policy.row(class_of(fault), case.place).mode
-
-
-def _sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
-    told = [_gpu_in_words(case, wish) for case, wish in pairs if wish.incident is not None]
-    verdicts = [case.verdict for case, _ in pairs]
-    healthy = sum(isinstance(one, Healthy) for one in verdicts)
-    sick = sum(isinstance(one, Sick) for one in verdicts)
-    unknown = sorted({one.why for one in verdicts if isinstance(one, Unknown)})
-    counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
-    nameless = unnamed(view)
-    counts += f", {nameless} without a name" if nameless else ""
-    done = _steps_in_words(steps)
-    parts = [counts, *told, *(f"unknown: {why}" for why in unknown[:2]), done]
-    return f"{view.node}: {'; '.join(part for part in parts if part)}"
-
-
-def _gpu_in_words(case: Case, wish: Desired) -> str:
-    story = wish.incident
-    if story is None:
-        return ""
-    scope = story.status.scope.summary
-    return f"{case.uuid} {story.status.cause} ({scope}): {wish.held or wish.reason}"
-
-
-def _steps_in_words(steps: list[Step]) -> str:
-    names = [type(step).__name__ for step in steps if not isinstance(step, plan.WriteStatus)]
-    return ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

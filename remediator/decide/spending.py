@@ -30,9 +30,10 @@ from typing import Literal
 
 import msgspec
 
+from remediator.decide.emptied import Emptied, emptied
 from remediator.decide.fleet import Fleet, GpuPlace, names_on
 from remediator.objects.api_words import MODES
-from remediator.objects.incident import EVICTION_BLOCKED, Incident, IncidentStatus
+from remediator.objects.incident import Incident
 from remediator.objects.taints import EFFECTS, Effect, Rule
 from remediator.policy.limits import KEYS, Caps, Ground, Limits
 
@@ -71,7 +72,7 @@ class Spending:
         self._remembered: dict[str, frozenset[str]] | None = None
         self._spoken: dict[str, str] | None = None
         self._away: frozenset[str] | None = None
-        self._emptied: frozenset[tuple[str, str]] | None = None
+        self._emptied: frozenset[Emptied] | None = None
 
     def used(self, harm: Harm, ground: Ground, name: str) -> int:
         """Return how many GPUs of a ground count now."""
@@ -113,8 +114,12 @@ class Spending:
         A rule that was raised since its incident noted it evicts by its new effect.
         """
         if self._emptied is None:
-            self._emptied = frozenset(_emptied(self._fleet))
+            told = (one.status for one in self._fleet.incidents if one.open)
+            self._emptied = frozenset(rule for status in told for rule in emptied(status))
         return (rule.uid, rule.effect) in self._emptied
+
+    def _stays_empty(self, rule: Rule) -> bool:
+        return self.drained(rule) and (rule.uid, rule.effect) not in self._fleet.filled_again
 
     def lately(self, harm: Harm, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
@@ -212,18 +217,21 @@ class Spending:
                     yield call.spec.uuid, call.node
         known: RuleHarm = "fence" if harm == "fence" else "evict"
         for rule in self._fleet.rules:
-            over = rule.node in self._gone() or (known == "evict" and self.drained(rule))
+            over = rule.node in self._gone() or (known == "evict" and self._stays_empty(rule))
             if suffers(rule, known) and not over:
                 yield rule.gpu, rule.node
 
     def _gone(self) -> frozenset[str]:
-        """Return the nodes that were taken away, by what their open incidents say."""
+        """Return the nodes that were taken away, by what their open incidents say.
+
+        The one that is decided about is not among them if it is back: its incidents say so next.
+        """
         if self._away is None:
             self._away = frozenset(
                 incident.node
                 for incident in self._fleet.incidents
                 if incident.open and incident.status.node_gone_since is not None
-            )
+            ) - {self._fleet.seen_node}
         return self._away
 
     def _places(self, harm: Harm) -> dict[str, GpuPlace]:
@@ -270,32 +278,6 @@ def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
     return tuple(
         Used(harm, *figures) for harm, caps in of_each for figures in spending.fullest(harm, caps)
     )
-
-
-def _emptied(fleet: Fleet) -> Iterator[tuple[str, str]]:
-    """Yield UID and effect of rules that evict and whose incident has seen that nobody is left.
-
-    Under Evict also those that evict nobody now, and those whose time is over: who waits for a
-    PodDisruptionBudget waits for as long as its owner likes.
-    """
-    for incident in fleet.incidents:
-        status = incident.status
-        if not incident.open:
-            continue
-        drained = status.drained_at is not None and status.empty_since is not None
-        waits = status.eviction_start_time is None or _blocked(status)
-        over = {
-            effect
-            for effect, is_over in (("NoExecute", drained), ("Evict", drained or waits))
-            if is_over
-        }
-        noted = [rule for rule in status.rules if rule.uid and rule.effect in over]
-        # One that was lowered since does less than what nobody is left under.
-        yield from ((rule.uid, effect) for rule in noted for effect in (rule.effect, "Evict"))
-
-
-def _blocked(status: IncidentStatus) -> bool:
-    return any((one.type, one.status) == (EVICTION_BLOCKED, "True") for one in status.conditions)
 
 
 def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:

@@ -89,6 +89,11 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     domains: Mapping[str, tuple[str, ...]] = {}
     """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
 
+    @property
+    def gone(self) -> bool:
+        """Nodes are read, and there is none of this name now."""
+        return self.nodes_known and self.facts is None
+
 
 _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
@@ -219,7 +224,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,
         foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
-        node_gone=view.nodes_known and view.facts is None,
+        node_gone=view.gone,
         heard=not _unbelieved(view),
         distrust=distrusted(view.blind, "untaint"),
         no_disruption=distrusted(view.blind, "NoExecute"),

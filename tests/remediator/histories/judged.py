@@ -135,6 +135,8 @@ class Judged(Played):
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
         owed = machine.owes_an_epoch.get(gpu, frozenset()) - (PENDING if alone else set())
         assert (proven and not owed) or "RepairConfirmed" in said
+        if "RepairConfirmed" in said:
+            machine.is_vouched_for(gpu)
 
     def _nothing_begins_while_it_must_not(self, decision: NodeDecision) -> None:
         answers = in_force(decision)

@@ -80,6 +80,7 @@ class Machine:
         """When a GPU was last seen not to be well, or not seen at all."""
         self.owes_an_epoch: dict[str, frozenset[int]] = {}
         """By GPU what nothing but a reset can prove to be over: its driver has no other word."""
+        self._vouched: dict[str, datetime] = {}
         self._layouts = 0
         self._release = 0
         """Of the DRA driver: each may name devices in its own way."""
@@ -308,13 +309,19 @@ class Machine:
             wants = action.supported is None or bool(action.value)
             if not (self.silent or self.unseen) and action.supported is False:
                 # What nobody was told of, or nothing could begin for, is owed to nobody.
-                owed = self.owes_an_epoch.get(one.uuid, frozenset()) | _told_of_the_whole(one)
+                told = _told_of_the_whole(one, after=self._vouched.get(one.uuid))
+                owed = self.owes_an_epoch.get(one.uuid, frozenset()) | told
                 self.owes_an_epoch[one.uuid] = owed
             worn = one.memory.row_remap_failed == "True"
             if one.presence != "Present" or wants or worn or self.silent or self.unseen:
                 self.bad_at[one.uuid] = self.now
             if action.supported and one.presence == "Present" and not self.silent:
                 self.owes_an_epoch.pop(one.uuid, None)
+
+    def is_vouched_for(self, gpu: str) -> None:
+        """Note that a person has confirmed a repair: what came before it proves nothing now."""
+        self.owes_an_epoch.pop(gpu, None)
+        self._vouched[gpu] = self.time
 
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)
@@ -379,6 +386,7 @@ def severity(name: str) -> int:
     return known[name]
 
 
-def _told_of_the_whole(one: GpuHealth) -> frozenset[int]:
-    """Return the errors of the whole GPU that its report has in this epoch."""
-    return frozenset(it.code for it in one.xids if it.code in GPU_WIDE and it.epoch == one.epoch)
+def _told_of_the_whole(one: GpuHealth, after: datetime | None) -> frozenset[int]:
+    """Return the errors of the whole GPU that its report has in this epoch, since a moment."""
+    here = (it for it in one.xids if it.code in GPU_WIDE and it.epoch == one.epoch)
+    return frozenset(it.code for it in here if after is None or it.last_seen > after)

@@ -92,3 +92,26 @@ def test_a_contained_errors_rule_goes_with_its_slice_while_reports_are_not_seen(
     history.another_layout(dies=0, then=0.1)
     history.teardown()
     assert not history.calm.rules
+
+
+def test_two_gpus_of_a_node_that_is_back_are_not_emptied_at_once() -> None:
+    """The cap holds in the decision that sees it again, although incidents say that it is gone."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.a_recovery_action(dies=0, index=0, then=0.1, value=7)
+    history.a_recovery_action(dies=0, index=1, then=3.0, value=2)
+    history.another_release_of_the_driver(dies=0, then=0.1)
+    history.a_node_that_goes(dies=0, gone=True, then=1.0)
+    history.a_node_that_goes(dies=0, gone=False, then=691200.0)
+    history.teardown()
+
+
+def test_whoever_confirms_a_repair_vouches_for_what_came_before_it() -> None:
+    """A slice that fails later soaks by itself; no reset is owed for the error of before."""
+    history = History()
+    history.a_cluster(options=NO_CALLS, dynamic=True, placing=True)
+    history.an_old_driver_whose_agent_forgets(dies=4, index=1)
+    history.a_person_says(dies=2, index=1, kind="RepairConfirmed", lasts=None, then=0.1)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.teardown()
+    assert not history.calm.rules
