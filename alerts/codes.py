@@ -6,14 +6,14 @@ program's own. A code that neither knows is no fault.
 
 from collections.abc import Iterable
 
-from exporter.xid import catalogue
-from remediator.judge import recovery_action, xid_rules
-from remediator.judge.fault import FaultClass
+from exporter.model.xid import catalogue
+from remediator.diagnose import recovery_action, xid_table
+from remediator.diagnose.fault import FaultClass
 
 
 def of_faults(*classes: FaultClass) -> str:
     """Return a matcher for the codes of these classes."""
-    table = xid_rules.table()
+    table = xid_table.table()
     return _matcher(code for code, row in table.items() if row.fault in classes)
 
 
@@ -29,7 +29,7 @@ def of_no_table() -> str:
     would look like health.
     """
     sorted_in = {code for code, xid in catalogue().items() if xid.xid_class != "unknown"}
-    return _matcher(xid_rules.table().keys() | sorted_in, "!~")
+    return _matcher(xid_table.table().keys() | sorted_in, "!~")
 
 
 def of_recovery_actions() -> dict[int, str]:

@@ -4,7 +4,7 @@ from alerts.identity import on
 from alerts.recordings import GPUS, OF_REMEDIATORS, REMEDIATORS
 from alerts.rule import Alert, Group
 from alerts.subjects import OF_CLUSTER
-from remediator.judge.clock_trust import TRUSTED
+from remediator.diagnose.clock_trust import TRUSTED
 
 _CLUSTER = ("cluster",)
 _BUILD = "draguard_remediator_build_info"

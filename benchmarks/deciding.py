@@ -13,20 +13,17 @@ from time import perf_counter
 
 import msgspec
 
+from benchmarks import fleet_objects
 from benchmarks.figures import Figure, Section, milliseconds, ratios
-from benchmarks.fleet import objects
 from benchmarks.machine import machine
 from benchmarks.table import table
-from exporter.device import Device
-from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta
-from exporter.slices import ResourceSlice
+from exporter.model.device import Device
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi import clock
-from remediator.decide.plan import ChangeRule
-from remediator.decide.reconcile import decide_node
-from remediator.hands.world import World
-from remediator.objects import taints
-from remediator.objects.api_words import MODES
-from remediator.objects.incident import (
+from remediator.controller.cache import World
+from remediator.model import taint_rule
+from remediator.model.incident import (
     Incident,
     IncidentSpec,
     IncidentStatus,
@@ -36,7 +33,10 @@ from remediator.objects.incident import (
     TimelineEntry,
     incident_name,
 )
-from remediator.objects.taints import Effect, RawRule, Rule
+from remediator.model.taint_rule import Effect, RawRule, Rule
+from remediator.plan.api_words import MODES
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import ChangeRule
 from remediator.policy.limits import Limits
 from remediator.policy.table import SHIPPED, Policy
 
@@ -73,7 +73,7 @@ class Ground:
         """Return the seconds that one decision took, with all that it reads of the world."""
         self._past(0, 1)  # something changes before nearly every decision
         began = perf_counter()
-        view = self.world.view(objects.node_name(0), lambda _: "")
+        view = self.world.view(fleet_objects.node_name(0), lambda _: "")
         decision = decide_node(view, self.world.fleet(), ENFORCE, self._now)
         took = perf_counter() - began
         if not any(isinstance(step, ChangeRule) for step in decision.steps):
@@ -81,13 +81,13 @@ class Ground:
         return took
 
     def _node(self, node: int) -> None:
-        name, uuid = objects.node_name(node), objects.gpu_uuid(node, FAILED)
+        name, uuid = fleet_objects.node_name(node), fleet_objects.gpu_uuid(node, FAILED)
         since = self._now - timedelta(minutes=node + 1)
-        health = msgspec.convert(objects.health(node, GPUS, since, FAILED), NodeHealth)
-        part = msgspec.convert(objects.resource_slice(node, GPUS), ResourceSlice)
+        health = msgspec.convert(fleet_objects.health(node, GPUS, since, FAILED), NodeHealth)
+        part = msgspec.convert(fleet_objects.resource_slice(node, GPUS), ResourceSlice)
         self.world.report(name, NodeDeviceHealth(ObjectMeta(name=name), health))
         self.world.slice(f"{name}-gpu", None, part)
-        device = Device(objects.DRIVER, name, f"gpu-{FAILED}")
+        device = Device(fleet_objects.DRIVER, name, f"gpu-{FAILED}")
         effect: Effect = "NoExecute" if 0 < node <= 3 else "NoSchedule"
         rule = Rule(
             device=device,
@@ -99,14 +99,14 @@ class Ground:
             gpu=uuid,
             node=name,
         )
-        raw = msgspec.convert(taints.manifest(rule, "v1"), RawRule)
+        raw = msgspec.convert(taint_rule.manifest(rule, "v1"), RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid=f"r-{node}", resource_version="1")
         self.world.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
         self._current(rule, f"r-{node}", since)
 
     def _current(self, rule: Rule, uid: str, since: datetime) -> None:
         """Store the open incident of a rule."""
-        device, first = rule.device, rule.node == objects.node_name(0)
+        device, first = rule.device, rule.node == fleet_objects.node_name(0)
         scope = ScopeRecord("", (Target(device.driver, device.pool, device.device, rule.gpu),))
         # Another cause each, or they would be one wave, which defers all of them.
         cause = "xid-95" if first else f"xid-{rule.node}"
@@ -129,8 +129,8 @@ class Ground:
         node = NODES + number % (NODES * 100)
         self._store(
             IncidentSpec(
-                objects.node_name(node),
-                objects.gpu_uuid(node, number // (NODES * 100)),
+                fleet_objects.node_name(node),
+                fleet_objects.gpu_uuid(node, number // (NODES * 100)),
             ),
             IncidentStatus(
                 mode=MODES["enforce"],

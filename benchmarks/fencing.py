@@ -13,10 +13,10 @@ from benchmarks.figures import Figure, Section, milliseconds, percentile, ratios
 from benchmarks.stage import GPUS, NODE, RULES, Stage
 from benchmarks.tape import Seen
 from benchmarks.waiting import Say, await_true
-from exporter.report import NodeDeviceHealth
+from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.client import Client
 from kubeapi.store import Change
-from remediator.objects.taints import RawRule
+from remediator.model.taint_rule import RawRule
 from simulator import driver_messages
 from simulator.cluster.pods import Pod
 

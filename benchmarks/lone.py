@@ -20,7 +20,7 @@ from benchmarks.kernel_log_device import KernelLogDevice
 from benchmarks.programs import bytecode, children, compile_all
 from benchmarks.scraper import page
 from benchmarks.waiting import Say, TooLate, await_true
-from exporter.device import GPU_DRIVER
+from exporter.model.device import GPU_DRIVER
 from kubeapi.client import ApiError, Client
 from simulator import driver_messages, holdings
 from simulator.cluster import publisher, workloads

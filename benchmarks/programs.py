@@ -12,8 +12,8 @@ CHILDREN = (NVML_CHILD, DCGM_CHILD)
 """Of a sensor."""
 _SIGNS: Mapping[str, str] = {
     "-m exporter sensor": "sensor",
-    "exporter.nvml.child": NVML_CHILD,
-    "exporter.dcgm.child": DCGM_CHILD,
+    "exporter.sensor.nvml.child": NVML_CHILD,
+    "exporter.sensor.dcgm.child": DCGM_CHILD,
 }
 _LOAD_ALL = """
 import importlib, pkgutil

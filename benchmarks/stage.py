@@ -17,10 +17,10 @@ from benchmarks.programs import bytecode, compile_all, parts
 from benchmarks.scraper import page
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
-from exporter.report import NodeDeviceHealth
+from exporter.model.node_health import NodeDeviceHealth
 from kubeapi.client import ApiError, Client
-from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import RawRule
 from simulator import driver_messages
 from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane

@@ -18,7 +18,7 @@ from dashboards.panel import (
     TimeSeries,
 )
 from dashboards.promql import Scope, numbered, once
-from exporter.xid import XidClass, catalogue
+from exporter.model.xid import XidClass, catalogue
 
 CLASSES: tuple[XidClass, ...] = get_args(XidClass)
 """`unknown` is the last."""

@@ -96,7 +96,7 @@ def _is_dcgm_exporters(word: str) -> bool:
     """Whether a command line begins with a flag of dcgm-exporter's: its image has no commands."""
     if not word.startswith("-"):
         return False
-    from exporter.setup.dcgm_exporter import ALIASES, OWN, UNUSED
+    from exporter.flags.dcgm_exporter import ALIASES, OWN, UNUSED
 
     flags = {(one.flag, one.short) for one in (*ALIASES, *UNUSED)} | OWN
     spelled = {f"--{flag}" for flag, _ in flags} | {f"-{short}" for _, short in flags if short}

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 
 from exporter import logs
-from exporter.ending import Ending, end_with_any_thread
-from exporter.lifeline import die_with
-from exporter.setup.flags import parse
-from exporter.setup.settings import Settings, SettingsError
+from exporter.flags.parser import parse
+from exporter.pdeathsig import die_with
+from exporter.settings import Settings, SettingsError
+from exporter.shutdown import Ending, end_with_any_thread
 
 _log = logging.getLogger("exporter")
 
@@ -40,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _check(settings: Settings) -> int:
-    from exporter.page.counters import CountersError
-    from exporter.setup.check import check
+    from exporter.metrics.counters import CountersError
+    from exporter.node.check import check
 
     logging.disable()  # what goes wrong is in the answer
     try:
@@ -54,8 +54,8 @@ def _check(settings: Settings) -> int:
 
 
 def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
-    from exporter.sensor import Sensor
-    from exporter.sensor_server import SensorServer
+    from exporter.sensor.process import Sensor
+    from exporter.sensor.server import SensorServer
 
     if settings.parent:
         die_with(settings.parent, by=signal.SIGTERM)
@@ -78,11 +78,11 @@ def _sensor(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 
 def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
-    from exporter.agent import Agent
+    from exporter.agent.http import front_of
+    from exporter.agent.process import Agent
     from exporter.kube import client_of
-    from exporter.page.counters import CountersError
-    from exporter.page.counters_file import CountersFile
-    from exporter.web import front_of
+    from exporter.metrics.counters import CountersError
+    from exporter.metrics.counters_file import CountersFile
     from serving.front import FrontError
     from serving.message import ConfigError
 
@@ -116,7 +116,7 @@ def _agent(settings: Settings, ending: Ending, _: list[str]) -> int:
 
 def _run(settings: Settings, ending: Ending, arguments: list[str]) -> int:
     """Be the agent, with a sensor of its own."""
-    from exporter.sensor_keeper import SensorKeeper
+    from exporter.sensor.keeper import SensorKeeper
 
     keeper = SensorKeeper(arguments)
     keeper.start()

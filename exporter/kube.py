@@ -2,7 +2,7 @@
 
 import logging
 
-from exporter.setup.settings import Settings
+from exporter.settings import Settings
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 

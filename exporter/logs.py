@@ -13,7 +13,7 @@ import threading
 
 import msgspec
 
-from exporter.setup.settings import Settings
+from exporter.settings import Settings
 
 _WAITING = 1000
 """Lines that wait to be written."""

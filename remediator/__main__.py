@@ -16,24 +16,24 @@ from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from kubeapi.clocks import ServerClock
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
-from remediator.decide.reconcile import Reconciler
-from remediator.decide.spending import usage
-from remediator.hands.cluster import Cluster
-from remediator.hands.debug_plan import DebugPlan
-from remediator.hands.leader import Alone, Elector, new_identity
-from remediator.hands.loop import Loop
-from remediator.hands.metrics import Metrics, Reading
-from remediator.hands.pace import Pace
-from remediator.hands.policy_on_lease import PolicyOnLease
-from remediator.hands.queue import Queue
-from remediator.hands.survey import Survey, cluster_rows
-from remediator.judge.clock_trust import clock_doubt
-from remediator.objects.events import Event
+from remediator.controller.cluster import Cluster
+from remediator.controller.cluster_metrics import Survey, cluster_rows
+from remediator.controller.debug_plan import DebugPlan
+from remediator.controller.leader import Alone, Elector, new_identity
+from remediator.controller.loop import Loop
+from remediator.controller.metrics import Metrics, Reading
+from remediator.controller.policy_on_lease import PolicyOnLease
+from remediator.controller.rate_limit import Pace
+from remediator.controller.workqueue import Queue
+from remediator.diagnose.clock_trust import clock_doubt
+from remediator.metrics.brakes import brake_rows
+from remediator.metrics.rows import Rows
+from remediator.plan.events import Event
+from remediator.plan.reconcile import Reconciler
+from remediator.plan.spending import usage
 from remediator.policy.file import PolicyFile
 from remediator.policy.table import Policy, without_rules
 from remediator.settings import Settings, parse
-from remediator.tell.brakes import brake_rows
-from remediator.tell.rows import Rows
 from serving.front import Front, Handler, Request, Response
 from serving.negotiation import Exposition, exposition
 
@@ -292,7 +292,7 @@ def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves 
 def endpoint_of(settings: Settings) -> Endpoint:
     """Return where the API server is. Raises EndpointError saying what to give."""
     if settings.kubeconfig is not None:
-        from remediator.hands.kubeconfig import endpoint
+        from remediator.controller.kubeconfig import endpoint
 
         return endpoint(settings.kubeconfig)
     if settings.kube_server:

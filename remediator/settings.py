@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from remediator.decide.handover import HandoverOptions
+from remediator.plan.node_condition import HandoverOptions
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

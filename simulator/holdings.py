@@ -8,7 +8,7 @@ Ids of device plugins in every grammar that one finds on clusters: NVIDIA's plug
 from collections.abc import Iterable
 from typing import Any
 
-from exporter.device import GPU_DRIVER
+from exporter.model.device import GPU_DRIVER
 from simulator.gpu import Gpu, Instance
 
 Json = dict[str, Any]

@@ -1,7 +1,7 @@
 """The kubelet's PodResources v1 messages, as a table turned into protobuf classes.
 
 For whoever plays the kubelet. The sensor itself reads replies without protobuf
-(`exporter.join.podresources_wire`), and the tests hold the two against each other.
+(`exporter.sensor.kubelet.podresources_wire`), and the tests hold the two against each other.
 Field names and numbers are those of k8s.io/kubelet/pkg/apis/podresources/v1;
 only what the API says about devices is listed, protobuf skips the rest. No
 generated code and no call happens here.
@@ -13,7 +13,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from exporter.join import podresources_wire
+from exporter.sensor.kubelet import podresources_wire
 
 SERVICE = podresources_wire.SERVICE
 LIST_METHOD = podresources_wire.LIST_METHOD

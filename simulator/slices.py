@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from exporter.device import GPU_DRIVER
+from exporter.model.device import GPU_DRIVER
 from simulator.gpu import Gpu, Instance, Scenario
 from simulator.slice_devices import (
     Described,

@@ -54,7 +54,9 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     assert {name: size for name, size in lengths.items() if size > longest} == {}
 
 
-@pytest.mark.parametrize("entry", ["exporter.agent", "exporter.sensor", "exporter.nvml.child"])
+@pytest.mark.parametrize(
+    "entry", ["exporter.agent.process", "exporter.sensor.process", "exporter.sensor.nvml.child"]
+)
 def test_the_node_agent_loads_nothing_of_the_controller(entry: str) -> None:
     script = (
         f"import sys, {entry}; "

@@ -16,16 +16,15 @@ from typing import Self
 
 import msgspec
 
-from benchmarks import processes
+from benchmarks import fleet_objects, processes
 from benchmarks.figures import Figure, Section
-from benchmarks.fleet import objects
 from benchmarks.fleet.load import Loaded, Renewals, Write, load
 from benchmarks.programs import bytecode, compile_all
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
-from remediator.objects.taints import RawRule
+from remediator.model.taint_rule import RawRule
 from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.ports import free_port
@@ -34,10 +33,10 @@ from simulator.cluster.supervise import Supervisor
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
-CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{objects.JOBS}/resourceclaims"
+CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{fleet_objects.JOBS}/resourceclaims"
 REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
-LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{objects.NAMESPACE}/leases"
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{fleet_objects.NAMESPACE}/leases"
 LEASE_PERIOD = 60.0
 """Seconds between two renewals of one agent's Lease, as the agent's default."""
 POLICY = """\
@@ -133,7 +132,7 @@ class FleetBench:
         self._plane.kubectl("apply", "-f", str(CRDS))
         for path in (REPORTS, INCIDENTS):
             await_true(f"{path} is served", lambda path=path: self._is_served(path))
-        self._client.create("/api/v1/namespaces", {"metadata": {"name": objects.NAMESPACE}})
+        self._client.create("/api/v1/namespaces", {"metadata": {"name": fleet_objects.NAMESPACE}})
         for one in workloads.device_classes():
             self._client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
         self._rules = Tape(self._client, RULES, RawRule)
@@ -169,13 +168,15 @@ class FleetBench:
         return done
 
     def _slice(self, node: int) -> Write:
-        return lambda client: client.create(SLICES, objects.resource_slice(node, self._size.gpus))
+        return lambda client: client.create(
+            SLICES, fleet_objects.resource_slice(node, self._size.gpus)
+        )
 
     def _new_report(self, node: int) -> Write:
         failed = 0 if node < self._size.sick else None
 
         def write(client: Client) -> None:
-            _create(client, REPORTS, objects.report(node))
+            _create(client, REPORTS, fleet_objects.report(node))
             _report(client, node, self._size.gpus, failed)
 
         return write
@@ -184,9 +185,9 @@ class FleetBench:
         gpu, node = divmod(number, self._size.nodes)
 
         def write(client: Client) -> None:
-            body = objects.claim(number)
+            body = fleet_objects.claim(number)
             _create(client, CLAIMS, body)
-            status = objects.allocation(number, node, gpu % self._size.gpus)
+            status = fleet_objects.allocation(number, node, gpu % self._size.gpus)
             client.merge_patch(f"{CLAIMS}/{body['metadata']['name']}/status", {"status": status})
 
         return write
@@ -340,7 +341,7 @@ _NOTES = (
 )
 
 
-def _create(client: Client, path: str, body: objects.Json) -> None:
+def _create(client: Client, path: str, body: fleet_objects.Json) -> None:
     """Create an object; fine when an earlier try has made it."""
     try:
         client.create(path, body)
@@ -350,17 +351,17 @@ def _create(client: Client, path: str, body: objects.Json) -> None:
 
 
 def _report(client: Client, node: int, gpus: int, failed: int | None) -> None:
-    status = objects.health(node, gpus, clock.now(), failed)
-    client.merge_patch(f"{REPORTS}/{objects.node_name(node)}/status", {"status": status})
+    status = fleet_objects.health(node, gpus, clock.now(), failed)
+    client.merge_patch(f"{REPORTS}/{fleet_objects.node_name(node)}/status", {"status": status})
 
 
 def _new_lease(node: int) -> Write:
-    return lambda client: _create(client, LEASES, objects.lease(node, clock.now()))
+    return lambda client: _create(client, LEASES, fleet_objects.lease(node, clock.now()))
 
 
 def _renewal(node: int) -> Write:
-    path = f"{LEASES}/draguard-agent-{objects.node_name(node)}"
-    return lambda client: client.merge_patch(path, {"spec": objects.renewal(clock.now())})
+    path = f"{LEASES}/draguard-agent-{fleet_objects.node_name(node)}"
+    return lambda client: client.merge_patch(path, {"spec": fleet_objects.renewal(clock.now())})
 
 
 def _peak_megabytes(pid: int) -> float:

@@ -1,7 +1,7 @@
 """One node's agent in the replay: happenings into NodeHealth, through the exporter's own ledger.
 
 Log lines and NVML events become signals, what NVML would answer becomes
-readings, and `exporter.health.ledger` makes the report of them, as on a real
+readings, and `exporter.agent.report.ledger` makes the report of them, as on a real
 node. Left out: sensor, pairing and pace, which are tested elsewhere. Pure.
 """
 
@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from benchmarks.replay.truth import GPUS, SLICES, Happening, NodeHistory, State
-from exporter.device import GPU_DRIVER, Device
-from exporter.health import ledger
-from exporter.health.inventory import Published
-from exporter.readings import (
+from exporter.agent.report import ledger
+from exporter.agent.report.inventory import Published
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import NodeHealth, SourceHealth
+from exporter.model.readings import (
     FabricReading,
     GpuReading,
     LinkReading,
@@ -23,10 +24,9 @@ from exporter.readings import (
     NvmlReading,
     Observation,
 )
-from exporter.report import NodeHealth, SourceHealth
-from exporter.signals import Partner, Signal
-from exporter.slices import SliceDevice
-from remediator.judge.xid_rules import rule_of
+from exporter.model.resource_slices import SliceDevice
+from exporter.model.signals import Partner, Signal
+from remediator.diagnose.xid_table import rule_of
 
 ORIGIN = datetime(2026, 1, 1, tzinfo=UTC)
 NO_EVENT = frozenset({62, 79, 119, 120, 154})

@@ -8,7 +8,7 @@ from benchmarks.replay.drawing import DAY
 from benchmarks.replay.ours import Player
 from benchmarks.replay.scoring import Miss
 from benchmarks.replay.truth import Happening, NodeHistory
-from remediator.objects.incident import Incident
+from remediator.model.incident import Incident
 
 SHOWN = 8
 """Happenings before a wrong decision that are printed with it."""

@@ -15,16 +15,26 @@ from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Heard, moment
 from benchmarks.replay.fences import Fences
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
-from exporter.device import Device
-from exporter.report import ObjectMeta
-from remediator.decide import plan
-from remediator.decide.fleet import Fleet, GpuPlace, Ground
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.judge.freshness import RENEWALS_NEEDED
-from remediator.objects.incident import Incident, intending
-from remediator.objects.intent import Intent
-from remediator.objects.taints import EVICTING, Rule
+from exporter.model.device import Device
+from exporter.model.node_health import ObjectMeta
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.model.incident import Incident, intending
+from remediator.model.intent import Intent
+from remediator.model.taint_rule import EVICTING, Rule
+from remediator.plan.fleet import Fleet, GpuPlace, Ground
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    Step,
+    WriteNodeCondition,
+    WriteStatus,
+)
+from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Limits
 from remediator.policy.table import SHIPPED, Policy
 
@@ -61,10 +71,10 @@ class Store:
         self.fences = Fences()
         self.writes = 0
 
-    def take(self, step: plan.Step, at: float) -> None:
+    def take(self, step: Step, at: float) -> None:
         self.writes += 1
         match step:
-            case plan.OpenIncident(incident):
+            case OpenIncident(incident):
                 meta = ObjectMeta(
                     name=incident.name,
                     uid=f"uid-{incident.name}",
@@ -72,18 +82,18 @@ class Store:
                     creation_timestamp=moment(int(at)),
                 )
                 self.incidents[incident.name] = Incident(meta, incident.spec)
-            case plan.WriteStatus(incident, status):
+            case WriteStatus(incident, status):
                 self._write(incident, status=status)
-            case plan.CreateRule(rule):
+            case CreateRule(rule):
                 self._keep(rule, f"uid-{self.writes}", at)
-            case plan.ChangeRule(stored, rule):
+            case ChangeRule(stored, rule):
                 self._keep(rule, stored.uid, at)
-            case plan.DeleteRule(stored):
+            case DeleteRule(stored):
                 del self.rules[stored.device]
                 self.fences.free(slot_of(stored.device), at)
-            case plan.DeleteIncident(incident):
+            case DeleteIncident(incident):
                 del self.incidents[incident.name]
-            case plan.EvictPod() | plan.WriteNodeCondition():
+            case EvictPod() | WriteNodeCondition():
                 pass
 
     def confirm(self, name: str, at: float) -> None:
@@ -213,7 +223,7 @@ class Player:
             decision = decide_node(self._view(rules, incidents, at), seen, self._policy, now)
             for step in decision.steps:
                 store.take(step, at)
-                if isinstance(step, plan.OpenIncident):
+                if isinstance(step, OpenIncident):
                     self.opened += 1
                     self.reported.append((self._agent.gpu_of[step.incident.spec.uuid], at))
             self._note(decision, at)

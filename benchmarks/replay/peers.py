@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from benchmarks.replay.fences import Fences
 from benchmarks.replay.truth import GPUS, WHOLE, Device, Happening, NodeHistory
-from exporter import xid
+from exporter.model import xid
 
 PERSON = 24 * 3600.0
 """After so long somebody has looked, at the latest."""

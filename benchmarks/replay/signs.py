@@ -16,14 +16,14 @@ from benchmarks.replay.rates import PROFILES, Kind, Parameters
 from benchmarks.replay.scoring import Score, score_node
 from benchmarks.replay.truth import Episode, NodeHistory
 from benchmarks.replay.unusable import UNKNOWN_XID
-from exporter.health.inventory import other_drivers
-from exporter.page.render import families
-from exporter.page.snapshot import Snapshot
-from exporter.page.view import view
-from exporter.report import NodeDeviceHealth, ObjectMeta
-from remediator.objects.nodes import NodeFacts
-from remediator.tell.mig import MigAsked, mig_rows
-from remediator.tell.rows import Rows
+from exporter.agent.report.inventory import other_drivers
+from exporter.metrics.render import families
+from exporter.metrics.snapshot import Snapshot
+from exporter.metrics.view import view
+from exporter.model.node_health import NodeDeviceHealth, ObjectMeta
+from remediator.metrics.mig import MigAsked, mig_rows
+from remediator.metrics.rows import Rows
+from remediator.model.node import NodeFacts
 
 OFTEN = 100.0
 """Per million GPU-hours; no rate is published, so this one is high enough to be seen."""

@@ -18,6 +18,7 @@ from draguard.answers.value import (
     until_in_words,
     until_of,
 )
+from draguard.cluster.finding import NoIncidentError, meant
 from draguard.cluster.listing import listed
 from draguard.cluster.one_gpu import judged
 from draguard.cluster.reading import Reader, left_out
@@ -27,15 +28,14 @@ from draguard.connection.server_time import ahead_by, now
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
-from draguard.incidents.finding import NoIncidentError, meant
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Cell, Facts
 from kubeapi import clock
 from kubeapi.client import Client, Conflict, NotFound
-from remediator.decide.case import Case
-from remediator.hands.writes import INCIDENTS
-from remediator.objects.incident import Incident
-from remediator.objects.intent import FIELDS, Intent, Kind
+from remediator.controller.writes import INCIDENTS
+from remediator.model.incident import Incident
+from remediator.model.intent import FIELDS, Intent, Kind
+from remediator.plan.case import Case
 
 TRIES = 5
 """How often an intent is written that another write to the incident comes before."""

@@ -1,11 +1,11 @@
 """Whether the confirmation of a repair can have an effect now. Pure."""
 
 from draguard.cluster.one_gpu import verdict_in_words
-from remediator.decide import recovery
-from remediator.decide.case import Case
-from remediator.judge.fault import Healthy, Sick
-from remediator.objects.api_words import need_of
-from remediator.objects.incident import Incident
+from remediator.diagnose.fault import Healthy, Sick
+from remediator.model.incident import Incident
+from remediator.plan import recovery
+from remediator.plan.api_words import need_of
+from remediator.plan.case import Case
 
 
 def refusal(incident: Incident, case: Case | None) -> str:

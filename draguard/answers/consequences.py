@@ -5,9 +5,9 @@ from datetime import datetime
 
 from draguard.cluster.one_gpu import verdict_in_words
 from draguard.output.amounts import count, moment
-from remediator.decide.case import Case
-from remediator.objects.api_words import ours
-from remediator.objects.incident import Incident
+from remediator.model.incident import Incident
+from remediator.plan.api_words import ours
+from remediator.plan.case import Case
 
 QUESTION = "Untaint it?"
 

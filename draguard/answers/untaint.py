@@ -13,6 +13,7 @@ import msgspec
 from draguard.answers.command import said_of, write
 from draguard.answers.consequences import QUESTION, consequences
 from draguard.answers.value import FOREVER, WrongIntentError, intent_of, until_in_words, until_of
+from draguard.cluster.finding import NoIncidentError, meant
 from draguard.cluster.objects import Objects
 from draguard.cluster.one_gpu import judged
 from draguard.cluster.reading import Reader, left_out
@@ -22,7 +23,6 @@ from draguard.connection.server_time import ahead_by, now
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
-from draguard.incidents.finding import NoIncidentError, meant
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Block, Cell, Facts, Lines
 from draguard.release.ours import Found, Outcome, Releaser
@@ -30,8 +30,8 @@ from draguard.release.removing import Rules, lines, removed
 from draguard.status.leading import leading
 from kubeapi import clock
 from kubeapi.client import Client
-from remediator.objects.incident import Incident
-from remediator.objects.intent import Intent, counts
+from remediator.model.incident import Incident
+from remediator.model.intent import Intent, counts
 
 COMMAND = "untaint"
 STANDARD = "4h"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from draguard.output.amounts import moment
-from remediator.objects.intent import BY_LIMIT, REASON_LIMIT, Intent, Kind, in_words
+from remediator.model.intent import BY_LIMIT, REASON_LIMIT, Intent, Kind, in_words
 from remediator.policy.duration import duration
 
 LONGEST = timedelta(days=3660)

@@ -13,15 +13,15 @@ import msgspec
 
 from draguard.cluster.objects import Objects
 from draguard.output.amounts import short
-from remediator.decide.case import Case
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView, cases
-from remediator.hands.agents import AGENT_LEASE_PREFIX
-from remediator.hands.world import World
-from remediator.judge.fault import Sick
-from remediator.judge.freshness import RENEWALS_NEEDED, Freshness, Sign
-from remediator.objects.nodes import facts
-from remediator.objects.pods import PodFacts
+from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.cache import World
+from remediator.diagnose.fault import Sick
+from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
+from remediator.model.node import facts
+from remediator.model.pod import PodFacts
+from remediator.plan.case import Case
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.view import NodeView, cases
 from remediator.policy.table import Policy
 
 Pods = Callable[[str], tuple[PodFacts, ...] | None]

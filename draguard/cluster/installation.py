@@ -14,9 +14,9 @@ import msgspec
 
 from draguard.cluster.listing import listed
 from draguard.connection.refusal import forbidden
-from exporter.report import ObjectMeta, kubernetes_case
+from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
-from remediator.hands.emergency import FORBIDDEN
+from remediator.controller.emergency import FORBIDDEN
 from remediator.policy.error import PolicyError
 from remediator.policy.reading import read
 from remediator.policy.table import Policy

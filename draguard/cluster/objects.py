@@ -4,13 +4,13 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.report import NodeDeviceHealth
-from exporter.slices import ResourceSlice
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi.lease import Lease
-from remediator.hands.gates import StatedRule
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.nodes import RawNode
+from remediator.controller.feature_gates import StatedRule
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import RawNode
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,10 +3,10 @@
 from draguard.cluster.deciding import Deciding
 from draguard.cluster.reading import Reader
 from kubeapi.client import ApiError
-from remediator.decide.case import Case
-from remediator.decide.view import cases
-from remediator.judge.fault import Healthy, Sick, Unknown
-from remediator.objects.incident import Incident
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.model.incident import Incident
+from remediator.plan.case import Case
+from remediator.plan.view import cases
 from remediator.settings import parse
 
 _JUDGED_BY = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes")

@@ -13,19 +13,19 @@ from draguard.connection import ctrl_c
 from draguard.connection.refusal import NotInstalledError, forbidden
 from draguard.connection.server_time import ahead, now
 from draguard.output.amounts import some
-from exporter.report import NodeDeviceHealth
-from exporter.slices import ResourceSlice
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
-from remediator.hands.cluster import NODES, REPORTS
-from remediator.hands.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
-from remediator.hands.gates import StatedRule
-from remediator.hands.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
-from remediator.hands.writes import INCIDENTS
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.nodes import RawNode
+from remediator.controller.cluster import NODES, REPORTS
+from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
+from remediator.controller.feature_gates import StatedRule
+from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
+from remediator.controller.writes import INCIDENTS
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import RawNode
 
 T = TypeVar("T")
 OPTIONAL = frozenset({"nodes", "stop"})

@@ -104,7 +104,7 @@ def _read(file: Path) -> _Config:
 
 
 def _chosen(files: Sequence[Path], context: str) -> Endpoint:
-    from remediator.hands.kubeconfig import endpoint
+    from remediator.controller.kubeconfig import endpoint
 
     where = os.pathsep.join(map(str, files))
     _refuse_impersonation(files, context or _current(files))

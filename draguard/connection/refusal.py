@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from kubeapi.client import ApiError
-from remediator.hands.emergency import FORBIDDEN
+from remediator.controller.emergency import FORBIDDEN
 
 _RIGHT = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]*)" '

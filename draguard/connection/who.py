@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.report import Moment
+from exporter.model.node_health import Moment
 from kubeapi.client import UNREADABLE, ApiError, Client
 
 REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

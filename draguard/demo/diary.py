@@ -11,11 +11,11 @@ from typing import Literal
 import msgspec
 
 from draguard.demo.picture import Pod, consumers, rule_target
-from exporter import xid
-from exporter.report import GpuHealth, NodeDeviceHealth
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule
+from exporter.model import xid
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import RawRule
 
 Column = Literal["story", "seen", "decided", "done"]
 Kind = Literal["act", "xid", "instance", "presence", "phase", "rule", "evicted", "gone", "given"]

@@ -8,12 +8,12 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.device import Device
-from exporter.report import GpuHealth, NodeDeviceHealth
-from exporter.slices import ResourceSlice, SliceDevice, inventory
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.taints import EFFECTS, RawRule
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import EFFECTS, RawRule
 
 
 class PodMeta(msgspec.Struct, frozen=True, rename="camel"):

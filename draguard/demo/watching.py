@@ -9,14 +9,14 @@ from typing import Any, TypeVar
 from draguard.demo import diary
 from draguard.demo.diary import Entry, News
 from draguard.demo.picture import Objects, Picture, Pod, consumers, picture
-from exporter.report import NodeDeviceHealth
-from exporter.slices import ResourceSlice
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import Client
 from kubeapi.reflector import Reflector, ignore
 from kubeapi.store import Change
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.taints import RawRule
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import RawRule
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
 _OURS = "/apis/draguard.dev/v1alpha1"

@@ -6,7 +6,7 @@ import msgspec
 
 from draguard.cluster.listing import listed
 from draguard.doctor.check import Check, ok, warn
-from exporter.report import ObjectMeta, kubernetes_case
+from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import Client
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"

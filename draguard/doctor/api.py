@@ -7,11 +7,11 @@ import msgspec
 
 from draguard.connection.refusal import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from exporter.report import NodeHealth
+from exporter.model.node_health import NodeHealth
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
-from remediator.hands.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
-from remediator.objects.incident import IncidentSpec, IncidentStatus
+from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
+from remediator.model.incident import IncidentSpec, IncidentStatus
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _APPLY = "kubectl apply -f deploy/crds (Helm never upgrades CRDs by itself)"

@@ -21,7 +21,7 @@ from draguard.output.progress import Progress
 from draguard.output.sheet import Block, Cell, Lines, Table, Text, Tone
 from draguard.status.fleet import status
 from kubeapi.client import UNREADABLE, ApiError, Client
-from remediator.hands.emergency import FORBIDDEN
+from remediator.controller.emergency import FORBIDDEN
 
 EXAMPLES = (
     Example("draguard doctor", "the cluster that kubectl would ask"),

@@ -5,12 +5,12 @@ import socket
 from collections.abc import Sequence
 
 from draguard.doctor.check import Check, bad, ok, warn
-from exporter.page.counters import CountersError
-from exporter.setup.capabilities import CAPABILITIES, Capability
-from exporter.setup.check import check
-from exporter.setup.flags import parse
-from exporter.setup.settings import Settings, SettingsError
-from exporter.setup.surroundings import missing
+from exporter.flags.parser import parse
+from exporter.metrics.counters import CountersError
+from exporter.node.capabilities import CAPABILITIES, Capability
+from exporter.node.check import check
+from exporter.node.surroundings import missing
+from exporter.settings import Settings, SettingsError
 
 _WITHOUT_IT = frozenset({"gpu-devices", "pod-resources"})
 """Needs without which there is nothing to see, or nobody to see it for."""

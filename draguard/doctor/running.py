@@ -10,9 +10,9 @@ from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.output.amounts import count, some
 from draguard.status.leading import doubt
 from draguard.status.words import Status
-from exporter.report import SCHEMA_VERSION
-from remediator.hands.gates import CONDITION, SILENT_AFTER
-from remediator.objects.taints import is_ours
+from exporter.model.node_health import SCHEMA_VERSION
+from remediator.controller.feature_gates import CONDITION, SILENT_AFTER
+from remediator.model.taint_rule import is_ours
 from remediator.policy.remarks import remarks
 
 _RIGHTS = "docs/cli.md, Rights"

@@ -6,11 +6,11 @@ from datetime import datetime
 from draguard.incidents.repair import pause, repair
 from draguard.output.amounts import age, moment, stamp
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
-from remediator.decide import person
-from remediator.objects.api_words import need_of, ours
-from remediator.objects.claims import ADMIN, EXTENDED_RESOURCE, GANG
-from remediator.objects.incident import Incident, PodHold
-from remediator.objects.intent import IntentRecord
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
+from remediator.model.incident import Incident, PodHold
+from remediator.model.intent import IntentRecord
+from remediator.plan import overrides
+from remediator.plan.api_words import need_of, ours
 
 _VIA = {
     "": "a claim",
@@ -110,7 +110,7 @@ def _said(one: Incident, now: datetime) -> Iterator[Block]:
 def _intent(record: IntentRecord, now: datetime) -> str:
     """Say what a user wants, what became of it, and how far its end is."""
     distance = moment(record.until, now).partition(", ")[2]
-    return person.in_words(record) + (f" ({distance})" if distance else "")
+    return overrides.in_words(record) + (f" ({distance})" if distance else "")
 
 
 def _timeline(one: Incident, now: datetime) -> Table:

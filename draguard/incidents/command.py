@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from draguard.cluster.finding import NoIncidentError, meant
 from draguard.cluster.listing import raw_items
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
@@ -10,12 +11,11 @@ from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, WRONG
 from draguard.incidents.case_file import case_file
-from draguard.incidents.finding import NoIncidentError, meant
 from draguard.incidents.table import lines, table
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
 from kubeapi.client import ApiError, Client, NotFound
-from remediator.hands.cluster import REPORTS
+from remediator.controller.cluster import REPORTS
 
 EXAMPLES = (
     Example("draguard incidents", "what is open, the worst first"),

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from remediator.objects.api_words import need_of
-from remediator.objects.incident import Incident
+from remediator.model.incident import Incident
+from remediator.plan.api_words import need_of
 
 _DRAIN = "kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"
 _UNCORDON = "kubectl uncordon {node}"

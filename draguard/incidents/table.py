@@ -5,12 +5,12 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.incidents.finding import short
+from draguard.cluster.finding import short
 from draguard.output.amounts import age
 from draguard.output.sheet import Cell, Table
 from draguard.status.fleet import severity
-from remediator.objects.api_words import ours
-from remediator.objects.incident import Incident
+from remediator.model.incident import Incident
+from remediator.plan.api_words import ours
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

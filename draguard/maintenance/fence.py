@@ -19,9 +19,9 @@ from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
 from draguard.output.safe import shown
-from exporter.slices import SliceDevice, inventory
+from exporter.model.resource_slices import SliceDevice, inventory
 from kubeapi.client import Client
-from remediator.objects.taints import Effect
+from remediator.model.taint_rule import Effect
 
 EXAMPLES = (
     Example("draguard fence gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),

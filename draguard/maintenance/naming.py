@@ -7,11 +7,11 @@ import msgspec
 
 from draguard.output.amounts import count
 from draguard.output.nearest import did_you_mean
-from exporter.device import Device
-from exporter.report import GpuHealth, NodeDeviceHealth
-from exporter.slices import SliceDevice
-from remediator.judge.scope import parts_of
-from remediator.objects.incident import Target
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.scope import parts_of
+from remediator.model.incident import Target
 
 NAMES = "a GPU's or slice's UUID, NODE/INDEX such as gpu-7/3, or DRIVER/POOL/DEVICE"
 

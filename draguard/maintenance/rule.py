@@ -10,9 +10,9 @@ from datetime import datetime
 
 import msgspec
 
-from exporter.device import Device
-from remediator.objects.incident import Target
-from remediator.objects.taints import (
+from exporter.model.device import Device
+from remediator.model.incident import Target
+from remediator.model.taint_rule import (
     DOMAIN,
     GPU,
     MAINTENANCE,

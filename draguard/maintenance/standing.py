@@ -23,9 +23,9 @@ from draguard.maintenance.rule import (
 )
 from draguard.output.amounts import some
 from kubeapi.client import ApiError, Client, Conflict, NotFound
-from remediator.hands.gates import StatedRule
-from remediator.hands.versions import GROUP
-from remediator.objects.taints import EFFECTS
+from remediator.controller.feature_gates import StatedRule
+from remediator.controller.versions import GROUP
+from remediator.model.taint_rule import EFFECTS
 
 RULES = "devicetaintrules"
 TRIES = 4

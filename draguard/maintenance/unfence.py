@@ -16,10 +16,10 @@ from draguard.maintenance.standing import RULES, looked_at, take_away
 from draguard.output.amounts import count
 from draguard.output.formats import add_output_flag, give
 from draguard.output.progress import Progress
-from exporter.device import Device
+from exporter.model.device import Device
 from kubeapi.client import Client
-from remediator.hands.gates import StatedRule
-from remediator.objects.taints import GPU, UUID, is_ours
+from remediator.controller.feature_gates import StatedRule
+from remediator.model.taint_rule import GPU, UUID, is_ours
 
 EXAMPLES = (
     Example("draguard unfence gpu-7/3", "every fence for maintenance on that GPU"),

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from draguard.maintenance.rule import KEY
-from exporter.device import Device
-from remediator.objects.claims import Claim, DeviceResult, Toleration
+from exporter.model.device import Device
+from remediator.model.claim import Claim, DeviceResult, Toleration
 
 
 class Holder(msgspec.Struct, frozen=True, order=True):

@@ -12,9 +12,9 @@ from draguard.connection.session import client_of
 from draguard.output.progress import Progress
 from kubeapi.client import UNREADABLE, ApiError, Client
 from kubeapi.endpoint import Endpoint
-from remediator.hands.debug_plan import MOST, Page, told
-from remediator.hands.node_pods import NodePods
-from remediator.objects.pods import PodFacts
+from remediator.controller.debug_plan import MOST, Page, told
+from remediator.controller.node_pods import NodePods
+from remediator.model.pod import PodFacts
 from remediator.policy.table import Policy, without_rules
 
 PATH = "/debug/plan"

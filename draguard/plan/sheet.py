@@ -6,7 +6,7 @@ from datetime import datetime
 from draguard.output.amounts import count, moment
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, leaf
 from draguard.plan.pages import Plans
-from remediator.hands.debug_plan import NodePlan
+from remediator.controller.debug_plan import NodePlan
 
 _BEGINNING = len("GPU-2fa81118")
 _DONE = "nothing is wrong and nothing stands"

@@ -7,12 +7,20 @@ import msgspec
 
 from draguard.policy.signal import Signal
 from draguard.policy.trial import Happening, Spot, Story, Trial
-from exporter.device import GPU_DRIVER
-from remediator.decide import plan
-from remediator.decide.case import Case
-from remediator.judge.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
-from remediator.objects.incident import IncidentStatus
-from remediator.objects.taints import Rule
+from exporter.model.device import GPU_DRIVER
+from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
+from remediator.model.incident import IncidentStatus
+from remediator.model.taint_rule import Rule
+from remediator.plan.case import Case
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    WriteNodeCondition,
+    WriteStatus,
+)
 from remediator.policy.duration import spelled
 from remediator.policy.table import MODES, Place, Policy, Row
 
@@ -181,7 +189,7 @@ def _lines(happenings: tuple[Happening, ...]) -> Iterator[Line]:
     """Give a line for each thing that a person would notice; rules of one moment share one."""
     said = ""
     for index, one in enumerate(happenings):
-        if isinstance(one.step, plan.WriteStatus):
+        if isinstance(one.step, WriteStatus):
             text = _phase(one.step.status)
             if text != said:
                 yield Line(one.after, text)
@@ -207,9 +215,9 @@ def _goes_on(happenings: tuple[Happening, ...], index: int) -> bool:
 
 def _effect(one: Happening) -> str:
     match one.step:
-        case plan.CreateRule(rule) | plan.ChangeRule(_, rule):
+        case CreateRule(rule) | ChangeRule(_, rule):
             return rule.effect
-        case plan.DeleteRule():
+        case DeleteRule():
             return "taken down"
         case _:
             return ""
@@ -223,9 +231,9 @@ def _together(happenings: tuple[Happening, ...], index: int) -> tuple[Rule, ...]
         if (one.after, _effect(one)) != (first.after, _effect(first)):
             break
         match one.step:
-            case plan.CreateRule(rule) | plan.ChangeRule(_, rule):
+            case CreateRule(rule) | ChangeRule(_, rule):
                 alike.append(rule)
-            case plan.DeleteRule(stored):
+            case DeleteRule(stored):
                 alike.append(stored)
             case _:
                 break
@@ -235,19 +243,19 @@ def _together(happenings: tuple[Happening, ...], index: int) -> tuple[Rule, ...]
 def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
     devices = ", ".join(sorted(rule.device.device for rule in rules))
     match one.step:
-        case plan.ChangeRule(stored, rule) if stored.effect == rule.effect:
+        case ChangeRule(stored, rule) if stored.effect == rule.effect:
             yield Line(one.after, f"the rule on {devices} now says {rule.fault}={rule.cause}")
-        case plan.CreateRule() | plan.ChangeRule():
+        case CreateRule() | ChangeRule():
             yield Line(one.after, f"rule {_effect(one)} on {devices}")
-        case plan.DeleteRule(_, why):
+        case DeleteRule(_, why):
             yield Line(one.after, f"rule taken down from {devices}: {why}")
-        case plan.OpenIncident(incident):
+        case OpenIncident(incident):
             yield Line(one.after, f"incident {incident.name} is opened")
             yield from _would(incident.status.scope.summary, one.after)
-        case plan.EvictPod(_, pod, delete):
+        case EvictPod(_, pod, delete):
             how = "deleted" if delete else "evicted by the Eviction API"
             yield Line(one.after, f"pod {pod.namespace}/{pod.pod} is {how}")
-        case plan.WriteNodeCondition(node, condition):
+        case WriteNodeCondition(node, condition):
             text = f"{condition.type}={condition.status} ({condition.reason})"
             yield Line(one.after, f"node {node}: {text}: {condition.message}")
         case _:

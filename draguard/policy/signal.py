@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from exporter.device import GPU_DRIVER, Device
-from exporter.report import (
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import (
     GpuHealth,
     MemoryHealth,
     MemorySlices,
@@ -19,8 +19,8 @@ from exporter.report import (
     SourceHealth,
     XidRecord,
 )
-from exporter.report_words import answer, mig_mode, reset_request
-from exporter.slices import SliceDevice
+from exporter.model.node_health_words import answer, mig_mode, reset_request
+from exporter.model.resource_slices import SliceDevice
 
 GPU = "GPU-00000000-0000-0000-0000-000000000000"
 SLICES = 7

@@ -11,19 +11,28 @@ import msgspec
 
 from draguard.policy import signal as signals
 from draguard.policy.signal import GPU, Signal
-from exporter.device import GPU_DRIVER, Device
-from exporter.report import GpuHealth, ObjectMeta
-from remediator.decide import plan
-from remediator.decide.fleet import Fleet, GpuPlace
-from remediator.decide.plan import Step
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.judge.freshness import RENEWALS_NEEDED
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident
-from remediator.objects.nodes import NodeFacts
-from remediator.objects.pods import PodFacts
-from remediator.objects.taints import Rule
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import GpuHealth, ObjectMeta
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import NodeFacts
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    Step,
+    WriteNodeCondition,
+    WriteStatus,
+)
+from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 
 NAMESPACE = "default"
@@ -177,7 +186,7 @@ class Trial:
     def _take(self, step: Step) -> None:
         self._versions += 1
         match step:
-            case plan.OpenIncident(incident):
+            case OpenIncident(incident):
                 meta = ObjectMeta(
                     name=incident.name,
                     uid=f"uid-{incident.name}",
@@ -185,19 +194,19 @@ class Trial:
                     creation_timestamp=self._now,
                 )
                 self._incidents[incident.name] = Incident(meta, incident.spec)
-            case plan.WriteStatus(incident, status):
+            case WriteStatus(incident, status):
                 self._write(incident.name, status=status)
-            case plan.CreateRule(rule):
+            case CreateRule(rule):
                 self._rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
-            case plan.ChangeRule(stored, rule):
+            case ChangeRule(stored, rule):
                 self._rules[rule.device] = self._stamped(rule, stored.uid)
-            case plan.DeleteRule(stored):
+            case DeleteRule(stored):
                 self._rules.pop(stored.device, None)
-            case plan.DeleteIncident(incident):
+            case DeleteIncident(incident):
                 self._incidents.pop(incident.name, None)
-            case plan.EvictPod(_, pod):
+            case EvictPod(_, pod):
                 self._held = {one for one in self._held if _name(one) != pod.pod}
-            case plan.WriteNodeCondition():
+            case WriteNodeCondition():
                 pass
 
     def _stamped(self, rule: Rule, uid: str) -> Rule:

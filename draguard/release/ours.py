@@ -15,14 +15,14 @@ import msgspec
 from draguard.cluster.listing import listed
 from draguard.maintenance.rule import is_maintenance
 from draguard.output.amounts import some
-from exporter.report import ObjectMeta
+from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
-from remediator.hands.cluster import NODES
-from remediator.hands.node_conditions import NodeConditions
-from remediator.hands.versions import GROUP, RULE_VERSIONS
-from remediator.objects.nodes import CONDITION_TYPES, MARK, REPAIR_NEEDED
-from remediator.objects.taints import (
+from remediator.controller.cluster import NODES
+from remediator.controller.node_conditions import NodeConditions
+from remediator.controller.versions import GROUP, RULE_VERSIONS
+from remediator.model.node import CONDITION_TYPES, MARK, REPAIR_NEEDED
+from remediator.model.taint_rule import (
     DOMAIN,
     GPU,
     INCIDENT,

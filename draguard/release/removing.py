@@ -5,7 +5,7 @@ from functools import partial
 
 from draguard.release.ours import Found, Outcome, Releaser
 from kubeapi.client import ApiError
-from remediator.objects.taints import RawRule
+from remediator.model.taint_rule import RawRule
 
 _STANDS = (
     "it still stands: a finalizer keeps it, or a running remediator has created it again; "

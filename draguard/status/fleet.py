@@ -19,12 +19,12 @@ from draguard.status.words import (
     Status,
     UnknownGpu,
 )
-from exporter.device import Device
-from exporter.slices import inventory
-from remediator.decide.case import Case
-from remediator.judge.fault import SEVERITY, Healthy, Sick, Unknown
-from remediator.objects.incident import Incident
-from remediator.objects.taints import TAINT_EFFECTS, foreign_rule, is_ours
+from exporter.model.device import Device
+from exporter.model.resource_slices import inventory
+from remediator.diagnose.fault import SEVERITY, Healthy, Sick, Unknown
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
+from remediator.plan.case import Case
 from remediator.policy.table import MODES, Policy
 
 T = TypeVar("T")

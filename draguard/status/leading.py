@@ -7,7 +7,7 @@ import msgspec
 
 from draguard.output.amounts import age, short
 from kubeapi.lease import Lease, LeaseSpec
-from remediator.hands.leader import LEASE_NAME
+from remediator.controller.leader import LEASE_NAME
 
 LEADERLESS = timedelta(seconds=30)
 """After so long without a renewal somebody else should lead; fail-over takes 12 s."""

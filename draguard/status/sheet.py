@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.incidents.finding import short
+from draguard.cluster.finding import short
 from draguard.output.amounts import age, count, some
 from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text
 from draguard.status.fleet import modes_in_words

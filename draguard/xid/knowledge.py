@@ -7,8 +7,8 @@ import msgspec
 from draguard.policy.explanation import Explanation, explain
 from draguard.policy.signal import Signal
 from draguard.policy.trial import Spot
-from exporter import nvlink5, xid
-from remediator.judge.xid_rules import rule_of
+from exporter.model import nvlink5, xid
+from remediator.diagnose.xid_table import rule_of
 from remediator.policy.table import Policy
 
 READ_AS = {

@@ -6,7 +6,7 @@ from itertools import product
 
 import msgspec
 
-from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.diagnose.fault import SEVERITY, FaultClass
 from remediator.policy.document import Path, dotted
 from remediator.policy.duration import spelled
 from remediator.policy.place import Match

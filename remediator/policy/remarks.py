@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from remediator.judge.fault import SEVERITY
+from remediator.diagnose.fault import SEVERITY
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Limits
 from remediator.policy.place import Match

@@ -24,7 +24,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.diagnose.fault import SEVERITY, FaultClass
 from remediator.policy.duration import spelled
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import Limits

@@ -5,16 +5,16 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from benchmarks import fleet_objects
 from benchmarks.figures import Figure
-from benchmarks.fleet import objects
 from benchmarks.fleet.bench import POLICY, FleetBench, Size
-from exporter.device import Device
-from exporter.report import NodeHealth
-from exporter.slices import ResourceSlice, inventory
+from exporter.model.device import Device
+from exporter.model.node_health import NodeHealth
+from exporter.model.resource_slices import ResourceSlice, inventory
 from kubeapi.lease import Lease
-from remediator.decide.view import NodeView, cases
-from remediator.judge.fault import Healthy, Sick
-from remediator.objects.claims import Claim, holds
+from remediator.diagnose.fault import Healthy, Sick
+from remediator.model.claim import Claim, holds
+from remediator.plan.view import NodeView, cases
 from remediator.policy.limits import LIFTED
 from remediator.policy.reading import read
 
@@ -22,13 +22,13 @@ NOW = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 def view(failed: int | None = None) -> NodeView:
-    published = msgspec.convert(objects.resource_slice(7, 8), ResourceSlice)
-    report = msgspec.convert(objects.health(7, 8, NOW, failed), NodeHealth)
+    published = msgspec.convert(fleet_objects.resource_slice(7, 8), ResourceSlice)
+    report = msgspec.convert(fleet_objects.health(7, 8, NOW, failed), NodeHealth)
     return NodeView(node="node-00007", report=report, inventory=inventory([published]))
 
 
 def test_a_healthy_report_has_the_size_of_a_real_one() -> None:
-    body = msgspec.json.encode(objects.health(7, 8, NOW))
+    body = msgspec.json.encode(fleet_objects.health(7, 8, NOW))
 
     assert 3 * 1024 <= len(body) <= 8 * 1024
 
@@ -43,19 +43,19 @@ def test_every_gpu_of_a_healthy_node_is_judged_healthy() -> None:
 def test_the_failed_gpu_is_judged_sick_and_its_siblings_healthy() -> None:
     sick = [one.uuid for one in cases(view(failed=3)) if isinstance(one.verdict, Sick)]
 
-    assert sick == [objects.gpu_uuid(7, 3)]
+    assert sick == [fleet_objects.gpu_uuid(7, 3)]
 
 
 def test_a_claim_holds_a_published_device_for_a_pod() -> None:
-    body = objects.claim(12) | {"status": objects.allocation(12, 7, 2)}
-    device = Device(objects.DRIVER, "node-00007", "gpu-2")
+    body = fleet_objects.claim(12) | {"status": fleet_objects.allocation(12, 7, 2)}
+    device = Device(fleet_objects.DRIVER, "node-00007", "gpu-2")
 
     (hold,) = holds([msgspec.convert(body, Claim)], frozenset({device}))
     assert hold.pod == "train-000012"
 
 
 def test_a_lease_says_when_its_agent_was_alive() -> None:
-    found = msgspec.convert(objects.lease(7, NOW), Lease)
+    found = msgspec.convert(fleet_objects.lease(7, NOW), Lease)
 
     assert found.spec.renew_time == NOW
 

@@ -11,8 +11,8 @@ from benchmarks.replay.scripts import SCRIPTS
 from benchmarks.replay.signs import CLASSES, Class, seen_of_each
 from benchmarks.replay.truth import Happening, NodeHistory, State
 from benchmarks.replay.unusable import UNKNOWN_XID
-from exporter.xid import catalogue
-from remediator.judge import xid_rules
+from exporter.model.xid import catalogue
+from remediator.diagnose import xid_table
 from tests.benchmarks.replayed import history
 
 BEGUN, OVER = 1000.0, 8000.0
@@ -83,7 +83,7 @@ def test_an_unknown_xid_is_shown_and_taints_nothing() -> None:
 
 
 def test_the_unknown_xid_is_in_no_table() -> None:
-    assert UNKNOWN_XID not in catalogue().keys() | xid_rules.table().keys()
+    assert UNKNOWN_XID not in catalogue().keys() | xid_table.table().keys()
 
 
 def test_each_class_has_a_script_and_an_alert_that_reads_its_sign() -> None:

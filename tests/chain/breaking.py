@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from exporter.report import GpuHealth, RecoveryAction
+from exporter.model.node_health import GpuHealth, RecoveryAction
 from kubeapi import clock
 from kubeapi.client import ApiError
 from tests.chain.scene import Scene

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from exporter.health.outline import content_hash
-from exporter.report import REPORT_HASH, GpuHealth, NodeHealth, RecoveryAction
-from exporter.slices import SliceDevice
+from exporter.agent.report.outline import content_hash
+from exporter.model.node_health import REPORT_HASH, GpuHealth, NodeHealth, RecoveryAction
+from exporter.model.resource_slices import SliceDevice
 from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
-from remediator.hands.leader import LEASE_NAME
+from remediator.controller.leader import LEASE_NAME
 from simulator.cluster import workloads
 from tests.lab.cluster import RULES, Cluster, Json, await_true
 from tests.remediator import builders

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth
+from exporter.model.node_health import GpuHealth
 from kubeapi import clock
-from remediator.hands.emergency import ANNOTATION, NAMESPACES
+from remediator.controller.emergency import ANNOTATION, NAMESPACES
 from tests.chain.scene import ENFORCE, LEASES, Scene, fresh
 from tests.lab.cluster import Json, await_true
 from tests.remediator.builders import gpu, uuid, xid

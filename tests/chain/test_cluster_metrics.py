@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.report import GpuHealth
+from exporter.model.node_health import GpuHealth
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, with_xids

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from exporter.health import outline
-from exporter.report import NodeHealth, Summary
+from exporter.agent.report import outline
+from exporter.model.node_health import NodeHealth, Summary
 from kubeapi.client import ApiError
 from tests.chain.scene import REPORTS, Scene
 from tests.chain.test_fence_and_move import off_the_bus
-from tests.exporter.health.test_limits import REPORTS as DRAWN
+from tests.exporter.agent.report.test_limits import REPORTS as DRAWN
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, report
 

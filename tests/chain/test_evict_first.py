@@ -1,6 +1,6 @@
 """Eviction that asks, by the real eviction subresource and a real PodDisruptionBudget."""
 
-from remediator.objects.taints import EVICT
+from remediator.model.taint_rule import EVICT
 from simulator.cluster import workloads
 from tests.chain.scene import Scene
 from tests.chain.test_who_is_hit import BUDGETS, add_pod, allow, names, protect, sick

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from exporter.report import GpuHealth, XidRecord
+from exporter.model.node_health import GpuHealth, XidRecord
 from kubeapi import clock
 from simulator.cluster.workloads import gpu_request, mig_request
 from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene, fresh

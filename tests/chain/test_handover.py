@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 
-from exporter.report import ObjectMeta
+from exporter.model.node_health import ObjectMeta
 from kubeapi import clock
-from remediator.decide.case import Case, Desired
-from remediator.decide.handover import HandoverOptions, conditions
-from remediator.hands.node_conditions import NodeConditions
-from remediator.hands.node_pods import NodePods
-from remediator.judge.fault import Fault, Healthy, Sick, Verdict
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus
-from remediator.objects.nodes import HARDWARE_READY, REPAIR_NEEDED, NodeFacts
+from remediator.controller.node_conditions import NodeConditions
+from remediator.controller.node_pods import NodePods
+from remediator.diagnose.fault import Fault, Healthy, Sick, Verdict
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeFacts
+from remediator.plan.case import Case, Desired
+from remediator.plan.node_condition import HandoverOptions, conditions
 from simulator.cluster.workloads import gpu_request
 from tests.chain.scene import Scene
 from tests.lab.cluster import NODES, await_true

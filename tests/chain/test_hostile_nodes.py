@@ -10,10 +10,10 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth, NodeHealth, XidRecord
+from exporter.model.node_health import GpuHealth, NodeHealth, XidRecord
 from kubeapi import clock
 from kubeapi.client import ApiError
-from remediator.decide.reconcile import MOST_OPEN
+from remediator.plan.reconcile import MOST_OPEN
 from tests.chain.scene import REPORTS, Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import await_true

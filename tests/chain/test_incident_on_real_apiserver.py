@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from kubeapi.client import ApiError
-from remediator.objects.incident import IncidentSpec, IncidentStatus, merge_patch
-from remediator.objects.incident_caps import capped
+from remediator.model.incident import IncidentSpec, IncidentStatus, merge_patch
+from remediator.model.incident_caps import capped
 from tests.chain.scene import Scene
-from tests.remediator.objects.statuses import STATUSES
+from tests.remediator.model.statuses import STATUSES
 
 INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 NAME = "gpu-0-1"

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from exporter.report import SCHEMA_VERSION, NodeHealth
+from exporter.model.node_health import SCHEMA_VERSION, NodeHealth
 from kubeapi import clock
 from simulator.cluster.workloads import gpu_request
 from tests.chain.conftest import CRDS, served, steadily

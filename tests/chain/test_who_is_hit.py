@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from exporter.report import GpuHealth
+from exporter.model.node_health import GpuHealth
 from simulator.cluster import workloads
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENT_ONLY, Scene

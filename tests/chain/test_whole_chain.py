@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 import pytest
 
-from exporter.report import NodeDeviceHealth
+from exporter.model.node_health import NodeDeviceHealth
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.workloads import gpu_request, mig_request
 from simulator.node import SimulatedNode

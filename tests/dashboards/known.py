@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import msgspec
 
 from dashboards.promql import NUMBER
-from exporter.page import counters, metrics
-from exporter.page.metrics_claims import HOLDER
+from exporter.metrics import counters, families
+from exporter.metrics.families_claims import HOLDER
 from exporter.self_metrics import SelfMetrics
-from remediator.hands.metric_table import FAMILIES
+from remediator.controller.metric_table import FAMILIES
 
 SCRAPED = frozenset({"cluster", "instance", "job", "node"})
 """Labels that the scrape may add; `node` by our PodMonitor."""
@@ -25,7 +25,7 @@ class Known(msgspec.Struct, frozen=True):
 
 def _of_exporter() -> dict[str, Known]:
     return {
-        one.name: Known(frozenset(one.labels), one.type == "counter") for one in metrics.METRICS
+        one.name: Known(frozenset(one.labels), one.type == "counter") for one in families.METRICS
     }
 
 

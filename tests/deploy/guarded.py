@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from exporter.device import Device
+from exporter.model.device import Device
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint
 from kubeapi.lease import leases
-from remediator.objects import taints
+from remediator.model import taint_rule
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.conftest import install
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS
@@ -49,10 +49,10 @@ class Write(NamedTuple):
     refused: str = ""
 
 
-def wanted(**changes: str) -> taints.Rule:
+def wanted(**changes: str) -> taint_rule.Rule:
     """Return a rule as the remediator writes it."""
     device = Device("gpu.nvidia.com", "node-a", changes.get("device", "gpu-0"))
-    return taints.Rule(
+    return taint_rule.Rule(
         device=device,
         effect="NoSchedule",
         fault=changes.get("fault", "gpu"),
@@ -162,8 +162,8 @@ class Guarded:
         kept = incident("gpu-0-2")
         self.admin.create(INCIDENTS, {**kept, "spec": {**kept["spec"], "hold": held}})
         for body in (
-            taints.manifest(wanted(), self.version),
-            taints.manifest(wanted(device="gpu-5"), self.version),
+            taint_rule.manifest(wanted(), self.version),
+            taint_rule.manifest(wanted(device="gpu-5"), self.version),
             foreign("theirs", "example.com/broken", full("gpu-6")),
             foreign("maintenance", "draguard.dev/maintenance", full("gpu-7")),
         ):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from remediator.objects import taints
+from remediator.model import taint_rule
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.test_api_versions import EMULATED
 from tests.deploy.guarded import (
@@ -44,7 +44,7 @@ OWNER: Json = {"apiVersion": "v1", "kind": "Node", "name": "node-a", "uid": "a"}
 
 def new(**changes: str) -> Json:
     """Return a rule of the remediator's for a device that has none."""
-    return taints.manifest(wanted(device="gpu-1", **changes), "v1")
+    return taint_rule.manifest(wanted(device="gpu-1", **changes), "v1")
 
 
 def without(*names: str) -> Json:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from remediator.objects.nodes import REPAIR_NEEDED
+from remediator.model.node import REPAIR_NEEDED
 from simulator.cluster.controlplane import ControlPlane
 from tests.deploy import grants, rendered
 from tests.deploy.grants import Asked, Grant

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from exporter.setup import flags
+from exporter.flags import parser
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
@@ -36,13 +36,13 @@ def text_of(objects: list[Json]) -> str:
     return "".join(found["data"]["config.yaml"] for found in named)
 
 
-def read(objects: list[Json], role: str, tmp_path: Path) -> flags.Settings:
+def read(objects: list[Json], role: str, tmp_path: Path) -> parser.Settings:
     """Read a container's arguments, and the file where the ConfigMap would be mounted."""
     mounted = tmp_path / "config.yaml"
     mounted.write_text(text_of(objects), encoding="utf-8")
     container = containers(objects)[role]
     arguments = [str(one).replace(FILE, str(mounted)) for one in container["args"]]
-    return flags.parse(arguments[1:], {"NODE_NAME": "node-a"})[0]
+    return parser.parse(arguments[1:], {"NODE_NAME": "node-a"})[0]
 
 
 def checksum(objects: list[Json]) -> str | None:

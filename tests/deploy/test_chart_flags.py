@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.setup import flags
+from exporter.flags import parser
 from remediator import settings
 from serving.front import Front
 from tests.deploy import rendered
@@ -33,11 +33,11 @@ def releases(objects: list[Json]) -> list[list[str]]:
     return [one["args"] for one in everywhere if one["name"] == "release"]
 
 
-def exporter_settings(container: Json) -> flags.Settings:
+def exporter_settings(container: Json) -> parser.Settings:
     """Read a container's arguments as the exporter does; nothing may be said against them."""
     command, *arguments = container["args"]
     assert command == "exporter"
-    found, said = flags.parse(arguments, {"NODE_NAME": "node-a"})
+    found, said = parser.parse(arguments, {"NODE_NAME": "node-a"})
     assert said == ()
     return found
 

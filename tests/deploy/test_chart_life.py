@@ -9,9 +9,9 @@ import pytest
 
 from deploy.program import NAMESPACE, RELEASE
 from deploy.sources import CHART
-from exporter.device import Device
+from exporter.model.device import Device
 from kubeapi.client import ApiError, Client
-from remediator.objects import taints
+from remediator.model import taint_rule
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.scene import INCIDENTS
 from tests.deploy import tokens
@@ -82,7 +82,7 @@ def older(crd: str) -> str:
 
 def fence(name: str, *, ours: bool) -> Json:
     device = Device("gpu.nvidia.com", "node-a", name)
-    rule = taints.Rule(
+    rule = taint_rule.Rule(
         device=device,
         effect="NoSchedule",
         fault="gpu",
@@ -92,7 +92,7 @@ def fence(name: str, *, ours: bool) -> Json:
         gpu="GPU-0",
         node="node-a",
     )
-    body = msgspec.json.decode(msgspec.json.encode(taints.manifest(rule, "v1")), type=Json)
+    body = msgspec.json.decode(msgspec.json.encode(taint_rule.manifest(rule, "v1")), type=Json)
     if not ours:
         body["metadata"] = {"name": "somebody-elses"}
         body["spec"]["taint"]["key"] = "example.com/under-repair"

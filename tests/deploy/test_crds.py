@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from exporter.health import limits
-from exporter.report import NodeHealth
-from remediator.judge.fault import SEVERITY
-from remediator.objects.incident import IncidentSpec, IncidentStatus
+from exporter.agent.report import limits
+from exporter.model.node_health import NodeHealth
+from remediator.diagnose.fault import SEVERITY
+from remediator.model.incident import IncidentSpec, IncidentStatus
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Schema = dict[str, Any]

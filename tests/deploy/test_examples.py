@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kubeapi.client import ApiError, Client
-from remediator.objects.nodes import HARDWARE_READY, PROBLEM, REPAIR_NEEDED
+from remediator.model.node import HARDWARE_READY, PROBLEM, REPAIR_NEEDED
 from simulator.cluster.controlplane import ControlPlane
 from tests.lab.cluster import await_true
 

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from exporter.device import GPU_DRIVER, Device
+from exporter.model.device import GPU_DRIVER, Device
 from kubeapi.lease import read
-from remediator.hands.leader import LEASE_NAME
-from remediator.objects import taints
+from remediator.controller.leader import LEASE_NAME
+from remediator.model import taint_rule
 from simulator.cluster import workloads
 from tests.chain.conftest import served
 from tests.chain.scene import INCIDENTS, REPORTS, Scene
@@ -251,7 +251,7 @@ class Story:
 
 
 def _rule_name(number: int) -> str:
-    return taints.rule_name(Device(GPU_DRIVER, GPU_NODE, f"gpu-{number}"))
+    return taint_rule.rule_name(Device(GPU_DRIVER, GPU_NODE, f"gpu-{number}"))
 
 
 def _squatter() -> Json:

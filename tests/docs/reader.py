@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from kubeapi.client import Conflict, NotFound
-from remediator.objects.intent import FIELDS
+from remediator.model.intent import FIELDS
 from tests.chain.scene import INCIDENTS
 from tests.docs.fenced import ROOT, Command, policies
 from tests.draguard.fleet import LOST_STORY, Fleet

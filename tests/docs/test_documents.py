@@ -11,9 +11,9 @@ import yaml
 
 from draguard.__main__ import USAGE
 from draguard.policy.command import main as policy_command
-from remediator.hands.metric_reference import updated
-from remediator.objects.incident import IncidentSpec
-from remediator.objects.intent import FIELDS
+from remediator.controller.metric_reference import updated
+from remediator.model.incident import IncidentSpec
+from remediator.model.intent import FIELDS
 from remediator.policy.reading import read
 from remediator.settings import Settings, parse
 

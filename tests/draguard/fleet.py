@@ -13,14 +13,14 @@ from importlib.metadata import version
 
 import msgspec
 
-from exporter.device import Device
-from exporter.report import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, NodeHealth, RecoveryAction, SourceHealth
 from kubeapi import clock
 from kubeapi.client import ApiError, Conflict, NotFound
 from kubeapi.lease import leases, renew
-from remediator.hands.agents import AGENT_LEASE_PREFIX
-from remediator.hands.leader import LEASE_NAME
-from remediator.objects.incident import (
+from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.leader import LEASE_NAME
+from remediator.model.incident import (
     Condition,
     IncidentSpec,
     IncidentStatus,
@@ -31,7 +31,7 @@ from remediator.objects.incident import (
     TimelineEntry,
     merge_patch,
 )
-from remediator.objects.taints import Rule, manifest
+from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, mig_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, fresh, resource_slice
 from tests.lab.cluster import RULES, Cluster, Json, await_true

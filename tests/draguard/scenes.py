@@ -7,10 +7,16 @@ import msgspec
 from draguard.demo.diary import EVICTION, Entry, Kind, News
 from draguard.demo.expectations import Acted
 from draguard.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
-from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta, XidRecord
-from exporter.report_words import mig_mode
-from exporter.slices import ResourceSlice
-from remediator.objects.claims import (
+from exporter.model.node_health import (
+    GpuHealth,
+    NodeDeviceHealth,
+    NodeHealth,
+    ObjectMeta,
+    XidRecord,
+)
+from exporter.model.node_health_words import mig_mode
+from exporter.model.resource_slices import ResourceSlice
+from remediator.model.claim import (
     Allocation,
     Claim,
     ClaimMeta,
@@ -19,8 +25,8 @@ from remediator.objects.claims import (
     DeviceAllocation,
     DeviceResult,
 )
-from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus, Phase, TimelineEntry
-from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, Phase, TimelineEntry
+from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import resource_slices

@@ -13,8 +13,8 @@ from draguard.cluster.reading import Reader
 from draguard.maintenance.fence import agreed
 from draguard.maintenance.naming import Meant
 from draguard.maintenance.rule import Fence
-from remediator.objects.claims import Claim, ConsumerReference
-from remediator.objects.incident import Target
+from remediator.model.claim import Claim, ConsumerReference
+from remediator.model.incident import Target
 from tests.draguard.test_device_names import claim, tolerating
 from tests.remediator.builders import DRIVER, uuid
 

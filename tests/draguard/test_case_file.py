@@ -11,18 +11,18 @@ from draguard.incidents.case_file import case_file
 from draguard.output.plain import plain
 from draguard.plan.pages import Plans
 from draguard.plan.sheet import sheet
-from exporter.report import ObjectMeta
-from remediator.hands.debug_plan import NodePlan, Page
-from remediator.judge.fault import Need
-from remediator.objects.api_words import NEEDS
-from remediator.objects.incident import (
+from exporter.model.node_health import ObjectMeta
+from remediator.controller.debug_plan import NodePlan, Page
+from remediator.diagnose.fault import Need
+from remediator.model.incident import (
     Condition,
     Incident,
     IncidentSpec,
     IncidentStatus,
     TimelineEntry,
 )
-from remediator.objects.intent import IntentRecord
+from remediator.model.intent import IntentRecord
+from remediator.plan.api_words import NEEDS
 from tests.draguard.fleet import T0
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ import pytest
 from draguard.__main__ import main
 from draguard.answers.value import WrongIntentError, intent_of, patch, until_of
 from kubeapi import clock
-from remediator.objects.intent import FIELDS, Intent, Kind
+from remediator.model.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
 from tests.draguard.told import masked, matches, told

@@ -10,9 +10,9 @@ import pytest
 
 from kubeapi import clock
 from kubeapi.lease import renew
-from remediator.hands.agents import AGENT_LEASE_PREFIX
-from remediator.hands.leader import LEASE_NAME
-from remediator.objects.intent import Intent
+from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.leader import LEASE_NAME
+from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.draguard.fleet import LOST_STORY, T0, Fleet
 from tests.draguard.test_status_of_objects import LATE, known, lease, looked_at, objects, said

@@ -13,14 +13,14 @@ from draguard.output.plain import plain
 from draguard.output.safe import LIMIT, shown
 from draguard.output.sheet import Cell, Facts, Lines, Table
 from kubeapi.client import NotFound
-from remediator.objects.incident import (
+from remediator.model.incident import (
     Condition,
     IncidentSpec,
     IncidentStatus,
     PodHold,
     TimelineEntry,
 )
-from remediator.objects.incident_caps import capped
+from remediator.model.incident_caps import capped
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import T0, Fleet

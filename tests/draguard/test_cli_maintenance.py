@@ -7,9 +7,9 @@ import pytest
 from draguard.__main__ import main
 from draguard.maintenance.rule import FENCED_BY, KEY, SINCE, WHY, Fence
 from draguard.maintenance.rule import manifest as manifest_of
-from exporter.device import Device
-from remediator.objects.incident import Target
-from remediator.objects.taints import Rule, manifest
+from exporter.model.device import Device
+from remediator.model.incident import Target
+from remediator.model.taint_rule import Rule, manifest
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0

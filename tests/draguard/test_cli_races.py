@@ -9,7 +9,7 @@ import pytest
 from draguard.__main__ import main
 from draguard.maintenance.rule import KEY, Fence, manifest
 from kubeapi.client import NotFound
-from remediator.objects.incident import IncidentSpec, IncidentStatus, Target, merge_patch
+from remediator.model.incident import IncidentSpec, IncidentStatus, Target, merge_patch
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENTS
 from tests.draguard.fleet import SLICED, T0, Fleet

@@ -8,7 +8,7 @@ import pytest
 
 from draguard.__main__ import main
 from kubeapi.client import ApiError
-from remediator.objects.taints import MANAGED_BY, MANAGER
+from remediator.model.taint_rule import MANAGED_BY, MANAGER
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.conftest import built
 from tests.deploy import rendered

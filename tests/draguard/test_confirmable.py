@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from draguard.answers.confirmable import refusal
-from remediator.decide.case import Case
-from remediator.judge.fault import Fault, Healthy, Sick, Unknown, Verdict
-from remediator.objects.incident import Condition, IncidentStatus
+from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
+from remediator.model.incident import Condition, IncidentStatus
+from remediator.plan.case import Case
 from tests.remediator.builders import NODE, T0, at, gpu, uuid
-from tests.remediator.decide.fleets import story
+from tests.remediator.plan.fleets import story
 
 HEALTHY = Healthy(at(0), "answers")
 SICK = Sick((Fault(fault_class="gpu", cause="xid-95", last_seen=T0, evidence="XID 95 was seen"),))

@@ -7,10 +7,10 @@ import pytest
 
 from draguard.answers.consequences import consequences
 from draguard.connection.consent import agreed
-from remediator.decide.case import Case
-from remediator.judge.fault import Fault, Sick
+from remediator.diagnose.fault import Fault, Sick
+from remediator.plan.case import Case
 from tests.remediator.builders import NODE, T0, at, uuid
-from tests.remediator.decide.fleets import story
+from tests.remediator.plan.fleets import story
 
 
 class User(io.StringIO):

@@ -6,10 +6,10 @@ import pytest
 from draguard.maintenance.naming import AmbiguousDeviceError, Meant, NoDeviceError, meant
 from draguard.maintenance.rule import Fence, label_value, manifest
 from draguard.maintenance.who_goes import EXTENDED, holders
-from exporter.device import Device
-from exporter.report import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
-from exporter.slices import SliceDevice
-from remediator.objects.claims import (
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.resource_slices import SliceDevice
+from remediator.model.claim import (
     Allocation,
     Claim,
     ClaimMarks,
@@ -20,7 +20,7 @@ from remediator.objects.claims import (
     DeviceResult,
     Toleration,
 )
-from remediator.objects.incident import Target
+from remediator.model.incident import Target
 from tests.draguard.fleet import T0
 from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
 

@@ -8,8 +8,8 @@ import pytest
 
 from draguard.__main__ import main
 from draguard.xid.knowledge import READ_AS
-from exporter import xid
-from remediator.judge.xid_rules import RULE_NAMES
+from exporter.model import xid
+from remediator.diagnose.xid_table import RULE_NAMES
 from tests.draguard.test_cli_errors import config, written
 from tests.draguard.told import masked, matches, told
 

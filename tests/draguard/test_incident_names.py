@@ -2,9 +2,9 @@
 
 import pytest
 
-from draguard.incidents.finding import NoIncidentError, meant, short
-from exporter.report import ObjectMeta
-from remediator.objects.incident import Incident, IncidentSpec, IncidentStatus
+from draguard.cluster.finding import NoIncidentError, meant, short
+from exporter.model.node_health import ObjectMeta
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from tests.draguard.fleet import T0
 from tests.remediator.builders import uuid
 

@@ -1,8 +1,8 @@
 """Objects of the API server as one picture."""
 
 from draguard.demo.picture import rule_target
-from exporter.report import ObjectMeta
-from remediator.objects.taints import RawRule, RawRuleSpec, RawTaint, Selector
+from exporter.model.node_health import ObjectMeta
+from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from tests.draguard.scenes import BOARDS, SLICE, gpu, incident, pod, report, rule, seen, xid
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from remediator.hands.debug_plan import Page
+from remediator.controller.debug_plan import Page
 from simulator.cluster.ports import free_port
 from tests.chain.scene import Scene, fresh
 from tests.chain.test_fence_and_move import now, off_the_bus, with_xids

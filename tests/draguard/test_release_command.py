@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from draguard.__main__ import main
-from exporter.device import Device
+from exporter.model.device import Device
 from kubeapi.client import Client
-from remediator.objects.nodes import MARK, REPAIR_NEEDED
-from remediator.objects.taints import Rule, manifest
+from remediator.model.node import MARK, REPAIR_NEEDED
+from remediator.model.taint_rule import Rule, manifest
 from tests.lab.cluster import NODES, RULES, Cluster, Json
 
 

@@ -13,13 +13,13 @@ from draguard.output.plain import plain
 from draguard.status.fleet import modes_in_words, status
 from draguard.status.sheet import MOST, sheet
 from draguard.status.words import Rules, Status, UnknownGpu
-from exporter.report import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
-from exporter.slices import ResourceSlice
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
+from exporter.model.resource_slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
-from remediator.hands.agents import AGENT_LEASE_PREFIX
-from remediator.hands.leader import LEASE_NAME
-from remediator.objects.incident import Incident, IncidentSpec
-from remediator.objects.nodes import RawNode
+from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.leader import LEASE_NAME
+from remediator.model.incident import Incident, IncidentSpec
+from remediator.model.node import RawNode
 from remediator.policy.reading import read
 from tests.chain.scene import resource_slice
 from tests.draguard.fleet import T0

@@ -182,7 +182,7 @@ class Exporter:
 
         def running() -> list[int]:
             lines = self.descendants().items()
-            return [pid for pid, line in lines if "exporter.nvml.child" in line]
+            return [pid for pid, line in lines if "exporter.sensor.nvml.child" in line]
 
         return wait_for(running, what="an NVML child")[0]
 

@@ -11,13 +11,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from exporter import wire
-from exporter.agent import Agent
-from exporter.ending import THREAD_FAILED
-from exporter.page.counters_file import CountersFile
-from exporter.report import Cursor
-from exporter.sensor_link import SensorLink
-from exporter.setup.settings import Settings
+from exporter import protocol
+from exporter.agent.link import SensorLink
+from exporter.agent.process import Agent
+from exporter.metrics.counters_file import CountersFile
+from exporter.model.node_health import Cursor
+from exporter.settings import Settings
+from exporter.shutdown import THREAD_FAILED
 from tests.exporter.running import wait_for
 
 _THREAD = """
@@ -94,19 +94,19 @@ class Listener:
         self.welcomed = 0
         self.heard = threading.Event()
 
-    def hello(self) -> wire.Hello:
-        return wire.Hello(Cursor(), "")
+    def hello(self) -> protocol.Hello:
+        return protocol.Hello(Cursor(), "")
 
-    def welcome(self, message: wire.Welcome) -> None:
+    def welcome(self, message: protocol.Welcome) -> None:
         self.welcomed += bool(message.run)
 
-    def signals(self, message: wire.Signals) -> None:
+    def signals(self, message: protocol.Signals) -> None:
         assert not message.signals
         if self.welcomed == 1:
             raise KeyError("a GPU that nobody knows")
         self.heard.set()
 
-    def observed(self, message: wire.Observed) -> None: ...
+    def observed(self, message: protocol.Observed) -> None: ...
 
     def unheard(self, message: str, reason: str) -> None:
         self.complaints.append(f"{reason}: {message}")
@@ -128,11 +128,11 @@ def test_what_the_sensor_says_and_the_agent_cannot_take_is_asked_for_again(folde
         try:
             for _ in range(2):
                 stream, _ = server.accept()
-                channel = wire.Channel(stream)
+                channel = protocol.Channel(stream)
                 stack.callback(channel.close)
-                channel.receive(wire.to_sensor)
-                channel.send(wire.Welcome("run", "boot"))
-                channel.send(wire.Signals((), None))
+                channel.receive(protocol.to_sensor)
+                channel.send(protocol.Welcome("run", "boot"))
+                channel.send(protocol.Signals((), None))
             assert listener.heard.wait(60)
         finally:
             link.stop()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter import wire
+from exporter import protocol
 from simulator.node import SimulatedNode
 from tests.exporter.running import SOON, Exporter, is_running, send, wait_for
 
@@ -271,7 +271,7 @@ def test_a_reboot_begins_the_counts_anew(node: SimulatedNode, exporter: Exporter
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"GET / HTTP/1.1\r\n\r\n", struct.pack("!BI", wire.PROTOCOL, 1 << 31)],
+    [b"GET / HTTP/1.1\r\n\r\n", struct.pack("!BI", protocol.PROTOCOL, 1 << 31)],
     ids=["http", "huge"],
 )
 def test_garbage_on_the_sensors_socket_is_counted_and_the_agent_stays(

@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from exporter.pairing import Pairing
-from exporter.readings import GpuReading, MigReading, NvmlReading, Observation
-from exporter.report import NodeHealth, SourceHealth
-from exporter.ring import Ring
-from exporter.signals import Signal
+from exporter.model.node_health import NodeHealth, SourceHealth
+from exporter.model.readings import GpuReading, MigReading, NvmlReading, Observation
+from exporter.model.signals import Signal
+from exporter.model.xid_dedup import Pairing
+from exporter.sensor.ring import Ring
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 BUS = {f"GPU-{number}": f"0000:{number:02x}:00.0" for number in range(1, 9)}

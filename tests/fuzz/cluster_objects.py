@@ -7,17 +7,23 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from exporter.device import GPU_DRIVER, Device
-from exporter.join import claim_objects
-from exporter.join.claim_objects import ClaimDetail, ClaimKey, RawClaim
-from exporter.join.claims import Holders, Known, join
-from exporter.join.hardware import Hardware, LiveGpu, LiveSlice
-from exporter.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact_of
-from exporter.join.published import published
-from exporter.mig_names import placement_of
-from exporter.quantity import whole
-from exporter.readings import ClaimDevice, ContainerDevices
-from exporter.slices import Attribute, ResourceSlice, SliceDevice, incomplete, inventory
+from exporter.agent.join.claims import Holders, Known, join
+from exporter.agent.join.pod_facts import Allowed, PodFact, PodKey, RawPod, fact_of
+from exporter.agent.join.published import published
+from exporter.model import claim_objects
+from exporter.model.claim_objects import ClaimDetail, ClaimKey, RawClaim
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
+from exporter.model.mig_names import placement_of
+from exporter.model.quantity import whole
+from exporter.model.readings import ClaimDevice, ContainerDevices
+from exporter.model.resource_slices import (
+    Attribute,
+    ResourceSlice,
+    SliceDevice,
+    incomplete,
+    inventory,
+)
 from kubeapi.client import ApiError, error_of
 from kubeapi.store import Store, key_of, meta_of
 from tests.fuzz import hostile

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from exporter.page import counters
-from exporter.page.counters import CountersError
-from exporter.page.shown import shown
-from exporter.setup import dcgm_exporter_file, yaml_text
-from exporter.setup.dcgm_exporter_file import FileSettings
-from exporter.setup.dcgm_exporter_keys import KEYS
-from exporter.setup.settings import Settings, SettingsError, check
-from exporter.setup.yaml_text import Node, YamlError
-from tests.exporter.page.pages import rendered, snapshot
+from exporter.flags import dcgm_exporter_file, yaml_text
+from exporter.flags.dcgm_exporter_file import FileSettings
+from exporter.flags.dcgm_exporter_keys import KEYS
+from exporter.flags.yaml_text import Node, YamlError
+from exporter.metrics import counters
+from exporter.metrics.counters import CountersError
+from exporter.metrics.shown import shown
+from exporter.settings import Settings, SettingsError, check
+from tests.exporter.metrics.pages import rendered, snapshot
 from tests.exporter.worlds import gpu, seen
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand

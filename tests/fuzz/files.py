@@ -4,8 +4,8 @@ from pathlib import Path
 from random import Random
 from typing import get_args
 
-from exporter.page import counters, fields
-from exporter.page.counters import CountersError, CounterType
+from exporter.metrics import counters, fields
+from exporter.metrics.counters import CountersError, CounterType
 from serving import web_config
 from serving.web_config import WebConfigError
 from tests.fuzz import hostile

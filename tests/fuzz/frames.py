@@ -6,9 +6,15 @@ from typing import Any, cast
 
 import msgspec
 
-from exporter import wire
-from exporter.readings import ClaimDevice, ContainerDevices, DcgmEntity, DcgmReading, LinkReading
-from exporter.report import Cursor
+from exporter import protocol
+from exporter.model.node_health import Cursor
+from exporter.model.readings import (
+    ClaimDevice,
+    ContainerDevices,
+    DcgmEntity,
+    DcgmReading,
+    LinkReading,
+)
 from tests.exporter.worlds import START, Sensed, gpu, mig_gpu, seen
 from tests.fuzz import hostile
 from tests.fuzz.scrapers import Wire
@@ -16,11 +22,13 @@ from tests.fuzz.target import Target, demand
 
 _CLAIM = ClaimDevice("train-gpu", "team", "gpu.nvidia.com", "node-a", "gpu-0")
 _MESSAGES: tuple[msgspec.Struct, ...] = (
-    wire.Hello(Cursor(kernel_sequence=9, sensor_run="run-1", signal_sequence=3), "boot-1", (150,)),
-    wire.Wanted((150, 155, 1001)),
-    wire.Welcome("run-1", "boot-1"),
-    wire.Signals((Sensed().kmsg(1, 94, gi=5, pid=7, message="x"), Sensed().nvml(1, 94)), 7),
-    wire.Observed(
+    protocol.Hello(
+        Cursor(kernel_sequence=9, sensor_run="run-1", signal_sequence=3), "boot-1", (150,)
+    ),
+    protocol.Wanted((150, 155, 1001)),
+    protocol.Welcome("run-1", "boot-1"),
+    protocol.Signals((Sensed().kmsg(1, 94, gi=5, pid=7, message="x"), Sensed().nvml(1, 94)), 7),
+    protocol.Observed(
         msgspec.structs.replace(
             seen(mig_gpu(1), gpu(2, links=(LinkReading(link=4, up=True),), values={150: 40})),
             containers=(ContainerDevices("team", "train-0", "main", (_CLAIM,)),),
@@ -28,16 +36,16 @@ _MESSAGES: tuple[msgspec.Struct, ...] = (
             rejected={"malformed": 3},
         )
     ),
-    wire.SampleRequest((1,), (150,)),
-    wire.Failed("Crashed", "see the log"),
-    wire.Happened(Sensed().nvml(1, 79)),
+    protocol.SampleRequest((1,), (150,)),
+    protocol.Failed("Crashed", "see the log"),
+    protocol.Happened(Sensed().nvml(1, 79)),
 )
-_FRAMES = tuple(wire.encode(one) for one in _MESSAGES)
+_FRAMES = tuple(protocol.encode(one) for one in _MESSAGES)
 _DECODERS: tuple[msgspec.msgpack.Decoder[Any], ...] = (
-    wire.to_sensor,
-    wire.to_agent,
-    wire.to_child,
-    wire.from_child,
+    protocol.to_sensor,
+    protocol.to_agent,
+    protocol.to_child,
+    protocol.from_child,
 )
 
 
@@ -52,18 +60,18 @@ def _one(random: Random) -> bytes:
     if random.randrange(200) == 0 and body:
         # A map with one part more, nested without end.
         body = bytes(((body[0] + 1) % 256,)) + b"\xa1x" + b"\x91" * 60_000 + b"\xc0" + body[1:]
-    return bytes((wire.PROTOCOL,)) + len(body).to_bytes(4) + body
+    return bytes((protocol.PROTOCOL,)) + len(body).to_bytes(4) + body
 
 
 def check_frames(raw: bytes) -> None:
     for decoder in _DECODERS:
-        channel = wire.Channel(cast("socket.socket", Wire(raw)))
+        channel = protocol.Channel(cast("socket.socket", Wire(raw)))
         try:
             while True:
                 message = channel.receive(decoder)
-                again = wire.decode(wire.encode(message)[5:], decoder)
+                again = protocol.decode(protocol.encode(message)[5:], decoder)
                 demand(again == message, "it comes as another message", message)
-        except wire.WireError as error:
+        except protocol.WireError as error:
             demand(str(error), "a refusal without a word")
 
 

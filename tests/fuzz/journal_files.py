@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from exporter.kernel.journal_file import JournalError, JournalFile
+from exporter.sensor.kernel_log.journal_file import JournalError, JournalFile
 from tests.fuzz.target import Target, demand
 
-_FOLDER = Path(__file__).parents[1] / "exporter/kernel/journals"
+_FOLDER = Path(__file__).parents[1] / "exporter/sensor/kernel_log/journals"
 _NAMES = ("compact-whole", "regular-whole", "journald", "missed", "nokmsg")
 _MOST = 70
 """Records that a file has at most."""

@@ -9,13 +9,13 @@ from typing import get_args
 
 import msgspec
 
-from exporter import nvlink5
-from exporter.device import normal_bus_id
-from exporter.kernel import cgroups, kernel_log
-from exporter.kernel.kernel_log import Rejected
-from exporter.kernel.record_order import RecordOrder
-from exporter.kernel.syslog_text import Line, News, SyslogText
-from exporter.signals import Kind, Signal
+from exporter.model import nvlink5
+from exporter.model.device import normal_bus_id
+from exporter.model.signals import Kind, Signal
+from exporter.sensor.kernel_log import cgroups, driver_lines
+from exporter.sensor.kernel_log.driver_lines import Rejected
+from exporter.sensor.kernel_log.record_order import RecordOrder
+from exporter.sensor.kernel_log.syslog_text import Line, News, SyslogText
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
 
@@ -97,7 +97,7 @@ def check_record(raw: bytes) -> None:
 
 def _signal(raw: bytes) -> Signal | None:
     try:
-        return kernel_log.understand(kernel_log.split(raw), BOOT)
+        return driver_lines.understand(driver_lines.split(raw), BOOT)
     except Rejected as error:
         demand(error.reason in ("malformed", "user_space", "quoted"), "a reason", error.reason)
         return None
@@ -110,7 +110,7 @@ def _printable(signal: Signal) -> None:
 
 def _same_record(raw: bytes, place: int, again: bytes) -> None:
     try:
-        before, after = kernel_log.split(raw), kernel_log.split(again)
+        before, after = driver_lines.split(raw), driver_lines.split(again)
     except Rejected:
         return
     demand(after.sequence == place, "a place that is none", place)
@@ -128,7 +128,7 @@ def make_line(random: Random) -> tuple[str, Built]:
     process = "".join(mark for mark in hostile.text(random) if mark not in "\n\r\0")[:15]
     who = random.choice(("", f"pid={random.randrange(10**7)}, name={process}, "))
     code = random.randrange(1024)
-    # The driver's own words are shorter than what the kernel cuts (exporter/kernel/quoted.py).
+    # The driver's own words are shorter than what the kernel cuts (kernel_log/quoted.py).
     line = f"NVRM: Xid (PCI:{bus}{place}): {code}, {who}{hostile.text(random)[:150]}"
     return line.partition("\n")[0], (f"{bus}.0", code, gi, ci)
 
@@ -190,7 +190,7 @@ def _records(news: News, text: bytes) -> list[Line]:
     places = [one.place for one in found]
     demand(places == sorted(set(places)), "places are not in order", places)
     for one, line in zip(found, firsts, strict=True):
-        record = kernel_log.split(one.raw)
+        record = driver_lines.split(one.raw)
         demand(record.sequence == one.place, "another place", record)
         begins = line[2].decode("utf-8", "replace")
         demand(record.message.startswith(begins), "another beginning", record)

@@ -7,11 +7,12 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from exporter.join import plugin_ids, whereabouts
-from exporter.join import podresources_wire as wire
-from exporter.join.hardware import Hardware, LiveGpu, LiveSlice
-from exporter.join.plugin_ids import PluginId
-from exporter.readings import ClaimDevice, ContainerDevices, PluginDevice
+from exporter.agent.join import device_resolution
+from exporter.model import plugin_ids
+from exporter.model.hardware import Hardware, LiveGpu, LiveSlice
+from exporter.model.plugin_ids import PluginId
+from exporter.model.readings import ClaimDevice, ContainerDevices, PluginDevice
+from exporter.sensor.kubelet import podresources_wire as wire
 from simulator import kubelet_api as api
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
@@ -160,7 +161,7 @@ def check_plugin(device: PluginDevice) -> None:
         demand(found.uuid in device.id, "a UUID from nowhere", found)
         demand(bool(found.uuid) != (found.number is not None), "named twice or not at all", found)
         demand(found.replica in device.id, "a share from nowhere", found)
-    where = whereabouts.of_plugin(device, (), _LIVE)
+    where = device_resolution.of_plugin(device, (), _LIVE)
     if where is None:
         return
     demand(bool(where.uuids) + where.elsewhere + bool(where.miss) == 1, "one answer", where)

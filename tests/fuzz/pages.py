@@ -6,13 +6,14 @@ from typing import Any, get_args
 
 import msgspec
 
-from exporter.join.claims import Holder, Holders
-from exporter.page import counters, debug_page, fields
-from exporter.page.labels import Options, Preset
-from exporter.page.render import page
-from exporter.page.snapshot import Shown
-from exporter.page.windows import Place, WindowCounts
-from exporter.readings import (
+from exporter.agent.join.claims import Holder, Holders
+from exporter.metrics import counters, debug_page, fields
+from exporter.metrics.labels import Options, Preset
+from exporter.metrics.render import page
+from exporter.metrics.snapshot import Shown
+from exporter.metrics.windows import Place, WindowCounts
+from exporter.model.node_health import SourceHealth
+from exporter.model.readings import (
     ClaimDevice,
     DcgmEntity,
     DcgmReading,
@@ -27,8 +28,7 @@ from exporter.readings import (
     ProcessReading,
     Values,
 )
-from exporter.report import SourceHealth
-from tests.exporter.page import pages
+from tests.exporter.metrics import pages
 from tests.exporter.worlds import START, at
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand

@@ -14,13 +14,13 @@ from random import Random
 
 import msgspec
 
-from exporter.kernel import kernel_log
-from exporter.kernel.journal_file import KernelRecord
-from exporter.kernel.kernel_log import Rejected
-from exporter.kernel.kmsg import as_line
-from exporter.kernel.record_order import RecordOrder
-from exporter.kernel.syslog_text import SyslogText
-from exporter.signals import Signal
+from exporter.model.signals import Signal
+from exporter.sensor.kernel_log import driver_lines
+from exporter.sensor.kernel_log.driver_lines import Rejected
+from exporter.sensor.kernel_log.journal_file import KernelRecord
+from exporter.sensor.kernel_log.kmsg import as_line
+from exporter.sensor.kernel_log.record_order import RecordOrder
+from exporter.sensor.kernel_log.syslog_text import SyslogText
 from tests.fuzz import hostile
 from tests.fuzz.kernel_lines import REAL_LINES
 from tests.fuzz.target import Target, demand
@@ -120,7 +120,7 @@ def signals(mode: str, message: bytes, cut: int) -> list[Signal]:
     heard: list[Signal] = []
     for raw in _records(mode, message[:cut].removesuffix(b"\n")):
         try:
-            signal = kernel_log.understand(kernel_log.split(raw), BOOT)
+            signal = driver_lines.understand(driver_lines.split(raw), BOOT)
         except Rejected:
             continue
         heard += [signal] if signal else []

@@ -12,15 +12,11 @@ from typing import Any
 
 import msgspec
 
-from exporter import wire
-from exporter.dcgm import reading as dcgm_reading
-from exporter.dcgm.entities import Place
-from exporter.dcgm.values import Answer
-from exporter.health import ledger, outline
-from exporter.health.ledger import Published
-from exporter.kernel import kernel_log
-from exporter.pairing import Pairing
-from exporter.readings import (
+from exporter import protocol
+from exporter.agent.report import ledger, outline
+from exporter.agent.report.ledger import Published
+from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
+from exporter.model.readings import (
     FabricReading,
     GpuReading,
     LinkReading,
@@ -28,9 +24,13 @@ from exporter.readings import (
     NvmlReading,
     Observation,
 )
-from exporter.report import NodeDeviceHealth, NodeHealth, ObjectMeta, SourceHealth
-from exporter.ring import Ring
-from exporter.signals import Signal
+from exporter.model.signals import Signal
+from exporter.model.xid_dedup import Pairing
+from exporter.sensor.dcgm import reading as dcgm_reading
+from exporter.sensor.dcgm.entities import Place
+from exporter.sensor.dcgm.values import Answer
+from exporter.sensor.kernel_log import driver_lines
+from exporter.sensor.ring import Ring
 from tests.fuzz import hostile, kernel_lines
 from tests.fuzz.target import Target, demand
 
@@ -160,9 +160,9 @@ class Node:
 
     def kernel(self, raw: bytes) -> None:
         try:
-            record = kernel_log.split(raw)
-            signal = kernel_log.understand(record, START)
-        except kernel_log.Rejected:
+            record = driver_lines.split(raw)
+            signal = driver_lines.understand(record, START)
+        except driver_lines.Rejected:
             return
         if signal is not None:
             self._take([signal], record.sequence)
@@ -224,7 +224,7 @@ class Node:
             numbered = msgspec.structs.replace(signal, number=self._ring.number_next())
             self._ring.append(self._pairing.pair(numbered))
         fresh = self._ring.after(self.report.cursor.signal_sequence)
-        wire.encode(wire.Signals(tuple(fresh), kernel_sequence))
+        protocol.encode(protocol.Signals(tuple(fresh), kernel_sequence))
         self.report = ledger.take(self.report, fresh, run="run-1", kernel_sequence=kernel_sequence)
 
 

@@ -6,20 +6,20 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from exporter import wire
-from exporter.health import ledger
-from exporter.kernel import cgroups
-from exporter.nvml import link_table
-from exporter.nvml.fields import Fields, Lacking, Tally
-from exporter.nvml.gpu import RECOVERY_ACTION, GpuReader, Wish
-from exporter.nvml.library import Caller, FieldAnswer, NvmlError, number_of
-from exporter.nvml.links import Links, Traffic
-from exporter.page.debug_page import debug_page
-from exporter.report import GpuHealth, NodeDeviceHealth, XidRecord
-from exporter.signals import Signal
+from exporter import protocol
+from exporter.agent.report import ledger
+from exporter.metrics.debug_page import debug_page
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, XidRecord
+from exporter.model.signals import Signal
+from exporter.sensor.kernel_log import cgroups
+from exporter.sensor.nvml import link_table
+from exporter.sensor.nvml.fields import Fields, Lacking, Tally
+from exporter.sensor.nvml.gpu import RECOVERY_ACTION, GpuReader, Wish
+from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError, number_of
+from exporter.sensor.nvml.links import Links, Traffic
 from kubeapi import client, store
 from serving import web_config
-from tests.exporter.page import pages
+from tests.exporter.metrics import pages
 from tests.exporter.worlds import BUS, START, Sensed, at, gpu, seen
 from tests.fuzz import reports, scrapers
 
@@ -56,17 +56,17 @@ def test_sixty_marks_are_no_bcrypt_hash() -> None:
 
 def test_a_frame_nested_without_end_is_refused() -> None:
     body = b"\x82\xa1x" + b"\x91" * DEEP + b"\xc0" + b"\xa4type\xa5hello"
-    with pytest.raises(wire.WireError, match="cannot be read"):
-        wire.decode(body, wire.to_sensor)
+    with pytest.raises(protocol.WireError, match="cannot be read"):
+        protocol.decode(body, protocol.to_sensor)
 
 
 def test_a_frame_with_a_time_of_no_zone_is_refused() -> None:
-    frame = wire.encode(wire.Happened(Sensed().nvml(1, 79)))[5:]
-    wire.decode(frame, wire.from_child)
+    frame = protocol.encode(protocol.Happened(Sensed().nvml(1, 79)))[5:]
+    protocol.decode(frame, protocol.from_child)
     raw: Any = msgspec.msgpack.decode(frame)
     raw["signal"]["at"] = "2026-01-05T08:00:00"
-    with pytest.raises(wire.WireError, match="timezone"):
-        wire.decode(msgspec.msgpack.encode(raw), wire.from_child)
+    with pytest.raises(protocol.WireError, match="timezone"):
+        protocol.decode(msgspec.msgpack.encode(raw), protocol.from_child)
 
 
 def test_a_stored_report_with_a_time_of_no_zone_cannot_be_read() -> None:
@@ -170,5 +170,5 @@ def test_the_debug_page_has_no_mark_that_steers_a_terminal() -> None:
 
 def test_a_signal_travels_with_its_time() -> None:
     signal = Signal(kind="xid", source="nvml", at=at(1), code=79)
-    frame = wire.encode(wire.Happened(signal))[5:]
-    assert wire.decode(frame, wire.from_child) == wire.Happened(signal)
+    frame = protocol.encode(protocol.Happened(signal))[5:]
+    assert protocol.decode(frame, protocol.from_child) == protocol.Happened(signal)

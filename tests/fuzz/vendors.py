@@ -6,19 +6,19 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from exporter import wire
-from exporter.dcgm import reading as dcgm_reading
-from exporter.dcgm import values as dcgm_values
-from exporter.dcgm.entities import Place
-from exporter.dcgm.values import Answer
-from exporter.nvml import gpm, link_table, units
-from exporter.nvml import library as nvml_library
-from exporter.nvml.gpu import Wish
-from exporter.nvml.library import LOST, REFUSED, Caller, FieldAnswer, NvmlError
-from exporter.nvml.sampler import Sampler
-from exporter.nvml.table import TABLE
-from exporter.readings import NvmlReading
-from exporter.signals import Signal
+from exporter import protocol
+from exporter.model.readings import NvmlReading
+from exporter.model.signals import Signal
+from exporter.sensor.dcgm import reading as dcgm_reading
+from exporter.sensor.dcgm import values as dcgm_values
+from exporter.sensor.dcgm.entities import Place
+from exporter.sensor.dcgm.values import Answer
+from exporter.sensor.nvml import gpm, link_table, units
+from exporter.sensor.nvml import library as nvml_library
+from exporter.sensor.nvml.gpu import Wish
+from exporter.sensor.nvml.library import LOST, REFUSED, Caller, FieldAnswer, NvmlError
+from exporter.sensor.nvml.sampler import Sampler
+from exporter.sensor.nvml.table import TABLE
 from tests.fuzz import hostile
 from tests.fuzz.target import Target, demand
 
@@ -211,8 +211,11 @@ def check_library(made: tuple[int, int, bool]) -> None:
 
 def check_reading(reading: NvmlReading) -> None:
     """What goes over to the sensor: it travels, and what is in it makes sense."""
-    frame = wire.encode(wire.Sampled(reading))
-    demand(wire.decode(frame[5:], wire.from_child) == wire.Sampled(reading), "it comes as another")
+    frame = protocol.encode(protocol.Sampled(reading))
+    demand(
+        protocol.decode(frame[5:], protocol.from_child) == protocol.Sampled(reading),
+        "it comes as another",
+    )
     indices = [gpu.index for gpu in reading.gpus]
     demand(indices == sorted(set(indices)), "an index twice", indices)
     for gpu in reading.gpus:
@@ -275,8 +278,8 @@ def check_answers(answers: list[Answer]) -> None:
     signals = dcgm_reading.signals_of(answers, dict(_PLACES))
     demand(all(0 < one.code <= 0xFFFFFFFF for one in signals), "a code that is none", signals)
     for signal in signals:
-        frame = wire.encode(wire.Happened(signal))
-        heard: Any = wire.decode(frame[5:], wire.from_child)
+        frame = protocol.encode(protocol.Happened(signal))
+        heard: Any = protocol.decode(frame[5:], protocol.from_child)
         demand(isinstance(heard.signal, Signal) and heard.signal == signal, "another", heard)
     dcgm_reading.never_watched(answers)
     dcgm_reading.all_blank(answers)

@@ -7,8 +7,8 @@ import pytest
 
 from tests.lab.lanes import Lanes, waits
 
-CHAIN, JUDGE = "tests/chain/test_a.py::test_a", "tests/remediator/judge/test_b.py::test_b"
-DEPLOY, PAGE = "tests/deploy/test_c.py::test_c", "tests/exporter/page/test_d.py::test_d"
+CHAIN, JUDGE = "tests/chain/test_a.py::test_a", "tests/remediator/diagnose/test_b.py::test_b"
+DEPLOY, PAGE = "tests/deploy/test_c.py::test_c", "tests/exporter/metrics/test_d.py::test_d"
 
 
 class Worker:
@@ -80,5 +80,5 @@ def test_files_that_share_a_story_go_to_one_worker(pytestconfig: pytest.Config) 
 
 def test_the_kind_of_a_file_is_its_folders() -> None:
     assert waits("tests/chain/test_leaders.py")
-    assert not waits("tests/remediator/judge/test_xids.py")
+    assert not waits("tests/remediator/diagnose/test_xids.py")
     assert not waits("tests/test_wheel.py")

@@ -6,7 +6,7 @@ first those of its own room, then those of all others, last those that start pro
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Literal, get_args
@@ -19,13 +19,23 @@ from tests.mutants.run import Mutant, Step
 Package = Literal["remediator", "exporter"]
 PACKAGES: tuple[Package, ...] = get_args(Package)
 ROOMS: dict[Package, tuple[str, ...]] = {
-    "remediator": ("judge", "decide", "policy", "objects"),
-    "exporter": ("join", "health", "kernel", "page", "nvml"),
+    "remediator": ("diagnose", "plan", "policy", "model"),
+    "exporter": (
+        "agent/join",
+        "agent/report",
+        "sensor/kernel_log",
+        "sensor/nvml",
+        "metrics",
+        "model",
+    ),
 }
 """Where it is decided, and read, what is so."""
 SLOW: dict[Package, tuple[str, ...]] = {
-    "remediator": ("histories", "hands"),
-    "exporter": ("children", "dcgm", "setup", "robust", "live", "test_running_exporter.py"),
+    "remediator": ("histories", "controller"),
+    "exporter": (
+        *("sensor/supervisor", "sensor/dcgm", "flags", "node", "robust", "live"),
+        "test_running_exporter.py",
+    ),
 }
 """Tests that play long stories or start programs."""
 OPTIONS = ("-p", "tests.mutants.no_servers")
@@ -93,17 +103,25 @@ def mutant_of(found: Drawn, root: Path, *, quick: bool = False) -> Mutant:
 
 def steps_of(path: str, root: Path, *, quick: bool = False) -> tuple[Step, ...]:
     """Return the tests of a module's package: of its room, of others, and the slow ones."""
-    package, room, _ = path.split("/", 2)
-    slow = SLOW["exporter" if package == "exporter" else "remediator"]
-    there = sorted((root / "tests" / package).iterdir())
-    named = [entry for entry in there if _has_tests(entry)]
-    own = [entry for entry in named if entry.name == room]
-    late = [entry for entry in named if entry.name in slow]
-    rest = [entry for entry in named if entry not in own and entry not in late]
+    package = path.split("/", 1)[0]
+    slow, tests = SLOW["exporter" if package == "exporter" else "remediator"], root / "tests"
+    named = {
+        entry.relative_to(tests / package).as_posix(): entry for entry in _units(tests / package)
+    }
+    own = [entry for entry in named.values() if entry == tests / Path(path).parent]
+    late = [entry for name, entry in named.items() if name in slow]
+    rest = [entry for entry in named.values() if entry not in own and entry not in late]
     parts = (own, rest) if quick else (own, rest, late)
     paths = (tuple(entry.relative_to(root).as_posix() for entry in part) for part in parts)
     return tuple(step for step in paths if step)
 
 
-def _has_tests(entry: Path) -> bool:
-    return entry.match("test_*.py") or (entry.is_dir() and entry.name != "__pycache__")
+def _units(folder: Path) -> Iterator[Path]:
+    """Yield test files of a folder and its folders of tests, of which none is in another."""
+    for entry in sorted(folder.iterdir()):
+        if entry.is_dir() and any(
+            child.is_dir() and any(child.glob("test_*.py")) for child in entry.iterdir()
+        ):
+            yield from _units(entry)
+        elif entry.match("test_*.py") or (entry.is_dir() and entry.name != "__pycache__"):
+            yield entry

@@ -115,35 +115,37 @@ class TestDrawn:
     def test_they_are_of_what_decides_and_reads(self, every: list[Drawn]) -> None:
         files = {found.path for found in every}
 
-        assert "remediator/judge/verdict.py" in files
-        assert "exporter/kernel/kernel_log.py" in files
-        assert not any(name.startswith("remediator/hands") for name in files)
+        assert "remediator/diagnose/verdict.py" in files
+        assert "exporter/sensor/kernel_log/driver_lines.py" in files
+        assert not any(name.startswith("remediator/controller") for name in files)
         alone = every_place(ROOT, ("exporter",))
         assert {found.path.split("/")[0] for found in alone} == {"exporter"}
 
     def test_the_tests_of_its_own_room_come_first_and_none_is_left_out(self) -> None:
-        steps = steps_of("remediator/judge/scope.py", ROOT)
+        steps = steps_of("remediator/diagnose/scope.py", ROOT)
 
-        assert steps[0] == ("tests/remediator/judge",)
+        assert steps[0] == ("tests/remediator/diagnose",)
         assert "tests/remediator/test_story.py" in steps[1]
-        assert "tests/remediator/hands" in steps[2]
+        assert "tests/remediator/controller" in steps[2]
         there = (ROOT / "tests" / "remediator").iterdir()
         tests = {entry.name for entry in there if entry.is_dir() or entry.match("test_*.py")}
         asked = [Path(path).name for step in steps for path in step]
         assert sorted(asked) == sorted(tests - {"__pycache__"})
-        assert steps_of("remediator/judge/scope.py", ROOT, quick=True) == steps[:2]
+        assert steps_of("remediator/diagnose/scope.py", ROOT, quick=True) == steps[:2]
 
     def test_a_mutant_says_what_it_changes_where(self, tmp_path: Path) -> None:
         source = "a = 1\nb = a  <  2\n"
-        folder = tmp_path / "exporter" / "join"
+        folder = tmp_path / "exporter" / "agent" / "join"
         folder.mkdir(parents=True)
         (folder / "x.py").write_text(source, encoding="utf-8")
-        (tmp_path / "tests" / "exporter" / "join").mkdir(parents=True)
+        tests = tmp_path / "tests" / "exporter" / "agent" / "join"
+        tests.mkdir(parents=True)
+        (tests / "test_x.py").touch()
         place = Place(line=2, column=7, old="<", new="<=")
 
-        made = mutant_of(Drawn(path="exporter/join/x.py", place=place), tmp_path)
-        assert made.name == "exporter/join/x.py:2:7"
+        made = mutant_of(Drawn(path="exporter/agent/join/x.py", place=place), tmp_path)
+        assert made.name == "exporter/agent/join/x.py:2:7"
         assert made.about == "- b = a  <  2\n  + b = a  <=  2"
-        assert made.steps == (("tests/exporter/join",),)
+        assert made.steps == (("tests/exporter/agent/join",),)
         made.apply(tmp_path)
         assert (folder / "x.py").read_text(encoding="utf-8") == "a = 1\nb = a  <=  2\n"

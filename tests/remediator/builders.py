@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from exporter.device import Device
-from exporter.report import (
+from exporter.model.device import Device
+from exporter.model.node_health import (
     GpuHealth,
     MigInstance,
     NodeHealth,
@@ -14,10 +14,16 @@ from exporter.report import (
     SourceHealth,
     XidRecord,
 )
-from exporter.report_words import mig_mode, reset_request
-from exporter.slices import SliceDevice
-from remediator.decide.fleet import Fleet
-from remediator.decide.plan import (
+from exporter.model.node_health_words import mig_mode, reset_request
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.model.incident import EVICTION_BLOCKED, Incident, PodHold, intending
+from remediator.model.intent import Intent, Kind
+from remediator.model.node import NodeCondition
+from remediator.model.taint_rule import EVICTING, Rule
+from remediator.plan.fleet import Fleet
+from remediator.plan.spending import Spending
+from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteIncident,
@@ -28,13 +34,7 @@ from remediator.decide.plan import (
     WriteNodeCondition,
     WriteStatus,
 )
-from remediator.decide.spending import Spending
-from remediator.decide.view import NodeView
-from remediator.judge.freshness import RENEWALS_NEEDED
-from remediator.objects.incident import EVICTION_BLOCKED, Incident, PodHold, intending
-from remediator.objects.intent import Intent, Kind
-from remediator.objects.nodes import NodeCondition
-from remediator.objects.taints import EVICTING, Rule
+from remediator.plan.view import NodeView
 from remediator.policy.table import SHIPPED, Limits, Policy, Row
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)

@@ -2,11 +2,8 @@
 
 import msgspec
 
-from exporter.device import Device
-from remediator.decide.plan import Step
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.objects.claims import (
+from exporter.model.device import Device
+from remediator.model.claim import (
     Allocation,
     Claim,
     ClaimMeta,
@@ -15,8 +12,11 @@ from remediator.objects.claims import (
     DeviceAllocation,
     DeviceResult,
 )
-from remediator.objects.pods import PodFacts
-from remediator.objects.taints import Rule
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import Step
+from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import DRIVER, NODE, Stored, at, policy
 

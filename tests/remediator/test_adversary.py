@@ -2,11 +2,11 @@
 
 import msgspec
 
-from exporter.report import FabricHealth, GpuHealth, MemoryHealth, NodeHealth
-from remediator.decide.plan import ChangeRule
-from remediator.decide.spending import begins
-from remediator.judge.fault import faults_of
-from remediator.judge.verdict import verdict
+from exporter.model.node_health import FabricHealth, GpuHealth, MemoryHealth, NodeHealth
+from remediator.diagnose.fault import faults_of
+from remediator.diagnose.verdict import verdict
+from remediator.plan.spending import begins
+from remediator.plan.steps import ChangeRule
 from tests.remediator.builders import (
     ALL_SEVEN,
     LASTS,

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import msgspec
 
-from exporter.report import FabricHealth, GpuHealth, NodeHealth
-from remediator.decide.plan import WriteStatus
-from remediator.decide.reconcile import decide_node
+from exporter.model.node_health import FabricHealth, GpuHealth, NodeHealth
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import WriteStatus
 from tests.remediator.builders import (
     ALL_SEVEN,
     SLICE_5,

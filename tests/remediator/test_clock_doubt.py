@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.decide.recovery import NODE_GONE_FOR
-from remediator.decide.view import NodeView
-from remediator.judge.clock_trust import TRUSTED, clock_doubt
+from remediator.diagnose.clock_trust import TRUSTED, clock_doubt
+from remediator.plan.recovery import NODE_GONE_FOR
+from remediator.plan.view import NodeView
 from tests.remediator.builders import RESET, Stored, action, at, gpu, view, xid
 from tests.remediator.telling import settle, tick
 

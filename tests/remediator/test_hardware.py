@@ -6,15 +6,15 @@ from itertools import permutations
 import msgspec
 import pytest
 
-from exporter.device import Device
-from exporter.report import GpuHealth, MemorySlices
-from exporter.slices import SliceDevice
-from remediator.decide.fleet import Fleet
-from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule
-from remediator.decide.reconcile import decide_node
-from remediator.decide.trust import WatchedKind
-from remediator.decide.view import NodeView
-from remediator.objects.incident import Incident
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, MemorySlices
+from exporter.model.resource_slices import SliceDevice
+from remediator.model.incident import Incident
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
+from remediator.plan.trust import WatchedKind
+from remediator.plan.view import NodeView
 from remediator.policy.limits import limits_of
 from remediator.policy.place import Area
 from remediator.policy.table import Policy

@@ -5,18 +5,17 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from exporter.device import Device
-from exporter.report import GpuHealth
-from exporter.slices import SliceDevice
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth
+from exporter.model.resource_slices import SliceDevice
 from kubeapi.client import ApiError
-from remediator.decide import plan
-from remediator.decide.casefile import EVICTION_REFUSED
-from remediator.decide.fleet import Fleet
-from remediator.decide.plan import DeleteRule, Step
-from remediator.decide.reconcile import Reconciler, StepsFailedError
-from remediator.decide.view import NodeView
-from remediator.judge.fault import Unknown
-from remediator.objects.events import Event
+from remediator.diagnose.fault import Unknown
+from remediator.plan.events import Event
+from remediator.plan.fleet import Fleet
+from remediator.plan.incident_status import EVICTION_REFUSED
+from remediator.plan.reconcile import Reconciler, StepsFailedError
+from remediator.plan.steps import DeleteRule, Step, gpu_of
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     NODE,
     RESET,
@@ -55,7 +54,7 @@ class RefusesOne:
 
     def take(self, step: Step) -> None:
         self.tried.append(step)
-        if plan.gpu_of(step) == self.refused and not isinstance(step, DeleteRule):
+        if gpu_of(step) == self.refused and not isinstance(step, DeleteRule):
             raise ApiError("422 Unprocessable", status=422)
         self.stored.take(step, at(700))
 
@@ -75,7 +74,7 @@ def test_a_step_that_always_fails_stops_no_other_gpu_and_no_release() -> None:
         Reconciler(hands, policy).reconcile("node-a", at(700))
 
     assert stored.effects() == {"gpu-1": "NoSchedule"}
-    assert sum(plan.gpu_of(step) == uuid(0) for step in hands.tried) == 1
+    assert sum(gpu_of(step) == uuid(0) for step in hands.tried) == 1
 
 
 def baffling(index: int) -> GpuHealth:

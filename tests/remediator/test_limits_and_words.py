@@ -2,7 +2,7 @@
 
 import msgspec
 
-from remediator.decide.view import cases
+from remediator.plan.view import cases
 from remediator.policy.limits import limits_of
 from tests.remediator.builders import (
     RESET,

@@ -5,13 +5,13 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth
-from remediator.decide import history
-from remediator.decide.fleet import GpuPlace
-from remediator.decide.plan import CreateRule, DeleteRule, OpenIncident
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView
-from remediator.objects.incident import IncidentStatus
+from exporter.model.node_health import GpuHealth
+from remediator.model.incident import IncidentStatus
+from remediator.plan import history
+from remediator.plan.fleet import GpuPlace
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import CreateRule, DeleteRule, OpenIncident
+from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from exporter.device import Device
-from exporter.report import XidRecord
+from exporter.model.device import Device
+from exporter.model.node_health import XidRecord
 from tests.remediator.builders import DRIVER, NODE, SLICE_5, Stored, action, mig_gpu, view, xid
 from tests.remediator.telling import settle, tick
 

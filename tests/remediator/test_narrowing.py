@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from exporter.device import Device
-from exporter.report import MemorySlices, XidRecord
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView
+from exporter.model.device import Device
+from exporter.model.node_health import MemorySlices, XidRecord
+from remediator.plan.reconcile import decide_node
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALL_SEVEN,
     DRIVER,

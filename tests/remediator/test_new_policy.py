@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from remediator.decide.fleet import Fleet
-from remediator.decide.plan import Step
-from remediator.decide.reconcile import Reconciler
-from remediator.decide.view import NodeView
-from remediator.objects.events import Event
+from remediator.plan.events import Event
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import Reconciler
+from remediator.plan.steps import Step
+from remediator.plan.view import NodeView
 from remediator.policy.table import Policy
 from tests.remediator.builders import Stored, at, dead, policy, view
 from tests.remediator.telling import settle

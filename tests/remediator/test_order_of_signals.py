@@ -7,8 +7,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.report import XidRecord
-from remediator.objects.incident import SEEN_LIMIT
+from exporter.model.node_health import XidRecord
+from remediator.model.incident import SEEN_LIMIT
 from tests.remediator.builders import LASTS, Stored, action, at, mig_gpu, view, xid
 from tests.remediator.telling import settle
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth, MemoryHealth, MemorySlices
+from exporter.model.node_health import GpuHealth, MemoryHealth, MemorySlices
 from tests.remediator.builders import SLICE_5, Stored, action, at, mig_gpu, policy, view, xid
 from tests.remediator.telling import settle
 

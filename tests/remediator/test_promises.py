@@ -6,10 +6,10 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exporter.report import GpuHealth, RecoveryAction, XidRecord
-from remediator.decide.plan import ChangeRule
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView
+from exporter.model.node_health import GpuHealth, RecoveryAction, XidRecord
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import ChangeRule
+from remediator.plan.view import NodeView
 from tests.lab.examples import examples
 from tests.remediator.builders import Stored, action, at, gpu, mig_gpu, view, xid
 from tests.remediator.telling import ENFORCE, effect_of, only_names_moved, settle, tick

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from exporter.report import MemoryHealth
-from exporter.report_words import answer
+from exporter.model.node_health import MemoryHealth
+from exporter.model.node_health_words import answer
 from remediator.policy.file import read
 from tests.remediator.builders import (
     ALL_SEVEN,

@@ -5,15 +5,15 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from exporter.report import GpuHealth
-from remediator.decide.plan import DeleteRule, WriteStatus
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.objects.incident import RULES_NOT_SERVED, Incident
-from remediator.objects.taints import Rule
+from exporter.model.node_health import GpuHealth
+from remediator.model.incident import RULES_NOT_SERVED, Incident
+from remediator.model.taint_rule import Rule
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import DeleteRule, WriteStatus
 from remediator.policy.limits import LIFTED
 from remediator.policy.table import without_rules
 from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, policy, view, xid
-from tests.remediator.decide.handing import reconciled
+from tests.remediator.plan.handing import reconciled
 from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
 
 SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from remediator.decide.fleet import Fleet
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import decide_node
+from remediator.plan.view import NodeView
 from remediator.policy.limits import limits_of
 from remediator.policy.table import Policy
 from tests.remediator.builders import (

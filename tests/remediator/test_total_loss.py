@@ -9,13 +9,13 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from remediator.decide.plan import EvictPod, WriteNodeCondition
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView
-from remediator.objects.claims import ADMIN, Allocation, DeviceAllocation, DeviceResult
-from remediator.objects.incident import IncidentStatus
-from remediator.objects.nodes import NodeFacts
-from remediator.objects.pods import PodFacts, RawPod, facts_of
+from remediator.model.claim import ADMIN, Allocation, DeviceAllocation, DeviceResult
+from remediator.model.incident import IncidentStatus
+from remediator.model.node import NodeFacts
+from remediator.model.pod import PodFacts, RawPod, facts_of
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import EvictPod, WriteNodeCondition
+from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
     DRIVER,
@@ -31,7 +31,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.decide.handing import ON
+from tests.remediator.plan.handing import ON
 from tests.remediator.telling import ENFORCE, claim, pod
 
 SOAK = 600

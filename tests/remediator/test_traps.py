@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from exporter.device import Device
-from exporter.report import GpuHealth
-from exporter.slices import SliceDevice
-from remediator.decide.fleet import Fleet
-from remediator.decide.reconcile import MOST_OPEN, decide_node
-from remediator.decide.view import NodeView, cases
-from remediator.judge.fault import Healthy
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import Healthy
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import MOST_OPEN, decide_node
+from remediator.plan.view import NodeView, cases
 from tests.remediator.builders import (
     ALL_SEVEN,
     NODE,

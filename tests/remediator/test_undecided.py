@@ -7,16 +7,22 @@ import msgspec
 import pytest
 
 from kubeapi.store import Store
-from remediator.decide import plan
-from remediator.decide.fleet import Fleet
-from remediator.decide.handover import HandoverOptions
-from remediator.decide.plan import DeleteIncident, OpenIncident, WriteStatus
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.judge.fault import Unknown
-from remediator.objects.claims import Claim
-from remediator.objects.incident import Incident, TimelineEntry
-from remediator.objects.nodes import REPAIR_NEEDED, NodeCondition, NodeFacts
+from remediator.diagnose.fault import Unknown
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident, TimelineEntry
+from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
+from remediator.plan.fleet import Fleet
+from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import (
+    DeleteIncident,
+    OpenIncident,
+    Step,
+    WriteNodeCondition,
+    WriteStatus,
+    gpu_of,
+)
+from remediator.plan.view import NodeView
 from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import (
     NODE,
@@ -66,8 +72,8 @@ def fenced(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
     return stored
 
 
-def about(decision: NodeDecision, index: int) -> list[plan.Step]:
-    return [step for step in decision.steps if plan.gpu_of(step) == uuid(index)]
+def about(decision: NodeDecision, index: int) -> list[Step]:
+    return [step for step in decision.steps if gpu_of(step) == uuid(index)]
 
 
 def is_unknown_for_a_bug(decision: NodeDecision, index: int = 0) -> bool:
@@ -267,7 +273,7 @@ def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(9), options)
 
     assert decision.bugs == ()
-    (step,) = [one for one in decision.steps if isinstance(one, plan.WriteNodeCondition)]
+    (step,) = [one for one in decision.steps if isinstance(one, WriteNodeCondition)]
     assert "waiting until 2026-01-05T13:00:09Z" in step.condition.message
 
 
@@ -288,7 +294,7 @@ def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() 
 
     assert is_unknown_for_a_bug(decision)
     assert about(decision, 0) == []
-    assert {plan.gpu_of(step) for step in decision.steps} == {uuid(1)}
+    assert {gpu_of(step) for step in decision.steps} == {uuid(1)}
 
 
 def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> None:
@@ -301,9 +307,9 @@ def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> N
     seen = view(gpu(0), facts=facts, nodes_known=True, pods=())
     blind = msgspec.structs.replace(seen, claims=(strange_claim(),))
 
-    def conditions(one: NodeView) -> list[plan.Step]:
+    def conditions(one: NodeView) -> list[Step]:
         decision = decide_node(stored.over(one), stored.fleet(), ENFORCE, at(50), options)
-        return [step for step in decision.steps if isinstance(step, plan.WriteNodeCondition)]
+        return [step for step in decision.steps if isinstance(step, WriteNodeCondition)]
 
     assert conditions(blind) == []
     assert conditions(seen) != []
@@ -341,7 +347,7 @@ def test_a_fence_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
         assert decision.bugs == ()
 
     assert stored.effects() == effects | {"gpu-1": "NoExecute"}
-    touched = [step for step in stored.taken if plan.gpu_of(step) == uuid(0)]
+    touched = [step for step in stored.taken if gpu_of(step) == uuid(0)]
     late = [step for step in touched if isinstance(step, OpenIncident)]
     assert len(late) == 1
 

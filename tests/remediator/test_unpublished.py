@@ -5,13 +5,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from exporter.device import Device
-from exporter.report import GpuHealth
-from remediator.decide.handover import HandoverOptions
-from remediator.decide.reconcile import decide_node
-from remediator.decide.view import NodeView, cases
-from remediator.objects.incident import Incident, Target
-from remediator.objects.nodes import NodeFacts
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth
+from remediator.model.incident import Incident, Target
+from remediator.model.node import NodeFacts
+from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.reconcile import decide_node
+from remediator.plan.view import NodeView, cases
 from remediator.policy.file import read
 from remediator.policy.table import Policy
 from tests.remediator.builders import (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import exporter
-from exporter.dcgm import abi
+from exporter.sensor.dcgm import abi
 from simulator import build, dcgm_build, dcgm_fields
 from simulator.compiler import find_compiler
 from simulator.dcgm_file import parse, render

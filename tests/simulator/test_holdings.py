@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from exporter.join import hardware, plugin_ids
-from exporter.join.podresources import list_containers
+from exporter.model import hardware, plugin_ids
+from exporter.sensor.kubelet.podresources import list_containers
 from simulator import holdings
 from simulator.board import gpus_of
 from simulator.gpu import Gpu

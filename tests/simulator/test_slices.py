@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from exporter.device import normal_bus_id
-from exporter.slices import ResourceSlice, SliceDevice, inventory
+from exporter.model.device import normal_bus_id
+from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from simulator.board import gpus_of
 from simulator.gpu import Failure, Scenario
 from simulator.slices import (

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from exporter.kernel import cgroups, pci
+from exporter.sensor.kernel_log import cgroups, pci
 from simulator.__main__ import main
 from simulator.board import BoardError
 from simulator.faults import FaultError

@@ -240,7 +240,7 @@ def test_a_release_file_lets_go_of_what_it_names_and_of_nothing_else(
     exporter.wait_shows('draguard_source_up{source="nvml",reason="Released"} 0')
     assert not labels_of(exporter, TEMPERATURE)
     lines = exporter.descendants().values()
-    assert not [line for line in lines if "exporter.nvml.child" in line]
+    assert not [line for line in lines if "exporter.sensor.nvml.child" in line]
 
     release.unlink()
     wait_for(lambda: presence(exporter, named.uuid) == ("Present", ""))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from exporter.nvml import gpm, link_table
-from exporter.nvml.table import TABLE
-from exporter.page import fields
+from exporter.metrics import fields
+from exporter.sensor.nvml import gpm, link_table
+from exporter.sensor.nvml.table import TABLE
 from simulator import holdings
 from simulator.node import SimulatedNode
 from tests.exporter.live.stage import (

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from exporter import wire
-from exporter.readings import Observation
-from exporter.report import Cursor
+from exporter import protocol
+from exporter.model.node_health import Cursor
+from exporter.model.readings import Observation
 from tests.exporter.running import PATIENCE, wait_for
 
 
-def frame(message: Any, version: int = wire.PROTOCOL) -> bytes:
+def frame(message: Any, version: int = protocol.PROTOCOL) -> bytes:
     """Return any value as a frame of any version."""
     body = msgspec.msgpack.encode(message)
     return bytes([version]) + len(body).to_bytes(4, "big") + body
@@ -85,7 +85,7 @@ class FakeAgent:
 
     def __init__(self, path: Path) -> None:
         self.stream = wait_for(lambda: _connected(path), what=f"who listens at {path}")
-        self.channel = wire.Channel(self.stream)
+        self.channel = protocol.Channel(self.stream)
 
     def __enter__(self) -> "FakeAgent":
         return self
@@ -93,16 +93,16 @@ class FakeAgent:
     def __exit__(self, *_: object) -> None:
         self.channel.close()
 
-    def hello(self) -> wire.ToAgent:
-        self.channel.send(wire.Hello(Cursor(), ""))
-        return self.channel.receive(wire.to_agent)
+    def hello(self) -> protocol.ToAgent:
+        self.channel.send(protocol.Hello(Cursor(), ""))
+        return self.channel.receive(protocol.to_agent)
 
     def observations(self, seconds: float = PATIENCE) -> Iterator[Observation]:
         """Give what the sensor observes, for so long."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            message = self.channel.receive(wire.to_agent)
-            if isinstance(message, wire.Observed):
+            message = self.channel.receive(protocol.to_agent)
+            if isinstance(message, protocol.Observed):
                 yield message.observation
         raise AssertionError("nothing of what was waited for was observed")
 

@@ -5,7 +5,7 @@ import os
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.children.appetite import SPIN_SECONDS, Appetite, Excess, Taken, taken
+from exporter.sensor.supervisor.resource_limits import SPIN_SECONDS, Appetite, Excess, Taken, taken
 
 MIB = 1 << 20
 

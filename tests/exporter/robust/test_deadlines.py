@@ -3,25 +3,25 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from exporter.children import callnotes
-from exporter.children.deadlines import Deadlines
-from exporter.readings import CallNote
+from exporter.model.readings import CallNote
+from exporter.sensor.supervisor import call_notes
+from exporter.sensor.supervisor.deadlines import Deadlines
 
 LIMITS = Deadlines(call=10.0, start=60.0)
 ALLOWED = {
-    callnotes.SAMPLING: 10.0,
-    callnotes.EVENTS: 10.0 + callnotes.WAIT_SECONDS,
-    callnotes.SYSTEM_EVENTS: 10.0 + callnotes.WAIT_SECONDS,
+    call_notes.SAMPLING: 10.0,
+    call_notes.EVENTS: 10.0 + call_notes.WAIT_SECONDS,
+    call_notes.SYSTEM_EVENTS: 10.0 + call_notes.WAIT_SECONDS,
 }
 
 
 def notes(slot: int, seconds: float, gpu: int | None = 0) -> tuple[CallNote | None, ...]:
-    found: list[CallNote | None] = [None] * callnotes.SLOTS
+    found: list[CallNote | None] = [None] * call_notes.SLOTS
     found[slot] = CallNote(gpu, "nvmlSomething", seconds)
     return tuple(found)
 
 
-IDLE = (None,) * callnotes.SLOTS
+IDLE = (None,) * call_notes.SLOTS
 
 
 @given(st.sampled_from(list(ALLOWED)), st.floats(0, 10))
@@ -43,14 +43,14 @@ def test_while_nothing_is_called_one_look_in_a_deadline_is_enough() -> None:
 
 
 def test_opening_the_library_may_take_longer_than_a_call() -> None:
-    opening = notes(callnotes.SAMPLING, 30.0, gpu=None)
+    opening = notes(call_notes.SAMPLING, 30.0, gpu=None)
     assert LIMITS.overdue(opening, first=True) is None
     assert LIMITS.overdue(opening, first=False) is not None
-    assert LIMITS.overdue(notes(callnotes.SAMPLING, 30.0, gpu=1), first=True) is not None
+    assert LIMITS.overdue(notes(call_notes.SAMPLING, 30.0, gpu=1), first=True) is not None
 
 
 def test_a_wait_for_events_may_take_its_own_time_too() -> None:
-    assert LIMITS.overdue(notes(callnotes.EVENTS, 10.0 + callnotes.WAIT_SECONDS), first=False) is (
-        None
-    )
-    assert LIMITS.overdue(notes(callnotes.SYSTEM_EVENTS, 20.0), first=False) is not None
+    assert LIMITS.overdue(
+        notes(call_notes.EVENTS, 10.0 + call_notes.WAIT_SECONDS), first=False
+    ) is (None)
+    assert LIMITS.overdue(notes(call_notes.SYSTEM_EVENTS, 20.0), first=False) is not None

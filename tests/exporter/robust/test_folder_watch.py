@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter.children.folder_watch import FolderWatch
+from exporter.sensor.supervisor.folder_watch import FolderWatch
 from tests.exporter.running import PATIENCE, wait_for
 
 

@@ -9,8 +9,10 @@ from time import sleep
 import msgspec
 import pytest
 
-from exporter import wire
-from exporter.readings import (
+from exporter import protocol
+from exporter.flags.parser import parse
+from exporter.model.node_health import Cursor, SourceHealth
+from exporter.model.readings import (
     ContainerDevices,
     DcgmEntity,
     DcgmReading,
@@ -18,19 +20,17 @@ from exporter.readings import (
     Observation,
     ProcessReading,
 )
-from exporter.report import Cursor, SourceHealth
-from exporter.sensor import Position, Sensor
-from exporter.sensor_cut import cuts
-from exporter.sensor_server import SensorServer
-from exporter.setup.flags import parse
-from exporter.wire import Signals
+from exporter.protocol import Signals
+from exporter.sensor.cut import cuts
+from exporter.sensor.process import Position, Sensor
+from exporter.sensor.server import SensorServer
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeAgent, FakeSensor, frame, newer
 from tests.exporter.running import Exporter, wait_for
 from tests.exporter.worlds import START, UP, gpu, seen
 
-WELCOME = wire.Welcome("run-1", "boot-1")
-SEEN = wire.Observed(seen(gpu(1, temperature=40)))
+WELCOME = protocol.Welcome("run-1", "boot-1")
+SEEN = protocol.Observed(seen(gpu(1, temperature=40)))
 SKEW = 'reason="VersionSkew"'
 PATIENT = "--sample-deadline=120"
 """For an agent whose sensor says nothing more and is not to be left for that."""
@@ -77,8 +77,8 @@ def test_a_message_of_an_unknown_kind_is_left_out_and_the_rest_goes_on(
 @pytest.mark.parametrize(
     "skewed",
     [
-        frame(WELCOME, version=wire.PROTOCOL + 1),
-        frame(wire.Refused("the sensor does not understand this agent")),
+        frame(WELCOME, version=protocol.PROTOCOL + 1),
+        frame(protocol.Refused("the sensor does not understand this agent")),
         frame({"type": "observed", "observation": {"at": "a time", "sources": 7}}),
     ],
     ids=["protocol", "refused", "fields"],
@@ -107,8 +107,8 @@ def test_a_sensor_understands_an_agent_with_fields_and_words_that_it_does_not_kn
     with sensor:
         wait_for(sensor.socket.exists)
         with FakeAgent(sensor.socket) as agent:
-            agent.stream.sendall(frame(newer(wire.Hello(Cursor(), "", wanted=(150,)))))
-            assert isinstance(agent.channel.receive(wire.to_agent), wire.Welcome)
+            agent.stream.sendall(frame(newer(protocol.Hello(Cursor(), "", wanted=(150,)))))
+            assert isinstance(agent.channel.receive(protocol.to_agent), protocol.Welcome)
             before = next(agent.observations()).refused
             agent.stream.sendall(frame({"type": "sing"}))
             # Counted, and nothing more: the connection stays.
@@ -118,7 +118,7 @@ def test_a_sensor_understands_an_agent_with_fields_and_words_that_it_does_not_kn
 @pytest.mark.parametrize(
     "hello",
     [
-        frame({"type": "hello"}, version=wire.PROTOCOL + 1),
+        frame({"type": "hello"}, version=protocol.PROTOCOL + 1),
         frame({"type": "hello", "cursor": 7}),
         frame({"type": "good-day"}),
     ],
@@ -131,8 +131,8 @@ def test_a_sensor_tells_an_agent_that_it_does_not_understand_why(
         wait_for(sensor.socket.exists)
         with FakeAgent(sensor.socket) as agent:
             agent.stream.sendall(hello)
-            answer = agent.channel.receive(wire.to_agent)
-            assert isinstance(answer, wire.Refused)
+            answer = agent.channel.receive(protocol.to_agent)
+            assert isinstance(answer, protocol.Refused)
             assert "does not understand this agent" in answer.message
 
 
@@ -174,7 +174,7 @@ def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None
 
 def test_without_processes_it_fits_and_the_last_cut_leaves_next_to_nothing() -> None:
     sizes = [len(msgspec.msgpack.encode(one)) for one in (large(50_000), *cuts(large(50_000)))]
-    assert sizes[0] > wire.MAX_FRAME > sizes[1]
+    assert sizes[0] > protocol.MAX_FRAME > sizes[1]
     assert sizes[-1] < 1000
 
 
@@ -196,12 +196,12 @@ def test_a_sensor_that_ends_leaves_the_socket_of_the_next_one_alone(
     first.start()
     first.stop()
     with FakeAgent(at) as agent:
-        assert isinstance(agent.hello(), wire.Welcome)
+        assert isinstance(agent.hello(), protocol.Welcome)
     second.stop()
     assert not at.exists()
 
 
-class Meanwhile(wire.Channel):
+class Meanwhile(protocol.Channel):
     """Does something when a server that ends lets it go."""
 
     def __init__(self, act: Callable[[], None]) -> None:
@@ -221,7 +221,7 @@ def test_a_sensor_that_begins_while_another_ends_keeps_its_socket(
     (new,) = begun
     new.start()
     with FakeAgent(at) as agent:
-        assert isinstance(agent.hello(), wire.Welcome)
+        assert isinstance(agent.hello(), protocol.Welcome)
     new.stop()
 
 
@@ -233,12 +233,12 @@ def test_a_sensor_that_has_no_room_for_a_thread_hears_the_next_agent(
     server.start()
     stack_size(1 << 60)  # beyond every address space, however memory is lent
     try:
-        with FakeAgent(at) as agent, pytest.raises(wire.Closed):
+        with FakeAgent(at) as agent, pytest.raises(protocol.Closed):
             agent.hello()
     finally:
         stack_size(0)
     with FakeAgent(at) as agent:
-        assert isinstance(agent.hello(), wire.Welcome)
+        assert isinstance(agent.hello(), protocol.Welcome)
     server.stop()
 
 
@@ -259,6 +259,6 @@ def test_an_observation_too_large_to_be_told_loses_its_processes_and_not_the_age
 
 
 def test_the_page_says_how_often_something_was_left_out(node: SimulatedNode, at: Path) -> None:
-    cut = wire.Observed(msgspec.structs.replace(SEEN.observation, cut=3))
+    cut = protocol.Observed(msgspec.structs.replace(SEEN.observation, cut=3))
     with FakeSensor(at, frame(WELCOME), frame(cut)), Exporter(node, "agent") as agent:
         agent.wait_shows("draguard_observations_cut_total 3")

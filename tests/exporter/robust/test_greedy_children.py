@@ -31,7 +31,7 @@ def leak():
         else:
             time.sleep(0.05)
 
-if "exporter.nvml.child" in sys.orig_argv:
+if "exporter.sensor.nvml.child" in sys.orig_argv:
     threading.Thread(target=leak, daemon=True).start()
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from exporter import wire
+from exporter import protocol
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeAgent
 from tests.exporter.running import Exporter, wait_for
@@ -65,7 +65,7 @@ def test_a_thousand_connections_that_say_nothing_cost_neither_threads_nor_descri
 def test_half_frames_are_waited_for_in_vain_and_let_go(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
-    halves = (b"", b"\x01", struct.pack("!BI", wire.PROTOCOL, 500) + b"{" * 100)
+    halves = (b"", b"\x01", struct.pack("!BI", protocol.PROTOCOL, 500) + b"{" * 100)
     with contextlib.ExitStack() as stack:
         for half in halves * 3:
             stack.enter_context(connect(exporter)).sendall(half)
@@ -87,7 +87,7 @@ def _welcomed(socket: Path) -> FakeAgent | None:
     agent = FakeAgent(socket)
     try:
         agent.hello()
-    except wire.Closed:
+    except protocol.Closed:
         agent.channel.close()
         return None
     return agent
@@ -98,7 +98,7 @@ def test_agents_that_come_and_go_leave_no_thread_behind(exporter: Exporter) -> N
     before = _count(sensor, "task")
     for _ in range(50):
         # Whether it is welcomed before the real one comes back or not.
-        with FakeAgent(exporter.socket) as agent, contextlib.suppress(wire.Closed):
+        with FakeAgent(exporter.socket) as agent, contextlib.suppress(protocol.Closed):
             agent.hello()
     wait_for(lambda: _count(sensor, "task") <= before + 2, what="the end of their threads")
     exporter.wait_shows('draguard_source_up{source="nvml"} 1')

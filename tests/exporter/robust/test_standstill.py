@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from exporter import wire
-from exporter.children.calls import Excuses
-from exporter.nvml.budget import Budget
-from exporter.nvml.library import NvmlError
-from exporter.readings import CallNote
+from exporter import protocol
+from exporter.model.readings import CallNote
+from exporter.sensor.nvml.budget import Budget
+from exporter.sensor.nvml.library import NvmlError
+from exporter.sensor.supervisor.calls import Excuses
 from simulator.node import SimulatedNode
 from tests.exporter.robust.peers import FakeSensor, frame
 from tests.exporter.running import Exporter, send, wait_for
@@ -44,8 +44,8 @@ def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -
 
 def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: SimulatedNode) -> None:
     at = node.root / "sensor.sock"
-    told = wire.Observed(seen(gpu(1, temperature=40)))
-    frames = frame(wire.Welcome("run-1", "boot-1")), frame(told)
+    told = protocol.Observed(seen(gpu(1, temperature=40)))
+    frames = frame(protocol.Welcome("run-1", "boot-1")), frame(told)
     with (
         FakeSensor(at, *frames) as sensor,
         Exporter(node, "agent", "--no-report", "--interval=2", DEADLINE) as agent,

@@ -3,12 +3,12 @@
 from collections.abc import Collection
 from datetime import datetime
 
-from remediator.decide.handover import HandoverOptions
-from remediator.decide.plan import WriteNodeCondition, WriteStatus
-from remediator.decide.reconcile import NodeDecision
-from remediator.decide.trust import NEEDED
-from remediator.judge.fault import Healthy
-from remediator.objects.nodes import PROBLEM
+from remediator.diagnose.fault import Healthy
+from remediator.model.node import PROBLEM
+from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import WriteNodeCondition, WriteStatus
+from remediator.plan.trust import NEEDED
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored
 from tests.remediator.histories.machines import Machine

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 import msgspec
 from hypothesis.stateful import invariant
 
-from exporter.slices import SliceDevice
-from remediator.decide.case import Desired
-from remediator.decide.plan import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.judge.fault import Unknown
-from remediator.judge.surroundings import NEAR
-from remediator.objects.taints import EFFECTS, EVICTING, Rule
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import Unknown
+from remediator.diagnose.surroundings import NEAR
+from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
+from remediator.plan.case import Desired
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, Step, WriteStatus, gpu_of
+from remediator.plan.view import NodeView
 from tests.remediator.histories.calls import Calls
 from tests.remediator.histories.machines import PENDING, severity, turned_round
 from tests.remediator.histories.played import Played

@@ -5,18 +5,18 @@ from typing import get_args
 
 import msgspec
 
-from exporter.device import Device
-from exporter.health.xid_counts import Layout, completed, counted
-from exporter.mig_names import placement_of
-from exporter.pairing import PATIENCE
-from exporter.report import GpuHealth, MemorySlices, RecoveryAction, XidRecord
-from exporter.signals import Partner, Signal
-from exporter.slices import SliceDevice
-from remediator.decide.trust import NEEDED, WatchedKind
-from remediator.decide.view import NodeView
-from remediator.judge.fault import SEVERITY
-from remediator.objects.nodes import NodeFacts
-from remediator.objects.taints import Rule
+from exporter.agent.report.xid_counts import Layout, completed, counted
+from exporter.model.device import Device
+from exporter.model.mig_names import placement_of
+from exporter.model.node_health import GpuHealth, MemorySlices, RecoveryAction, XidRecord
+from exporter.model.resource_slices import SliceDevice
+from exporter.model.signals import Partner, Signal
+from exporter.model.xid_dedup import PATIENCE
+from remediator.diagnose.fault import SEVERITY
+from remediator.model.node import NodeFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.trust import NEEDED, WatchedKind
+from remediator.plan.view import NodeView
 from tests.remediator.builders import (
     ALWAYS_CONFIRMED,
     NODE,

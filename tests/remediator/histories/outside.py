@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from remediator.objects.incident import intending
-from remediator.objects.intent import KINDS, Intent, Kind
+from remediator.model.incident import intending
+from remediator.model.intent import KINDS, Intent, Kind
 from remediator.policy.place import Area
 from remediator.policy.table import Mode
 from remediator.policy.windows import Once, Window

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 import msgspec
 from hypothesis.stateful import RuleBasedStateMachine
 
-from remediator.decide.handover import OFF
-from remediator.decide.plan import (
+from remediator.plan.node_condition import OFF
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteIncident,
@@ -19,8 +20,7 @@ from remediator.decide.plan import (
     OpenIncident,
     Step,
 )
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
+from remediator.plan.view import NodeView
 from remediator.policy.limits import limits_of
 from remediator.policy.table import AT_ONCE, Policy
 from remediator.policy.windows import Window

@@ -1,7 +1,10 @@
 """That decisions hold: what one did is not undone by the next while nothing has changed."""
 
-from exporter.device import Device
-from remediator.decide.plan import (
+from exporter.model.device import Device
+from remediator.model.node import PROBLEM
+from remediator.model.taint_rule import EFFECTS, Rule
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteIncident,
@@ -9,9 +12,6 @@ from remediator.decide.plan import (
     OpenIncident,
     WriteNodeCondition,
 )
-from remediator.decide.reconcile import NodeDecision
-from remediator.objects.nodes import PROBLEM
-from remediator.objects.taints import EFFECTS, Rule
 from tests.remediator.histories.taints import in_force
 
 Hardware = tuple[Device, str]

@@ -1,13 +1,13 @@
 """What a history remembers of taints, to see that they stay with their hardware."""
 
-from exporter.report import MemorySlices
-from exporter.slices import SliceDevice
-from remediator.decide.plan import ChangeRule, CreateRule, Step
-from remediator.decide.reconcile import NodeDecision
-from remediator.decide.trust import distrusted
-from remediator.decide.view import NodeView
-from remediator.objects.incident import Incident
-from remediator.objects.taints import EFFECTS, EVICTING
+from exporter.model.node_health import MemorySlices
+from exporter.model.resource_slices import SliceDevice
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import EFFECTS, EVICTING
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import ChangeRule, CreateRule, Step
+from remediator.plan.trust import distrusted
+from remediator.plan.view import NodeView
 from tests.remediator.builders import Stored
 from tests.remediator.histories.machines import partition_of
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from remediator.objects.claims import (
+from remediator.model.claim import (
     Allocation,
     Claim,
     ClaimMeta,
@@ -10,7 +10,7 @@ from remediator.objects.claims import (
     DeviceAllocation,
     Toleration,
 )
-from remediator.objects.pods import PodFacts
+from remediator.model.pod import PodFacts
 from tests.remediator.telling import claim, pod
 
 Place = tuple[int, int]

@@ -6,11 +6,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from remediator.decide.plan import ChangeRule, EvictPod
-from remediator.decide.reconcile import NodeDecision
-from remediator.decide.view import NodeView
-from remediator.judge.fault import Unknown
-from remediator.objects.taints import EVICTING
+from remediator.diagnose.fault import Unknown
+from remediator.model.taint_rule import EVICTING
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import ChangeRule, EvictPod
+from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import at, policy
 from tests.remediator.histories.outside import DIES, INDEX, THEN

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from exporter.report import GpuHealth, RecoveryAction
-from remediator.decide.fleet import Fleet, GpuPlace
-from remediator.decide.plan import CreateRule
-from remediator.decide.reconcile import NodeDecision, decide_node
-from remediator.decide.view import NodeView
-from remediator.objects.taints import EFFECTS, Effect
+from exporter.model.node_health import GpuHealth, RecoveryAction
+from remediator.model.taint_rule import EFFECTS, Effect
+from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import CreateRule
+from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
 

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from remediator.decide.handover import HandoverOptions
+from remediator.plan.node_condition import HandoverOptions
 from remediator.policy.table import Evict
 from tests.remediator.histories.test_evict_histories import EvictHistory
 from tests.remediator.histories.test_histories import History

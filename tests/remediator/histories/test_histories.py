@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from remediator.decide.handover import OFF, HandoverOptions
-from remediator.decide.trust import WatchedKind
-from remediator.objects.intent import Intent
+from remediator.model.intent import Intent
+from remediator.plan.node_condition import OFF, HandoverOptions
+from remediator.plan.trust import WatchedKind
 from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.machines import ACTIONS, SIGNALS, WATCHED
 from tests.remediator.histories.outside import DIES, INDEX, THEN, Outside

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from remediator.judge.fault import SEVERITY, FaultClass
+from remediator.diagnose.fault import SEVERITY, FaultClass
 from remediator.policy.duration import duration, spelled
 from remediator.policy.error import PolicyError
 from remediator.policy.place import Place

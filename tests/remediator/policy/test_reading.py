@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from remediator.judge.fault import SEVERITY
+from remediator.diagnose.fault import SEVERITY
 from remediator.policy.document import LARGEST, compose
 from remediator.policy.duration import duration
 from remediator.policy.error import PolicyError

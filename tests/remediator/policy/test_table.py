@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remediator.judge.fault import SEVERITY
+from remediator.diagnose.fault import SEVERITY
 from remediator.policy.place import Place
 from remediator.policy.reading import read
 from remediator.policy.table import (

@@ -1,0 +1,365 @@
+"""The agent: what the sensor tells and the driver publishes becomes a page and a report.
+
+Not root, with a token and a port. All state is the report, the last observation
+and the page; every piece of news replaces them as a whole, under one lock.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+
+from exporter import protocol
+from exporter.agent.join.attribution import Attribution
+from exporter.agent.link import UNREACHABLE, VERSION_SKEW, SensorLink
+from exporter.agent.report import ledger
+from exporter.agent.report.inventory import other_drivers
+from exporter.agent.report.reporter import Reporter
+from exporter.metrics import relay, xid_changes
+from exporter.metrics.clock_edges import ClockEdges
+from exporter.metrics.counters_file import CountersFile
+from exporter.metrics.families import wanted
+from exporter.metrics.render import Page, page
+from exporter.metrics.selection import selected
+from exporter.metrics.settling import Settling
+from exporter.metrics.shown import shown
+from exporter.metrics.snapshot import Snapshot
+from exporter.metrics.windows import Windows
+from exporter.model.device_option import parse_devices
+from exporter.model.node_health import NodeHealth, SourceHealth
+from exporter.model.readings import NvmlReading, Observation
+from exporter.self_metrics import SelfMetrics
+from exporter.sensor import processes
+from exporter.settings import Settings
+from kubeapi import clock
+from kubeapi.client import Client
+from kubeapi.clocks import ClockSteps
+
+_log = logging.getLogger(__name__)
+
+_RENDER_DELAY = 0.1
+"""Seconds from news to a page that shows it; news that comes in pairs is rendered once."""
+_RENDER_GAP = 0.25
+"""Seconds between two renderings, however much happens."""
+_LATE = 1.0
+"""Seconds by which the renderer may be late while nothing but it itself is slow."""
+_STALE_INTERVALS = 3
+_PATIENCE = 3.0
+"""Seconds at the start in which a sensor that is not up yet is no news."""
+
+
+class Agent:
+    """Takes news (as the `Listener` of a `SensorLink`) and keeps page and report current."""
+
+    def __init__(
+        self, settings: Settings, client: Client | None, version: str, counters: CountersFile
+    ) -> None:
+        self._settings = settings
+        self._version = version
+        self._counters = counters
+        self._selection = parse_devices(settings.devices)
+        self._windows = Windows(settings.xid_window, settings.clock_events_window)
+        self._edges = ClockEdges()
+        self._settling = Settling()
+        self._render_seconds: float | None = None
+        self._clock = ClockSteps()
+        self.metrics = SelfMetrics(version, reporting=client is not None and settings.report)
+        self._lock = threading.RLock()
+        self._report = ledger.begin("", version, clock.now())
+        self._observation: Observation | None = None
+        self._spoke = 0.0
+        """When the sensor last said something of the state, or welcomed us (monotonic)."""
+        self._looked = time.monotonic()
+        """When it was last looked whether the sensor speaks."""
+        self._run = ""
+        self._listening = False
+        self._reconnecting = False
+        self._blind = ""
+        """Why nothing is heard of the sensor, as it was last reported."""
+        self._skew = ""
+        self._silent: frozenset[str] = frozenset()
+        """GPUs that NVML could not read when it spoke last."""
+        self._without_nvml = False
+        """Whether it was logged that DCGM alone makes the page."""
+        self._begun = time.monotonic()
+        self._page: Page | None = None
+        self._dirty = threading.Event()
+        self._adopted = threading.Event()
+        self._stopping = threading.Event()
+        self._link = SensorLink(settings.sensor_socket, self, self.metrics.frames_refused.inc)
+        self._attribution = Attribution(settings, client, self._reattributed)
+        self._shares = (processes.source(settings),) if settings.kubernetes else ()
+        self._reporter = (
+            Reporter(settings, client, self.metrics, self._adopt)
+            if client and settings.report
+            else None
+        )
+        self._renderer = threading.Thread(target=self._render, name="renderer", daemon=True)
+
+    def start(self) -> None:
+        self._attribution.start()
+        if self._reporter is not None:
+            self._reporter.start()
+            # Saves taking the same signals twice, where the API server answers at all.
+            self._adopted.wait(_PATIENCE)
+        self._link.start()
+        self._renderer.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._dirty.set()
+        self._link.stop()
+        if self._reporter is not None:
+            self._reporter.stop()
+        self._attribution.stop()
+        self._renderer.join(_PATIENCE)
+
+    def reload(self) -> None:
+        """Read the counters file again, whether it seems changed or not."""
+        self._counters.ask()
+        self._dirty.set()
+
+    def page(self) -> Page | None:
+        """Return the page to serve, None before the first was rendered and when that failed."""
+        return self._page
+
+    def unready(self) -> str:
+        """Say why there is no fresh local snapshot, "" when there is one."""
+        with self._lock:
+            if self._observation is None:
+                return "no observation from the sensor: " + _first_message(self._report)
+            age = time.monotonic() - self._spoke
+            if age > self._stale_after():
+                return f"the sensor said nothing for {age:.0f} s"
+        return "" if self._page else "no page is rendered; if it stays so, the log says why"
+
+    def hello(self) -> protocol.Hello:
+        fields = wanted(self._counters.current)
+        with self._lock:
+            return protocol.Hello(self._report.cursor, self._report.boot_id, fields)
+
+    def welcome(self, message: protocol.Welcome) -> None:
+        with self._lock:
+            self._run = message.run
+            self._listening, self._reconnecting, self._blind = True, False, ""
+            self._skew = ""
+            self._spoke = time.monotonic()
+            self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
+        _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
+
+    def signals(self, message: protocol.Signals) -> None:
+        with self._lock:
+            if not self._listening:
+                return
+            before = self._report
+            self._report = ledger.take(
+                before,
+                message.signals,
+                run=self._run,
+                kernel_sequence=message.kernel_sequence,
+                now=clock.now(),
+            )
+            self._took(before)
+            self._tell()
+
+    def observed(self, message: protocol.Observed) -> None:
+        with self._lock:
+            if not self._listening:
+                return
+            self._observation = message.observation
+            self._silent = relay.silent(message.observation, self._silent)
+            self._spoke = time.monotonic()
+            if message.observation.nvml is not None:
+                self._windows.sampled(message.observation.nvml)
+                self._edges.sampled(message.observation.nvml)
+            self._observe()
+            self._looked_at()
+        self._attribution.seen(message.observation)
+
+    def unknown(self, message: str) -> None:
+        if message != self._skew:
+            _log.warning("%s", message)
+        self._skew = message
+        self._dirty.set()
+
+    def unheard(self, message: str, reason: str = UNREACHABLE) -> None:
+        with self._lock:
+            at_start = time.monotonic() - self._begun < _PATIENCE and not self._run
+            expected, self._reconnecting = self._reconnecting, False
+            self._listening = False
+            self._observation = None
+            told = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
+            if told:
+                return
+            self._blind = reason
+            self._report = ledger.blind(self._report, reason, message, clock.now())
+            self._tell()
+            self._looked_at()
+        _log.warning("%s", message)
+
+    def _adopt(self, last: NodeHealth | None) -> None:
+        with self._lock:
+            boot_id = self._report.boot_id
+            if last is not None and (boot_id in ("", last.boot_id)):
+                self._report = ledger.adopt(last, last.boot_id, self._version, clock.now())
+                # What is on its way was sent for another cursor.
+                self._listening, self._reconnecting = False, True
+                self._observation = None
+                if self._reporter is not None:
+                    self._reporter.forget()
+                self._link.reconnect()
+            elif last is not None:
+                self._report = ledger.with_versions(self._report, last, clock.now())
+        self._adopted.set()
+        if last is not None:
+            _log.info("took up this node's own report of boot %s", last.boot_id)
+
+    def _reattributed(self) -> None:
+        with self._lock:
+            if self._observation is not None:
+                self._observe()
+        self._dirty.set()
+
+    def _observe(self) -> None:
+        if self._observation is None:
+            return
+        before = self._report
+        self._report = ledger.observe(
+            before,
+            self._observation,
+            published=self._attribution.published(),
+            lost_after=timedelta(seconds=self._settings.lost_after),
+            clock_step=self._clock.step(clock.now(), time.monotonic()),
+        )
+        # A GPU that the kernel log alone knew may have got its name, and its XIDs with it.
+        self._took(before)
+        self._tell()
+
+    def _took(self, before: NodeHealth) -> None:
+        changes = xid_changes.between(before, self._report)
+        self._windows.took(changes)
+        self._settling.took(changes, time.monotonic())
+
+    def _looked_at(self) -> None:
+        """Let the Lease be renewed: what the report says was found just now."""
+        if self._reporter is not None:
+            self._reporter.observed()
+
+    def _tell(self) -> None:
+        if self._reporter is not None:
+            self._reporter.offer(self._report)
+        self._dirty.set()
+
+    def _render(self) -> None:
+        while not self._stopping.is_set():
+            self._dirty.wait(min(self._settings.interval, self._settling.pause()))
+            # The report goes first: rendering would take the interpreter from its writer.
+            self._stopping.wait(_RENDER_DELAY)
+            self._dirty.clear()
+            self._check_freshness()
+            try:
+                self._page = self._rendered()
+            except Exception:  # noqa: BLE001 - logged; the page before would look fresh
+                self._page = None
+                self.metrics.render_failures.inc()
+                _log.exception("the page cannot be rendered, so none is served")
+            self._stopping.wait(_RENDER_GAP)
+
+    def _rendered(self) -> Page:
+        if self._counters.look():
+            self._link.want(wanted(self._counters.current))
+        begun = time.perf_counter()
+        found = page(self.snapshot(), *self.metrics.forms())
+        self._render_seconds = time.perf_counter() - begun
+        return found
+
+    def _check_freshness(self) -> None:
+        with self._lock:
+            self._excuse_standstill()
+            silent = time.monotonic() - self._spoke
+            if self._blind:
+                self._looked_at()
+            if not self._listening or silent <= self._stale_after():
+                return
+            self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
+            # Only a welcome makes us listen again, and there is one at the beginning alone.
+            self._link.reconnect()
+
+    def _excuse_standstill(self) -> None:
+        """Leave out of the sensor's silence what this process itself did not run."""
+        now = time.monotonic()
+        late = now - self._looked - self._settings.interval - _LATE
+        if late > 0:
+            self._spoke = min(now, self._spoke + late)
+        self._looked = now
+
+    def _stale_after(self) -> float:
+        # The sensor speaks at least once an interval, or when a call hangs, after its deadline.
+        settings = self._settings
+        return _STALE_INTERVALS * settings.interval + settings.sample_deadline
+
+    def snapshot(self) -> Snapshot:
+        """Return everything the page shows, as of now."""
+        with self._lock:
+            report, seen = self._report, self._observation
+            windows = self._windows.counts(clock.now())
+            edges = self._edges.counts()
+            corrections = self._settling.corrections(time.monotonic())
+        holders = self._attribution.holders(seen, report)
+        common = Snapshot(
+            node=self._settings.node_name,
+            at=report.observed_at or clock.now(),
+            report=report,
+            shown=shown(self._settings, self._counters.current),
+            reloads=self._counters.reloads,
+            windows=windows,
+            clock_edges=edges,
+            xid_corrections=corrections,
+            holders=holders,
+            join_misses=dict(Counter(reason for reason, _ in holders.misses)),
+            agent_sources=self._sources(),
+            render_seconds=self._render_seconds,
+        )
+        if seen is None:
+            return common
+        relayed = self._relayed(seen, report)
+        return msgspec.structs.replace(
+            common,
+            nvml=selected(seen.nvml, self._selection) if seen.nvml else None,
+            dcgm=seen.dcgm,
+            relayed=selected(relayed, self._selection) if relayed else None,
+            hang=seen.hang,
+            other_drivers=other_drivers(seen, self._attribution.published()),
+            rejected=seen.rejected,
+            refused=seen.refused,
+            cut=seen.cut,
+            signals_dropped=seen.signals_dropped,
+            restarts=seen.restarts,
+            dcgm_restarts=seen.dcgm_restarts,
+        )
+
+    def _relayed(self, seen: Observation, report: NodeHealth) -> NvmlReading | None:
+        """Return the GPUs that DCGM alone names, and log when that begins and ends."""
+        found = relay.relayed(seen, report.gpus, self._silent)
+        if (found is not None) != self._without_nvml:
+            self._without_nvml = found is not None
+            said = relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
+            _log.warning("%s", said)
+        return found
+
+    def _sources(self) -> tuple[SourceHealth, ...]:
+        reports = () if self._reporter is None else (self._reporter.source(),)
+        return (*self._attribution.sources(), *self._shares, *reports, *self._skewed())
+
+    def _skewed(self) -> tuple[SourceHealth, ...]:
+        """Return a source for a sensor that says what this agent does not understand."""
+        if not self._skew:
+            return ()
+        return (SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew),)
+
+
+def _first_message(report: NodeHealth) -> str:
+    return next((one.message for one in report.sources if one.message), "not connected yet")

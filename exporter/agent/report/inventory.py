@@ -1,0 +1,118 @@
+"""GPUs that should be there against GPUs that are.
+
+The kernel's PCI list and the DRA driver's slices say what to expect, NVML says
+what is there. A GPU that was handed to a virtual machine, unbound or let go is
+on the bus and not missing. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from exporter.agent.report.presence import Place
+from exporter.model.node_health import GpuHealth, Inventory
+from exporter.model.readings import GpuReading, Observation
+
+MAX_MISSING = 32
+"""GPUs named in `Inventory.missing`."""
+
+
+class Published(msgspec.Struct, frozen=True):
+    """What the DRA driver publishes on this node."""
+
+    uuids: frozenset[str] = frozenset()
+    """Of physical GPUs: published whole or in slices, but not as VFIO."""
+    by_bus: dict[str, str] = {}
+    """UUID by bus id (`device.normal_bus_id`)."""
+    vfio: frozenset[str] = frozenset()
+    """Bus ids of GPUs published for virtual machines."""
+
+
+class Bus(msgspec.Struct, frozen=True):
+    """The kernel's PCI list as far as it can be believed; `present` None: it cannot."""
+
+    present: frozenset[str] | None = None
+    """Bus ids of NVIDIA GPUs."""
+    aside: frozenset[str] = frozenset()
+    """Of those, GPUs that another driver than NVIDIA's holds, or none."""
+
+    def place_of(self, gpu: GpuHealth) -> Place | None:
+        """Say where a GPU is, None where nobody knows."""
+        if self.present is None or not gpu.pci_bus_id:
+            return None
+        if gpu.pci_bus_id in self.aside:
+            return "aside"
+        return "here" if gpu.pci_bus_id in self.present else "gone"
+
+
+def bus_of(seen: Observation, gpus: Iterable[GpuHealth], published: Published | None) -> Bus:
+    """Return the PCI list, if it names at least one of the GPUs that are known.
+
+    A list that names none is of a machine whose PCI devices are hidden; where a
+    GPU that NVML lists has no driver, the drivers are.
+    """
+    present = frozenset(seen.pci_gpus or ())
+    listed = {one.bus_id for one in seen.nvml.gpus} if seen.nvml else set[str]()
+    if not present & (listed | {gpu.pci_bus_id for gpu in gpus}):
+        return Bus()
+    unbound = frozenset(seen.pci_unbound)
+    if unbound & listed:
+        unbound = frozenset[str]()
+    vfio = published.vfio if published else frozenset[str]()
+    return Bus(present, present & (unbound | vfio))
+
+
+def other_drivers(seen: Observation, published: Published | None) -> dict[str, str]:
+    """Return the GPUs that NVIDIA's driver should have and has not, with who has them ("": none).
+
+    Not those that were given away on purpose: published for virtual machines, or let go. Nothing
+    where drivers or the list cannot be believed, as `bus_of` says.
+    """
+    readings = seen.nvml.gpus if seen.nvml else ()
+    answer = {one.bus_id for one in readings if not (one.lost or one.released)}
+    if answer & seen.pci_drivers.keys() or (answer and not answer & set(seen.pci_gpus or ())):
+        return {}
+    meant = {one.bus_id for one in readings if one.released}
+    meant |= published.vfio if published else frozenset()
+    return {bus: driver for bus, driver in seen.pci_drivers.items() if bus not in meant}
+
+
+def taken(
+    bus: Bus, readings: tuple[GpuReading, ...] | None, published: Published | None
+) -> Inventory:
+    """Count; `readings` None: NVML cannot be asked, so that nothing is missing."""
+    offered = len(published.uuids) if published else None
+    on_bus = None if bus.present is None else len(bus.present)
+    if readings is None:
+        aside = None if bus.present is None else len(bus.aside)
+        return Inventory(on_bus=on_bus, set_aside=aside, published=offered)
+    seen = [one for one in readings if not one.lost and not one.released]
+    released = {one.bus_id for one in readings if one.released}
+    aside = None if bus.present is None else bus.aside | (released & bus.present)
+    missing = _missing(bus, published, seen, released | bus.aside, readings)
+    return Inventory(
+        seen=len(seen),
+        on_bus=on_bus,
+        set_aside=None if aside is None else len(aside),
+        published=offered,
+        missing=tuple(sorted(missing)[:MAX_MISSING]),
+    )
+
+
+def _missing(
+    bus: Bus,
+    published: Published | None,
+    seen: list[GpuReading],
+    aside: set[str],
+    readings: tuple[GpuReading, ...],
+) -> set[str]:
+    buses = {one.bus_id for one in seen}
+    names = {one.uuid for one in readings if not one.lost}
+    missing = set((bus.present or frozenset()) - buses - aside)
+    if published is not None:
+        at_bus = {uuid: bus_id for bus_id, uuid in published.by_bus.items()}
+        for uuid in published.uuids - names:
+            place = at_bus.get(uuid, "")
+            if place not in aside:
+                missing.add(place or uuid)
+    return missing

@@ -1,0 +1,359 @@
+"""The node's report, carried forward by what the sensor says.
+
+The state is the report itself and nothing beside it: an agent that adopts its
+own last report and takes the signals after its cursor arrives where it would
+have been without a restart. Pure: time comes in as `now` or with the news.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.agent.report import config_space, inventory, naming, presence, switches, xid_counts
+from exporter.agent.report.inventory import Bus, Published
+from exporter.agent.report.naming import MAX_UNKNOWN, UNKNOWN_PREFIX, Gpus
+from exporter.model.node_health import (
+    LATEST,
+    SCHEMA_VERSION,
+    Cursor,
+    GpuHealth,
+    NodeHealth,
+    SourceHealth,
+    SwitchHealth,
+    VersionSince,
+)
+from exporter.model.readings import STARTING, GpuReading, NvmlReading, Observation
+from exporter.model.signals import ERRORS, Signal
+
+__all__ = [
+    "MAX_UNKNOWN",
+    "UNKNOWN_PREFIX",
+    "Published",
+    "adopt",
+    "begin",
+    "blind",
+    "observe",
+    "take",
+    "with_versions",
+]
+
+MAX_GONE = 64
+"""GPUs kept that NVML does not list any more; a node has few, unless a board's UUID changes."""
+_XID_OF_ACTION = 154
+"""The XID whose line tells that the recovery action changed."""
+
+
+class _Node(msgspec.Struct):
+    """What signals change, while they are taken."""
+
+    gpus: Gpus
+    switches: tuple[SwitchHealth, ...]
+    now: datetime
+    dropped: int = 0
+
+
+def begin(boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
+    """Return the report of a node of which nothing is known yet."""
+    return NodeHealth(
+        boot_id=boot_id,
+        agent_version=agent_version,
+        agent_since=VersionSince(version=agent_version),
+        observed_at=at,
+    )
+
+
+def adopt(last: NodeHealth, boot_id: str, agent_version: str, at: datetime) -> NodeHealth:
+    """Go on from this node's own last report, if it speaks of the same boot and language.
+
+    Of another boot only the versions are of use: a new driver often comes with a reboot.
+    """
+    if not _readable(last):
+        return begin(boot_id, agent_version, at)
+    if last.boot_id != boot_id:
+        return with_versions(begin(boot_id, agent_version, at), last, at)
+    report = msgspec.structs.replace(
+        last,
+        agent_version=agent_version,
+        schema_version=SCHEMA_VERSION,
+        sources=(),
+        truncated=(),
+        omitted=(),
+    )
+    return with_versions(report, last, at)
+
+
+def with_versions(report: NodeHealth, last: NodeHealth, at: datetime) -> NodeHealth:
+    """Return the report with since when its versions are there, as far as `last` knew others."""
+    if not _readable(last):
+        return report
+    agent = last.agent_since.seen(last.agent_version, at) if _untold(last) else last.agent_since
+    driver = last.driver_since.seen(last.driver_version, at) if _untold(last) else last.driver_since
+    return msgspec.structs.replace(
+        report,
+        agent_since=agent.seen(report.agent_version, at),
+        driver_since=driver.seen(report.driver_version, at),
+    )
+
+
+def _readable(last: NodeHealth) -> bool:
+    return abs(last.schema_version - SCHEMA_VERSION) <= 1
+
+
+def _untold(last: NodeHealth) -> bool:
+    """Whether an agent wrote it that said of no version since when it was there."""
+    return last.agent_since == VersionSince()
+
+
+def take(
+    report: NodeHealth,
+    signals: Iterable[Signal],
+    *,
+    run: str,
+    kernel_sequence: int | None,
+    now: datetime = LATEST,
+) -> NodeHealth:
+    """Return the report after signals of sensor run `run`, in order, and its new cursor.
+
+    A signal at or below the cursor was counted before and changes nothing. None happened
+    after `now`.
+    """
+    same_run = report.cursor.sensor_run == run
+    done = report.cursor.signal_sequence if same_run else 0
+    node = _Node({gpu.uuid: gpu for gpu in report.gpus}, report.switches, now, report.xids_dropped)
+    before = _dropped(node.gpus)
+    for signal in signals:
+        if signal.number > done:
+            done = signal.number
+            _HOW.get(signal.kind, _nothing)(node, signal)
+    read = [one for one in (report.cursor.kernel_sequence, kernel_sequence) if one is not None]
+    return _with_gpus(
+        report,
+        node.gpus,
+        switches=node.switches,
+        cursor=Cursor(
+            kernel_sequence=max(read, default=None), sensor_run=run, signal_sequence=done
+        ),
+        xids_dropped=node.dropped + _dropped(node.gpus) - before,
+    )
+
+
+def observe(
+    report: NodeHealth,
+    seen: Observation,
+    *,
+    published: Published | None = None,
+    lost_after: timedelta = timedelta(seconds=60),
+    clock_step: timedelta = timedelta(0),
+) -> NodeHealth:
+    """Return the report after the sensor told what it sees; `published` None: not known.
+
+    `clock_step` is by how much the wall clock was set since the last observation.
+    """
+    gpus = {gpu.uuid: presence.clock_was_set(gpu, clock_step) for gpu in report.gpus}
+    before = _dropped(gpus)
+    bus = inventory.bus_of(seen, gpus.values(), published)
+    nvml, driver = seen.nvml, report.driver_version
+    if nvml is None:
+        reason = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+        if reason == STARTING:
+            # Nothing was said yet: a restarting agent must not make its GPUs unknown.
+            return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
+        _unread(gpus, seen, reason)
+    else:
+        if driver and nvml.driver_version and nvml.driver_version != driver:
+            gpus = _other_driver(gpus, seen.at)
+        driver = nvml.driver_version or driver
+        _read_all(gpus, nvml)
+        listed = {reading.uuid for reading in nvml.gpus}
+        _miss(gpus, listed, seen, published, bus, lost_after)
+        before -= _forget(gpus, listed)
+    before -= _forget_phantoms(gpus, bus)
+    naming.name_by_bus(gpus, published.by_bus if published else {})
+    on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
+    return _with_gpus(
+        _dated(report, driver, seen.at, clock_step),
+        on_pci,
+        sources=seen.sources,
+        driver_version=driver,
+        observed_at=seen.at,
+        inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
+        xids_dropped=report.xids_dropped + _dropped(gpus) - before,
+    )
+
+
+def _dated(report: NodeHealth, driver: str, at: datetime, step: timedelta) -> NodeHealth:
+    """Return the report with since when its versions are there, after a look at the driver."""
+    return msgspec.structs.replace(
+        report,
+        agent_since=_clock_was_set(report.agent_since, step),
+        driver_since=_clock_was_set(report.driver_since, step).seen(driver, at),
+    )
+
+
+def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
+    if since.time is None or not step:
+        return since
+    return msgspec.structs.replace(since, time=since.time + step)
+
+
+def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
+    """Return the report while the sensor itself cannot be heard."""
+    names = [one.name for one in report.sources] or ["nvml", "kmsg", "podresources"]
+    before = {one.name: one.last_success for one in report.sources}
+    sources = tuple(
+        SourceHealth(
+            name=name, state="Down", reason=reason, message=message, last_success=before.get(name)
+        )
+        for name in names
+    )
+    return observe(report, Observation(at=at, sources=sources))
+
+
+def _count(node: _Node, signal: Signal) -> None:
+    uuid = naming.uuid_of(node.gpus, signal)
+    if not naming.admit(node.gpus, uuid, signal):
+        node.dropped += 1
+        return
+    gpu = node.gpus[uuid]
+    epoch = presence.epoch_at(gpu, signal.at, node.now)
+    layout = xid_counts.Layout(gpu.mig, gpu.instances)
+    records = xid_counts.counted(gpu.xids, signal, epoch=epoch, layout=layout)
+    gpu = xid_counts.with_records(gpu, records)
+    if signal.code == _XID_OF_ACTION and signal.recovery_to is not None:
+        source = "syslog" if signal.source == "syslog" else "kmsg"
+        gpu = presence.action_logged(gpu, signal.recovery_to, signal.at, node.now, source)
+    node.gpus[uuid] = gpu
+
+
+def _limit(node: _Node, signal: Signal) -> None:
+    gpu = node.gpus.get(naming.uuid_of(node.gpus, signal))
+    if gpu is not None:
+        records = xid_counts.rate_limited(gpu.xids, signal.code)
+        node.gpus[gpu.uuid] = msgspec.structs.replace(gpu, xids=records)
+
+
+def _count_of_switch(node: _Node, signal: Signal) -> None:
+    node.switches, dropped = switches.counted(node.switches, signal)
+    node.dropped += dropped
+
+
+def _reload(node: _Node, signal: Signal) -> None:
+    for uuid, gpu in node.gpus.items():
+        # A program can forge what syslog(2) reads, and a new epoch ends faults: NVML must agree.
+        if signal.source != "syslog" or presence.let_go_of(gpu):
+            node.gpus[uuid] = presence.driver_loaded(gpu, signal.at)
+
+
+def _identify(node: _Node, signal: Signal) -> None:
+    naming.rename(node.gpus, signal.bus_id, signal.uuid)
+    # The driver says it before a GPU's first XID, NVML may not have listed it yet.
+    node.dropped += not naming.admit(node.gpus, signal.uuid, signal)
+
+
+def _nothing(_node: _Node, _signal: Signal) -> None:
+    return
+
+
+_HOW: dict[str, Callable[[_Node, Signal], None]] = {
+    **dict.fromkeys(ERRORS, _count),
+    "rate-limit": _limit,
+    "sxid": _count_of_switch,
+    "driver-load": _reload,
+    "identity": _identify,
+    "recovery": _nothing,  # the sensor looks again because of it, and the reading says it
+    "topology": _nothing,
+}
+"""What a signal of a kind does."""
+
+
+def _dropped(gpus: Gpus) -> int:
+    """Count what was left out: a GPU known under two names may have more than there is room for."""
+    return sum(gpu.xids_dropped for gpu in gpus.values())
+
+
+def _unread(gpus: Gpus, seen: Observation, reason: str) -> None:
+    hung = seen.hang.uuid if seen.hang else None
+    for uuid, gpu in gpus.items():
+        why = presence.HUNG if uuid == hung else f"Nvml{reason}"
+        gpus[uuid] = presence.unread(gpu, why, seen.at)
+
+
+def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
+    bearers = Counter(reading.uuid for reading in nvml.gpus)
+    for reading in nvml.gpus:
+        if bearers[reading.uuid] > 1:
+            known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
+            gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
+        else:
+            _read(gpus, reading, nvml.at)
+
+
+def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
+    naming.rename(gpus, reading.bus_id, reading.uuid)
+    old = gpus.get(reading.uuid) or presence.blank(reading.uuid, at)
+    gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, at), at)
+    # Once more, as the name may have been ambiguous up to now.
+    naming.rename(gpus, reading.bus_id, reading.uuid)
+
+
+def _miss(  # noqa: PLR0917 - what is there, what should be, and when
+    gpus: Gpus,
+    listed: set[str],
+    seen: Observation,
+    published: Published | None,
+    bus: Bus,
+    lost_after: timedelta,
+) -> None:
+    # A reading that is told again misses nothing for longer than when it was made. It may be of
+    # before the clock was set back.
+    missed_at = min(seen.at, seen.nvml.at) if seen.nvml else seen.at
+    for uuid, gpu in gpus.items():
+        if uuid not in listed:
+            gpus[uuid] = presence.absent(
+                gpu,
+                seen.at,
+                missed_at=missed_at,
+                published=None if published is None else uuid in published.uuids,
+                place=bus.place_of(gpu),
+                lost_after=lost_after,
+            )
+
+
+def _forget(gpus: Gpus, listed: set[str]) -> int:
+    """Drop what was gone first of too many GPUs; returns how many XID records went or had gone."""
+    gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+    dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
+    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
+
+
+def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
+    """Drop GPUs of which only syslog(2) told and that the kernel does not list.
+
+    A program can write such lines. Returns how many XID records went.
+    """
+    named_by_log = (one for one in gpus.values() if one.presence_reason == presence.NEVER_LISTED)
+    phantoms = [
+        gpu.uuid
+        for gpu in named_by_log
+        if bus.present is not None
+        and gpu.pci_bus_id not in bus.present
+        and all(record.sources == ("syslog",) for record in gpu.xids)
+    ]
+    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in map(gpus.pop, phantoms))
+
+
+def _other_driver(gpus: Gpus, at: datetime) -> Gpus:
+    # The kernel's own line about the load may have been counted already.
+    return {
+        uuid: gpu
+        if gpu.presence_reason == presence.DRIVER_RELOADED
+        else presence.next_epoch(gpu, at)
+        for uuid, gpu in gpus.items()
+    }
+
+
+def _with_gpus(report: NodeHealth, gpus: dict[str, GpuHealth], **fields: object) -> NodeHealth:
+    ordered = tuple(gpus[uuid] for uuid in sorted(gpus))
+    return msgspec.structs.replace(report, gpus=ordered, **fields)

@@ -1,0 +1,90 @@
+"""Under which UUID news of a GPU is kept.
+
+The kernel log names bus ids. A GPU that nothing has tied to a UUID yet is kept
+under its bus id and gets its name, and its records, once NVML, a ResourceSlice
+or the log tells it. The same is done while two GPUs bear one UUID: by that name
+nothing could be counted right. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from exporter.agent.report import presence, xid_counts
+from exporter.model.node_health import GpuHealth
+from exporter.model.signals import Signal
+
+UNKNOWN_PREFIX = "unknown-"
+"""Begins the `uuid` of a GPU that is known by its bus id alone, which follows."""
+
+MAX_UNKNOWN = 32
+"""GPUs kept that only the kernel log knows."""
+
+Gpus = dict[str, GpuHealth]
+_AWAY = (presence.NOT_LISTED, presence.NOT_PUBLISHED, presence.NOT_ON_BUS, presence.SET_ASIDE)
+
+
+def uuid_of(gpus: Gpus, signal: Signal) -> str:
+    """Return the UUID, or the name by bus id, of the GPU that a signal speaks of."""
+    named = gpus.get(signal.uuid)
+    on_bus = [
+        gpu for gpu in gpus.values() if gpu.pci_bus_id == signal.bus_id and not _ambiguous(gpu)
+    ]
+    there = max(on_bus, key=_still_there, default=None)
+    by_bus = there.uuid if there else UNKNOWN_PREFIX + signal.bus_id
+    if named is not None:
+        # By bus as the kernel log is, so that two witnesses of one error meet.
+        return by_bus if _ambiguous(named) and signal.bus_id else named.uuid
+    return signal.uuid or by_bus
+
+
+def admit(gpus: Gpus, uuid: str, signal: Signal) -> bool:
+    """Make an entry for a GPU that only the log speaks of; False when there are too many."""
+    if uuid in gpus:
+        return True
+    by_log_only = sum(gpu.presence_reason == presence.NEVER_LISTED for gpu in gpus.values())
+    if by_log_only >= MAX_UNKNOWN:
+        return False
+    gpus[uuid] = GpuHealth(
+        uuid=uuid,
+        presence="Unknown",
+        presence_since=signal.at,
+        presence_reason=presence.NEVER_LISTED,
+        pci_bus_id=signal.bus_id,
+    )
+    return True
+
+
+def rename(gpus: Gpus, bus_id: str, uuid: str) -> None:
+    """Give a GPU that was known by its bus id its UUID, and with it its records."""
+    unknown = gpus.get(UNKNOWN_PREFIX + bus_id)
+    if unknown is None:
+        return
+    known = gpus.get(uuid)
+    if known is not None and _ambiguous(known):
+        return
+    del gpus[unknown.uuid]
+    if known is None:
+        gpus[uuid] = msgspec.structs.replace(unknown, uuid=uuid)
+    else:
+        dropped = known.xids_dropped + unknown.xids_dropped
+        whole = msgspec.structs.replace(known, xids_dropped=dropped)
+        records = xid_counts.joined(known.xids, unknown.xids)
+        gpus[uuid] = xid_counts.with_records(whole, records)
+
+
+def name_by_bus(gpus: Gpus, uuids: Mapping[str, str]) -> None:
+    """Name all GPUs known by their bus id whose UUID is in a table by bus id."""
+    for gpu in [one for one in gpus.values() if one.uuid.startswith(UNKNOWN_PREFIX)]:
+        if gpu.pci_bus_id in uuids:
+            rename(gpus, gpu.pci_bus_id, uuids[gpu.pci_bus_id])
+
+
+def _still_there(gpu: GpuHealth) -> tuple[bool, bool, datetime]:
+    """Rank who is meant by an address: a board that was taken out has it in its entry, too."""
+    return gpu.presence == "Present", gpu.presence_reason not in _AWAY, gpu.presence_since
+
+
+def _ambiguous(gpu: GpuHealth) -> bool:
+    return gpu.presence_reason == presence.DUPLICATE_UUID

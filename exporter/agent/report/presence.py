@@ -1,0 +1,234 @@
+"""One GPU's reading, or the lack of one, into what the report says of that GPU.
+
+Lost is a positive finding and stays until the GPU is seen again; a source that
+is down makes Unknown. A GPU that comes back from Lost, or whose recovery action
+goes back to none, was reset: its epoch ends. What was taken away on purpose, let
+go or unbound, is Unknown and never Lost. Pure: time comes in.
+"""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.agent.report import condition
+from exporter.model.node_health import GpuHealth, MigInstance, RecoveryAction
+from exporter.model.node_health_words import Presence, mig_mode
+from exporter.model.readings import GpuReading, MigReading
+
+NOT_LISTED = "NotListed"
+"""A live NVML no longer lists the GPU."""
+NOT_PUBLISHED = "NotPublished"
+"""NVML does not list it and the driver does not publish it: taken away on purpose."""
+NOT_ON_BUS = "NotOnBus"
+"""The kernel no longer lists it on PCI: removed there, or unplugged."""
+SET_ASIDE = "SetAside"
+"""It is on the bus, and another driver than NVIDIA's has it, or none."""
+RELEASED = "Released"
+"""Let go on request (`Settings.release_file`), to be reset or given to a virtual machine."""
+DUPLICATE_UUID = "DuplicateUUID"
+"""NVML lists two GPUs with this UUID: nothing can be said of either by this name."""
+NEVER_LISTED = "NeverListed"
+"""Only the kernel log spoke of it."""
+DRIVER_RELOADED = "DriverReloaded"
+HUNG = "Hung"
+IS_LOST = "GpuIsLost"
+"""NVML_ERROR_GPU_IS_LOST."""
+
+LogSource = Literal["kmsg", "syslog"]
+Place = Literal["here", "aside", "gone"]
+"""Where the kernel has a GPU: with NVIDIA's driver, with another or none, not on PCI."""
+
+MAX_INSTANCES = 32
+"""MIG slices kept per GPU; no product has more than seven."""
+MAX_TEXT = 96
+"""Characters kept of names that NVML gives (its own buffers have 96 bytes)."""
+
+_UNLOADED = (RELEASED, "NvmlDriverNotLoaded", "NvmlDriverReloaded", "NvmlVersionMismatch")
+_ELSEWHERE: dict[Place | None, str] = {"aside": SET_ASIDE, "gone": NOT_ON_BUS}
+_KEEPS = (NEVER_LISTED, DRIVER_RELOADED, RELEASED)
+"""Reasons that tell more than that the GPU is not there, so that absence does not replace them."""
+
+
+def blank(uuid: str, at: datetime) -> GpuHealth:
+    """Return the entry of a GPU that is listed for the first time."""
+    return GpuHealth(uuid=uuid, presence="Present", presence_since=at)
+
+
+def read(gpu: GpuHealth, reading: GpuReading, at: datetime) -> GpuHealth:
+    """Return the entry after a reading by a live NVML."""
+    if reading.released:
+        # A lost GPU that is let go stays lost: its coming back is what ends the epoch.
+        return gpu if gpu.presence == "Lost" else in_state(gpu, "Unknown", RELEASED, at)
+    action = _recovery(gpu.recovery_action, reading, at)
+    answers = not (reading.lost or reading.hung_call)
+    cleared = (gpu.recovery_action.value or 0) > 0 and action.value == 0
+    reset = answers and (cleared or gpu.presence == "Lost")
+    before = next_epoch(gpu, at) if reset else gpu
+    after = msgspec.structs.replace(
+        _identified(before, reading),
+        recovery_action=action,
+        instances=_instances(before.instances, reading),
+    )
+    if reading.lost:
+        return in_state(after, "Lost", IS_LOST, at)
+    if reading.hung_call:
+        return in_state(after, "Unknown", HUNG, at)
+    return in_state(condition.updated(after, reading, at), "Present", "", at)
+
+
+def ambiguous(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    """Return the entry while two GPUs bear its UUID; its records are of before."""
+    return in_state(gpu, "Unknown", DUPLICATE_UUID, at)
+
+
+def unread(gpu: GpuHealth, reason: str, at: datetime) -> GpuHealth:
+    """Return the entry while NVML cannot be asked at all."""
+    if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
+        return gpu
+    return in_state(gpu, "Unknown", reason, at)
+
+
+def absent(
+    gpu: GpuHealth,
+    at: datetime,
+    *,
+    missed_at: datetime,
+    published: bool | None,
+    place: Place | None = None,
+    lost_after: timedelta,
+) -> GpuHealth:
+    """Return the entry when a live NVML lists other GPUs, but not this one.
+
+    `missed_at` is when it did so last, which may be long before `at`. `published` says
+    whether the DRA driver still offers it as a GPU, `place` where the kernel has it; None where
+    that is not known.
+    """
+    if gpu.presence == "Lost" or gpu.presence_reason in _KEEPS:
+        return gpu
+    if published is False:
+        return in_state(gpu, "Unknown", NOT_PUBLISHED, at)
+    if place in _ELSEWHERE:
+        return in_state(gpu, "Unknown", _ELSEWHERE[place], at)
+    if gpu.presence_reason == NOT_LISTED and missed_at - gpu.presence_since >= lost_after:
+        return in_state(gpu, "Lost", NOT_LISTED, at)
+    return in_state(gpu, "Unknown", NOT_LISTED, at)
+
+
+def clock_was_set(gpu: GpuHealth, step: timedelta) -> GpuHealth:
+    """Return the entry after the wall clock was set forwards (or back, negative) by `step`.
+
+    A GPU that is being missed has then been missed for as long as before.
+    """
+    if gpu.presence_reason != NOT_LISTED or gpu.presence == "Lost":
+        return gpu
+    return msgspec.structs.replace(gpu, presence_since=gpu.presence_since + step)
+
+
+def driver_loaded(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    """Return the entry after the kernel said that the driver was loaded at `at`.
+
+    A new sensor reads the log from its start, so the load that this boot began
+    with may be told late; it starts no new epoch.
+    """
+    begun = gpu.epoch_started
+    if begun is not None and at <= begun:
+        return gpu
+    if begun is None and at <= gpu.presence_since:
+        return msgspec.structs.replace(gpu, epoch_started=at)
+    after = next_epoch(gpu, at)
+    if at <= gpu.presence_since:
+        return after
+    return in_state(after, "Unknown", DRIVER_RELOADED, at)
+
+
+def let_go_of(gpu: GpuHealth) -> bool:
+    """Whether NVML says that no driver has this GPU, so that one may have been loaded."""
+    return gpu.presence_reason in _UNLOADED
+
+
+def action_logged(
+    gpu: GpuHealth, value: int, at: datetime, now: datetime, source: LogSource
+) -> GpuHealth:
+    """Return the entry after the kernel logged at `at` that another recovery action is wanted."""
+    action = gpu.recovery_action
+    if action.logged_at is not None and at < action.logged_at <= now:
+        return gpu
+    action = msgspec.structs.replace(action, logged=value, logged_at=at, logged_source=source)
+    return msgspec.structs.replace(gpu, recovery_action=action)
+
+
+def next_epoch(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    return msgspec.structs.replace(
+        gpu, epoch=gpu.epoch + 1, epoch_started=at, memory=condition.after_reset(gpu.memory)
+    )
+
+
+def epoch_at(gpu: GpuHealth, at: datetime, now: datetime) -> int:
+    """Return the epoch that a moment belongs to; 0 is before all that was observed.
+
+    An epoch that begins in the future began before the clock was set back. What is new then
+    is of it: of the epoch before it would be over, and a sick GPU pass for well.
+    """
+    begun = gpu.epoch_started
+    late = begun is None or at >= begun or begun > now
+    return gpu.epoch if late else max(0, gpu.epoch - 1)
+
+
+def in_state(gpu: GpuHealth, presence: Presence, reason: str, at: datetime) -> GpuHealth:
+    if (gpu.presence, gpu.presence_reason) == (presence, reason):
+        return gpu
+    # "Since" is of the finding: Lost counts from when the GPU was first missed.
+    since = gpu.presence_since if presence == "Lost" and reason == gpu.presence_reason else at
+    return msgspec.structs.replace(
+        gpu, presence=presence, presence_reason=reason, presence_since=since
+    )
+
+
+def _recovery(old: RecoveryAction, reading: GpuReading, at: datetime) -> RecoveryAction:
+    if reading.recovery_supported is None:
+        return old
+    if not reading.recovery_supported:
+        # A driver that had the field does not lose it: this reading failed.
+        if old.supported:
+            return old
+        return msgspec.structs.replace(old, support="Unsupported", observed_at=at)
+    since = old.since if old.value == reading.recovery_action else at
+    return msgspec.structs.replace(
+        old, support="Supported", value=reading.recovery_action, since=since, observed_at=at
+    )
+
+
+def _identified(gpu: GpuHealth, reading: GpuReading) -> GpuHealth:
+    return msgspec.structs.replace(
+        gpu,
+        pci_bus_id=reading.bus_id or gpu.pci_bus_id,
+        serial=reading.serial[:MAX_TEXT] or gpu.serial,
+        minor=gpu.minor if reading.minor is None else reading.minor,
+        product=reading.product[:MAX_TEXT] or gpu.product,
+        mig_mode=gpu.mig_mode if reading.mig is None else mig_mode(reading.mig),
+    )
+
+
+def _instances(old: tuple[MigInstance, ...], reading: GpuReading) -> tuple[MigInstance, ...]:
+    if reading.mig is False:
+        return ()
+    if reading.instances is None:
+        return old
+    return tuple(_instance(one) for one in sorted(reading.instances, key=_gi_ci)[:MAX_INSTANCES])
+
+
+def _gi_ci(one: MigReading) -> tuple[int, int]:
+    return one.gi, one.ci
+
+
+def _instance(one: MigReading) -> MigInstance:
+    return MigInstance(
+        uuid=one.uuid[:MAX_TEXT],
+        gi=one.gi,
+        ci=one.ci,
+        profile=one.profile[:MAX_TEXT],
+        gi_profile_id=one.gi_profile_id,
+        placement_start=one.placement_start,
+        placement_size=one.placement_size,
+    )

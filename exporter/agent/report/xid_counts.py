@@ -1,0 +1,297 @@
+"""One more XID into the records of one GPU.
+
+A record is one code on one instance in one place (or on none). Two witnesses of
+one error are one count; when the second one names the slice, the count moves
+from the record without instance to the slice's, so that no doubt is left behind.
+The MIG mode and the place are those of when the error is counted. Where NVML had
+not read them by then, the first reading fills them in.
+Pure: signals carry their time and, from `pairing`, their partner.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from exporter.agent.report.severity import keep_last
+from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance, XidRecord
+from exporter.model.node_health_words import UNKNOWN, mig_mode, reset_request, worst_request
+from exporter.model.signals import Partner, Signal
+from exporter.model.xid_dedup import WINDOW, same
+
+MAX_RECORDS = 256
+"""Records kept per GPU; beyond, the least severe go, and of those the rarest and oldest."""
+
+READ_WITHIN = timedelta(seconds=10)
+"""A reading this long after an error still shows the instance that had it: the sensor reads at
+once, and an instance id is given to another one no sooner than a pod has come and gone."""
+
+
+_EVENTS = frozenset({"nvml", "dcgm"})
+_LOGS = frozenset({"kmsg", "syslog"})
+
+
+class Key(NamedTuple):
+    """What a record is about."""
+
+    code: int
+    gi: int | None
+    ci: int | None
+    placement: MemorySlices | None
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """How the GPU is cut when an error is counted; `mig` None: not known."""
+
+    mig: bool | None
+    instances: tuple[MigInstance, ...] = ()
+
+    def instance(self, gi: int | None) -> MigInstance | None:
+        """Return a slice of a GPU instance; all slices in it have one placement."""
+        return next((live for live in self.instances if live.gi == gi), None)
+
+    def placement(self, gi: int | None) -> MemorySlices | None:
+        live = self.instance(gi)
+        if live is None or live.placement_start is None or live.placement_size is None:
+            return None
+        return MemorySlices(live.placement_start, live.placement_size)
+
+
+def key_of(record: XidRecord) -> Key:
+    return Key(record.code, record.gi, record.ci, record.placement)
+
+
+def counted(
+    records: tuple[XidRecord, ...], signal: Signal, *, epoch: int, layout: Layout
+) -> tuple[XidRecord, ...]:
+    """Return the records after one signal of a kind in `signals.ERRORS`.
+
+    Where MIG is off instance ids mean nothing (some libraries send zeros) and
+    are dropped.
+    """
+    by_key = {key_of(record): record for record in records}
+    signal = _with_partner(records, signal)
+    told = _told(records, signal, layout)
+    target = _target(signal, told, layout)
+    seen = _record(signal, target, epoch, layout)
+    if told is not None and key_of(told) != target:
+        # The count moves; what the first source knew of the process moves along.
+        seen = _merged(_latest(told, target), seen, more=0)
+        _take_one(by_key, told)
+    more = 0 if told is not None and key_of(told) == target else signal.times
+    old = by_key.get(target)
+    if old is None:
+        by_key[target] = msgspec.structs.replace(seen, count=signal.times)
+    else:
+        by_key[target] = _merged(old, seen, more=more)
+        if more and target.gi is None and layout.mig:
+            by_key[target] = msgspec.structs.replace(
+                by_key[target], previous_seen=old.last_seen, previous_epoch=old.epoch
+            )
+    return _sorted(by_key)
+
+
+def completed(gpu: GpuHealth, at: datetime) -> GpuHealth:
+    """Return the entry whose records have what a reading at `at` was the first to tell.
+
+    The MIG mode lasts as long as the epoch, an instance id only for moments.
+    """
+    layout = Layout(gpu.mig, gpu.instances)
+    if not any(_lacks(record, gpu, at) for record in gpu.xids):
+        return gpu
+    return msgspec.structs.replace(
+        gpu, xids=joined((), tuple(_filled(record, gpu, layout, at) for record in gpu.xids))
+    )
+
+
+def _lacks(record: XidRecord, gpu: GpuHealth, at: datetime) -> bool:
+    modeless = record.mig_mode == UNKNOWN and record.epoch == gpu.epoch and gpu.mig is not None
+    return modeless or _placeless(record, at)
+
+
+def _placeless(record: XidRecord, at: datetime) -> bool:
+    """Whether a reading at `at` still shows where the instance of a record was."""
+    recent = timedelta() <= at - record.last_seen <= READ_WITHIN
+    return record.gi is not None and record.placement is None and recent
+
+
+def _filled(record: XidRecord, gpu: GpuHealth, layout: Layout, at: datetime) -> XidRecord:
+    if not _lacks(record, gpu, at):
+        return record
+    mode = mig_mode(layout.mig) if record.mig_mode == UNKNOWN else record.mig_mode
+    if mode == "Disabled":
+        return msgspec.structs.replace(record, mig_mode=mode, gi=None, ci=None, placement=None)
+    if not _placeless(record, at):
+        return msgspec.structs.replace(record, mig_mode=mode)
+    live = layout.instance(record.gi)
+    return msgspec.structs.replace(
+        record,
+        mig_mode=mode,
+        placement=layout.placement(record.gi),
+        gi_profile_id=live.gi_profile_id if live else record.gi_profile_id,
+    )
+
+
+def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, ...]:
+    """Return the records after the driver said that it leaves out lines of a code.
+
+    Without a record of that code there is nothing to doubt.
+    """
+    return tuple(
+        msgspec.structs.replace(one, rate_limited=True) if one.code == code else one
+        for one in records
+    )
+
+
+def joined(records: tuple[XidRecord, ...], others: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
+    """Return the records of one GPU that was known under two names."""
+    by_key = {key_of(record): record for record in records}
+    for other in others:
+        old = by_key.get(key_of(other))
+        by_key[key_of(other)] = other if old is None else _merged(old, other, more=other.count)
+    return _sorted(by_key)
+
+
+def by_instance(records: tuple[XidRecord, ...]) -> tuple[XidRecord, ...]:
+    """Return the records by code and instance alone: ids that were used again in one."""
+    if all(record.placement is None for record in records):
+        return records
+    placeless = (msgspec.structs.replace(record, placement=None) for record in records)
+    return joined((), tuple(placeless))
+
+
+def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
+    """Return the entry with these records, as many as there is room for."""
+    over = len(records) - MAX_RECORDS
+    if over <= 0:
+        return msgspec.structs.replace(gpu, xids=records)
+    going = {id(one) for one in sorted(records, key=keep_last)[:over]}
+    kept = tuple(one for one in records if id(one) not in going)
+    return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
+
+
+def _with_partner(records: Iterable[XidRecord], signal: Signal) -> Signal:
+    """Return an old line of the log with the event of its error that an earlier sensor had.
+
+    That sensor ended before it read the line, so nobody paired the two. An error of which the
+    log has said nothing yet still lacks its line. New lines are paired by the sensor that reads
+    them.
+    """
+    if signal.partner is not None or not signal.past or signal.times > 1:
+        return signal
+    told = next((record for record in records if _lacks_line(record, signal)), None)
+    if told is None:
+        return signal
+    return msgspec.structs.replace(signal, partner=Partner(0, told.gi, told.ci))
+
+
+def _lacks_line(record: XidRecord, line: Signal) -> bool:
+    if record.code != line.code or record.event_at is None or not _LOGS.isdisjoint(record.sources):
+        return False
+    near = -WINDOW <= line.at - record.event_at <= WINDOW
+    return near and same(record.gi, line.gi) and same(record.ci, line.ci)
+
+
+def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRecord | None:
+    """Return the record in which an earlier witness's word of the same error was counted."""
+    if signal.partner is None:
+        return None
+    ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
+    same = [one for one in records if one.code == signal.code and (one.gi, one.ci) == ids]
+    return max(same, key=lambda one: one.last_seen, default=None)
+
+
+def _target(signal: Signal, told: XidRecord | None, layout: Layout) -> Key:
+    if layout.mig is False:
+        return Key(signal.code, None, None, None)
+    partner = signal.partner or Partner(0)
+    gi = signal.gi if signal.gi is not None else partner.gi
+    ci = signal.ci if signal.ci is not None else partner.ci
+    # Where it was when its first witness named the instance.
+    before = told.placement if told is not None and told.gi == gi else None
+    return Key(signal.code, gi, ci, before or layout.placement(gi))
+
+
+def _record(signal: Signal, key: Key, epoch: int, layout: Layout) -> XidRecord:
+    live = layout.instance(key.gi)
+    return XidRecord(
+        code=signal.code,
+        count=0,
+        first_seen=signal.at,
+        last_seen=signal.at,
+        epoch=epoch,
+        gi=key.gi,
+        ci=key.ci,
+        mig_mode=mig_mode(layout.mig),
+        gi_profile_id=live.gi_profile_id if live and key.gi is not None else None,
+        placement=key.placement,
+        reset_request=reset_request(at_once=signal.reset, after_drain=signal.drain_reset),
+        pid=signal.pid,
+        process=signal.process,
+        message=signal.message,
+        caused_by=signal.caused_by,
+        sources=(signal.source,),
+        event_at=signal.at if signal.source in _EVENTS else None,
+    )
+
+
+def _merged(old: XidRecord, new: XidRecord, *, more: int) -> XidRecord:
+    spoken = new if new.message or new.pid is not None else old
+    epoch = max(old.epoch, new.epoch)
+    earlier, later = sorted((old, new), key=lambda record: record.last_seen)
+    # A new epoch began with a reset: what older lines asked for, and their cause, are over.
+    lately = [record for record in (new, old) if record.epoch == epoch]
+    return msgspec.structs.replace(
+        old,
+        count=old.count + more,
+        first_seen=min(old.first_seen, new.first_seen),
+        last_seen=max(old.last_seen, new.last_seen),
+        epoch=epoch,
+        mig_mode=earlier.mig_mode if later.mig_mode == UNKNOWN else later.mig_mode,
+        gi_profile_id=old.gi_profile_id if new.gi_profile_id is None else new.gi_profile_id,
+        reset_request=worst_request(record.reset_request for record in lately),
+        pid=spoken.pid,
+        process=spoken.process,
+        message=spoken.message,
+        caused_by=next(
+            (record.caused_by for record in lately if record.caused_by is not None), None
+        ),
+        rate_limited=old.rate_limited or new.rate_limited,
+        sources=tuple(sorted({*old.sources, *new.sources})),
+        event_at=max((at for at in (old.event_at, new.event_at) if at is not None), default=None),
+    )
+
+
+def _latest(record: XidRecord, key: Key) -> XidRecord:
+    """Return the last sighting of a record as one of another instance, not counted yet."""
+    first = record.first_seen if record.count <= 1 else record.last_seen
+    return msgspec.structs.replace(
+        record, gi=key.gi, ci=key.ci, placement=key.placement, count=0, first_seen=first
+    )
+
+
+def _take_one(by_key: dict[Key, XidRecord], record: XidRecord) -> None:
+    key = key_of(record)
+    if record.count <= 1:
+        del by_key[key]
+        return
+    # What is left is no younger than it was. Of two in a row only the first sighting is known.
+    last = record.previous_seen if record.count > 2 and record.previous_seen else record.first_seen
+    by_key[key] = msgspec.structs.replace(
+        record,
+        count=record.count - 1,
+        last_seen=last,
+        epoch=record.previous_epoch or record.epoch,
+        previous_seen=None,
+        previous_epoch=None,
+    )
+
+
+def _sorted(by_key: dict[Key, XidRecord]) -> tuple[XidRecord, ...]:
+    return tuple(by_key[key] for key in sorted(by_key, key=_order))
+
+
+def _order(key: Key) -> tuple[int, ...]:
+    place = (key.placement.start, key.placement.size) if key.placement else (-1, -1)
+    return key.code, -1 if key.gi is None else key.gi, -1 if key.ci is None else key.ci, *place

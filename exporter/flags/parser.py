@@ -1,0 +1,319 @@
+"""Command line and environment into `Settings`; the only reader of both.
+
+dcgm-exporter's flags and environment names are taken as well, so that its
+arguments go on working; those that mean nothing here are listed with what to use
+instead. A flag outranks the environment, and a flag of ours dcgm-exporter's.
+"""
+
+import argparse
+import os
+import re
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from importlib import metadata
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+from exporter.flags.dcgm_exporter import (
+    ALIASES,
+    BOOLEAN,
+    ENVIRONMENT,
+    THEIR_COUNTERS,
+    UNUSED,
+    words,
+    yes,
+)
+from exporter.flags.unknown_settings import unknown_variables, without_unknown
+from exporter.model.device_option import SelectionError, parse_devices
+from exporter.model.given import Ignored
+from exporter.settings import Settings, SettingsError, check, flag_of
+
+ROLES = ("sensor", "agent", "run")
+_OF_DCGM = ("switch_devices", "cpu_devices")
+_ADD_DCGM = "add --dcgm=embedded, or the address of a host engine"
+_LARGEST_FILE = 1 << 20
+"""Bytes that are read of a configuration file; less than that is allowed."""
+
+
+class Flag(NamedTuple):
+    """One setting of ours on the command line."""
+
+    setting: str
+    read: Callable[[str], Any]
+    text: str
+    short: str = ""
+
+
+def parse(
+    argv: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings, and a sentence for each thing given that means nothing here.
+
+    Raises SettingsError; `--help` and unknown flags end the process.
+    """
+    env = os.environ if environment is None else environment
+    parser = _parser()
+    words_kept, ignored = without_unknown(argv, _long_names(parser), ROLES)
+    flags = vars(parser.parse_args([_switch(word) for word in words_kept]))
+    given: dict[str, Any] = {}
+    for variable in ENVIRONMENT:
+        if text := env.get(variable.name):
+            given[variable.setting] = _read(variable.read, text, f"${variable.name}")
+    for alias in ALIASES:
+        if (text := flags.pop(_dest(alias.flag))) is not None:
+            if alias.read is words:
+                text = ",".join(text)
+            given[alias.setting] = _read(alias.read, text, f"--{alias.flag}")
+    ignored += [*_unused(env, flags), *unknown_variables(env, _VARIABLES)]
+    given |= {name: _whole(value) for name, value in flags.items() if value is not None}
+    given = _with_file(given, ignored)
+    ignored += _without_dcgm(given, env)
+    given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
+    said = [one.message for one in ignored]
+    if instead := _instead_of(given.get("collectors")):
+        said.append(f"{given.pop('collectors')} is not here; {instead}")
+    settings = check(Settings(**given, ignored=tuple(ignored)))
+    _check_devices(settings)
+    return settings, tuple(said)
+
+
+def _check_devices(settings: Settings) -> None:
+    for name in ("devices", *_OF_DCGM):
+        try:
+            parse_devices(getattr(settings, name))
+        except SelectionError as error:
+            raise SettingsError(f"{flag_of(name)}: {error}") from error
+
+
+def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Ignored]:
+    """Return the options that choose what DCGM alone tells, where there is no DCGM."""
+    usual = Settings(node_name="")
+    if given.get("dcgm", usual.dcgm) != usual.dcgm:
+        return ()
+    found: list[Ignored] = []
+    for name in _OF_DCGM:
+        if given.get(name, usual.devices) != usual.devices:
+            variable = next(one.name for one in ENVIRONMENT if one.setting == name)
+            by_env = env.get(variable) == given[name]
+            source, written = ("environment", variable) if by_env else ("flag", flag_of(name)[2:])
+            said = f"${variable}" if by_env else flag_of(name)
+            sentence = f"{said} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
+            found.append(Ignored(source, written, "NeedsDcgm", sentence))
+    return found
+
+
+def _with_file(given: Mapping[str, Any], ignored: list[Ignored]) -> dict[str, Any]:
+    """Return what was given with what dcgm-exporter's file says besides; raises SettingsError."""
+    path = given.get("config_file")
+    if path is None:
+        return dict(given)
+    # YAML costs memory that most nodes need not spend.
+    from exporter.flags import dcgm_exporter_file
+
+    file = dcgm_exporter_file.parse(_content(path), str(path))
+    usual = Settings(node_name="").interval
+    interval, vain = dcgm_exporter_file.one_interval(file.intervals, given.get("interval"), usual)
+    ignored += [*file.ignored, *vain]
+    rows = () if "collectors" in given else file.rows
+    return {**file.given, **given, "interval": interval, "counter_rows": rows}
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LARGEST_FILE)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"--config-file: {path} cannot be read ({error}); mount it in this container, too, or "
+            "leave the setting out"
+        ) from error
+
+
+def _whole(value: Any) -> Any:
+    """Return a value; the words of a flag that was given more than once are all its words."""
+    if not isinstance(value, list):
+        return value
+    return tuple(chain.from_iterable(cast("list[tuple[str, ...]]", value)))
+
+
+def _instead_of(file: Path | None) -> str:
+    """Say what is shown for a counters file that dcgm-exporter's image has and this one has not."""
+    return THEIR_COUNTERS.get(file, "") if file is not None and not file.exists() else ""
+
+
+def _unused(env: Mapping[str, str], flags: dict[str, Any]) -> Sequence[Ignored]:
+    found: list[Ignored] = []
+    for one in UNUSED:
+        by_flag = flags.pop(_dest(one.flag)) not in (None, False, "false", one.default)
+        by_env = env.get(one.env, "") not in ("", "false", "0", one.default)
+        if by_flag or by_env:
+            name = f"--{one.flag}" if by_flag else f"${one.env}"
+            sentence = f"{name} of dcgm-exporter has no meaning here: {one.instead}"
+            if one.refused:
+                raise SettingsError(sentence)
+            if not one.silent:
+                source, given = ("flag", one.flag) if by_flag else ("environment", one.env)
+                found.append(Ignored(source, given, "NotSupported", sentence))
+    return found
+
+
+def _long_names(parser: argparse.ArgumentParser) -> frozenset[str]:
+    """Return every flag that the parser knows, without dashes."""
+    return frozenset(
+        name.lstrip("-") for action in vars(parser)["_actions"] for name in action.option_strings
+    )
+
+
+def _read(read: Callable[[str], Any], text: str, name: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, argparse.ArgumentTypeError) as error:
+        raise SettingsError(f"{name} cannot be {text!r}: {error}") from error
+
+
+def _switch(word: str) -> str:
+    """Turn `--name=true` and `-n=false`, which dcgm-exporter takes, into this parser's form."""
+    found = re.fullmatch(r"--?([a-z-]+)=(true|false|[tf10])", word, re.IGNORECASE)
+    name = _SWITCHES.get(found[1]) if found else None
+    if found is None or name is None:
+        return word
+    return f"--{name}" if yes(found[2]) else f"--no-{name}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="draguard exporter",
+        allow_abbrev=False,
+        description="Watch this node's GPUs: metrics on /metrics, health as a NodeDeviceHealth.",
+        epilog="dcgm-exporter's flags and environment names are taken too: see docs/exporter.md.",
+    )
+    version = metadata.version("draguard")
+    parser.add_argument("-v", "--version", action="version", version=f"draguard exporter {version}")
+    parser.add_argument("role", choices=ROLES, nargs="?", default=None)
+    defaults = Settings(node_name="")
+    for flag in FLAGS:
+        _add_own(parser, flag, getattr(defaults, flag.setting))
+    for alias in ALIASES:
+        action = "append" if alias.read is words else "store"
+        takes_value = alias.read not in BOOLEAN
+        _add_other(parser, alias.flag, alias.short, takes_value=takes_value, action=action)
+    for one in UNUSED:
+        _add_other(parser, one.flag, one.short, takes_value=one.takes_value)
+    return parser
+
+
+def _add_own(parser: argparse.ArgumentParser, flag: Flag, default: object) -> None:
+    names = [f"-{flag.short}"] * bool(flag.short) + [flag_of(flag.setting)]
+    if flag.read is yes:
+        switch = argparse.BooleanOptionalAction
+        parser.add_argument(*names, dest=flag.setting, action=switch, default=None, help=flag.text)
+        return
+    shown = f" (default: {default})" if default not in ("", None, 0, ()) else ""
+    parser.add_argument(
+        *names,
+        dest=flag.setting,
+        type=flag.read,
+        action="append" if flag.read is words else "store",
+        help=flag.text + shown,
+        metavar="VALUE",
+    )
+
+
+def _add_other(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    short: str,
+    *,
+    takes_value: bool,
+    action: Literal["store", "append"] = "store",
+) -> None:
+    names = [f"-{short}"] * bool(short) + [f"--{flag}"]
+    dest, hidden = _dest(flag), argparse.SUPPRESS
+    if takes_value:
+        parser.add_argument(*names, dest=dest, action=action, help=hidden)
+        return
+    parser.add_argument(*names, dest=dest, action="store_const", const="true", help=hidden)
+    off = f"--no-{flag}"
+    parser.add_argument(off, dest=dest, action="store_const", const="false", help=hidden)
+
+
+def _dest(flag: str) -> str:
+    return f"dcgm-exporter {flag}"
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("node_name", str, "Kubernetes node name; $NODE_NAME or the host name when not given"),
+    Flag("listen", str, "where to serve /metrics"),
+    Flag("web_config", Path, "Prometheus web configuration: TLS, client certificates, basic auth"),
+    Flag("max_scrapes", int, "scrapes served at once"),
+    Flag("interval", float, "seconds between samples"),
+    Flag(
+        "collectors", Path, "counters file (CSV: field, type, help); the default set without", "f"
+    ),
+    Flag("config_file", Path, "dcgm-exporter's YAML file: counters, interval, scrapes at once"),
+    Flag("devices", str, "which devices: f (all), g[:ids], i[:ids]; ids such as 0,2-4", "d"),
+    Flag("switch_devices", str, "NVSwitches and their links, by DCGM: f, g[:ids], i[:ids]", "s"),
+    Flag("cpu_devices", str, "CPUs and their cores, by DCGM: f, g[:ids], i[:ids]", "p"),
+    Flag("labels", str, "labels on device series: drop-in, lean or full"),
+    Flag("max_series", int, "device series on a page; more are dropped and counted"),
+    Flag("old_namespace", yes, "uuid, pod_name, pod_namespace, container_name as labels"),
+    Flag("hostname_label", str, "Hostname, hostname or none"),
+    Flag("replace_blanks_in_model_name", yes, "modelName with - for blanks"),
+    Flag("xid_window", float, "seconds of DCGM_EXP_XID_ERRORS_COUNT"),
+    Flag("clock_events_window", float, "seconds of DCGM_EXP_CLOCK_EVENTS_COUNT"),
+    Flag("kubernetes", yes, "say which pod and claim holds each device", "k"),
+    Flag("claim_details", yes, "read each claim held here once: uid, request, admin access"),
+    Flag("pod_labels", yes, "labels of pods on their devices (one pod watch for this node)"),
+    Flag("pod_label_allow", words, "regular expressions of pod labels, with commas"),
+    Flag("pod_uid", yes, "the pod's UID on device series"),
+    Flag("processes", yes, "shares of pods from the processes on each GPU"),
+    Flag("pod_log_dir", Path, "the kubelet's log folder: UIDs of device plugins' pods, for shares"),
+    Flag("kubernetes_gpu_id_type", str, "what device plugin ids are: uid or device-name"),
+    Flag("nvidia_resource_names", words, "more resource names of device plugins, with commas"),
+    Flag("pod_resources_socket", Path, "kubelet PodResources socket"),
+    Flag("dcgm", str, "off, embedded, host:port or unix:///path of a host engine"),
+    Flag("dcgm_health", yes, "set DCGM's health watches"),
+    Flag("dcgm_library_dir", Path, "folder of libdcgm.so.4"),
+    Flag("nvml_library_dir", Path, "folder of libnvidia-ml.so.1"),
+    Flag("release_file", Path, "names GPUs not to hold open (empty: all) while it is there"),
+    Flag(
+        "kernel_log",
+        Path,
+        "kernel log: /dev/kmsg, a folder of systemd's journal, or a file of such records",
+    ),
+    Flag("boot_id_file", Path, "file with the boot id"),
+    Flag("pci_devices_dir", Path, "where the kernel lists PCI devices"),
+    Flag("proc_dir", Path, "where processes are listed"),
+    Flag("sensor_socket", Path, "unix socket between sensor and agent"),
+    Flag("sample_deadline", float, "seconds after which a vendor call counts as hung"),
+    Flag("start_deadline", float, "seconds after which nvmlInit counts as hung"),
+    Flag("hang_retry", float, "seconds for which a GPU that hung is left out"),
+    Flag("child_memory_limit", float, "MiB that a vendor library's process may take"),
+    Flag("lost_after", float, "seconds a GPU must be missing before it counts as lost"),
+    Flag("report", yes, "write the NodeDeviceHealth; metrics only without"),
+    Flag("report_interval", float, "seconds between reports while nothing changes"),
+    Flag("lease_namespace", str, "namespace of the agent's Lease"),
+    Flag("lease_interval", float, "seconds between renewals of the Lease"),
+    Flag("kube_server", str, "URL of the API server; the pod's service account when not given"),
+    Flag("kube_token_file", str, "file with the bearer token"),
+    Flag("kube_ca_file", str, "file with the API server's CA certificate"),
+    Flag("log_level", str, "DEBUG, INFO, WARNING or ERROR"),
+    Flag("log_format", str, "text or json"),
+    Flag("parent", int, "end when this process does (the sensor of `run`)"),
+    Flag("check", yes, "validate, say what would be collected and what is missing, and end"),
+)
+
+_VARIABLES = frozenset((*(one.name for one in ENVIRONMENT), *(one.env for one in UNUSED)))
+
+_SWITCHES: Mapping[str, str] = {
+    name: long
+    for long, short in (
+        *((flag_of(one.setting)[2:], one.short) for one in FLAGS if one.read is yes),
+        *((one.flag, one.short) for one in ALIASES if one.read in BOOLEAN),
+        *((one.flag, one.short) for one in UNUSED if not one.takes_value),
+    )
+    for name in (long, short)
+    if name
+}
+"""Flags that take no value, or true and false after an equals sign, by both their names."""

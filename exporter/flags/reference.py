@@ -1,0 +1,98 @@
+"""Tables of docs/exporter.md, made of the tables that the exporter itself reads. Pure.
+
+`python -m exporter.flags.reference docs/exporter.md` puts them between their marks.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from exporter.flags.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, yes
+from exporter.flags.dcgm_exporter_keys import KEYS, Meaning
+from exporter.flags.parser import FLAGS
+from exporter.node.capabilities import CAPABILITIES
+from exporter.settings import Settings, flag_of
+
+
+class MarksError(Exception):
+    """The document has not the marks that the tables go between."""
+
+
+def with_tables(document: str) -> str:
+    """Return a document with its tables as they must be; raises MarksError."""
+    for name, rows in _TABLES.items():
+        begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->"
+        before, found, rest = document.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise MarksError(f"the document lacks the marks {begin.strip()} and {end}")
+        document = before + begin + "\n".join(_table(rows())) + "\n" + end + after
+    return document
+
+
+def _settings() -> Iterator[Sequence[str]]:
+    yield "flag", "default", "meaning"
+    defaults = Settings(node_name="")
+    for flag in FLAGS:
+        default = getattr(defaults, flag.setting)
+        short = f"`-{flag.short}`, " if flag.short else ""
+        shown = "" if default in ("", None, 0, ()) and default is not False else f"`{default}`"
+        if flag.read is yes:
+            shown = "on" if default else "off"
+        switch = f"{short}`{flag_of(flag.setting)}`"
+        yield switch, shown, flag.text
+
+
+def _theirs() -> Iterator[Sequence[str]]:
+    yield "dcgm-exporter", "environment", "here"
+    variables = {one.setting: one.name for one in ENVIRONMENT}
+    for flag in FLAGS:
+        if flag.setting in variables and flag.setting not in {one.setting for one in ALIASES}:
+            name = flag_of(flag.setting)
+            yield f"`{name}`", f"`{variables[flag.setting]}`", f"the same: `{name}`"
+    for alias in ALIASES:
+        short = f"`-{alias.short}`, " if alias.short else ""
+        env = variables.get(alias.setting, "")
+        yield f"{short}`--{alias.flag}`", f"`{env}`" if env else "", f"`{flag_of(alias.setting)}`"
+    for one in UNUSED:
+        kind = "refused: " if one.refused else "" if one.silent else "said and passed over: "
+        yield f"`--{one.flag}`", f"`{one.env}`", kind + one.instead
+
+
+def _needs() -> Iterator[Sequence[str]]:
+    yield "need", "of", "what is there to see with it", "how to give it"
+    for row in CAPABILITIES:
+        yield row.need, row.of, row.shows, row.remedy
+
+
+def _keys() -> Iterator[Sequence[str]]:
+    yield "key", "schema", "here"
+    for key in KEYS:
+        versions = " and ".join(map(str, key.versions))
+        yield f"`{key.path}`", versions, f"{_MEANINGS[key.meaning]}{key.text}"
+
+
+_MEANINGS: Mapping[Meaning, str] = {
+    "in force": "",
+    "always so": "",
+    "interval": "",
+    "not done": "said and passed over: ",
+}
+_TABLES = {
+    "settings": _settings,
+    "dcgm-exporter": _theirs,
+    "dcgm-exporter-keys": _keys,
+    "capabilities": _needs,
+}
+
+
+def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+        if number == 0:
+            yield "|" + "---|" * len(row)
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    file.write_text(with_tables(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,200 @@
+"""`/debug`: a snapshot as a page that a person reads, and why a label is missing. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from exporter.agent.join.claims import Holder
+from exporter.agent.join.device_resolution import Miss
+from exporter.metrics.snapshot import Snapshot
+from exporter.model import nvlink5
+from exporter.model.node_health import GpuHealth, NodeHealth, SourceHealth, XidRecord
+from exporter.model.xid import lookup
+
+_LAST_XIDS = 20
+_WIDEST = 60
+"""Characters of a column; longer text is cut there."""
+
+MISSES: dict[Miss, str] = {
+    "not_published": "no ResourceSlice of this node has it: taken back by the driver, or the "
+    "watch is behind",
+    "no_uuid": "the slice names no hardware for the device",
+    "not_live": "what is named does not exist now, or NVML does not list it (yet)",
+    "unknown_id": "the device plugin's id is in no form that is known",
+}
+"""What a reason of `whereabouts.Miss` means, for a person."""
+
+
+def debug_page(snapshot: Snapshot) -> str:
+    """Return the page as text, with a column layout."""
+    report = snapshot.report
+    index = {one.uuid: one.index for one in (snapshot.nvml.gpus if snapshot.nvml else ())}
+    gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
+    parts = (
+        [
+            f"node {_plain(snapshot.node)}, boot {_plain(report.boot_id) or 'not known'}, "
+            f"driver {_plain(report.driver_version) or 'not known'}, seen {_at(snapshot.at)}"
+        ],
+        _section("SOURCES", _SOURCES, map(_source, _sources(snapshot))),
+        _section("GPUS", _GPUS, (_gpu(gpu, index.get(gpu.uuid)) for gpu in gpus)),
+        _section("MIG SLICES", _SLICES, _slices(snapshot)),
+        _section("HOLDERS", _HOLDERS, _holders(snapshot)),
+        _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
+        _section("HOLDS WITHOUT A DEVICE", _MISSES, _misses(snapshot)),
+        _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
+        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, _ignored(snapshot)),
+    )
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
+_SOURCES = ("source", "state", "reason", "last success", "what to do")
+_GPUS = ("gpu", "uuid", "bus id", "presence", "reason", "recovery", "epoch", "mig", "product")
+_SLICES = ("gpu uuid", "gi", "ci", "profile", "placement", "uuid")
+_HOLDERS = ("device", "pod", "container", "claim", "request", "admin", "dra device or resource")
+_UNLABELLED = ("device", "why")
+_MISSES = ("device", "reason", "why")
+_SETTINGS = ("source", "name", "reason", "what to do")
+_XIDS = ("last seen", "gpu uuid", "gi", "code", "class", "count", "sources", "message")
+
+
+def _section(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    cells = [[_cell(value) for value in row] for row in rows]
+    yield ""
+    yield f"{title} ({len(cells)})"
+    if not cells:
+        return
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    for row in (columns, *cells):
+        # The last column is as long as it likes.
+        padded = (text.ljust(width) for text, width in zip(row[:-1], widths, strict=False))
+        yield "  ".join((*padded, row[-1])).rstrip()
+
+
+def _cell(value: object) -> str:
+    text = "-" if value in (None, "") else str(value)
+    plain = _plain(text)
+    return plain if len(plain) <= _WIDEST or " " in plain else plain[: _WIDEST - 1] + "…"
+
+
+def _plain(text: str) -> str:
+    """Leave nothing in a text that could steer a terminal or begin a line."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
+
+
+def _at(moment: datetime | None) -> str:
+    return moment.isoformat(timespec="seconds") if moment else "never"
+
+
+def _sources(snapshot: Snapshot) -> Iterator[SourceHealth]:
+    yield from snapshot.report.sources
+    yield from snapshot.agent_sources
+
+
+def _source(source: SourceHealth) -> Sequence[object]:
+    state = "up" if source.up else "DOWN"
+    return source.name, state, source.reason, _at(source.last_success), source.message
+
+
+def _gpu(gpu: GpuHealth, index: int | None) -> Sequence[object]:
+    action = gpu.recovery_action
+    wanted = "not supported" if action.supported is False else action.value
+    return (
+        *(index, gpu.uuid, gpu.pci_bus_id, gpu.presence, gpu.presence_reason),
+        *(wanted, gpu.epoch, {True: "on", False: "off", None: None}[gpu.mig], gpu.product),
+    )
+
+
+def _slices(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    for gpu in snapshot.report.gpus:
+        for part in gpu.instances:
+            place = f"{part.placement_start}+{part.placement_size}"
+            yield gpu.uuid, part.gi, part.ci, part.profile, place, part.uuid
+
+
+def _holders(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    for uuid, holders in snapshot.holders.by_uuid.items():
+        for holder in holders:
+            yield (uuid, *_holder(holder))
+    for holder in snapshot.holders.elsewhere:
+        yield ("(not NVML's)", *_holder(holder))
+
+
+def _holder(holder: Holder) -> Sequence[object]:
+    claim = holder.dra
+    named = f"{claim.driver}/{claim.pool}/{claim.device}" if claim else holder.resource
+    return (
+        f"{holder.namespace}/{holder.pod}",
+        holder.container,
+        f"{claim.claim_namespace}/{claim.claim}" if claim else None,
+        holder.request,
+        {True: "yes", False: "no", None: None}[holder.admin],
+        named,
+    )
+
+
+def _unlabelled(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    idle = 0
+    for gpu in snapshot.report.gpus:
+        for uuid in [part.uuid for part in gpu.instances] or [gpu.uuid]:
+            why = _why_unlabelled(snapshot, uuid)
+            idle += why == _NOBODY
+            if why and why != _NOBODY:
+                yield uuid, why
+    if idle:
+        yield f"{idle} more", _NOBODY
+
+
+_NOBODY = "nobody holds it"
+
+
+def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
+    """Say why a device's series name no pod, "" when they do."""
+    holders = snapshot.holders.by_uuid.get(uuid, ())
+    owners = [holder for holder in holders if not holder.admin]
+    if len({(holder.namespace, holder.pod) for holder in owners}) > 1:
+        return f"shared by {len(owners)} holders: see draguard_device_allocation_info"
+    if owners:
+        return ""
+    down = [one for one in _sources(snapshot) if not one.up and one.name in _JOINING]
+    if down:
+        return "; ".join(f"{one.name} is down ({one.reason})" for one in down)
+    if holders:
+        return "held with admin access only, which owns nothing"
+    return _NOBODY
+
+
+_JOINING = ("podresources", "resourceslices", "claims")
+
+
+def _misses(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    for reason, device in snapshot.holders.misses:
+        yield device, reason, MISSES[reason]
+
+
+def _ignored(snapshot: Snapshot) -> Iterator[Sequence[object]]:
+    for one in snapshot.shown.ignored:
+        yield one.source, one.name, one.reason, one.message
+
+
+def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:
+    records = [(gpu, record) for gpu in report.gpus for record in gpu.xids]
+    records.sort(key=lambda pair: pair[1].last_seen, reverse=True)
+    for gpu, record in records[:_LAST_XIDS]:
+        yield _xid(gpu, record, report.driver_version)
+
+
+def _xid(gpu: GpuHealth, record: XidRecord, driver: str) -> Sequence[object]:
+    known = lookup(record.code)
+    return (
+        *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
+        *(known.xid_class, record.count, "+".join(record.sources)),
+        _link_words(record, driver) + (record.message or known.description),
+    )
+
+
+def _link_words(record: XidRecord, driver: str) -> str:
+    """Say what the hex words of an NVLink error of Blackwell mean, "" for every other."""
+    decoded = nvlink5.decode(record.code, record.message, driver)
+    if decoded is None:
+        return ""
+    whose = ", caused by the other end" if decoded.peer_caused else ""
+    return f"[{decoded.unit}: {decoded.action}, {decoded.severity}{whose}] "

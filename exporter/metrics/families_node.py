@@ -1,0 +1,321 @@
+"""Families on the node, on the sources of the page and on the page itself. Pure."""
+
+from collections.abc import Iterator
+from typing import get_args
+
+from exporter.metrics import labels, relay
+from exporter.metrics.counters import RowReason
+from exporter.metrics.fields import by_id
+from exporter.metrics.metric import Metric, Sample
+from exporter.metrics.view import View
+from exporter.model.node_health import SourceHealth
+
+
+def _expected(view: View) -> Iterator[Sample]:
+    inventory = view.snapshot.report.inventory
+    aside = inventory.set_aside or 0
+    on_bus = None if inventory.on_bus is None else inventory.on_bus - aside
+    for source, count in (("pci", on_bus), ("resourceslices", inventory.published)):
+        if count is not None:
+            yield labels.text((("source", source),)), count
+
+
+def _seen(view: View) -> Iterator[Sample]:
+    if (seen := view.snapshot.report.inventory.seen) is not None:
+        yield "", seen
+
+
+def _missing(view: View) -> Iterator[Sample]:
+    for device in view.snapshot.report.inventory.missing:
+        yield labels.text((("device", device),)), 1
+
+
+def _other_drivers(view: View) -> Iterator[Sample]:
+    for device, driver in sorted(view.snapshot.other_drivers.items()):
+        yield labels.text((("device", device), ("driver", driver or "none"))), 1
+
+
+def _sources_of(view: View) -> tuple[SourceHealth, ...]:
+    return (*view.snapshot.report.sources, *view.snapshot.agent_sources)
+
+
+def _sources(view: View) -> Iterator[Sample]:
+    for source in _sources_of(view):
+        reason = source.reason
+        if source.name == "dcgm" and source.up and view.relayed.gpus:
+            reason = reason or relay.REASON
+        yield labels.text((("source", source.name), ("reason", reason))), int(source.up)
+
+
+def _last_success(view: View) -> Iterator[Sample]:
+    for source in _sources_of(view):
+        if source.last_success is not None:
+            yield labels.text((("source", source.name),)), source.last_success.timestamp()
+
+
+def _hangs(view: View) -> Iterator[Sample]:
+    uuid = view.options.named("UUID")
+    if (hang := view.snapshot.hang) is not None:
+        gpu = "" if hang.gpu is None else str(hang.gpu)
+        yield labels.text((("gpu", gpu), (uuid, hang.uuid), ("call", hang.call))), 1
+    for reading in view.snapshot.nvml.gpus if view.snapshot.nvml else ():
+        if reading.hung_call:
+            named = ("gpu", str(reading.index)), (uuid, reading.uuid), ("call", reading.hung_call)
+            yield labels.text(named), 1
+
+
+def _unsupported(view: View) -> Iterator[Sample]:
+    dcgm = view.snapshot.dcgm
+    for number in sorted(dcgm.unsupported) if dcgm else ():
+        field = by_id(number)
+        yield labels.text((("field", field.name if field else str(number)),)), 1
+
+
+def _sample_seconds(view: View) -> Iterator[Sample]:
+    for source, reading in (("nvml", view.snapshot.nvml), ("dcgm", view.snapshot.dcgm)):
+        if reading is not None and reading.took is not None:
+            yield labels.text((("source", source),)), reading.took
+
+
+def _answers_refused(view: View) -> Iterator[Sample]:
+    if view.snapshot.nvml is not None:
+        yield "", view.snapshot.nvml.refused
+
+
+def _render_seconds(view: View) -> Iterator[Sample]:
+    if view.snapshot.render_seconds is not None:
+        yield "", view.snapshot.render_seconds
+
+
+def _count(count: int | None) -> Iterator[Sample]:
+    if count is not None:
+        yield "", count
+
+
+def _rows_left_out(view: View) -> Iterator[Sample]:
+    left_out = view.snapshot.shown.counters.left_out
+    return _by_reason({reason: left_out.get(reason, 0) for reason in get_args(RowReason)})
+
+
+def _ignored(view: View) -> Iterator[Sample]:
+    given = {(one.source, one.name, one.reason) for one in view.snapshot.shown.ignored}
+    for source, name, reason in sorted(given):
+        yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
+
+
+def _by_reason(counts: dict[str, int]) -> Iterator[Sample]:
+    return ((labels.text((("reason", reason),)), count) for reason, count in counts.items())
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="draguard_gpus_expected",
+        type="gauge",
+        help="GPUs that should be here: by PCI without those set aside, and by what is published.",
+        labels=("source",),
+        source="sysfs, ResourceSlices",
+        kept=True,
+        samples=_expected,
+    ),
+    Metric(
+        name="draguard_gpus_seen",
+        type="gauge",
+        help="GPUs that NVML lists, hung ones too; not those that it calls lost, and not those "
+        "that were let go. No sample while NVML is down.",
+        source="NVML",
+        kept=True,
+        samples=_seen,
+    ),
+    Metric(
+        name="draguard_gpu_missing",
+        type="gauge",
+        help="GPUs that should be here and are not seen: bus id, or UUID where none is known.",
+        labels=("device",),
+        source="sysfs, ResourceSlices, NVML",
+        kept=True,
+        samples=_missing,
+    ),
+    Metric(
+        name="draguard_gpu_other_driver",
+        type="gauge",
+        help="1 for each GPU on PCI that NVIDIA's driver does not have, by bus id and by the "
+        "driver that has it (nouveau, vfio-pci, ...; none). Not those published for virtual "
+        "machines, nor those let go on request.",
+        labels=("device", "driver"),
+        source="sysfs",
+        kept=True,
+        samples=_other_drivers,
+    ),
+    Metric(
+        name="draguard_source_up",
+        type="gauge",
+        help="Whether a source of this page sees anything; the reason says why not.",
+        labels=("source", "reason"),
+        source="the exporter",
+        kept=True,
+        samples=_sources,
+    ),
+    Metric(
+        name="draguard_source_last_success_timestamp_seconds",
+        type="gauge",
+        help="When a source last saw something.",
+        labels=("source",),
+        source="the exporter",
+        kept=True,
+        samples=_last_success,
+    ),
+    Metric(
+        name="draguard_source_hang_info",
+        type="gauge",
+        help="A vendor call that did not come back: the GPU (NVML index; absent when the call is "
+        "of no GPU) and the call. Stays while the GPU is left out because of it.",
+        labels=("gpu", "UUID", "call"),
+        source="the exporter",
+        kept=True,
+        samples=_hangs,
+    ),
+    Metric(
+        name="draguard_dcgm_field_unsupported",
+        type="gauge",
+        help="Fields that were asked for and that DCGM cannot watch here.",
+        labels=("field",),
+        source="DCGM",
+        needs="DCGM",
+        samples=_unsupported,
+    ),
+    Metric(
+        name="draguard_kernel_log_rejected_total",
+        type="counter",
+        help="Kernel-log records refused or lost: malformed, too_long, user_space (an XID line "
+        "that the kernel did not print), continuation (one within another record), quoted (one "
+        "that ends as no line of the driver does: a user's text in another message of the "
+        "kernel's), contradicted (a load of the driver while NVML uses it); of systemd's journal "
+        "compressed and, by the file, unreadable; and the times that the log was cleared, "
+        "overwritten before it was read, or by journald missed, however many records that cost.",
+        labels=("reason",),
+        source="kernel log",
+        needs="kernel log",
+        kept=True,
+        samples=lambda view: _by_reason(view.snapshot.rejected),
+    ),
+    Metric(
+        name="draguard_sensor_frames_refused_total",
+        type="counter",
+        help="Frames on the sensor's socket that could not be read.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.refused),
+    ),
+    Metric(
+        name="draguard_observations_cut_total",
+        type="counter",
+        help="What the sensor saw and could not tell as a whole, because it was too large; the "
+        "source that was cut says so.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.cut),
+    ),
+    Metric(
+        name="draguard_signals_dropped_total",
+        type="counter",
+        help="Signals lost because no agent took them from the sensor in time.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.signals_dropped),
+    ),
+    Metric(
+        name="draguard_nvml_answers_refused_total",
+        type="counter",
+        help="Answers of NVML that make no sense and are not shown.",
+        source="NVML",
+        kept=True,
+        samples=_answers_refused,
+    ),
+    Metric(
+        name="draguard_nvml_restarts_total",
+        type="counter",
+        help="Times the process that holds the NVML library was started again.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.restarts),
+    ),
+    Metric(
+        name="draguard_dcgm_restarts_total",
+        type="counter",
+        help="Times the process that holds the DCGM library was started again.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _count(view.snapshot.dcgm_restarts),
+    ),
+    Metric(
+        name="draguard_join_misses",
+        type="gauge",
+        help="Holds that could not be tied to hardware now, by reason.",
+        labels=("reason",),
+        source="the exporter",
+        kept=True,
+        samples=lambda view: _by_reason(view.snapshot.join_misses),
+    ),
+    Metric(
+        name="draguard_counters_reload_failures_total",
+        type="counter",
+        help="Counters files that were refused since the start; the one before stays in force.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: (("", view.snapshot.reloads.failures),),
+    ),
+    Metric(
+        name="draguard_counters_last_reload_success",
+        type="gauge",
+        help="1: the counters file as it lies there is in force. 0: it was refused.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: (("", int(view.snapshot.reloads.last_ok)),),
+    ),
+    Metric(
+        name="draguard_counters_rows_left_out",
+        type="gauge",
+        help="Rows of the counters file in force that cannot be shown, by reason; the log names "
+        "each with its line.",
+        labels=("reason",),
+        source="the exporter",
+        kept=True,
+        samples=_rows_left_out,
+    ),
+    Metric(
+        name="draguard_setting_ignored",
+        type="gauge",
+        help="1 for each flag, variable and key of a file that was given and changes nothing, with "
+        "the reason: NeedsDcgm, NotSupported, OneInterval or Unknown. The log says what to use "
+        "instead.",
+        labels=("source", "name", "reason"),
+        source="the exporter",
+        kept=True,
+        samples=_ignored,
+    ),
+    Metric(
+        name="draguard_sample_duration_seconds",
+        type="gauge",
+        help="What the last pass over the GPUs took, by source.",
+        labels=("source",),
+        source="NVML, DCGM",
+        kept=True,
+        samples=_sample_seconds,
+    ),
+    Metric(
+        name="draguard_render_duration_seconds",
+        type="gauge",
+        help="What it took to render the page before this one.",
+        source="the exporter",
+        kept=True,
+        samples=_render_seconds,
+    ),
+    Metric(
+        name="draguard_snapshot_timestamp_seconds",
+        type="gauge",
+        help="When the sensor last told what it sees; time() minus this is the snapshot's age.",
+        source="the exporter",
+        kept=True,
+        samples=lambda view: (("", view.snapshot.at.timestamp()),),
+    ),
+)

@@ -1,0 +1,277 @@
+"""Raw ResourceSlices into the devices that a cluster (or a node) publishes now.
+
+Takes the JSON of `resource.k8s.io` v1, v1beta2 and v1beta1 (which keeps a device's
+content one level deeper) and knows the attribute names of NVIDIA's driver.
+Nothing here is about one node: the remediator reads it too. Pure: no client, no
+clock, no OS.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from exporter.model.device import GPU_DRIVER, Device, normal_bus_id
+from exporter.model.mig_names import placement_of
+from exporter.model.node_health import ObjectMeta
+from exporter.model.quantity import whole
+
+Kind = Literal["gpu", "mig", "vfio", ""]
+"""Attribute `type`; "" for anything else, such as an IMEX channel."""
+
+_KINDS = ("gpu", "mig", "vfio")
+
+
+class Taint(msgspec.Struct, frozen=True, order=True):
+    """A taint in the slice itself: the driver's own, never one of a DeviceTaintRule."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """One device attribute; exactly one member is set, others than text are not read."""
+
+    string: str | None = None
+    version: str | None = None
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """A quantity of something that a device has, such as `{"value": "80Gi"}`."""
+
+    value: str | int | float | None = None
+
+
+_Amount = Capacity | str | int | float | None
+"""The shortest form, a bare quantity, is that of the API's first versions."""
+
+
+class Capacities(msgspec.Struct, frozen=True, kw_only=True):
+    """How much memory a device has; other capacities (up to fifteen) are not kept."""
+
+    memory: _Amount = None
+    qualified: _Amount = msgspec.field(name=f"{GPU_DRIVER}/memory", default=None)
+    addressable: _Amount = msgspec.field(name="addressableMemory", default=None)
+    qualified_addressable: _Amount = msgspec.field(
+        name=f"{GPU_DRIVER}/addressableMemory", default=None
+    )
+
+    def total(self) -> int | None:
+        """Return bytes."""
+        given = (self.memory, self.qualified, self.addressable, self.qualified_addressable)
+        found = next((one for one in given if one is not None), None)
+        return whole(found.value if isinstance(found, Capacity) else found)
+
+
+class Taken(msgspec.Struct, frozen=True, gc=False):
+    """Any amount of a counter."""
+
+
+_Taken = Taken | str | int | float | None
+
+
+class MemoryCounters(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The memory slices that a partition takes; other counters (up to 24) are not kept."""
+
+    slice_0: _Taken = msgspec.field(name="memory-slice-0", default=None)
+    slice_1: _Taken = msgspec.field(name="memory-slice-1", default=None)
+    slice_2: _Taken = msgspec.field(name="memory-slice-2", default=None)
+    slice_3: _Taken = msgspec.field(name="memory-slice-3", default=None)
+    slice_4: _Taken = msgspec.field(name="memory-slice-4", default=None)
+    slice_5: _Taken = msgspec.field(name="memory-slice-5", default=None)
+    slice_6: _Taken = msgspec.field(name="memory-slice-6", default=None)
+    slice_7: _Taken = msgspec.field(name="memory-slice-7", default=None)
+
+    def numbers(self) -> list[int]:
+        return [number for number, taken in enumerate(msgspec.structs.astuple(self)) if taken]
+
+
+class CounterConsumption(msgspec.Struct, frozen=True):
+    """What a device takes of a counter set that it shares with others."""
+
+    counters: MemoryCounters | None = None
+
+
+class Content(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a device is made of."""
+
+    attributes: dict[str, Attribute] | None = None
+    capacity: Capacities | None = None
+    taints: tuple[Taint, ...] | None = None
+    allow_multiple_allocations: bool | None = None
+    consumes_counters: tuple[CounterConsumption, ...] | None = None
+
+
+class RawDevice(Content, frozen=True, rename="camel", kw_only=True):
+    """A device as v1 and v1beta2 write it; v1beta1 puts all but the name into `basic`."""
+
+    name: str
+    basic: Content | None = None
+
+    def content(self) -> Content:
+        return self.basic or self
+
+
+class Pool(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class ResourceSliceSpec(msgspec.Struct, frozen=True, rename="camel"):
+    driver: str
+    pool: Pool
+    node_name: str = ""
+    devices: tuple[RawDevice, ...] | None = None
+    all_nodes: bool | None = None
+    node_selector: object = None
+    per_device_node_selection: bool | None = None
+
+
+class ResourceSlice(msgspec.Struct, frozen=True):
+    """The object as the API server stores it, cut to what is read."""
+
+    metadata: ObjectMeta
+    spec: ResourceSliceSpec
+
+    @property
+    def gpus(self) -> frozenset[str]:
+        """UUIDs of the GPUs behind its devices."""
+        found = _devices([self])
+        return frozenset(one.parent_uuid or one.uuid or "" for one in found) - {""}
+
+    @property
+    def node_by(self) -> str:
+        """The field that says which nodes have its devices."""
+        spec = self.spec
+        fields = {
+            "nodeName": spec.node_name,
+            "perDeviceNodeSelection": spec.per_device_node_selection,
+            "allNodes": spec.all_nodes,
+            "nodeSelector": spec.node_selector,
+        }
+        return next((name for name, value in fields.items() if value), "")
+
+
+class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One published device. `uuid` is None on a slice of dynamic MIG, which is no hardware yet."""
+
+    device: Device
+    kind: Kind = ""
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    """UUID of the physical GPU, on a MIG slice."""
+    profile: str = ""
+    pci_bus_id: str = ""
+    """In the form of `device.normal_bus_id`, "" when not published."""
+    node: str = ""
+    taints: tuple[Taint, ...] = ()
+    memory: int | None = None
+    """Bytes: capacity `memory`, and `addressableMemory` of a VFIO device."""
+    gi_profile_id: int | None = None
+    """Of a MIG slice, by its name (`exporter.mig_names`)."""
+    placement_start: int | None = None
+    """First memory slice of a MIG slice, by the counters that it takes, else by its name."""
+    placement_size: int | None = None
+    """Memory slices of a MIG slice, likewise."""
+    shareable: bool = False
+    """allowMultipleAllocations: several claims may hold shares of it."""
+    product: str = ""
+    """Attribute `productName`; a slice has its GPU's."""
+
+
+PoolKey = tuple[str, str]
+"""(driver, pool name)."""
+
+
+def inventory(
+    slices: Iterable[ResourceSlice], previous: Iterable[SliceDevice] = ()
+) -> tuple[SliceDevice, ...]:
+    """Return the devices of each pool's newest complete generation, sorted by name.
+
+    A driver updates its slices one by one, so for a moment no generation of a
+    pool may be complete: such a pool keeps the devices it had in `previous`.
+    """
+    pools: dict[PoolKey, list[ResourceSlice]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    kept: dict[PoolKey, list[SliceDevice]] = {}
+    for device in previous:
+        kept.setdefault((device.device.driver, device.device.pool), []).append(device)
+    found: dict[Device, SliceDevice] = {}
+    for key, members in pools.items():
+        complete = _newest_complete(members)
+        published = kept.get(key, []) if complete is None else _devices(complete)
+        found.update((device.device, device) for device in published)
+    return tuple(found[name] for name in sorted(found))
+
+
+def incomplete(slices: Iterable[ResourceSlice]) -> frozenset[PoolKey]:
+    """Return the pools whose newest generation is not there as a whole."""
+    pools: dict[PoolKey, list[ResourceSlice]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    return frozenset(key for key, members in pools.items() if not _whole(_newest(members)))
+
+
+def _newest(members: list[ResourceSlice]) -> list[ResourceSlice]:
+    newest = max(one.spec.pool.generation for one in members)
+    return [one for one in members if one.spec.pool.generation == newest]
+
+
+def _newest_complete(members: list[ResourceSlice]) -> list[ResourceSlice] | None:
+    for generation in sorted({one.spec.pool.generation for one in members}, reverse=True):
+        candidates = [one for one in members if one.spec.pool.generation == generation]
+        if _whole(candidates):
+            return candidates
+    return None
+
+
+def _whole(generation: list[ResourceSlice]) -> bool:
+    return len(generation) >= max(one.spec.pool.resource_slice_count for one in generation)
+
+
+def _devices(slices: list[ResourceSlice]) -> list[SliceDevice]:
+    return [_device(one.spec, raw) for one in slices for raw in one.spec.devices or ()]
+
+
+def _device(spec: ResourceSliceSpec, raw: RawDevice) -> SliceDevice:
+    content = raw.content()
+    attributes: Mapping[str, Attribute] = content.attributes or {}
+
+    def text(*names: str) -> str:
+        for name in names:
+            found = attributes.get(name) or attributes.get(f"{spec.driver}/{name}")
+            if found is not None and found.string:
+                return found.string
+        return ""
+
+    kind = text("type")
+    bus = normal_bus_id(text("resource.kubernetes.io/pciBusID", "pcieBusID"))
+    place = placement_of(raw.name) if kind == "mig" and spec.driver == GPU_DRIVER else None
+    start, size = (place.start, place.size) if place else (None, None)
+    if kind == "mig" and (taken := _memory_slices(content)):
+        start, size = taken[0], taken[-1] - taken[0] + 1
+    return SliceDevice(
+        device=Device(spec.driver, spec.pool.name, raw.name),
+        kind=cast("Kind", kind) if kind in _KINDS else "",
+        uuid=text("uuid") or None,
+        parent_uuid=text("parentUUID") or None,
+        profile=text("profile"),
+        pci_bus_id=bus or "",
+        node=spec.node_name,
+        taints=content.taints or (),
+        memory=content.capacity.total() if content.capacity else None,
+        gi_profile_id=place.gi_profile_id if place else None,
+        placement_start=start,
+        placement_size=size,
+        shareable=content.allow_multiple_allocations is True,
+        product=text("productName"),
+    )
+
+
+def _memory_slices(content: Content) -> list[int]:
+    """Return the numbers of the memory slices that a partition takes, lowest first."""
+    shared = (one.counters for one in content.consumes_counters or ())
+    return sorted(number for taken in shared if taken for number in taken.numbers())

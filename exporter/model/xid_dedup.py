@@ -1,0 +1,197 @@
+"""Tell which signals speak of the same error.
+
+The kernel log, the NVML event set and DCGM report one error separately, and a
+GPU that fell off the bus gets a second kernel line without the word Xid. Within
+WINDOW by their own times, on the same GPU and with the same code, such sightings
+are one error; no witness tells of one error twice. DCGM's words come late, so an
+error waits for its other witnesses for PATIENCE.
+
+This is decided in the sensor, which hears all witnesses and outlives the agent,
+so that an agent that restarts counts exactly as one that does not. A sensor that restarts
+reads the kernel log again, and nothing else: what NVML and DCGM tell it is of other errors than
+those in the log by then. A line whose event an earlier sensor had is joined by the agent
+(`health/xid_counts`).
+Pure: signals carry their own time.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+
+from exporter.model.signals import ERRORS, Partner, Signal
+
+WINDOW = timedelta(seconds=5)
+"""Delta's study merges equal errors of one GPU within 5 s; NVML events lag by less than one."""
+PATIENCE = timedelta(minutes=2)
+"""For which an error that lacks a witness is kept."""
+KEPT_OF_ONE_CODE = 256
+"""Errors of one code on one GPU that are kept for each witness they lack. When a storm has more,
+the oldest go, and a late witness of theirs is taken to speak of one that was counted."""
+KEPT = 8192
+"""Errors kept in all."""
+
+_FELL_OFF_CODE = 79
+_WITNESSES = ("kmsg", "nvml", "dcgm")
+_MOST_NAMES = 1024
+"""Entries of the small tables beside the errors; no node has so many GPUs or codes."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+_Place = tuple[str, int]
+"""A GPU, by bus id or else by UUID, and a code."""
+
+
+class _Error(msgspec.Struct, eq=False, kw_only=True):
+    """An error that was told of, as far as it is known."""
+
+    place: _Place
+    number: int
+    """Of the first sighting."""
+    earliest: datetime
+    latest: datetime
+    gi: int | None
+    ci: int | None
+    lacks: set[str]
+
+    def partner(self) -> Partner:
+        return Partner(self.number, self.gi, self.ci)
+
+
+class Pairing:
+    """Remembers the errors that still lack a witness."""
+
+    def __init__(self) -> None:
+        self._errors: dict[int, _Error] = {}
+        """By number, oldest first."""
+        self._lacking: dict[tuple[_Place, str], dict[int, _Error]] = {}
+        """Of one code on one GPU, those that lack a witness."""
+        self._crowded_out: dict[_Place, _Error] = {}
+        """The newest that went because there were too many."""
+        self._bus_ids: dict[str, str] = {}
+        """By UUID, from signals that name both."""
+
+    def pair(self, signal: Signal, deaf: Collection[str] = ()) -> Signal:
+        """Return the signal with its partner, when the same error was told of before.
+
+        Witnesses that are `deaf` were not listening by then, so they will not tell of it.
+        """
+        self._learn(signal)
+        gpu = signal.bus_id or self._bus_ids.get(signal.uuid, signal.uuid)
+        if signal.kind not in ERRORS or not gpu:
+            return signal
+        self._forget(signal)
+        place = (gpu, signal.code)
+        partner = self._join(place, signal) or self._crowded(place, signal)
+        if partner is None:
+            self._keep(place, signal, deaf)
+        return msgspec.structs.replace(signal, partner=partner)
+
+    def _learn(self, signal: Signal) -> None:
+        if signal.uuid and signal.bus_id:
+            self._bus_ids[signal.uuid] = signal.bus_id
+            _shorten(self._bus_ids, _MOST_NAMES)
+
+    def _join(self, place: _Place, signal: Signal) -> Partner | None:
+        """Let an error have one more witness; returns how it was known before."""
+        witness = _witness(signal)
+        error = _best(self._lacking.get((place, witness), {}).values(), signal)
+        if error is None:
+            return None
+        before = error.partner()
+        error.gi = signal.gi if error.gi is None else error.gi
+        error.ci = signal.ci if error.ci is None else error.ci
+        error.earliest = min(error.earliest, signal.at)
+        error.latest = max(error.latest, signal.at)
+        error.lacks.discard(witness)
+        self._remove(error, (witness,))
+        if not error.lacks:
+            self._errors.pop(error.number, None)
+        return before
+
+    def _crowded(self, place: _Place, signal: Signal) -> Partner | None:
+        gone = self._crowded_out.get(place)
+        if gone is None or _witness(signal) not in gone.lacks or not _fit(gone, signal):
+            return None
+        within = -PATIENCE <= signal.at - gone.latest <= WINDOW
+        return gone.partner() if within else None
+
+    def _keep(self, place: _Place, signal: Signal, deaf: Collection[str]) -> None:
+        others = (*_WITNESSES, "text") if signal.code == _FELL_OFF_CODE else _WITNESSES
+        error = _Error(
+            place=place,
+            number=signal.number,
+            earliest=signal.at,
+            latest=signal.at,
+            gi=signal.gi,
+            ci=signal.ci,
+            lacks={*others} - {_witness(signal), *deaf},
+        )
+        self._errors[error.number] = error
+        for lacked in error.lacks:
+            waiting = self._lacking.setdefault((place, lacked), {})
+            waiting[error.number] = error
+            if len(waiting) > KEPT_OF_ONE_CODE:
+                self._crowd_out(next(iter(waiting.values())))
+        if len(self._errors) > KEPT:
+            self._crowd_out(next(iter(self._errors.values())))
+
+    def _crowd_out(self, error: _Error) -> None:
+        self._crowded_out.pop(error.place, None)
+        self._crowded_out[error.place] = error
+        _shorten(self._crowded_out, _MOST_NAMES)
+        self._drop(error)
+
+    def _forget(self, signal: Signal) -> None:
+        """Drop what waited long enough by this signal's time."""
+        while self._errors:
+            oldest = next(iter(self._errors.values()))
+            if signal.at - oldest.latest <= PATIENCE:
+                return
+            self._drop(oldest)
+
+    def _drop(self, error: _Error) -> None:
+        self._errors.pop(error.number, None)
+        self._remove(error, error.lacks)
+
+    def _remove(self, error: _Error, witnesses: Iterable[str]) -> None:
+        for witness in witnesses:
+            waiting = self._lacking.get((error.place, witness))
+            if waiting is not None:
+                waiting.pop(error.number, None)
+                if not waiting:
+                    del self._lacking[error.place, witness]
+
+
+def _witness(signal: Signal) -> str:
+    source = "kmsg" if signal.source == "syslog" else signal.source  # one log, read in two ways
+    return "text" if signal.kind == "fell-off" else source
+
+
+def _best(waiting: Iterable[_Error], signal: Signal) -> _Error | None:
+    """Return the oldest that fits, one whose instance both name before any other."""
+    first = None
+    for error in waiting:
+        # Differences: a clock may say the last second that a time can tell.
+        near = signal.at - error.latest <= WINDOW and error.earliest - signal.at <= WINDOW
+        if near and _fit(error, signal):
+            if signal.gi is None or error.gi is not None:
+                return error
+            first = first or error
+    return first
+
+
+def _fit(error: _Error, signal: Signal) -> bool:
+    """Say whether both may be of one instance: a missing id fits every id."""
+    return same(error.gi, signal.gi) and same(error.ci, signal.ci)
+
+
+def same(one: int | None, other: int | None) -> bool:
+    """Say whether two ids may be one."""
+    return one is None or other is None or one == other
+
+
+def _shorten(table: dict[K, V], most: int) -> None:
+    if len(table) > most:
+        del table[next(iter(table))]

@@ -1,0 +1,148 @@
+"""`--check`: says what would be collected here, and what is missing for the rest.
+
+Opens the libraries the way the sensor does, in a process of their own.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+
+from exporter.metrics.counters import Counters
+from exporter.metrics.counters_file import CountersFile
+from exporter.metrics.fields import (
+    CLOCK_EVENTS,
+    CLOCK_EVENTS_TOTAL,
+    HEALTH_STATUS,
+    P2P_STATUS,
+    XID_COUNT,
+    XID_ERRORS,
+    XID_TOTAL,
+)
+from exporter.model.node_health import SourceHealth
+from exporter.model.readings import STARTING, DcgmReading, GpuReading, NvmlReading
+from exporter.node import surroundings
+from exporter.node.capabilities import CAPABILITIES
+from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
+from exporter.sensor.nvml.vendor import NvmlVendor
+from exporter.sensor.supervisor.child import Vendor, VendorChild, VendorState
+from exporter.settings import Settings
+
+_SAMPLES = 2
+_BETWEEN = 1.0
+"""Seconds from one sample to the next."""
+R = TypeVar("R", NvmlReading, DcgmReading)
+
+
+def check(settings: Settings) -> tuple[bool, str]:
+    """Return whether GPUs can be seen at all, and the text for a person.
+
+    Raises CountersError for a counters file that cannot be used.
+    """
+    name = str(settings.config_file)
+    asked = CountersFile(settings.collectors, settings.counter_rows, name).current
+    nvml = _read(NvmlVendor(settings, lambda: asked.wanted), settings)
+    dcgm = None
+    if settings.dcgm != OFF:
+        dcgm = _read(DcgmVendor(settings, lambda: asked.wanted), settings)
+    lines = [
+        "settings: valid",
+        *_nvml_lines(nvml),
+        *_dcgm_lines(dcgm),
+        *_field_lines(asked, nvml.reading, dcgm.reading if dcgm else None),
+        "",
+        "what is needed here:",
+        *_needs(settings),
+    ]
+    return nvml.reading is not None, "\n".join(lines) + "\n"
+
+
+def _read(vendor: Vendor[R], settings: Settings) -> VendorState[R]:
+    """Take two samples, as shares of time need two, or learn why there are none."""
+    answered = threading.Event()
+    states: list[VendorState[R]] = []
+
+    def take(state: VendorState[R]) -> None:
+        if state.source.reason != STARTING:
+            states.append(state)
+            if state.reading is None or len(states) == _SAMPLES:
+                answered.set()
+
+    quick = msgspec.structs.replace(settings, interval=_BETWEEN)
+    child = VendorChild[R](vendor, quick, take, lambda _: None)
+    child.start()
+    answered.wait(settings.start_deadline + settings.sample_deadline + _SAMPLES * _BETWEEN)
+    last = states[-1] if states else VendorState[R](source=_silent(vendor.name))
+    child.stop()
+    return last
+
+
+def _silent(name: str) -> SourceHealth:
+    message = "gave no answer within --start-deadline and --sample-deadline"
+    return SourceHealth(name=name, state="Down", reason="Silent", message=message)
+
+
+def _nvml_lines(state: VendorState[NvmlReading]) -> Iterator[str]:
+    reading = state.reading
+    if reading is None:
+        yield f"NVML: {state.source.reason}: {state.source.message}"
+        return
+    yield f"NVML: {len(reading.gpus)} GPUs, driver {reading.driver_version}"
+    for gpu in reading.gpus:
+        slices = f", {len(gpu.instances)} MIG slices" if gpu.instances else ""
+        wrong = f", {gpu.error}" if gpu.error else ""
+        yield f"  GPU {gpu.index} {gpu.uuid} {gpu.product}{slices}{wrong}"
+
+
+def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
+    if state is None:
+        yield "DCGM: off (--dcgm)"
+    elif state.reading is None:
+        yield f"DCGM: {state.source.reason}: {state.source.message}"
+    else:
+        yield f"DCGM: {state.reading.version}"
+        yield from (f"  {remark}" for remark in state.reading.remarks)
+
+
+def _field_lines(
+    asked: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
+) -> Iterator[str]:
+    told = {field for gpu in (nvml.gpus if nvml else ()) for field in _fields(gpu)}
+    told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
+    told |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
+    rows = (*asked.metrics, *asked.labels)
+    told |= set(_computed(nvml, dcgm))
+    silent = [row.name for row in rows if row.field.id not in told]
+    yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
+    yield from (f"  {note}" for note in asked.notes)
+    for name in silent:
+        yield f"  no answer: {name}"
+
+
+def _computed(nvml: NvmlReading | None, dcgm: DcgmReading | None) -> Iterator[int]:
+    """Give the ids of what the exporter works out itself, where it has what it needs."""
+    if nvml is not None:
+        yield from (XID_ERRORS, XID_COUNT, XID_TOTAL, CLOCK_EVENTS, CLOCK_EVENTS_TOTAL)
+        if any(gpu.peers for gpu in nvml.gpus):
+            yield P2P_STATUS
+    if dcgm is not None and dcgm.health is not None:
+        yield HEALTH_STATUS
+
+
+def _fields(gpu: GpuReading) -> Iterator[int]:
+    """Give the ids of everything that a GPU, its slices and its links told."""
+    yield from gpu.values
+    for part in (*(gpu.instances or ()), *gpu.links):
+        yield from part.values
+
+
+def _needs(settings: Settings) -> Iterator[str]:
+    for row in CAPABILITIES:
+        lacking = surroundings.missing(row.need, settings)
+        if lacking:
+            yield f"  missing  {row.need} ({row.of}): {lacking}"
+            yield f"           without it there is no: {row.shows}"
+            yield f"           {row.remedy}"
+        else:
+            yield f"  there    {row.need} ({row.of})"

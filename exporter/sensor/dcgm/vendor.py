@@ -1,0 +1,88 @@
+"""What the supervisor of the DCGM child must know of DCGM.
+
+An embedded engine holds every GPU of the node open, so it makes way as soon as
+one of them must be let go. A host engine of its own holds them whatever we do;
+we are silent then only when nothing on the node should be asked at all.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from exporter import protocol
+from exporter.model.readings import CallNote, DcgmReading, Hang
+from exporter.sensor.dcgm import options
+from exporter.sensor.nvml.vendor import released
+from exporter.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+OFF = "off"
+NOT_LISTED = "EntitiesNotListed"
+"""Reason while DCGM works and lists no NVSwitch, link or CPU that rows or options name."""
+
+
+class DcgmVendor:
+    """Implements `child.Vendor`."""
+
+    name = "dcgm"
+    title = "DCGM"
+    module = "exporter.sensor.dcgm.child"
+
+    def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
+        """Prepare for the engine that `settings.dcgm` names; that must not be `off`.
+
+        `wanted` is asked at each sample; `dcgm_wanted.left_to_dcgm` leaves out what NVML tells.
+        """
+        self._settings = settings
+        self._wanted = wanted
+        self._options = options.options_of(settings)
+        self._missing = ""
+
+    def environment(self) -> Mapping[str, str]:
+        settings = self._settings
+        # libdcgm looks for libnvidia-ml.so.1 in its turn.
+        folders = [
+            str(one) for one in (settings.dcgm_library_dir, settings.nvml_library_dir) if one
+        ]
+        before = os.environ.get("LD_LIBRARY_PATH")
+        path = ":".join([*folders, *([before] if before else [])])
+        found = {"LD_LIBRARY_PATH": path} if folders else {}
+        return {options.VARIABLE: options.encode(self._options), **found}
+
+    def withheld(self) -> tuple[str, str] | None:
+        file = self._settings.release_file
+        named = released(file)
+        if named is None or (named and not self._options.embedded):
+            return None
+        return (
+            "Released",
+            f"{file} is there, and DCGM holds every GPU of the node open, so it is not used; "
+            "remove the file when the reset or driver change is done",
+        )
+
+    def request(self, now: float) -> protocol.SampleRequest:  # noqa: ARG002 - as `child.Vendor` has it
+        return protocol.SampleRequest(wanted=self._wanted())
+
+    def reading(
+        self,
+        heard: protocol.FromChild,
+        asked: protocol.SampleRequest,  # noqa: ARG002 - as `child.Vendor` has it
+    ) -> DcgmReading | None:
+        if not isinstance(heard, protocol.DcgmSampled):
+            return None
+        missing = "; ".join(heard.reading.remarks)
+        if missing and missing != self._missing:
+            _log.warning("DCGM: %s", missing)
+        self._missing = missing
+        return heard.reading
+
+    def hung(self, note: CallNote, now: float) -> Hang:  # noqa: ARG002 - as `child.Vendor` has it
+        # A call of DCGM's is about all GPUs: none can be left out for it.
+        return Hang(note.call)
+
+    def remark(self) -> tuple[str, str, Hang | None]:
+        return NOT_LISTED if self._missing else "", self._missing, None
+
+    def must_reopen(self) -> bool:
+        return self.withheld() is not None

@@ -1,0 +1,90 @@
+"""Which field is asked of whom, and what is left to DCGM beside NVML. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from exporter.model.readings import NvmlReading, Values
+from exporter.sensor.dcgm.abi import MAX_FIELDS, Kind
+
+NAME = 50
+"""DCGM_FI_DEV_NAME; of a GPU instance its profile, as dcgm-exporter reads it."""
+XID = 230
+"""DCGM_FI_DEV_XID_ERRORS; told of a GPU and of an instance apart, each with its own."""
+PROFILING = frozenset((*range(1001, 1100), 1532, 1533))
+"""DCGM_FI_PROF_*: read by a module of its own, or by GPM; the last two are of an NVLink."""
+ALWAYS_THERE = (150, 190)
+"""Temperature and performance state, which every GPU tells: with them blank on all GPUs, it is the
+engine."""
+
+_WIRES = frozenset((*range(1009, 1013), *range(1040, 1080)))
+"""Traffic on PCIe and NVLink, which is the GPU's own and nobody's instance."""
+LINK_FIELDS = frozenset((*range(580, 600), *range(1529, 1534)))
+"""DCGM_FI_DEV_NVLINK_PPRM_*, PPCNT_* and bytes *_PER_LINK: told of a link only. The errors of a
+link, 1525 to 1528, are of every page: where NVML has none, four watches on each link would go on
+for nothing."""
+SWITCH_FIELDS = frozenset((*range(701, 708), *range(856, 865), *range(866, 870), 1524))
+"""DCGM_FI_DEV_NVSWITCH_* of a switch."""
+SWITCH_LINK_FIELDS = frozenset((*range(780, 825), 865, *range(870, 879)))
+"""DCGM_FI_DEV_NVSWITCH_LINK_* and so on, of a link of a switch."""
+CPU_FIELDS = frozenset((*range(1110, 1113), *range(1130, 1134), 1140, 1141))
+CORE_FIELDS = frozenset((*range(1100, 1105), 1120))
+"""Told of a core, and of its CPU as a whole."""
+CONNECTX_FIELDS = frozenset(range(1300, 1311))
+"""Told of a ConnectX card, which dcgm-exporter does not show (4.8.4: its renderer refuses them)."""
+NODE_FIELDS = SWITCH_FIELDS | SWITCH_LINK_FIELDS | CPU_FIELDS | CORE_FIELDS
+"""Read by modules of the engine, of no GPU."""
+_PARTS = {
+    Kind.SWITCH: SWITCH_FIELDS,
+    Kind.LINK: SWITCH_LINK_FIELDS,
+    Kind.CPU: CPU_FIELDS | CORE_FIELDS,
+    Kind.CPU_CORE: CORE_FIELDS,
+}
+INSTANCE_FIELDS = frozenset((*range(250, 255), *PROFILING)) - _WIRES - LINK_FIELDS
+"""Told of a GPU instance itself (memory, profiling); the rest is of the whole GPU."""
+
+
+def left_to_dcgm(wanted: Iterable[int], nvml: NvmlReading | None) -> tuple[int, ...]:
+    """Return the wanted fields that NVML does not tell of every GPU and instance it reads.
+
+    All of them while NVML tells nothing: what one library cannot say the other may.
+    """
+    asked = sorted(set(wanted) - {XID})
+    if nvml is None:
+        return tuple(asked)
+    return tuple(field for field in asked if not _told(field, nvml))
+
+
+def _told(field: int, nvml: NvmlReading) -> bool:
+    if field in LINK_FIELDS:
+        told = [field in link.values for gpu in nvml.gpus for link in gpu.links if gpu.values]
+    else:
+        told = [field in values for values in _values(nvml, instances=field in INSTANCE_FIELDS)]
+    return bool(told) and all(told)
+
+
+def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
+    for gpu in nvml.gpus:
+        # A GPU that is silent as a whole says nothing about what NVML knows.
+        if gpu.values:
+            yield gpu.values
+            yield from (one.values for one in (gpu.instances or ()) if instances)
+
+
+def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:
+    """Return which of the wanted fields are asked of a kind of entity, in order; `XID` is apart."""
+    asked = sorted(set(wanted) - {XID})
+    if kind == Kind.GPU:
+        return sorted({*asked, *ALWAYS_THERE} - LINK_FIELDS - NODE_FIELDS - CONNECTX_FIELDS)
+    told = {Kind.GPU_INSTANCE: INSTANCE_FIELDS, Kind.LINK: LINK_FIELDS}.get(kind, frozenset())
+    named = {NAME} if kind == Kind.GPU_INSTANCE else set[int]()
+    return sorted({field for field in asked if field in told} | named)
+
+
+def fields_for_part(kind: Kind, wanted: Iterable[int]) -> list[int]:
+    """Return which of the wanted fields are asked of what is no GPU's."""
+    return sorted(_PARTS[kind].intersection(wanted))
+
+
+def batches(fields: Sequence[int]) -> list[Sequence[int]]:
+    """Cut fields into groups that DCGM takes, profiling fields apart."""
+    parts = ([f for f in fields if f not in PROFILING], [f for f in fields if f in PROFILING])
+    return [part[at : at + MAX_FIELDS] for part in parts for at in range(0, len(part), MAX_FIELDS)]

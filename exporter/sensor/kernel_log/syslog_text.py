@@ -1,0 +1,143 @@
+"""The text of syslog(2) into records, and which of them are new.
+
+The text has lines, not records: `<priority>[seconds.microseconds] message`. A record of several
+lines has the same in front of each, so that a line cannot be told from a record by its form. The
+kernel's own records quote what users write, such as the name of a file that crashes, and a user can
+write line breaks. So a line with the same prefix as the line before it goes on with its record, and
+is never one: the lines are joined again, as /dev/kmsg has them. What that hides of the driver's is
+counted and left out, but for what gives all of it away as a quotation (kernel_log/quoted.py).
+Without times the prefixes of all lines are alike: such a text has no records.
+
+The whole log comes each time: what follows the end of the last text is new. When that end is gone,
+the ring was overwritten or cleared meanwhile; everything that is there is then given, and the
+places say which of it was seen before. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from exporter.sensor.kernel_log.quoted import LINE_END, OWN, is_quoted
+from exporter.sensor.kernel_log.record_order import RecordOrder
+
+_LINE = re.compile(
+    rb"(<(\d{1,10})>\[ *(\d{1,10})\.(\d{6})\](?:\[[^\]\n]{1,40}\])?) ?(.*)", re.DOTALL
+)
+"""Behind the time some kernels print the caller (CONFIG_PRINTK_CALLER), without a space."""
+_UNTIMED = re.compile(rb"^(?!<\d{1,10}>\[ *\d{1,10}\.\d{6}\])[\s\S]", re.MULTILINE)
+_DRIVER = (b"NVRM: Xid ", b"nvidia-nvswitch")
+"""Beginnings of lines that would be errors if they were records."""
+_LONGEST_RECORD = 1024
+"""Bytes of a record up to which lines are joined to it: the kernel prints no longer ones."""
+_TAIL = 4096
+"""Bytes of the text that are looked for in the next one; with their times they are unique."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One record as /dev/kmsg has it, with its place as the sequence."""
+
+    place: int
+    microseconds: int
+    """Since boot."""
+    raw: bytes
+    hidden: int = 0
+    """Lines of its own that would be the driver's errors if they were records."""
+
+
+class News(msgspec.Struct, frozen=True):
+    """What is new in a text."""
+
+    lost: str
+    """`overwritten` or `cleared` when the end of the text before is gone, "" when it is there."""
+    size: int
+    """Bytes."""
+    timed: bool
+    """Whether each line says its time. Without, anybody can write what looks like a record."""
+    lines: Iterator[Line]
+    """None at all where it is not timed."""
+
+
+class SyslogText:
+    """Remembers the end of the last text. The lines of one must be taken before the next comes."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._size = 0
+        self._largest = 0
+        self._order = RecordOrder()
+
+    def news(self, text: bytes) -> News:
+        """Return what of a text was not there the time before."""
+        begin = _behind(self._tail, self._size, text)
+        lost = ""
+        if begin is None:
+            lost = "cleared" if 2 * len(text) < self._largest else "overwritten"
+        if not begin:
+            begin, self._order = 0, RecordOrder()
+        self._tail, self._size = text[-_TAIL:], len(text)
+        self._largest = max(self._largest, len(text))
+        timed = _UNTIMED.search(text, begin) is None
+        return News(
+            lost, len(text) - begin, timed, self._records(text, begin) if timed else iter(())
+        )
+
+    def _records(self, text: bytes, begin: int) -> Iterator[Line]:
+        prefix, size, lines = None, 0, list[bytes]()
+        for found in _lines(text, begin):
+            if prefix is not None and found[1] == prefix[1]:
+                if size < _LONGEST_RECORD:
+                    lines.append(found[5])
+                elif found[5].startswith(_DRIVER):
+                    lines.append(_DRIVER[0])
+                size += len(LINE_END) + len(found[5])
+                continue
+            if prefix is not None:
+                yield self._record(prefix, lines)
+            prefix, size, lines = found, len(found[5]), [found[5]]
+        if prefix is not None:
+            yield self._record(prefix, lines)
+
+    def _record(self, prefix: re.Match[bytes], lines: list[bytes]) -> Line:
+        microseconds = int(prefix[3]) * 1_000_000 + int(prefix[4])
+        place = self._order.place(microseconds)
+        visible = [lines[0], *(line for line in lines[1:] if not line.startswith(_DRIVER))]
+        hidden = len(lines) - len(visible)
+        if hidden and _is_quotation(lines):
+            visible = lines
+        message = LINE_END.encode().join(visible)
+        raw = b"%b,%d,%d,-;%b" % (prefix[2], place, microseconds, message)
+        return Line(place, microseconds, raw, hidden)
+
+
+def _is_quotation(lines: list[bytes]) -> bool:
+    first = lines[0].decode("utf-8", "replace")
+    whole = LINE_END.encode().join(lines).decode("utf-8", "replace")
+    return first.startswith(OWN) and is_quoted(whole)
+
+
+def _lines(text: bytes, begin: int) -> Iterator[re.Match[bytes]]:
+    while begin < len(text):
+        end = text.find(b"\n", begin)
+        end = len(text) if end < 0 else end
+        if found := _LINE.fullmatch(text, begin, end):
+            yield found
+        begin = end + 1
+
+
+def _behind(before: bytes, size: int, text: bytes) -> int | None:
+    """Return where in the text the new part begins, None when the old end is not there.
+
+    `before` is the end of the text before, `size` how long that was.
+    """
+    if not before or text.startswith(before, size - len(before)):
+        return size
+    # From the start of a line on: a user can write a line that it knows within one of its own.
+    known = before[before.find(b"\n") :] if size > len(before) else b"\n" + before
+    for end in (known, known[known.rfind(b"\n", 0, -1) :]):
+        at = text.rfind(end) if len(end) > 1 else -1
+        if at >= 0:
+            return at + len(end)
+        if len(end) > 1 and text.startswith(end[1:]):
+            return len(end) - 1
+    return None

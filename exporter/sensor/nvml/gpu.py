@@ -1,0 +1,172 @@
+"""One physical GPU in one pass: what health needs, and what the page shows."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from exporter.model.readings import FabricReading
+from exporter.sensor.nvml import library as nvml
+from exporter.sensor.nvml import link_table, picks
+from exporter.sensor.nvml.fields import Fields, Lacking, Tally, keys_of
+from exporter.sensor.nvml.gpm import Gpm
+from exporter.sensor.nvml.library import Caller
+from exporter.sensor.nvml.links import Links, Traffic, count_links
+from exporter.sensor.nvml.mig import Slices, memory_of
+from exporter.sensor.nvml.processes import ProcessShares
+from exporter.sensor.nvml.table import TABLE
+
+RECOVERY_ACTION = 230
+"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
+_RECOVERY_ACTION_ID = 1523
+"""DCGM id of the same."""
+_HEALTH = (150, 155, 203, 204, 310, 311, 312, 313, 346, 395, 396)
+"""DCGM ids of the numbers in a `GpuReading`'s own fields."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a pass must read beside what health needs."""
+
+    fields: frozenset[int] = frozenset()
+    """DCGM field ids."""
+    processes: bool = True
+
+
+class Known:
+    """What is remembered of one GPU from pass to pass."""
+
+    def __init__(self, call: Caller, tally: Tally, gpm: Gpm) -> None:
+        self.lacking = Lacking()
+        self.links: int | None = None
+        self.slices = Slices(call, tally, gpm)
+        self.cut: tuple[bool | None, frozenset[str]] = (None, frozenset())
+        """MIG mode and the slices' UUIDs of the pass before."""
+
+
+class GpuReader:
+    """Reads GPUs; what it remembers of them all is kept here, of one GPU in its `Known`."""
+
+    def __init__(self, call: Caller, tally: Tally) -> None:
+        self._call = call
+        self._tally = tally
+        self._gpm = Gpm(tally)
+        self._traffic = Traffic()
+        self._shares = ProcessShares()
+
+    def begin(self) -> Known:
+        return Known(self._call, self._tally, self._gpm)
+
+    def end_pass(self, keys: set[str]) -> None:
+        """Forget what belongs to GPUs and slices that are not there any more."""
+        self._gpm.end_pass()
+        self._traffic.keep(keys)
+        self._shares.keep(keys)
+
+    def read(self, index: int, key: str, handle: Any, known: Known, wish: Wish) -> dict[str, Any]:
+        """Return the fields of a `GpuReading` that change; `key` names the GPU for all passes."""
+        known.lacking.begin_pass()
+        fields = Fields(self._call, index, handle, known.lacking, self._tally)
+        mig = _mig(fields)
+        links = self._links(key, fields, known, wish.fields, mig=bool(mig))
+        shown = wish.fields - link_table.NOT_WITH_MIG if mig else wish.fields
+        fields.prefetch([*_health_keys(), *_shown_keys(shown), *links.keys()])
+        told = _health(fields) | {"mig": mig, "links": links.read(), "fabric": _fabric(fields)}
+        told["values"] = fields.values(TABLE, shown) | links.values
+        told["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
+        if mig and not fields.lost:
+            told["instances"] = known.slices.read(index, handle, fields, wish.fields)
+        if wish.processes:
+            told["processes"] = self._shares.read(key, fields, mig=bool(mig))
+        self._notice_cut(known, told)
+        return told | {"lost": fields.lost, "error": fields.error}
+
+    def _links(
+        self, key: str, fields: Fields, known: Known, wanted: Collection[int], *, mig: bool
+    ) -> Links:
+        if known.links is None and not fields.lost:
+            known.links = count_links(fields)
+        count = 0 if mig else known.links or 0
+        return Links(key, fields, wanted, self._traffic, count=count)
+
+    def _notice_cut(self, known: Known, told: dict[str, Any]) -> None:
+        """A GPU that is cut otherwise supports other things: what it lacked is asked again."""
+        uuids = frozenset(one.uuid for one in told.get("instances") or ())
+        cut = (told["mig"], uuids)
+        if known.cut[0] is not None and known.cut != cut:
+            known.lacking.clear()
+        known.cut = cut
+
+
+def _health_keys() -> list[tuple[int, int]]:
+    return [(RECOVERY_ACTION, 0), *keys_of(s for n in _HEALTH for s in TABLE[n])]
+
+
+def _shown_keys(wanted: Collection[int]) -> list[tuple[int, int]]:
+    return keys_of(s for number in wanted for s in TABLE.get(number, ()))
+
+
+def _health(fields: Fields) -> dict[str, Any]:
+    numbers = {number: fields.value(TABLE[number]) for number in _HEALTH}
+    used, free = memory_of(fields)
+    supported, action = _recovery(fields)
+    pending = fields.get("nvmlDeviceGetRetiredPagesPendingStatus")
+    return {
+        "gpu_util": numbers[203],
+        "mem_util": numbers[204],
+        "fb_used": used,
+        "fb_free": free,
+        "temperature": numbers[150],
+        "power": _milliwatts(numbers[155]),
+        "slowdown": fields.whole(TABLE[112]),
+        "recovery_supported": supported,
+        "recovery_action": action,
+        "sbe_volatile": numbers[310],
+        "dbe_volatile": numbers[311],
+        "sbe_aggregate": numbers[312],
+        "dbe_aggregate": numbers[313],
+        "sram_threshold": _yes(numbers[346]),
+        "remap_failure": _yes(numbers[395]),
+        "remap_pending": _yes(numbers[396]),
+        "retired_pending": None if pending is None else bool(pending),
+    }
+
+
+def _recovery(fields: Fields) -> tuple[bool | None, int | None]:
+    answer = fields.answer((RECOVERY_ACTION, 0))
+    if answer is None or answer.code not in (nvml.SUCCESS, *nvml.ABSENT, nvml.INVALID_ARGUMENT):
+        return None, None
+    if answer.code != nvml.SUCCESS:
+        return False, None
+    # A number that makes no sense is refused and counted there, and nothing was told.
+    action = fields.whole(TABLE[_RECOVERY_ACTION_ID])
+    return (None if action is None else True), action
+
+
+def _mig(fields: Fields) -> bool | None:
+    """Return whether the GPU is in MIG mode; one that has no such mode is not."""
+    modes = fields.get("nvmlDeviceGetMigMode")
+    if modes is not None:
+        return bool(modes[0])
+    return None if fields.lost or fields.error else False
+
+
+def _fabric(fields: Fields) -> FabricReading | None:
+    told = fields.get("nvmlDeviceGetGpuFabricInfoV")
+    if told is None or told.state == 0:
+        return None
+    return FabricReading(
+        state=int(told.state),
+        status=int(told.status),
+        health_mask=told.health_mask,
+        health_summary=told.health_summary,
+        clique=int(told.clique),
+        cluster_uuid=picks.cluster_uuid(told) or "",
+    )
+
+
+def _yes(number: Any) -> bool | None:
+    return None if number is None else bool(number)
+
+
+def _milliwatts(watts: Any) -> int | None:
+    return None if watts is None else round(watts * 1000)

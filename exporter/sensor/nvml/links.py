@@ -1,0 +1,178 @@
+"""The NVLinks of a GPU: which are up, what they counted, how much went over them.
+
+NVML counts the KiB since the driver was loaded; DCGM's bandwidth fields are
+rates in MB/s (KiB/s divided by 1000), so a rate needs two passes and the first
+has none. On a GPU in MIG mode NVLinks are off and their counters say nothing.
+"""
+
+import time
+from collections.abc import Collection, Iterable
+
+from exporter.model.readings import LinkReading, Values
+from exporter.sensor.nvml import library as nvml
+from exporter.sensor.nvml import link_table as links
+from exporter.sensor.nvml import units as unit
+from exporter.sensor.nvml.fields import FieldKey, Fields, field_number, keys_of
+from exporter.sensor.nvml.link_table import BOTH, SENT
+from exporter.sensor.nvml.table import Field
+
+_COUNT = (Field("NVML_FI_DEV_NVLINK_LINK_COUNT", unit.Unit("links", highest=72)),)
+Counted = dict[str, int]
+"""KiB by way, of one scope."""
+
+
+def count_links(fields: Fields) -> int | None:
+    """Return how many NVLinks a GPU has, which never changes; None when it could not be read."""
+    count = fields.whole(_COUNT)
+    if count is not None:
+        return count
+    number = field_number(_COUNT[0].name)
+    answer = None if number is None else fields.answer((number, 0))
+    none = (*nvml.ABSENT, nvml.INVALID_ARGUMENT)
+    return 0 if number is None or (answer is not None and answer.code in none) else None
+
+
+class Traffic:
+    """Turns counters into rates: remembers what each link had counted in the pass before."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, int, str], tuple[float, int]] = {}
+
+    def rate(self, gpu: str, scope: int, way: str, kibibytes: int, now: float) -> int | None:
+        """Return MB/s since the pass before, None at first and after a counter began anew."""
+        key = (gpu, scope, way)
+        before = self._before.get(key)
+        self._before[key] = (now, kibibytes)
+        if before is None or now <= before[0]:
+            return None
+        # Below 0 after a counter began anew, and then refused.
+        rate = (kibibytes - before[1]) / (now - before[0]) / 1000
+        taken = unit.MEGABYTES_PER_SECOND.take(rate)
+        return None if taken is None else int(taken)
+
+    def keep(self, keys: set[str]) -> None:
+        """Forget the GPUs that are not there any more."""
+        self._before = {key: told for key, told in self._before.items() if key[0] in keys}
+
+
+class Links:
+    """Reads the NVLinks of one GPU in one pass."""
+
+    def __init__(
+        self, gpu: str, fields: Fields, wanted: Collection[int], traffic: Traffic, *, count: int
+    ) -> None:
+        self._gpu = gpu
+        self._fields = fields
+        self._wanted = wanted
+        self._traffic = traffic
+        self._count = count
+        self._now = time.monotonic()
+        self.values: Values = {}
+        """What is the GPU's: sums, totals, and DCGM's lane fields."""
+
+    def keys(self) -> list[FieldKey]:
+        """Return the field values that `read` will look at, to be read with the GPU's own."""
+        sources = [
+            source
+            for link in range(self._count)
+            for number, found in links.per_link(link).items()
+            if number == links.STATE or number in self._wanted
+            for source in found
+        ]
+        if self._count:
+            whole = links.counted(links.ALL_LINKS)
+            sources += [one for n, found in whole.items() if n in self._wanted for one in found]
+        scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
+        flows = [flow for scope in scopes if self._ways(scope) for flow in _flows(scope)]
+        sums = [
+            links.sum_field(number, link)
+            for number in links.SUMS
+            if number in self._wanted
+            for link in range(self._count)
+        ]
+        return keys_of((*sources, *flows, *sums))
+
+    def read(self) -> tuple[LinkReading, ...]:
+        """Return a reading per link, and fill `values`."""
+        readings = tuple(self._link(link) for link in range(self._count))
+        if self._count:
+            self.values |= self._rates(links.ALL_LINKS, links.RATE_TOTAL)
+            self.values |= self._fields.values(links.counted(links.ALL_LINKS), self._wanted)
+        self.values |= self._sums()
+        return readings
+
+    def _link(self, link: int) -> LinkReading:
+        table = links.per_link(link)
+        state = self._fields.whole(table[links.STATE])
+        if state is None:
+            state = self._fields.get("nvmlDeviceGetNvLinkState", link)
+        told = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
+        told |= self._rates(link, _lanes(link))
+        self.values |= {number: value for number, value in told.items() if number in _LANE_FIELDS}
+        return LinkReading(link=link, up=None if state is None else state != 0, values=told)
+
+    def _ways(self, scope: int) -> list[str]:
+        """Return the ways of a scope that somebody wants to see."""
+        total = scope == links.ALL_LINKS
+        tables = [links.RATE_TOTAL] if total else [links.RATE_PER_LINK, _lanes(scope)]
+        return [way for table in tables for way, n in table.items() if n in self._wanted]
+
+    def _rates(self, scope: int, numbers: dict[str, int]) -> Values:
+        wanted = {way: number for way, number in numbers.items() if number in self._wanted}
+        found: Values = {}
+        for way, number in wanted.items():
+            counted = self._counted(scope, way)
+            # The lane's field and the link's share one counter but not one memory.
+            key = f"{way} {number}"
+            rate = None if counted is None else self._rate(scope, key, counted)
+            if rate is not None:
+                found[number] = rate
+        return found
+
+    def _rate(self, scope: int, key: str, counted: int) -> int | None:
+        return self._traffic.rate(self._gpu, scope, key, counted, self._now)
+
+    def _counted(self, scope: int, way: str) -> int | None:
+        sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
+        if way == BOTH:
+            return None if sent is None or received is None else sent + received
+        return sent if way == SENT else received
+
+    def _sums(self) -> Values:
+        found: Values = {}
+        for number in links.SUMS:
+            if number in self._wanted and self._count:
+                # Counters that make sense one by one may not all together.
+                total = unit.NUMBER.take(
+                    _total(self._part(number, link) for link in range(self._count))
+                )
+                found |= {} if total is None else {number: total}
+        return found
+
+    def _part(self, number: int, link: int) -> int | None:
+        return self._fields.whole([links.sum_field(number, link)])
+
+
+def _lanes(link: int) -> dict[str, int]:
+    if link >= links.LINKS:
+        return {}
+    return {way: numbers[link] for way, numbers in links.RATE_LANES.items()}
+
+
+_LANE_FIELDS = frozenset(
+    number
+    for lanes in (*links.ERROR_LANES.values(), *links.RATE_LANES.values())
+    for number in lanes
+)
+
+
+def _flows(scope: int) -> tuple[Field, Field]:
+    sent, received = links.SENT_FIELD, links.RECEIVED_FIELD
+    return (Field(sent.name, sent.unit, scope), Field(received.name, received.unit, scope))
+
+
+def _total(parts: Iterable[int | None]) -> int | None:
+    """Add up; a sum with an unknown part is unknown."""
+    told = list(parts)
+    known = [part for part in told if part is not None]
+    return sum(known) if len(known) == len(told) else None

@@ -1,0 +1,127 @@
+"""What the supervisor of the NVML child must know of NVML: who is left out, when to let go.
+
+A GPU that hung is left out for a while so that the others stay visible. A GPU
+that the release file names is let go, because a reset and an unbind need a GPU
+that nobody holds; the others are watched meanwhile.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from exporter import protocol
+from exporter.model.device import normal_bus_id
+from exporter.model.readings import CallNote, Hang, NvmlReading
+from exporter.sensor.supervisor.deadlines import Deadlines
+from exporter.sensor.supervisor.quarantine import TOO_LONG, Quarantine
+from exporter.settings import Settings
+
+_log = logging.getLogger(__name__)
+NO_EVENTS = "NoEvents"
+"""Reason of a source that answers, and tells no XIDs by itself."""
+_WRITTEN_SECONDS = 0.1
+"""In which `echo UUID > FILE` has written what it made the file for."""
+
+
+class NvmlVendor:
+    """Implements `child.Vendor`."""
+
+    name = "nvml"
+    title = "NVML"
+    module = "exporter.sensor.nvml.child"
+
+    def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
+        self._library_dir = settings.nvml_library_dir
+        self._release_file = settings.release_file
+        self._processes = settings.processes
+        self._gpu_seconds = Deadlines(settings.sample_deadline, settings.start_deadline).gpu
+        self._wanted = wanted
+        self._quarantine = Quarantine(settings.hang_retry)
+        self._held: frozenset[int] = frozenset()
+        """GPUs that the running child was told to read."""
+        self._unheard = ""
+        """Which GPUs tell no events, as a sentence."""
+
+    def environment(self) -> Mapping[str, str]:
+        return library_path(self._library_dir)
+
+    def withheld(self) -> tuple[str, str] | None:
+        if released(self._release_file) != ():
+            return None
+        return (
+            "Released",
+            f"{self._release_file} is there and names no GPU, so none is held open; remove it when "
+            "the reset or driver change is done",
+        )
+
+    def request(self, now: float) -> protocol.SampleRequest:
+        skip = self._quarantine.left_out(now) | self._let_go()
+        left_out = tuple(sorted(skip))
+        return protocol.SampleRequest(left_out, self._wanted(), self._processes, self._gpu_seconds)
+
+    def reading(
+        self, heard: protocol.FromChild, asked: protocol.SampleRequest
+    ) -> NvmlReading | None:
+        if not isinstance(heard, protocol.Sampled):
+            return None
+        self._held = frozenset(gpu.index for gpu in heard.reading.gpus)
+        self._tell_unheard(heard.reading)
+        for note in heard.overdue:
+            self._quarantine.put(note, time.monotonic(), how=TOO_LONG)
+            _log.warning("GPU %s took %.1f s, the last in %s", note.gpu, note.seconds, note.call)
+        return self._quarantine.complete(heard.reading, frozenset(asked.skip))
+
+    def _tell_unheard(self, reading: NvmlReading) -> None:
+        numbers = ", ".join(str(gpu.index) for gpu in reading.gpus if gpu.unheard)
+        sentence = numbers and (
+            f"NVML refuses to tell the events of GPU {numbers} (nvmlDeviceRegisterEvents), so its "
+            "XIDs are known from the kernel log and from DCGM alone"
+        )
+        if sentence and sentence != self._unheard:
+            _log.warning("%s", sentence)
+        self._unheard = sentence
+
+    def hung(self, note: CallNote, now: float) -> Hang:
+        return Hang(note.call, note.gpu, self._quarantine.put(note, now))
+
+    def remark(self) -> tuple[str, str, Hang | None]:
+        said = (self._quarantine.sentence(), self._unheard)
+        sentence = "; ".join(one for one in said if one)
+        return NO_EVENTS if self._unheard else "", sentence, self._quarantine.nameless()
+
+    def must_reopen(self) -> bool:
+        return bool(self._let_go() & self._held)
+
+    def _let_go(self) -> frozenset[int]:
+        return self._quarantine.named(frozenset(released(self._release_file) or ()))
+
+
+def released(file: Path) -> tuple[str, ...] | None:
+    """Return the GPUs that a release file names, () for all, None while there is no such file.
+
+    A UUID stays as it is, a bus id is brought to `device.normal_bus_id`'s form. A file that cannot
+    be read asks for nothing: a fault of the disk must not blind the node. An empty one is looked
+    at twice: a shell makes a file before it writes to it.
+    """
+    lines = _lines(file)
+    if lines == []:
+        time.sleep(_WRITTEN_SECONDS)
+        lines = _lines(file)
+    return None if lines is None else tuple(normal_bus_id(line) or line for line in lines)
+
+
+def _lines(file: Path) -> list[str] | None:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return None
+
+
+def library_path(folder: Path | None) -> dict[str, str]:
+    """Return what makes the loader look into a folder first."""
+    if folder is None:
+        return {}
+    before = os.environ.get("LD_LIBRARY_PATH")
+    return {"LD_LIBRARY_PATH": f"{folder}:{before}" if before else str(folder)}

@@ -1,0 +1,87 @@
+"""What left the ring of signals, one for each GPU, code and instance, with how many it stands for.
+
+An agent that begins with nothing counts it all the same, so that its counters do not
+fall behind those of the agent before it. Pure.
+"""
+
+import msgspec
+
+from exporter.model.signals import ERRORS, Partner, Signal
+
+MOST = 512
+"""Kept signals; they must fit into the first message to an agent."""
+
+_Key = tuple[str, str, int, int | None, int | None, int | None, bool | None]
+
+
+class Overflow:
+    def __init__(self) -> None:
+        self._kept: dict[_Key, Signal] = {}
+        """By number, lowest first."""
+        self.forgotten = 0
+        """Signals of which nothing is known any more."""
+
+    def add(self, signal: Signal) -> None:
+        """Take the signal that has just left the ring."""
+        partner, own = signal.partner, _placed(signal)
+        if partner is not None and not self._take_one(_key(own, partner)):
+            # Counted by the first witness under a name that this one does not know.
+            return
+        key = _key(own, Partner(0, own.gi, own.ci))
+        before = self._kept.pop(key, None)
+        self._kept[key] = own if before is None else _merged(before, own)
+        if len(self._kept) > MOST:
+            self.forgotten += self._kept.pop(next(iter(self._kept))).times
+
+    def signals(self) -> list[Signal]:
+        return list(self._kept.values())
+
+    def above(self, kernel_sequence: int) -> int:
+        """Return how many signals may have come after that record of the kernel log."""
+        return sum(
+            one.times
+            for one in self._kept.values()
+            if one.kernel_sequence is None or one.kernel_sequence > kernel_sequence
+        )
+
+    def _take_one(self, key: _Key) -> bool:
+        """Take back what a first witness counted; returns whether there was anything."""
+        found = self._kept.get(key)
+        if found is None:
+            return False
+        if found.times == 1:
+            del self._kept[key]
+        else:
+            self._kept[key] = msgspec.structs.replace(found, times=found.times - 1)
+        return True
+
+
+def _placed(signal: Signal) -> Signal:
+    """Return a signal that stands for itself, with the instance that either witness named."""
+    first = signal.partner or Partner(0)
+    return msgspec.structs.replace(
+        signal,
+        gi=first.gi if signal.gi is None else signal.gi,
+        ci=first.ci if signal.ci is None else signal.ci,
+        past=signal.past and signal.partner is None,
+        partner=None,
+    )
+
+
+def _key(signal: Signal, instance: Partner) -> _Key:
+    kind = "error" if signal.kind in ERRORS else signal.kind
+    gpu = signal.bus_id or signal.uuid
+    return kind, gpu, signal.code, instance.gi, instance.ci, signal.link, signal.fatal
+
+
+def _merged(before: Signal, signal: Signal) -> Signal:
+    """Return the later one, for both; who says nothing of the process does not hide who did."""
+    told = signal if signal.message or not before.message else before
+    read = [one.kernel_sequence for one in (before, signal) if one.kernel_sequence is not None]
+    return msgspec.structs.replace(
+        told,
+        number=signal.number,
+        at=max(before.at, signal.at),
+        kernel_sequence=max(read, default=None),
+        times=before.times + signal.times,
+    )

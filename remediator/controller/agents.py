@@ -1,0 +1,111 @@
+"""What is heard of the agents: their Leases, how old their reports are, what they confirm."""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from time import monotonic
+
+from exporter.model.node_health import REPORT_HASH, REPORT_INTERVAL, NodeDeviceHealth
+from kubeapi.client import Client
+from kubeapi.lease import Lease, leases
+from kubeapi.reflector import Reflector
+from kubeapi.store import Change
+from remediator.controller.leader import LEASE_NAME
+from remediator.controller.watches import WATCH_DEAD
+from remediator.diagnose.freshness import Freshness, Renewals
+
+AGENT_LEASE_PREFIX = "draguard-agent-"
+
+
+class Agents:
+    """`mark` is told of nodes whose agent is heard of again, or confirms while one has a story."""
+
+    def __init__(  # noqa: PLR0917 - what a report's age rests on
+        self,
+        client: Client,
+        reports: Reflector[NodeDeviceHealth],
+        lease_namespace: str,
+        stale_after: float,
+        now: Callable[[], datetime],
+        mark: Callable[[str], None],
+        has_story: Callable[[str], bool],
+    ) -> None:
+        self._client, self._reports = client, reports
+        self._now, self._mark, self._has_story = now, mark, has_story
+        self._freshness = Freshness(stale_after, monotonic)
+        self._renewals = Renewals()
+        # The agents' Leases and not our own, which changes every two seconds.
+        self.leases = Reflector(
+            client,
+            leases(lease_namespace),
+            Lease,
+            params={"fieldSelector": f"metadata.name!={LEASE_NAME}"},
+            on_change=self._lease,
+            by_watch=True,
+        )
+
+    def silent(self, nodes: Iterable[str]) -> Mapping[str, bool]:
+        """Return of each node whether its agent is silent; {} while we hear nothing.
+
+        A watch is dead after less silence than an agent, so that ours is never taken for theirs.
+        """
+        heard = min(self._reports.last_contact, self.leases.last_contact)
+        if not heard or monotonic() - heard > WATCH_DEAD:
+            return {}
+        return {node: bool(self._freshness.stale(node)) for node in nodes}
+
+    def stale(self, node: str) -> str:
+        """Say why a node's report is not to be believed: it cannot be read, or is too old."""
+        if node in self._reports.unreadable:
+            return f"the report of {node} cannot be read; the log says what is wrong with it"
+        report = self._reports.items().get(node)
+        interval = report.status.report_interval_seconds if report else REPORT_INTERVAL
+        return self._freshness.stale(node, interval)
+
+    def renewals(self, node: str, content_hash: str) -> tuple[datetime, ...]:
+        """Return when a node's agent confirmed a report lately; () while it did not."""
+        return self._renewals.of(node, content_hash)
+
+    def reported(self, change: Change[NodeDeviceHealth]) -> None:
+        if change.new is None:
+            self._freshness.forget(change.key)
+        elif change.listed:
+            written = change.new.status.observed_at
+            self._freshness.listed(change.key, "report", written, self._server_time())
+        else:
+            self._freshness.changed(change.key, "report")
+
+    def _lease(self, change: Change[Lease]) -> None:
+        name = change.key.rpartition("/")[2]
+        if not name.startswith(AGENT_LEASE_PREFIX):
+            return
+        node = name.removeprefix(AGENT_LEASE_PREFIX)
+        if change.new is None:
+            self._left(node)
+            return
+        was_stale = bool(self._freshness.stale(node))
+        if change.listed:
+            renewed = change.new.spec.renew_time
+            self._freshness.listed(node, "Lease", renewed, self._server_time())
+        else:
+            self._freshness.changed(node, "Lease")
+            self._renewed(node, change.new)
+        if was_stale:
+            self._mark(node)
+
+    def _server_time(self) -> datetime:
+        """Return the API server's time, which our clock need not know."""
+        return self._client.server_clock.now() or self._now()
+
+    def _renewed(self, node: str, lease: Lease) -> None:
+        report = self._reports.items().get(node)
+        stored = report.status.content_hash if report else ""
+        said = lease.metadata.annotations.get(REPORT_HASH, "")
+        self._renewals.renewed(node, said, stored, self._now())
+        if self._has_story(node):
+            self._mark(node)
+
+    def _left(self, node: str) -> None:
+        """Forget an agent of which nothing is stored: nodes come and go, and memory stays."""
+        self._renewals.forget(node)
+        if node not in self._reports.items():
+            self._freshness.forget(node)

@@ -1,0 +1,399 @@
+"""The cluster as last heard of, indexed by node: changes in, a `NodeView` out.
+
+Fed by the reflectors of `cluster` and by the answers to our own writes, so that
+a decision sees what the one before it did. Who may read the clock gives the
+time. One lock; any thread may feed, any thread may read.
+"""
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import PoolKey, ResourceSlice, SliceDevice, inventory
+from kubeapi import clock
+from remediator.controller.census import Census
+from remediator.controller.counted import Counted
+from remediator.controller.index import Buckets, Index, Key
+from remediator.controller.rule_index import Rulebook, pool_key, version
+from remediator.metrics.claims import Claims, ClaimStates
+from remediator.metrics.devices import PoolCount, pool_count
+from remediator.metrics.mig import MigAsked
+from remediator.metrics.stock import DeviceCounts, Stock, selected
+from remediator.model.claim import Claim, compute_domain
+from remediator.model.incident import Incident
+from remediator.model.node import NodeFacts
+from remediator.model.taint_rule import RawRule, Rule
+from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.view import NodeView
+
+MarkDirty = Callable[[str], None]
+
+
+class World:
+    """Everything that a decision about a node may rest on."""
+
+    def __init__(self, mark: MarkDirty, now: Callable[[], datetime] = clock.now) -> None:
+        self._mark = mark
+        self._lock = threading.RLock()
+        self._reports: dict[str, NodeDeviceHealth] = {}
+        self._slices: dict[str, dict[str, ResourceSlice]] = defaultdict(dict)
+        self._inventory: dict[str, tuple[SliceDevice, ...]] = {}
+        self._rulebook = Rulebook(self._published)
+        self._incidents: Index[Incident] = Index(_incident_keys)
+        self._claims: Buckets[Claim] = Buckets(_claim_keys)
+        self._reporters: dict[str, set[str]] = defaultdict(set)
+        self._publishers: dict[str, set[str]] = defaultdict(set)
+        self._pools: dict[PoolKey, dict[str, str]] = defaultdict(dict)
+        """By slice, the node that publishes it; "" where none does by its name."""
+        self._floating: dict[str, ResourceSlice] = {}
+        """Slices by name that no node publishes by its name, such as network-attached ones."""
+        self._promised: dict[str, Rule] = {}
+        """By name: ours that are being written now. Only budgets count them."""
+        self._nodes: dict[str, NodeFacts] = {}
+        self.nodes_known = False
+        """Whether Nodes were listed, so that one that is not here is gone."""
+        self.census = Census(now)
+        self._counted = Counted(now)
+        self._stock = Stock()
+        self._claim_states = Claims()
+
+    def nodes(self) -> frozenset[str]:
+        """Return every node that a report, a rule or an incident speaks of, gone or not."""
+        with self._lock:
+            ruled = {rule.node for rule in self._rulebook.standing()}
+            # Closed ones too: they are pruned where nobody reports any more.
+            remembered = {one.node for one in self._incidents.all()}
+            return frozenset({*self._reports, *ruled, *remembered} - {""})
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Return our rules, one for each device."""
+        with self._lock:
+            return self._rulebook.standing()
+
+    def incidents(self) -> tuple[Incident, ...]:
+        with self._lock:
+            return self._incidents.all()
+
+    def reporting(self) -> tuple[str, ...]:
+        """Return the nodes of which a report is stored and that are still there.
+
+        Nobody deletes the report of a node that was taken away, and nobody is to mend its agent.
+        """
+        with self._lock:
+            return tuple(node for node in self._reports if node in self._nodes)
+
+    def mig_asked(self) -> tuple[MigAsked, ...]:
+        """Return the nodes of which a label asks for a MIG geometry, with what is reported."""
+        with self._lock:
+            asked = [one for one in self._nodes.values() if one.mig_config]
+            return tuple(MigAsked(one, self._reports.get(one.name)) for one in asked)
+
+    def has_story(self, node: str) -> bool:
+        """Whether an incident of a node is open."""
+        with self._lock:
+            return any(one.open for one in self._incidents.under([("node", node)]).values())
+
+    def claim_states(self) -> ClaimStates:
+        """Return how many claims are in each state, and those that are waited for."""
+        with self._lock:
+            return self._claim_states.told()
+
+    def stock(self) -> DeviceCounts:
+        """Return the published devices by state, and by pool; counts what changed, in small bites.
+
+        The lock is given back after each pool: a decision must not wait for a page.
+        """
+        with self._lock:
+            stale = self._stock.stale()
+        for pool in stale:
+            with self._lock:
+                self._stock.count(pool, self._pool_count)
+        with self._lock:
+            return self._stock.told()
+
+    def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
+        mine = self._inventory.get(node, ())
+        devices = [one for one in mine if (one.device.driver, one.device.pool) == pool]
+        key = pool_key(*pool)
+        return pool_count(
+            devices,
+            self._rulebook.on_pools([key]),
+            self._rulebook.foreign(one.device for one in devices),
+            self._claims.under([key]).values(),
+        )
+
+    def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
+        """Return one node as it is known now.
+
+        `stale` says of a node why its report is not to be believed, "" when it is.
+        """
+        with self._lock:
+            report = self._reports.get(node)
+            devices = self._inventory.get(node, ())
+            reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
+            rules, leftovers = self._rulebook.of(node, reported)
+            # An incident that is not looked up is opened again, under a name that is taken.
+            known = reported | {rule.gpu for rule in rules} | _uuids(devices)
+            about = [("node", node), *(("gpu", uuid) for uuid in known)]
+            incidents = tuple(self._incidents.under(about).values())
+            names = {one.device for one in devices} | {rule.device for rule in rules}
+            scopes = (one.status.scope.devices for one in incidents if one.open)
+            names_once = names | {one.name for scope in scopes for one in scope}
+            claims = self._claims_on(node, names_once, gangs=any(one.open for one in incidents))
+            spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
+            return NodeView(
+                node=node,
+                report=report.status if report else None,
+                stale=stale(node),
+                inventory=devices,
+                contested=self._contested(node, devices),
+                incidents=incidents,
+                rules=rules,
+                leftovers=leftovers,
+                unbound=self._unbound(node, reported - _uuids(devices)),
+                claims=claims,
+                elsewhere=self._elsewhere(node, known | spoken_of, stale),
+                facts=self._nodes.get(node),
+                nodes_known=self.nodes_known,
+                foreign=self._rulebook.foreign(names),
+                places=self._places(reported | spoken_of),
+                domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
+            )
+
+    def fleet(self) -> Fleet:
+        """Return what budgets are counted against."""
+        with self._lock:
+            self.census.forget_old()
+            rules = self._rulebook.standing()
+            return Fleet(
+                rules=(*rules, *self._promised.values()) if self._promised else rules,
+                incidents=self._counted.all(),
+                places=self.census.places,  # as it lives: a copy of 80,000 would cost each tick
+                totals=self.census.totals,
+                changes=self.census.changes,
+            )
+
+    def _unbound(self, node: str, gpus: set[str]) -> Mapping[str, str]:
+        """Return why GPUs that a node reports and does not publish are published all the same."""
+        if not gpus:
+            return {}
+        found: dict[str, str] = {}
+        for one in self._floating.values():
+            where = f"{one.spec.driver}/{one.spec.pool.name}"
+            why = f"pool {where} says by {one.node_by or 'nothing'} where it is, not by nodeName"
+            found |= dict.fromkeys(one.gpus & gpus, why)
+        for one in self._slices.get(node, {}).values():
+            where = f"{one.spec.driver}/{one.spec.pool.name}"
+            why = f"pool {where} is not published by this node as a whole"
+            found |= dict.fromkeys(one.gpus & gpus, why)
+        return found
+
+    def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
+        """Return the claims in the devices' pools; and those in one ComputeDomain with them.
+
+        Also those in the pool of NVIDIA's driver: it may be published no more while pods hold it.
+        """
+        pools = {pool_key(one.driver, one.pool) for one in devices} | {pool_key(GPU_DRIVER, node)}
+        found = self._claims.under(pools)
+        if gangs:
+            domains = {compute_domain(one) for one in found.values()} - {""}
+            found |= self._claims.under(("domain", one) for one in domains)
+        return tuple(found.values())
+
+    def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
+        known = self.census.places
+        return {uuid: known[uuid] for uuid in uuids if uuid in known}
+
+    def _elsewhere(
+        self, node: str, uuids: set[str], stale: Callable[[str], str]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return the other nodes that speak for a GPU; the report of a silent one does not.
+
+        Nor does a mere report against a node that both reports and publishes it: a lying
+        agent could keep any GPU of the cluster from being fenced.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for uuid in uuids:
+            publishers = self._publishers.get(uuid, set())
+            reporters = self._reporters.get(uuid, set())
+            owned = node in publishers and node in reporters
+            rivals = set[str]() if owned else {one for one in reporters if not stale(one)}
+            others = (rivals | publishers) - {node}
+            if others:
+                found[uuid] = tuple(sorted(others))
+        return found
+
+    def report(self, name: str, new: NodeDeviceHealth | None) -> None:
+        with self._lock:
+            old = self._reports.pop(name, None)
+            before = {gpu.uuid for gpu in old.status.gpus} if old else set[str]()
+            after = {gpu.uuid for gpu in new.status.gpus} if new else set[str]()
+            if new is not None:
+                self._reports[name] = new
+            self.census.reported(name, new.status if new else None)
+            rivals = self._move(self._reporters, name, before, after)
+        for node in {name, *rivals}:
+            self._mark(node)
+
+    def slice(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        with self._lock:
+            dirty = self._share(name, old, None) | self._share(name, None, new)
+            self._floating.pop(name, None)
+            if new is not None and not new.spec.node_name:
+                self._floating[name] = new
+            placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
+            placed |= {new.spec.node_name: new} if new else {}
+            for node, one in placed.items():
+                dirty |= {node, *self._publish(node, name, one)} if node else set()
+        for node in dirty:
+            self._mark(node)
+
+    def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
+        """Note who publishes into a pool; return those who do beside others."""
+        one = new or old
+        if one is None:
+            return set()
+        key = (one.spec.driver, one.spec.pool.name)
+        members = self._pools[key]
+        members.pop(name, None)
+        if new is not None:
+            members[name] = new.spec.node_name
+        nodes = {*members.values(), one.spec.node_name}
+        if not members:
+            del self._pools[key]
+        return nodes - {""} if len(nodes) > 1 else set()
+
+    def _contested(self, node: str, devices: Iterable[SliceDevice]) -> frozenset[PoolKey]:
+        """Return the pools of these devices into which not this node alone publishes."""
+        pools = {(one.device.driver, one.device.pool) for one in devices}
+        return frozenset(one for one in pools if {*self._pools.get(one, {}).values()} - {node})
+
+    def _publish(self, node: str, name: str, one: ResourceSlice | None) -> set[str]:
+        mine = self._slices[node]
+        mine.pop(name, None)
+        if one is not None:
+            mine[name] = one
+        before = self._inventory.get(node, ())
+        after = inventory(mine.values(), before)
+        self._inventory[node] = after
+        if not mine:
+            del self._slices[node], self._inventory[node]
+        self.census.published(node, after)
+        self._stock.published(node, before, after)
+        contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
+        return contested | self._rulebook.published()
+
+    def _published(self, device: Device) -> SliceDevice | None:
+        """Return what stands under a name in the pool of the node that it is named after."""
+        mine = self._inventory.get(device.pool, ())
+        return next((one for one in mine if one.device == device), None)
+
+    def _move(
+        self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
+    ) -> set[str]:
+        """Note who names which GPU now; return the nodes whose contest began or ended."""
+        for uuid in before - after:
+            owners[uuid].discard(node)
+            if not owners[uuid]:
+                del owners[uuid]
+        for uuid in after - before:
+            owners[uuid].add(node)
+        both = (self._reporters, self._publishers)
+        return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
+
+    def promise(self, rule: Rule) -> None:
+        """Count a rule as stored while it is being written."""
+        with self._lock:
+            self._promised[rule.name] = rule
+
+    def settle(self, rule: Rule, node: str) -> None:
+        """End a promise, and look at the node again.
+
+        The rule is stored and heard of by now, or it could not be written.
+        """
+        with self._lock:
+            self._promised.pop(rule.name, None)
+        self._mark(node)
+
+    def rule(self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = "") -> None:
+        """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as `Rulebook.put`."""
+        with self._lock:
+            touched = self._rulebook.put(name, new, listed=listed, gone=gone)
+            self._stock.ruled(name, selected(new))
+        for node in touched:
+            self._mark(node)
+
+    def incident(
+        self, name: str, new: Incident | None, *, listed: bool = False, gone: str = ""
+    ) -> None:
+        """Take in an incident, None when it is gone; `listed` and `gone` as `Rulebook.put`."""
+        with self._lock:
+            old = self._incidents.get(name)
+            if new and old and not listed and _overtaken(old, new):
+                return
+            if new is None and old and gone and old.metadata.uid != gone:
+                return
+            self._incidents.put(name, new)
+            self._counted.put(name, new)
+        for node in {one.node for one in (old, new) if one is not None}:
+            self._mark(node)
+
+    def node(self, name: str, new: NodeFacts | None) -> None:
+        """Take in a Node, None when it is gone; both are told to whoever has a story there."""
+        with self._lock:
+            old = self._nodes.pop(name, None)
+            if new is not None:
+                self._nodes[name] = new
+            came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
+            about = self._incidents.under([("node", name)]).values()
+            told = old != new and any(one.open for one in about)
+        if came_or_went or told:
+            self._mark(name)
+
+    def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
+        touched = _pools(old) | _pools(new)
+        with self._lock:
+            self.census.claimed(old, new)
+            self._claim_states.changed(key, old, new)
+            self._stock.claimed(_pool_names(old) | _pool_names(new))
+            self._claims.move(key, old, new)
+            dirty = {rule.node for rule in self._rulebook.on_pools(touched)}
+            dirty |= {one.node for one in self._incidents.under(touched).values()}
+        for node in dirty:
+            self._mark(node)
+
+
+def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:
+    """Return the GPUs behind devices; a VFIO device's UUID is its PCI address's, on any node."""
+    named = (one.parent_uuid or one.uuid for one in devices if one.kind != "vfio")
+    return {uuid for uuid in named if uuid}
+
+
+def _pools(claim: Claim | None) -> set[Key]:
+    return {pool_key(one.driver, one.pool) for one in claim.results} if claim else set()
+
+
+def _pool_names(claim: Claim | None) -> set[PoolKey]:
+    return {(one.driver, one.pool) for one in claim.results} if claim else set()
+
+
+def _claim_keys(claim: Claim) -> set[Key]:
+    domain = compute_domain(claim)
+    return _pools(claim) | ({("domain", domain)} if domain else set())
+
+
+def _incident_keys(incident: Incident) -> set[Key]:
+    """Only an open one asks to be looked at when a claim of its pools changes."""
+    keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
+    devices = incident.status.scope.devices if incident.open else ()
+    return keys | {pool_key(one.driver, one.pool) for one in devices}
+
+
+def _overtaken(stored: Incident, heard: Incident) -> bool:
+    mine, theirs = stored.metadata, heard.metadata
+    have, said = version(mine.resource_version), version(theirs.resource_version)
+    # In one version only what could not be stored differs (`unstored`).
+    return mine.uid == theirs.uid and (have > said or (have == said and stored == heard))

@@ -1,0 +1,287 @@
+"""Every GPU's place, kept up as reports, slices and claims change, for budgets to count on.
+
+A node speaks for what it publishes itself: pools and NVLink domain of a GPU are
+those that its publisher names. A GPU that two nodes publish is counted once.
+
+A GPU that is published no more keeps its place for a day: a kubelet that starts,
+or a driver that crash-loops, wipes the slices of its node, and no percentage of
+the GPUs may shrink for that. So many a node has beyond `NODE_SHARE` count in no
+total, so that none grows by what one node invents. A restart forgets the day.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from heapq import heappop, heappush, nsmallest
+from itertools import islice
+
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import FabricHealth, NodeHealth
+from exporter.model.resource_slices import SliceDevice
+from kubeapi import clock
+from remediator.model.claim import Claim, device_classes
+from remediator.plan.fleet import NODE_SHARE, Changed, GpuPlace, names_on
+from remediator.policy.limits import GROUNDS, Ground
+
+SEEN_FOR = timedelta(hours=24)
+"""After it was last published a GPU is counted for so long."""
+PEERS = 32
+"""Neighbours that are named; of more the number is told."""
+FABRIC_JOINED = 3
+"""State of a GPU that has joined its fabric (NVML_GPU_FABRIC_STATE_COMPLETED)."""
+
+_Gpus = dict[str, tuple[SliceDevice, ...]]
+
+
+class Census:
+    """An index; `World` feeds it under its lock. `places` and `totals` are live."""
+
+    def __init__(self, now: Callable[[], datetime] = clock.now) -> None:
+        self.places: dict[str, GpuPlace] = {}
+        self.totals: Counter[tuple[Ground, str]] = Counter()
+        self.changes: dict[str, Changed] = {}
+        self._now = now
+        self._published: dict[str, _Gpus] = {}
+        self._publishers: dict[str, tuple[str, ...]] = {}
+        self._kept: dict[str, dict[str, tuple[tuple[SliceDevice, ...], datetime]]] = {}
+        """By node and GPU: what was published of it, and until when that counts."""
+        self._keepers: defaultdict[str, set[str]] = defaultdict(set)
+        self._ends: list[tuple[datetime, str, str]] = []
+        """A heap of when a node's GPU is to be forgotten."""
+        self._here: defaultdict[str, Counter[tuple[Ground, str]]] = defaultdict(Counter)
+        """GPUs of a node on each ground, however many."""
+        self._gpu_on: dict[Device, str] = {}
+        self._domains: dict[str, dict[str, str]] = {}
+        self._members: defaultdict[str, set[str]] = defaultdict(set)
+        self._claimed: dict[Device, tuple[str, ...]] = {}
+        self._versions: dict[str, tuple[str, str]] = {}
+
+    def published(self, node: str, devices: tuple[SliceDevice, ...]) -> None:
+        """Take in what a node publishes now."""
+        before, after = self._published.pop(node, {}), _gpus(node, devices)
+        if after:
+            self._published[node] = after
+        for uuid, parts in before.items():
+            self._unname(uuid, parts)
+        self._gpu_on.update((part.device, uuid) for uuid, parts in after.items() for part in parts)
+        alone = (node,)
+        for uuid in before.keys() ^ after.keys():
+            others = tuple(one for one in self._publishers.pop(uuid, ()) if one != node)
+            if uuid in after:
+                self._publishers[uuid] = tuple(sorted((*others, node))) if others else alone
+            elif others:
+                self._publishers[uuid] = others
+        kept = self._keep(node, before, after)
+        self._place(before.keys() | after.keys() | kept)
+
+    def forget_old(self) -> None:
+        """Drop what was last published more than a day ago."""
+        now = self._now()
+        while self._ends and self._ends[0][0] <= now:
+            _, node, uuid = heappop(self._ends)
+            kept = self._kept.get(node, {}).get(uuid)
+            if kept is not None and kept[1] <= now:
+                self._let_go(node, uuid)
+                self._place((uuid,))
+                if not self._kept[node]:
+                    del self._kept[node]
+
+    def _keep(self, node: str, before: _Gpus, after: _Gpus) -> set[str]:
+        """Remember what a node published until now; return every GPU that this may concern."""
+        kept, until = self._kept.setdefault(node, {}), self._now() + SEEN_FOR
+        concerned = set(kept)
+        for uuid in after.keys() & kept.keys():
+            self._let_go(node, uuid)
+        for uuid in before.keys() - after.keys():
+            kept[uuid] = (before[uuid], until)
+            self._keepers[uuid].add(node)
+            heappush(self._ends, (until, node, uuid))
+        for uuid in [*kept][: max(len(kept) - NODE_SHARE, 0)]:
+            self._let_go(node, uuid)
+        for uuid, (parts, _) in kept.items():
+            for part in parts:
+                self._gpu_on.setdefault(part.device, uuid)
+        if not kept:
+            self._kept.pop(node, None)
+        return concerned
+
+    def _let_go(self, node: str, uuid: str) -> None:
+        parts, _ = self._kept[node].pop(uuid)
+        self._keepers[uuid].discard(node)
+        if not self._keepers[uuid]:
+            del self._keepers[uuid]
+        if node not in self._publishers.get(uuid, ()):
+            self._unname(uuid, parts)
+
+    def _unname(self, uuid: str, parts: Iterable[SliceDevice]) -> None:
+        for part in parts:
+            if self._gpu_on.get(part.device) == uuid:
+                del self._gpu_on[part.device]
+
+    def reported(self, node: str, health: NodeHealth | None) -> None:
+        """Take in a node's report; None when it is gone."""
+        before = self._domains.pop(node, {})
+        told = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
+        after = {uuid: domain for uuid, domain in told.items() if domain}
+        if after:
+            self._domains[node] = after
+        moved = {uuid for uuid, _ in before.items() ^ after.items()}
+        driver = self._versions.get(node, ("", ""))[0]
+        self._note_versions(node, health)
+        if self._versions.get(node, ("", ""))[0] != driver:
+            moved |= self._published.get(node, {}).keys() | self._kept.get(node, {}).keys()
+        self._place(moved)
+
+    def claimed(self, old: Claim | None, new: Claim | None) -> None:
+        """Take in a change of a claim."""
+        before, after = _held(old), _held(new)
+        if before == after:
+            return
+        for device, classes in before.items():
+            left = list(self._claimed.pop(device, ()))
+            for one in classes.intersection(left):
+                left.remove(one)
+            if left:
+                self._claimed[device] = tuple(left)
+        for device, classes in after.items():
+            self._claimed[device] = tuple(sorted((*self._claimed.get(device, ()), *classes)))
+        touched = (self._gpu_on.get(device) for device in before.keys() | after.keys())
+        self._place(uuid for uuid in touched if uuid is not None)
+
+    def peers(self, uuid: str) -> tuple[str, ...]:
+        """Return the GPUs in one NVLink domain with this one, as `node/uuid`."""
+        place = self.places.get(uuid)
+        others = self._members.get(place.domain, set[str]()) - {uuid} if place else set[str]()
+        named = nsmallest(PEERS, (f"{self.places[one].node}/{one}" for one in others))
+        more = len(others) - len(named)
+        return (*named, f"and {more} more") if more else tuple(named)
+
+    def _place(self, uuids: Iterable[str]) -> None:
+        """Bring the places of some GPUs, and what is counted of them, up to date."""
+        for uuid in set(uuids):
+            old, new = self.places.get(uuid), self._found(uuid)
+            if old != new:
+                self._count(old, -1)
+                self._count(new, 1)
+                self._join(uuid, old.domain if old else "", new.domain if new else "")
+                self.places.pop(uuid, None)
+                if new is not None:
+                    self.places[uuid] = self._shared(new)
+
+    def _found(self, uuid: str) -> GpuPlace | None:
+        nodes = self._publishers.get(uuid) or tuple(sorted(self._keepers.get(uuid, ())))
+        if not nodes:
+            return None
+        parts = [part for node in nodes for part in self._parts(node, uuid)]
+        names = [part.device for part in parts]
+        # A name that stands for another board by now is claimed for that one.
+        mine = (name for name in names if self._gpu_on.get(name) == uuid)
+        domains = (self._domains.get(node, {}).get(uuid, "") for node in nodes)
+        product = next((part.product for part in parts if part.product), "")
+        version = self._versions.get(nodes[0], ("", ""))[0]
+        return GpuPlace(
+            node=nodes[0],
+            pools=frozenset(f"{name.driver}/{name.pool}" for name in names),
+            classes=frozenset(known for name in mine for known in self._claimed.get(name, ())),
+            domain=next((one for one in domains if one), ""),
+            product=f"{product} with driver {version}" if product and version else product,
+        )
+
+    def _parts(self, node: str, uuid: str) -> tuple[SliceDevice, ...]:
+        mine = self._published.get(node, {})
+        return mine[uuid] if uuid in mine else self._kept[node][uuid][0]
+
+    def _shared(self, place: GpuPlace) -> GpuPlace:
+        """Return a neighbour's place that is the same: most of a node's are, and all are kept."""
+        neighbours = islice(self._published.get(place.node, ()), 16)
+        known = (self.places.get(one) for one in neighbours)
+        return next((one for one in known if one is not None and one == place), place)
+
+    def _count(self, place: GpuPlace | None, change: int) -> None:
+        if place is None:
+            return
+        here = self._here[place.node]
+        for ground in GROUNDS:
+            for name in names_on(ground, place):
+                before = min(here[ground, name], NODE_SHARE)
+                here[ground, name] += change
+                self.totals[ground, name] += min(here[ground, name], NODE_SHARE) - before
+                if not here[ground, name]:
+                    del here[ground, name]
+                if not self.totals[ground, name]:
+                    del self.totals[ground, name]
+        if not here:
+            del self._here[place.node]
+
+    def _join(self, uuid: str, old: str, new: str) -> None:
+        self._members[old].discard(uuid)
+        if not self._members[old]:
+            del self._members[old]
+        if new:
+            self._members[new].add(uuid)
+
+    def _note_versions(self, node: str, health: NodeHealth | None) -> None:
+        """Note when a version became another one.
+
+        Of what was not seen here, because this process is young, the agent says since when it
+        is there. It cannot be later than now, whatever the node's clock says.
+        """
+        if health is None:
+            self._versions.pop(node, None)
+            self.changes.pop(node, None)
+            return
+        if node not in self._versions:
+            self._note_changes_before(node, health)
+        old = self._versions.get(node, ("", ""))
+        told = (health.driver_version, health.agent_version)
+        # A driver that is not loaded has no version: the last one known is still the last one.
+        new = (told[0] or old[0], told[1] or old[1])
+        self._versions[node] = new
+        moved = [bool(before) and before != after for before, after in zip(old, new, strict=True)]
+        if any(moved):
+            was, now = self.changes.get(node, Changed()), self._now()
+            self.changes[node] = Changed(
+                driver_at=now if moved[0] else was.driver_at,
+                agent_at=now if moved[1] else was.agent_at,
+            )
+
+    def _note_changes_before(self, node: str, health: NodeHealth) -> None:
+        now = self._now()
+        driver, agent = (
+            min(one.time, now) if one.time is not None else None
+            for one in (health.driver_since, health.agent_since)
+        )
+        if driver or agent:
+            self.changes[node] = Changed(driver_at=driver, agent_at=agent)
+
+
+def _gpus(node: str, devices: tuple[SliceDevice, ...]) -> _Gpus:
+    """Return what a node publishes of each GPU.
+
+    NVIDIA's driver names a pool after its node: another pool is another node's to speak of.
+    """
+    found: _Gpus = {}
+    for one in devices:
+        uuid, name = one.parent_uuid or one.uuid, one.device
+        foreign = name.driver == GPU_DRIVER and name.pool != node
+        if uuid and one.kind and one.node == node and not foreign:
+            found[uuid] = (*found.get(uuid, ()), one)
+    return found
+
+
+def _domain(fabric: FabricHealth) -> str:
+    """Return the NVLink domain of a GPU, "" where it is in none that reaches beyond its node.
+
+    A cluster UUID of zeros is that of a single machine's own NVSwitches.
+    """
+    if fabric.state != FABRIC_JOINED or not fabric.cluster_uuid.strip("0-"):
+        return ""
+    return f"{fabric.cluster_uuid}/{fabric.clique if fabric.clique is not None else ''}"
+
+
+def _held(claim: Claim | None) -> dict[Device, frozenset[str]]:
+    """Return through which classes a claim holds each device; an administrator's look is none."""
+    if claim is None:
+        return {}
+    classes = device_classes(claim)
+    return {one.name: classes for one in claim.results if classes and one.allocates}

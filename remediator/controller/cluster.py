@@ -1,0 +1,373 @@
+"""The hands: reflectors that feed the world, and the writer that acts on it.
+
+The only place that knows which collections are watched. Decoding is kubeapi's,
+indexing is `world`'s, deciding happens elsewhere.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from exporter.model.node_health import NodeDeviceHealth
+from exporter.model.resource_slices import ResourceSlice
+from kubeapi.client import UNREADABLE, Client
+from kubeapi.reflector import Reflector
+from kubeapi.store import Change
+from remediator.controller import feature_gates
+from remediator.controller.agents import Agents
+from remediator.controller.cache import World
+from remediator.controller.crashes import Crashes
+from remediator.controller.emergency import Emergency
+from remediator.controller.event_recorder import Herald
+from remediator.controller.feature_gates import Gates, StatedRule
+from remediator.controller.ledger import Count, uncounted
+from remediator.controller.node_conditions import Stored
+from remediator.controller.node_pods import NodePods
+from remediator.controller.quorum import Quorum
+from remediator.controller.rate_limit import Pace
+from remediator.controller.versions import DRA_VERSIONS, RULE_VERSIONS, Versioned
+from remediator.controller.watches import (
+    distrust,
+    distrust_versioned,
+    unreadable_claims,
+    unreadable_rules,
+    unreadable_slices,
+)
+from remediator.controller.writes import INCIDENTS, Writer
+from remediator.diagnose.fault import NODE_LEVEL, Fault
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import RawNode, facts
+from remediator.model.pod import PodFacts
+from remediator.plan import events
+from remediator.plan.api_words import need_of
+from remediator.plan.disruption import Disruption
+from remediator.plan.fleet import Fleet
+from remediator.plan.steps import Step
+from remediator.plan.trust import Blind, WatchedKind
+from remediator.plan.view import NodeView
+
+REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
+NODES = "/api/v1/nodes"
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What was asked of the API server for one decision, beyond what is watched."""
+
+    pods: tuple[PodFacts, ...] | None = None
+    pods_live: bool = True
+    suspects: Mapping[str, Fault] = {}
+    stored: Stored | None = None
+    """The Node's own words; None where they were not asked for, or nobody answered."""
+
+
+class Cluster:
+    """Implements `reconcile.Hands` on a real API server.
+
+    `mark` is told of nodes that changed, `urgent` of those whose report did.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        mark: Callable[[str], None],
+        urgent: Callable[[str], None],
+        leading: Callable[[], bool],
+        pace: Pace,
+        lease_namespace: str,
+        stale_after: float,
+        now: Callable[[], datetime],
+        hands_over: bool = False,
+        clock_doubt: Callable[[], str] = str,
+        count: Count = uncounted,
+    ) -> None:
+        self._client, self._hands_over, self._now = client, hands_over, now
+        self._mark, self._urgent, self._clock_doubt = mark, urgent, clock_doubt
+        self.world = World(mark)
+        self.gates = Gates()
+        self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
+        self._slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
+        self._claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
+        self.writer = Writer(client, self.world, self.rules, pace, leading, count=count)
+        self._herald = Herald(client, pace)
+        self._pods = NodePods(client)
+        self._crashes = Crashes()
+        self._emergency = Emergency(client, lease_namespace, self._mark_all)
+        self.policy_changed_at: datetime | None = None
+        self._asked: dict[str, Asked] = {}
+        self._quorum = Quorum(client, self._slices, self._claims)
+        self._minor: int | None = None
+        self._reports = Reflector(
+            client, REPORTS, NodeDeviceHealth, on_change=self._report, by_watch=True
+        )
+        self._nodes = Reflector(
+            client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
+        )
+        self._stories = self._case_files()
+        self._agents = Agents(
+            client, self._reports, lease_namespace, stale_after, now, mark, self.world.has_story
+        )
+        self._reflectors = (self._reports, self._stories, self._agents.leases)
+
+    def _case_files(self) -> Reflector[Incident]:
+        return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
+
+    def start(self) -> None:
+        self._herald.start()
+        self._emergency.start()
+        for reflector in (*self._reflectors, self._nodes):
+            reflector.start()
+
+    def stop(self) -> None:
+        self._herald.stop()
+        self.writer.stop()
+        for reflector in self.reflectors():
+            reflector.stop()
+        self._client.close()
+
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """Return every watch that there should be now."""
+        return (*self._needed(), self._nodes, *self._emergency.reflectors())
+
+    def _versioned(self) -> tuple[Versioned[Any], ...]:
+        return self.rules, self._slices, self._claims
+
+    def _needed(self) -> tuple[Reflector[Any], ...]:
+        """Return the watches without which nothing is decided.
+
+        Without Nodes we know less of what others do, and that is all.
+        """
+        served = [one.reflector for one in self._versioned() if one.version is not None]
+        return (*self._reflectors, *(one for one in served if one is not None))
+
+    def _mark_all(self) -> None:
+        for node in self.world.nodes():
+            self._mark(node)
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Wait until every collection was listed once; a part of the world is no world."""
+        until = monotonic() + timeout
+        return all(one.wait_synced(max(0.0, until - monotonic())) for one in self._needed())
+
+    @property
+    def synced(self) -> bool:
+        """Whether the whole world was seen once; a part of it would be acting on absence."""
+        asked = self.rules.probed and all(one.version for one in (self._slices, self._claims))
+        return asked and self._emergency.settled and all(one.synced for one in self._needed())
+
+    def waiting_for(self) -> str:
+        """Return what still lacks its first list, with what to do about it."""
+        missing = [one for one in self.reflectors() if not one.synced and one is not self._nodes]
+        if any(one.missing for one in missing):
+            return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
+        said = sorted({one.error for one in missing if one.error})
+        if self._slices.probed and self._slices.version is None:
+            said.append(
+                "this API server has no ResourceSlices; Kubernetes 1.34 has them, 1.32 and 1.33 "
+                "need --runtime-config=resource.k8s.io/v1beta1=true"
+            )
+        return "; ".join(said)
+
+    def probe(self) -> str | None:
+        """Find out which versions are served, and watch those.
+
+        Returns that of DeviceTaintRule, None when there is none. Raises ApiError
+        when nobody answers.
+        """
+        for one in self._versioned():
+            one.probe()
+        if self.writer.incident_rights.refused:
+            self.writer.incident_rights.look()
+        if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
+            self._minor = self._ask_minor()
+        return self.rules.version
+
+    def _ask_minor(self) -> int | None:
+        try:
+            found = msgspec.json.decode(self._client.get("/version"), type=dict[str, Any])
+            return int(str(found.get("minor", "")).rstrip("+"))
+        except UNREADABLE:
+            return None
+
+    def rules_without_status(self) -> tuple[str, ...] | None:
+        """Return rules of ours that nobody acts on; None where that cannot be known."""
+        if not feature_gates.has_status(self.rules.version, self._minor):
+            return None
+        return self.gates.silent()
+
+    def stories_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
+        """Return the open incidents to which rules of these names belong."""
+        named = {one.incident for one in self.world.rules() if one.name in rules}
+        return tuple(one for one in self.world.incidents() if one.open and one.name in named)
+
+    def view(self, node: str) -> NodeView:
+        """Return what is known of a node now, with what is asked for where a story needs it."""
+        self.writer.turn_to(node)
+        self.world.nodes_known = not distrust(self._nodes)
+        view = self._seen(node)
+        story = any(one.open for one in view.incidents)
+        marked = view.facts is not None and bool(view.facts.marked)
+        handed_over = marked or (story and self._hands_over)
+        live = handed_over and any(
+            need_of(one.status.needs) in NODE_LEVEL for one in view.incidents
+        )
+        listed = story or self._crashes.wants_pods(view)
+        pods = self._pods.of(node, live=live) if listed else None
+        view = msgspec.structs.replace(view, pods=pods)
+        asked = Asked(
+            pods=pods,
+            pods_live=live or not listed,
+            suspects=self._crashes.seen(view),
+            stored=self.writer.conditions.read(node) if handed_over else None,
+        )
+        if asked == Asked():
+            self._asked.pop(node, None)
+        else:
+            self._asked[node] = asked
+        return self._with(view, asked)
+
+    def peek(self, node: str) -> NodeView:
+        """Return a node's view with what the last decision asked for; asks nobody anything."""
+        return self._with(self._seen(node), self._asked.get(node, Asked()))
+
+    def _seen(self, node: str) -> NodeView:
+        view = self.world.view(node, self._agents.stale)
+        served = self.rules.version is not None
+        if not served:
+            # Stored rules that are not served do nothing: the incident is all that there is.
+            unseen = view.rules
+            view = msgspec.structs.replace(view, rules=(), unseen=unseen, leftovers=(), foreign=())
+        return msgspec.structs.replace(
+            view,
+            refusals=self.writer.evictions.refusals(),
+            clock_doubt=self._clock_doubt(),
+            unread=self._stories.unreadable,
+            blind=self._blind(view),
+            rules_served=served,
+            renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
+        )
+
+    def blind(self) -> Mapping[WatchedKind, str]:
+        """Return by kind why its objects cannot be trusted now, of any node; "" where they can.
+
+        Where no DeviceTaintRules are served there is nothing to be blind to: incidents only.
+        """
+        served = self.rules.version is not None
+        return {
+            "reports": distrust(self._reports),
+            "leases": distrust(self._agents.leases),
+            "slices": distrust_versioned(self._slices, "ResourceSlices"),
+            "claims": distrust_versioned(self._claims, "ResourceClaims"),
+            "rules": distrust_versioned(self.rules, "DeviceTaintRules") if served else "",
+            "incidents": distrust(self._stories) or self.writer.incident_rights.refused,
+        }
+
+    def _blind(self, view: NodeView) -> Blind:
+        """Return the same for one node, an object of which may be unreadable."""
+        found = dict(self.blind())
+        found["slices"] = found["slices"] or unreadable_slices(self._slices, view.node)
+        found["claims"] = found["claims"] or unreadable_claims(self._claims, view)
+        found["rules"] = found["rules"] or unreadable_rules(self.rules, view.node)
+        return {kind: why for kind, why in found.items() if why}
+
+    def confirm(self, view: NodeView, begins: Disruption) -> str:
+        """Return what the API server has otherwise than a view on which a disruption rests."""
+        devices = begins.devices
+        if begins.repair:
+            devices |= {one.device for one in view.inventory}
+        return self._quorum.differs(view, devices)
+
+    def known(self) -> Collection[str]:
+        """Return every node that a report, a rule or an incident speaks of."""
+        return self.world.nodes()
+
+    def talking(self) -> Collection[str]:
+        """Return the nodes with an open story or a rule: a new fault has one in milliseconds."""
+        storied = {one.node for one in self.world.incidents() if one.open}
+        return {*storied, *(rule.node for rule in self.world.rules())} - {""}
+
+    def stale_agents(self) -> Mapping[str, bool]:
+        """Return of each node that reports whether its agent is silent; {} if we hear nothing."""
+        return self._agents.silent(self.world.reporting())
+
+    def fleet(self) -> Fleet:
+        found = self.world.fleet()
+        return msgspec.structs.replace(
+            found,
+            rules=found.rules if self.rules.version is not None else (),
+            stopped=self._emergency.stopped,
+            policy_changed_at=self.policy_changed_at,
+        )
+
+    def take(self, step: Step) -> None:
+        self.writer.take(step)
+
+    def post(self, event: events.Event, now: datetime) -> None:
+        """Post an Event once; it is a courtesy, what it says is in the incident and the log too.
+
+        Without the role for conditions none was written, and so there is none to tell of.
+        """
+        if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
+            return
+        self._herald.tell(event, now)
+
+    def _report(self, change: Change[NodeDeviceHealth]) -> None:
+        self._agents.reported(change)
+        self.world.report(change.key, change.new)
+        self._urgent(change.key)
+
+    def _slice(self, change: Change[ResourceSlice]) -> None:
+        self.world.slice(change.key, change.old, change.new)
+
+    def _claim(self, change: Change[Claim]) -> None:
+        self.world.claim(change.key, change.old, change.new)
+
+    def _incident(self, change: Change[Incident]) -> None:
+        gone = change.old.metadata.uid if change.old else ""
+        new, unstored = change.new, self.writer.unstored
+        if new is None:
+            unstored.forget(change.key)
+        new = unstored.whole(new) if new else None
+        self.world.incident(change.key, new, listed=change.listed, gone=gone)
+
+    def _rule(self, change: Change[StatedRule]) -> None:
+        self.gates.heard(change)
+        gone = change.old.metadata.uid if change.old else ""
+        self.world.rule(change.key, change.new, listed=change.listed, gone=gone)
+
+    def _node(self, change: Change[RawNode]) -> None:
+        self.world.node(change.key, facts(change.new) if change.new else None)
+
+    def _with(self, view: NodeView, asked: Asked) -> NodeView:
+        """Return a view with what was asked for, and the claims that the pods name."""
+        said = asked.stored
+        known = view.facts
+        if known and said:
+            known = msgspec.structs.replace(
+                known,
+                conditions=said.conditions,
+                others=said.others,
+                plugin_resources=said.plugin_resources,
+            )
+        claims = view.claims if asked.pods is None else (*view.claims, *self._named(asked.pods))
+        return msgspec.structs.replace(
+            view,
+            pods=asked.pods,
+            pods_live=asked.pods_live,
+            suspects=asked.suspects,
+            facts=known,
+            claims=claims,
+        )
+
+    def _named(self, pods: tuple[PodFacts, ...]) -> Iterator[Claim]:
+        """Yield the claims that pods name, as far as they are known."""
+        watch = self._claims.reflector
+        for pod in pods if watch else ():
+            for name in {*pod.claims, pod.extended_claim} - {""}:
+                found = watch.get(f"{pod.namespace}/{name}") if watch else None
+                if found is not None:
+                    yield found

@@ -1,0 +1,67 @@
+"""What is told of the cluster to Prometheus, gathered from the caches at a bounded rate."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+
+from remediator.controller.cache import World
+from remediator.metrics.budgets import budget_rows
+from remediator.metrics.claims import claim_rows
+from remediator.metrics.devices import device_rows, rooms
+from remediator.metrics.incidents import incident_rows
+from remediator.metrics.mig import mig_rows
+from remediator.metrics.rows import Rows, labels
+from remediator.plan.spending import Used
+
+FRESH = 5.0
+"""Seconds for which rows are handed out again: many may scrape, and a large cluster costs."""
+
+
+def cluster_rows(
+    world: World,
+    stale_agents: Mapping[str, bool],
+    limits: Iterable[Used] = (),
+    brakes: Rows | None = None,
+) -> Rows:
+    """Return the samples of everything that is known."""
+    totals, counts = world.stock()
+    states, pending = world.claim_states()
+    stale = {labels(node): float(silent) for node, silent in stale_agents.items()}
+    return {
+        **incident_rows(world.incidents(), world.rules()),
+        **claim_rows(states, pending, rooms(counts) if pending else {}),
+        **device_rows(totals),
+        **budget_rows(limits),
+        **mig_rows(world.mig_asked()),
+        **(brakes or {}),
+        "agent_stale": stale,
+    }
+
+
+class Survey:
+    """Thread-safe. Nothing is told before all was listed once: a part would be told as the whole.
+
+    Afterwards what was last heard of is told, and the age of the watches says how old it is.
+    """
+
+    def __init__(
+        self,
+        whole: Callable[[], bool],
+        gather: Callable[[], Rows],
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self._whole = whole
+        self._gather = gather
+        self._clock = clock
+        self._guard = threading.Lock()
+        self._rows: Rows = {}
+        self._made: float | None = None
+
+    def rows(self) -> Rows:
+        """Return the rows, the same object while they are fresh; {} while little is known."""
+        with self._guard:
+            now = self._clock()
+            due = self._whole() if self._made is None else now - self._made >= FRESH
+            if due:
+                self._rows, self._made = self._gather(), now
+            return self._rows

@@ -1,0 +1,126 @@
+"""Application XIDs and whose they were: what makes a GPU suspect, see `judge.suspicion`.
+
+Each report is compared with the one before it; what has risen is put down to
+whoever holds the GPU or the slice now, by the claims, and to their top owners,
+by the pods. A job that has ended and given its device back in the meantime has
+no owner any more, and such an error counts for nobody.
+
+The memory ends with the process, and a node's first report is only a baseline:
+both can only delay a suspicion, and a suspicion evicts nobody.
+"""
+
+from collections.abc import Iterable, Mapping
+from threading import Lock
+
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, MemorySlices, XidRecord
+from remediator.diagnose.fault import Fault
+from remediator.diagnose.scope import scope
+from remediator.diagnose.suspicion import CODES, UNTOLD, Owner, Sighting, Suspicions
+from remediator.diagnose.xid_faults import instance_of
+from remediator.model.claim import ADMIN, holds
+from remediator.plan.view import NodeView
+
+Place = tuple[str, int, int | None, int | None, MemorySlices | None]
+"""UUID, code, GPU instance, compute instance, placement."""
+Counts = Mapping[Place, int]
+
+
+class Crashes:
+    """Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: dict[str, tuple[str, Counts]] = {}
+        """Boot id and counts of the last report, by node."""
+        self._suspicions = Suspicions()
+
+    def wants_pods(self, view: NodeView) -> bool:
+        """Return whether the node's pods are needed: some application XID was counted since."""
+        with self._lock:
+            return any(True for _ in self._risen(view))
+
+    def seen(self, view: NodeView) -> Mapping[str, Fault]:
+        """Take in a view of a node, and return what is suspect there, by GPU UUID."""
+        report = view.report
+        if report is None:
+            with self._lock:
+                self._counts.pop(view.node, None)
+            return {}
+        if view.stale:
+            return {}
+        with self._lock:
+            for gpu, record in self._risen(view):
+                owners = _owners(view, gpu, record)
+                self._suspicions.add(Sighting(gpu.uuid, record.code, record.last_seen, owners))
+            self._counts[view.node] = (report.boot_id, _counts(report.gpus))
+            suspects = {gpu.uuid: self._suspect(view, gpu) for gpu in report.gpus}
+        return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
+
+    def _suspect(self, view: NodeView, gpu: GpuHealth) -> Fault | None:
+        """Another node's GPU is not this one's to speak of."""
+        now = view.report.observed_at if view.report else None
+        if now is None or view.elsewhere.get(gpu.uuid):
+            return None
+        return self._suspicions.of(gpu.uuid, now)
+
+    def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
+        """Return the records that count more than in the last report of the same boot.
+
+        A second witness that names the slice moves a count from one record to
+        another, which makes no new error: the sum of a code must have risen.
+        """
+        report = view.report
+        boot, before = self._counts.get(view.node, ("", {}))
+        if report is None or view.stale or boot != report.boot_id or not boot:
+            return
+        for gpu in report.gpus:
+            for record in gpu.xids:
+                key = _place(gpu, record)
+                forgeable = record.sources == ("syslog",)
+                if record.code not in CODES or forgeable or record.count <= before.get(key, 0):
+                    continue
+                now = sum(one.count for one in gpu.xids if one.code == record.code)
+                then = sum(n for place, n in before.items() if place[:2] == key[:2])
+                if now > then and not view.elsewhere.get(gpu.uuid):
+                    yield gpu, record
+
+
+def _counts(gpus: Iterable[GpuHealth]) -> Counts:
+    return {
+        _place(gpu, record): record.count
+        for gpu in gpus
+        for record in gpu.xids
+        if record.code in CODES
+    }
+
+
+def _place(gpu: GpuHealth, record: XidRecord) -> Place:
+    return gpu.uuid, record.code, record.gi, record.ci, record.placement
+
+
+def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owner]:
+    """Return the top owners of those who hold what the XID speaks of.
+
+    Admin access is a monitor's and not a user's. A pod without a controller is
+    its own owner.
+    """
+    known = {
+        pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}") for pod in view.pods or ()
+    }
+    held = holds(view.claims, _devices(view, gpu, record), view.pods)
+    users = [one for one in held if one.pod and one.via != ADMIN]
+    return frozenset(known.get(one.uid, UNTOLD) for one in users)
+
+
+def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:
+    fault = Fault(
+        fault_class="suspect",
+        cause=f"xid-{record.code}",
+        last_seen=record.last_seen,
+        evidence="",
+        instance=instance_of(record, gpu),
+        placement=record.placement,
+        gi_profile_id=record.gi_profile_id,
+    )
+    return frozenset(target.name for target in scope(fault, gpu, view.inventory).targets)

@@ -1,0 +1,193 @@
+"""`/debug/plan`: what would be done now for each node with something to say, and why.
+
+Decides as the worker does, on the same view, and writes nothing. Asks nobody
+anything either: pods and node conditions are those of the last decision.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.model.taint_rule import Rule
+from remediator.plan.case import Case, Desired
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule, EvictPod, Step, gpu_of
+from remediator.plan.view import NodeView
+from remediator.policy.table import Policy
+from serving.message import Request, Response
+
+MOST = 100
+"""Nodes on one page; `?node=` asks for any one."""
+
+
+class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    uuid: str
+    verdict: str
+    incident: str = ""
+    phase: str = ""
+    wanted: tuple[str, ...] = ()
+    """Rules that should stand, as `device effect`."""
+    stored: tuple[str, ...] = ()
+    """Rules that stand."""
+    held: str = ""
+    needs: str = ""
+    why: str = ""
+    wake_at: datetime | None = None
+
+
+class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    node: str
+    sentence: str
+    steps: tuple[str, ...] = ()
+    wake_at: datetime | None = None
+    gpus: tuple[GpuPlan, ...] = ()
+    """Those with something to say; of a node that was asked for, all."""
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    at: datetime
+    role: str
+    """Whether this replica writes."""
+    nodes: tuple[NodePlan, ...]
+    left_out: int
+    """Nodes beyond the cap that were not looked at."""
+
+
+class Eyes(Protocol):
+    """What the page may see; asking costs nobody else anything."""
+
+    def peek(self, node: str) -> NodeView: ...
+
+    def fleet(self) -> Fleet: ...
+
+    def known(self) -> Collection[str]:
+        """Return every node that is known of."""
+        ...
+
+    def talking(self) -> Collection[str]:
+        """Return the nodes with something to say."""
+        ...
+
+
+class DebugPlan:
+    """The page. `role` says who leads."""
+
+    def __init__(
+        self,
+        eyes: Eyes,
+        policy: Callable[[], Policy],
+        role: Callable[[], str],
+        now: Callable[[], datetime],
+    ) -> None:
+        self._eyes, self._policy, self._role, self._now = eyes, policy, role, now
+
+    def __call__(self, request: Request) -> Response:
+        wanted = request.query.get("node", "")
+        if wanted and wanted not in self._eyes.known():
+            return Response(404, body=f"nothing is known of a node {wanted!r}\n".encode())
+        page = self._page(wanted)
+        if request.query.get("format") == "json" or "application/json" in request.accept:
+            body = msgspec.json.format(msgspec.json.encode(page)) + b"\n"
+            return Response(200, "application/json", body)
+        return Response(200, body=text(page).encode())
+
+    def _page(self, wanted: str) -> Page:
+        now = self._now()
+        talking = [wanted] if wanted else sorted(self._eyes.talking())
+        policy, fleet = self._policy(), self._eyes.fleet()
+        plans = tuple(
+            told(decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(wanted))
+            for node in talking[:MOST]
+        )
+        return Page(at=now, role=self._role(), nodes=plans, left_out=len(talking[MOST:]))
+
+
+def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
+    """Put a decision into words."""
+    gpus = (_gpu(case, wish) for case, wish in decision.pairs if everything or _talks(case, wish))
+    return NodePlan(
+        node=decision.node,
+        sentence=decision.sentence,
+        steps=tuple(_step(step) for step in decision.steps),
+        wake_at=decision.wake_at,
+        gpus=tuple(gpus),
+    )
+
+
+def _talks(case: Case, wish: Desired) -> bool:
+    talks = wish.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
+    return talks or wish.undecided is not None
+
+
+def _gpu(case: Case, wish: Desired) -> GpuPlan:
+    story = wish.incident
+    return GpuPlan(
+        uuid=case.uuid,
+        verdict=_verdict(case),
+        incident=story.name if story else "",
+        phase=story.status.phase if story else "",
+        wanted=tuple(map(_rule, wish.rules)),
+        stored=tuple(map(_rule, case.rules)),
+        held=f"{wish.held_by}: {wish.held}" if wish.held else "",
+        needs=wish.needs if wish.needs != "nothing" else "",
+        why=wish.reason,
+        wake_at=wish.wake_at,
+    )
+
+
+def _verdict(case: Case) -> str:
+    match case.verdict:
+        case Sick(faults):
+            return f"sick: {', '.join(one.cause for one in faults)}"
+        case Healthy():
+            return "healthy"
+        case Unknown(why):
+            return f"unknown: {why}"
+
+
+def _rule(rule: Rule) -> str:
+    return f"{rule.device} {rule.effect}"
+
+
+def _step(step: Step) -> str:
+    match step:
+        case CreateRule(rule):
+            about = _rule(rule)
+        case ChangeRule(stored, rule):
+            about = f"{_rule(stored)} -> {rule.effect}"
+        case DeleteRule(stored, why):
+            about = f"{_rule(stored)}: {why}"
+        case EvictPod(_, pod, delete):
+            about = f"{pod.namespace}/{pod.pod}" + (" (deleted)" if delete else "")
+        case _:
+            about = gpu_of(step)
+    return f"{type(step).__name__} {about}".rstrip()
+
+
+def text(page: Page) -> str:
+    """Return the page for people."""
+    lines = [f"{page.at.isoformat(timespec='seconds')}, {page.role}"]
+    for node in page.nodes:
+        lines += ["", node.sentence, *(f"  step: {step}" for step in node.steps)]
+        lines += [f"  looked at again at {node.wake_at.isoformat()}"] if node.wake_at else []
+        for gpu in node.gpus:
+            lines.append(f"  {gpu.uuid}")
+            lines += [f"    {name}: {value}" for name, value in _shown(gpu)]
+    if not page.nodes:
+        lines.append("nothing is wrong and nothing stands")
+    if page.left_out:
+        lines.append(f"{page.left_out} more nodes are left out; ask for one with ?node=NAME")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(gpu: GpuPlan) -> Iterator[tuple[str, str]]:
+    for name in gpu.__struct_fields__[1:]:
+        value = getattr(gpu, name)
+        if name in ("wanted", "stored"):
+            value = ", ".join(value)
+        if value:
+            yield name, str(value)

@@ -1,0 +1,114 @@
+"""The emergency stop: one annotation on our namespace freezes all new harm.
+
+```
+kubectl annotate namespace draguard-system draguard.dev/stop='ann: driver roll-out went wrong'
+kubectl annotate namespace draguard-system draguard.dev/stop-
+```
+
+What it means is `budget`'s matter. A stop can only be seen, never assumed: while
+the namespace cannot be read nothing is stopped, and the log says so. One that
+was seen stays until it is seen to be gone.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from exporter.model.node_health import ObjectMeta
+from kubeapi.client import Client
+from kubeapi.reflector import Reflector
+from kubeapi.store import Change
+from remediator.model.taint_rule import DOMAIN
+
+_log = logging.getLogger(__name__)
+ANNOTATION = f"{DOMAIN}/stop"
+NAMESPACES = "/api/v1/namespaces"
+FORBIDDEN = 403
+"""HTTP status of what our role does not allow."""
+
+
+class Namespace(msgspec.Struct, frozen=True):
+    """A Namespace as the API server stores it, cut to what is read."""
+
+    metadata: ObjectMeta
+
+
+def nothing() -> None:
+    """Do nothing about a change."""
+
+
+class Emergency:
+    """Watches one Namespace. What it says goes into every budget.
+
+    `on_change` runs on the watch's thread when the stop is set, changed or
+    taken away; it must be short.
+    """
+
+    def __init__(
+        self, client: Client, namespace: str, on_change: Callable[[], None] = nothing
+    ) -> None:
+        self._namespace = namespace
+        self._on_change = on_change
+        self._stopped = ""
+        self._told_blind = False
+        self._reflector = Reflector(
+            client,
+            NAMESPACES,
+            Namespace,
+            params={"fieldSelector": f"metadata.name={namespace}"},
+            on_change=self._changed,
+        )
+
+    def start(self) -> None:
+        self._reflector.start()
+
+    def stop(self) -> None:
+        self._reflector.stop()
+
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """Return the watch, for whoever tells how old the watches are."""
+        return (self._reflector,)
+
+    @property
+    def stopped(self) -> str:
+        """Who stopped us and why; "" while nobody did, as far as could be read."""
+        if self.blind and not self._told_blind:
+            _log.warning("emergency stop: %s", self.blind)
+        self._told_blind = bool(self.blind)
+        return self._stopped
+
+    @property
+    def settled(self) -> bool:
+        """Whether the namespace was read once, or we may not read it: acting need not wait."""
+        return self._reflector.synced or self._reflector.status == FORBIDDEN
+
+    @property
+    def blind(self) -> str:
+        """Why a stop would not be seen, "" when it would."""
+        if self._reflector.synced or not self._reflector.error:
+            return ""
+        return (
+            f"the annotation {ANNOTATION} of namespace {self._namespace} stops nothing, because "
+            f"the namespace cannot be read ({self._reflector.error}); allow get, list and watch "
+            "of it, or use emergency_stop of the policy file"
+        )
+
+    def _changed(self, change: Change[Namespace]) -> None:
+        before, self._stopped = self._stopped, stop_of(change.new)
+        if self._stopped == before:
+            return
+        if self._stopped:
+            _log.warning("emergency stop: no new harm until it is taken away: %s", self._stopped)
+        else:
+            _log.warning("the emergency stop is taken away: new harm may be done again")
+        self._on_change()
+
+
+def stop_of(namespace: Namespace | None) -> str:
+    """Return who stopped us and why, as the annotation says it; "" without one."""
+    annotations = namespace.metadata.annotations if namespace else {}
+    if ANNOTATION not in annotations:
+        return ""
+    return " ".join(annotations[ANNOTATION].split()) or "nobody said why"

@@ -1,0 +1,75 @@
+"""Posts Events in a thread of its own: a courtesy that must never hold up a decision."""
+
+import logging
+import queue
+import threading
+from datetime import datetime
+
+from kubeapi.client import ApiError, Client, Conflict
+from remediator.controller.rate_limit import Pace
+from remediator.plan import events
+
+_log = logging.getLogger(__name__)
+WAITING = 5000
+"""Events that may wait; what comes on top is in the incident and in the log alone."""
+REMEMBERED = 4096
+"""Events remembered, so that a lasting state is not told at every tick."""
+
+
+class Herald:
+    """Posts each Event once, for as long as it is remembered."""
+
+    def __init__(self, client: Client, pace: Pace) -> None:
+        self._client = client.sibling()
+        self._pace = pace
+        self._waiting: queue.Queue[tuple[events.Event, datetime]] = queue.Queue(WAITING)
+        self._guard = threading.Lock()
+        self._told: dict[events.Event, None] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._client.abort()
+        if self._thread.ident is not None:
+            self._thread.join(2.0)
+        self._client.close()
+
+    def tell(self, event: events.Event, now: datetime) -> None:
+        """Have an Event posted unless it was told before."""
+        with self._guard:
+            if event in self._told or self._waiting.full():
+                return
+            self._told[event] = None
+            if len(self._told) > REMEMBERED:
+                self._told.pop(next(iter(self._told)))
+            self._waiting.put_nowait((event, now))
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                one = self._waiting.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if self._await_turn():
+                self._post(*one)
+
+    def _await_turn(self) -> bool:
+        while wait := self._pace.ask_for_news():
+            if self._stopped.wait(wait):
+                return False
+        return True
+
+    def _post(self, event: events.Event, now: datetime) -> None:
+        path = f"/api/v1/namespaces/{event.posted_in}/events"
+        try:
+            self._client.create(path, events.manifest(event, now))
+        except Conflict:
+            return  # said before
+        except ApiError as error:
+            _log.info("an Event could not be posted: %s", error)
+            with self._guard:
+                self._told.pop(event, None)

@@ -1,0 +1,143 @@
+"""Pods evicted by the Eviction API (policy/v1): before NoExecute, or where it does not reach them.
+
+A refusal is the pod's own: it is asked for again after a backoff, and the other pods of the
+GPU go meanwhile. Where the policy says so, a pod that NoExecute does not reach is deleted.
+"""
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+
+import msgspec
+
+from kubeapi.client import ApiError, Client, Conflict, NotFound
+from remediator.model.incident import PodHold
+
+_log = logging.getLogger(__name__)
+TOO_MANY_REQUESTS = 429
+"""A PodDisruptionBudget refuses for now, or the API server is busy."""
+FIRST_WAIT = 1.0
+"""Seconds to the second request for a pod, and to any request after one without an answer."""
+LONGEST_WAIT = 60.0
+SETTLING = 30.0
+"""Seconds for which an accepted eviction is not asked for again: a list of the node's pods may be
+older than it."""
+FORGOTTEN_AFTER = 600.0
+"""Seconds after its moment in which nothing more was asked for a pod."""
+
+
+WHY_LIMIT = 256
+"""Characters of a refusal that are kept."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    again_at: float
+    """Monotonic seconds before which nothing is asked."""
+    refusals: int = 0
+    why: str = ""
+    """Of the last refusal."""
+
+
+def _unpaused(seconds: float) -> None:
+    """Slow nothing else down."""
+
+
+class Evictions:
+    """Requests one eviction at a time, and again after a backoff where it was refused.
+
+    `pause` is called with the seconds for which a busy server asked for no writes at all.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Callable[[], float] = monotonic,
+        pause: Callable[[float], None] = _unpaused,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._pause = pause
+        self._asked: dict[str, _Asked] = {}
+        """By pod UID."""
+        self._silent_until = clock()
+        self.accepted = 0
+        self.refused = 0
+        self.failed = 0
+        """Answers since the start: `refused` by a PodDisruptionBudget, `failed` all others."""
+
+    def evict(self, pod: PodHold, *, delete: bool = False) -> None:
+        """Ask once, or not at all during a backoff; the next decision names the pod again.
+
+        A pod that is gone, or another one under its name, is a success. No answer is an
+        error of anything but this pod: two PodDisruptionBudgets for one pod are a 500.
+        """
+        now = self._clock()
+        self._forget(now)
+        before = self._asked.get(pod.uid, _Asked(now))
+        # A server that does not answer costs a decision one time limit, not one for each pod.
+        if now < max(before.again_at, self._silent_until):
+            return
+        try:
+            self._delete(pod) if delete else self._ask(pod)
+        except (NotFound, Conflict):
+            self._asked[pod.uid] = _Asked(now + SETTLING)
+        except ApiError as error:
+            self._refused(pod, before.refusals, error, now)
+        else:
+            self.accepted += 1
+            self._asked[pod.uid] = _Asked(now + SETTLING)
+            done = "deleted" if delete else "evicted"
+            _log.info("%s/%s is %s from %s", pod.namespace, pod.pod, done, pod.device)
+
+    @property
+    def waiting(self) -> int:
+        """How many pods were refused when they were last asked for."""
+        return sum(one.refusals > 0 for one in list(self._asked.values()))
+
+    def refusals(self) -> dict[str, str]:
+        """Return why the last request for a pod was refused, by pod UID."""
+        return {uid: one.why for uid, one in list(self._asked.items()) if one.why}
+
+    def _refused(self, pod: PodHold, refusals: int, error: ApiError, now: float) -> None:
+        budget = error.status == TOO_MANY_REQUESTS
+        self.refused += budget
+        self.failed += not budget
+        if not budget and error.retry_after:
+            self._pause(error.retry_after)
+        if error.status is None:
+            # By the clock of now: the time limit of the request has passed meanwhile.
+            self._silent_until = self._clock() + FIRST_WAIT
+        wait = max(min(FIRST_WAIT * 2 ** min(refusals, 16), LONGEST_WAIT), error.retry_after)
+        why = error.message.partition(": ")[2] or error.message
+        why = "; ".join((why, *error.causes)) if error.causes else why
+        self._asked[pod.uid] = _Asked(now + wait, refusals + 1, why[:WHY_LIMIT])
+        level = logging.DEBUG if refusals else logging.INFO if budget else logging.WARNING
+        _log.log(
+            level,
+            "eviction refused, requested again with backoff: pod=%s/%s error=%s",
+            pod.namespace,
+            pod.pod,
+            error,
+        )
+
+    def _forget(self, now: float) -> None:
+        for uid, one in list(self._asked.items()):
+            if now >= one.again_at + FORGOTTEN_AFTER:
+                del self._asked[uid]
+
+    def _delete(self, pod: PodHold) -> None:
+        """Delete a pod as the eviction controller does, with the pod's own grace period."""
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}"
+        self._client.delete(path, {"preconditions": {"uid": pod.uid}})
+
+    def _ask(self, pod: PodHold) -> None:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.pod}/eviction"
+        self._client.create(
+            path,
+            {
+                "apiVersion": "policy/v1",
+                "kind": "Eviction",
+                "metadata": {"name": pod.pod, "namespace": pod.namespace},
+                "deleteOptions": {"preconditions": {"uid": pod.uid}},
+            },
+        )

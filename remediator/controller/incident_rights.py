@@ -1,0 +1,53 @@
+"""Whether incidents may be written at all: without them nothing new is done, nothing released.
+
+A refusal of one write may be about that incident alone. So after one the API server is
+asked by dry runs about an incident that is nobody's: refused again, the right is gone. It
+is asked again on a timer, and goes on by itself.
+"""
+
+from collections.abc import Callable
+
+from kubeapi.client import ApiError, Client
+from remediator.model.incident import IncidentSpec
+
+REFUSALS = frozenset({401, 403, 405})
+_NOBODY = "gpu-00000000-0000-0000-0000-000000000000-0"
+_DRY_RUN = {"dryRun": "All"}
+
+
+class IncidentRights:
+    def __init__(self, client: Client, collection: str) -> None:
+        self._client, self._collection = client, collection
+        self.refused = ""
+        """Why incidents cannot be written; "" while they can, as far as is known."""
+
+    def look(self) -> None:
+        """Ask whether incidents may be written. No answer changes nothing."""
+        spec = IncidentSpec("nobody", "GPU-00000000-0000-0000-0000-000000000000")
+        body = {
+            "apiVersion": "draguard.dev/v1alpha1",
+            "kind": "DeviceIncident",
+            "metadata": {"name": _NOBODY},
+            "spec": spec,
+        }
+        path = f"{self._collection}/{_NOBODY}"
+        try:
+            self.refused = (
+                self._refusal(lambda: self._client.create(self._collection, body, _DRY_RUN))
+                or self._refusal(lambda: self._client.merge_patch(path, {}, _DRY_RUN))
+                or self._refusal(lambda: self._client.merge_patch(f"{path}/status", {}, _DRY_RUN))
+            )
+        except ConnectionError:
+            return
+
+    @staticmethod
+    def _refusal(ask: Callable[[], object]) -> str:
+        """Return why a request is refused, whatever is asked for; raises when nobody answers."""
+        try:
+            ask()
+        except ApiError as error:
+            if error.status is None or error.status >= 500 or error.status == 429:
+                raise ConnectionError from error
+            if error.status in REFUSALS:
+                return f"the API server refuses to write deviceincidents ({error.status})"
+        return ""

@@ -1,0 +1,203 @@
+# pyright: basic
+# apscheduler carries no types.
+"""The loop: dirty nodes are reconciled at once, all of them again on a timer.
+
+One worker, so that each decision sees what the one before it did and a budget
+cannot be spent twice. A reconcile that fails is tried again with back-off;
+nothing that happens to one node stops the others. While another replica leads
+nodes are taken and dropped: who becomes the leader looks at all of them.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+from datetime import datetime
+from textwrap import shorten
+from time import monotonic
+
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MISSED, JobExecutionEvent
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from kubeapi.client import ApiError, Conflict, NotFound
+from remediator.controller.metrics import Metrics
+from remediator.controller.rate_limit import PacedError
+from remediator.controller.workqueue import Queue
+from remediator.controller.writes import NotLeadingError, RulesNotServedError
+from remediator.diagnose.fault import baffled
+from remediator.plan.reconcile import Bug, NodeDecision, Reconciler, StepsFailedError
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod
+
+_log = logging.getLogger(__name__)
+FIRST_RETRY = 0.25
+LONGEST_SENTENCE = 4000
+"""Characters of one line of the log; eight GPUs with a fault each have half of it."""
+LONGEST_RETRY = 30.0
+MOST_BUGS = 64
+"""Faults of one node that are remembered as logged: a report can name ever new GPUs."""
+EVICT_AGAIN = 2.0
+"""Seconds to the next look at a node whose pods are being evicted; a refusal waits for longer."""
+
+
+def retry_after(failures: int) -> float:
+    """Return the seconds to wait after so many failures in a row before this one."""
+    # Bounded before it is raised: after hours 2 ** n is no float any more.
+    return min(FIRST_RETRY * 2 ** min(failures, 16), LONGEST_RETRY)
+
+
+def _always() -> bool:
+    return True
+
+
+class Loop:
+    """Runs the reconciler until stopped."""
+
+    def __init__(
+        self,
+        reconciler: Reconciler,
+        queue: Queue,
+        metrics: Metrics,
+        *,
+        now: Callable[[], datetime],
+        leading: Callable[[], bool] = _always,
+    ) -> None:
+        self._reconciler = reconciler
+        self._queue = queue
+        self._leading = leading
+        self._metrics = metrics
+        self._now = now
+        self._failures: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        self._bugs: dict[str, dict[Bug, None]] = {}
+        """What was logged with its trace, by node, the oldest first."""
+        self._stopping = False
+        """A plain value: it is set by a signal handler, which may take no lock."""
+        self._scheduler = BackgroundScheduler(timezone="UTC")
+        self._scheduler.add_listener(self._job_failed, EVENT_JOB_ERROR | EVENT_JOB_MISSED)
+        self.last_pass = monotonic()
+        """When the worker last took up or waited for work; its age is the loop's health."""
+
+    def every(self, seconds: float, job: Callable[[], object], name: str) -> None:
+        """Run `job` now and then every `seconds`; an overlong run skips, it never queues up."""
+        self._scheduler.add_job(
+            job,
+            "interval",
+            seconds=seconds,
+            id=name,
+            next_run_time=self._now(),  # the first run would otherwise wait a whole interval
+            misfire_grace_time=None,  # the default of 1 s drops ticks in a busy process
+            coalesce=True,
+            max_instances=1,
+        )
+
+    def run(self) -> None:
+        """Work until `stop`."""
+        self._scheduler.start()
+        try:
+            while not self._stopping:
+                self.last_pass = monotonic()
+                node = self._queue.take(timeout=0.5)
+                if node is not None:
+                    self._once(node)
+        finally:
+            self._scheduler.shutdown(wait=False)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopping
+
+    def _once(self, node: str) -> None:
+        if not self._leading():
+            return
+        started = monotonic()
+        try:
+            decision = self._reconciler.reconcile(node, self._now())
+        except StepsFailedError as failed:
+            self._failed(node, failed.error)
+            # Beside the retry, of which the back-off would cost the other GPUs their time.
+            self._wake(node, failed.wake_at)
+        except Exception as error:  # noqa: BLE001 - one node's bug must not stop the others
+            self._failed(node, error)
+        else:
+            self._done(node, decision, monotonic() - started)
+
+    def _failed(self, node: str, error: Exception) -> None:
+        """Count what went wrong, and look at the node again."""
+        match error:
+            case NotLeadingError():
+                self._metrics.reconciles.labels("dropped").inc()
+            case PacedError():
+                self._metrics.reconciles.labels("paced").inc()
+                self._queue.add(node, error.seconds)
+            case Conflict() | NotFound():
+                self._metrics.reconciles.labels("superseded").inc()
+                _log.info("%s: somebody was first, deciding again: %s", node, error)
+                self._retry(node)
+            case ApiError() | RulesNotServedError():
+                self._metrics.reconciles.labels("failed").inc()
+                _log.warning("%s: %s; trying again", node, error)
+                self._retry(node, getattr(error, "retry_after", 0.0))
+            case _:
+                self._metrics.reconciles.labels("bug").inc()
+                self._say_bugs(node, (Bug("", baffled(error).bug),))
+                self._retry(node)
+
+    def _done(self, node: str, decision: NodeDecision, took: float) -> None:
+        self._failures.pop(node, None)
+        self._metrics.decided(decision)
+        self._metrics.duration.observe(took)
+        self._say(node, decision.sentence)
+        self._say_bugs(node, decision.bugs)
+        if any(isinstance(step, EvictPod) and not step.unhurried for step in decision.steps):
+            self._queue.add(node, EVICT_AGAIN)
+        harm = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
+        self._wake(node, decision.wake_at, urgent=harm)
+
+    def _wake(self, node: str, at: datetime | None, *, urgent: bool = False) -> None:
+        if at is not None:
+            wait = (at - self._now()).total_seconds()
+            self._queue.add(node, max(wait, 0.01), urgent=urgent)
+
+    def _retry(self, node: str, at_least: float = 0.0) -> None:
+        failures = self._failures.get(node, 0)
+        self._failures[node] = failures + 1
+        self._queue.add(node, max(retry_after(failures), min(at_least, LONGEST_RETRY)))
+
+    def forget(self, nodes: Collection[str]) -> None:
+        """Forget what was said of nodes other than these."""
+        for memory in (self._failures, self._said, self._bugs):
+            for node in [one for one in list(memory) if one not in nodes]:
+                memory.pop(node, None)
+
+    def _say(self, node: str, sentence: str) -> None:
+        # It quotes what others wrote, who must not write lines of this log.
+        sentence = shorten(sentence, LONGEST_SENTENCE, placeholder=" ...")
+        sentence = "".join(one if one.isprintable() else "?" for one in sentence)
+        level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
+        self._said[node] = sentence
+        _log.log(level, "%s", sentence)
+
+    def _say_bugs(self, node: str, found: tuple[Bug, ...]) -> None:
+        """Log what went wrong, each fault of a GPU or of the node once; the others go on."""
+        said = self._bugs.setdefault(node, {}) if found else {}
+        for bug in found:
+            if (place := _place(bug)) in said:
+                continue
+            said[place] = None
+            about = f"{node} {bug.uuid}".rstrip()
+            _log.error("%s: this is a bug, please report it; others go on\n%s", about, bug.trace)
+        for oldest in list(said)[:-MOST_BUGS]:
+            del said[oldest]
+
+    def _job_failed(self, event: JobExecutionEvent) -> None:
+        self._metrics.jobs_failed.inc()
+        _log.error("timer %s: %s", event.job_id, getattr(event, "exception", None) or "missed")
+
+
+def _place(bug: Bug) -> Bug:
+    """Return where a trace comes from, without its words, which may differ at each look."""
+    lines = bug.trace.splitlines()
+    kind = lines[-1].partition(":")[0] if lines else ""
+    frames = [line for line in lines if line.startswith('  File "')]
+    return Bug(bug.uuid, "\n".join((*frames, kind)))

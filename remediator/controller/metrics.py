@@ -1,0 +1,241 @@
+"""What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
+
+import threading
+from collections import Counter as Tally
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import product
+from math import nan
+from typing import cast
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.openmetrics import exposition as openmetrics_exposition
+
+from remediator.controller.metric_table import OWN_FAMILIES
+from remediator.diagnose.fault import Healthy, Sick, Verdict
+from remediator.metrics.families import CLUSTER_FAMILIES
+from remediator.metrics.family import Family
+from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
+from remediator.metrics.rows import Rows
+from remediator.metrics.transitions import Happened
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import Rule
+from remediator.plan.reconcile import NodeDecision
+from remediator.policy.fingerprint import name_of
+from remediator.policy.table import Policy
+
+_openmetrics = cast(
+    "Callable[[CollectorRegistry], bytes]",
+    openmetrics_exposition.generate_latest,  # pyright: ignore[reportUnknownMemberType] - untyped
+)
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of the process right now; asked for when somebody reads the page."""
+
+    leading: bool
+    queued: int
+    queue_age: float
+    """Seconds."""
+    watch_ages: Mapping[str, float]
+    """Seconds, by collection."""
+    untrusted: Mapping[str, bool]
+    """By kind of object, whether what is known of it cannot be trusted."""
+    undecodable: int
+    rules_served: bool
+    rules_without_status: int | None
+    """None where rules have no status."""
+    evictions: Mapping[str, int]
+    """By result."""
+    statuses_refused: int = 0
+    """Of incidents, since start."""
+    policy_disagrees: bool = False
+    clock_ahead: float | None = None
+    """Seconds by which our clock is ahead of the API server's; None while no answer was dated."""
+
+
+class ClusterFamilies:
+    """A collector (of prometheus_client) that hands out the rows which it was last given."""
+
+    def __init__(self) -> None:
+        self._rows: Rows | None = None
+        self._shown: tuple[GaugeMetricFamily, ...] = ()
+        self.show({})
+
+    def show(self, rows: Rows) -> None:
+        """Replace everything that is told; a series that is not in `rows` vanishes."""
+        if rows is self._rows:
+            return
+        made: list[GaugeMetricFamily] = []
+        for family in CLUSTER_FAMILIES:
+            one = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
+            for labels, value in rows.get(family.name, {}).items():
+                one.add_metric(labels, value)
+            made.append(one)
+        self._rows, self._shown = rows, tuple(made)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._shown
+
+
+class Metrics:
+    """One registry; every family of the tables."""
+
+    def __init__(self, version: str = "") -> None:
+        self.registry = CollectorRegistry()
+        self._guard = threading.Lock()
+        self._gauges: dict[str, Gauge] = {}
+        self._counters: dict[str, Counter] = {}
+        self._histograms: dict[str, Histogram] = {}
+        for family in (*OWN_FAMILIES, *LIFECYCLE_FAMILIES):
+            self._make(family)
+        self._cluster = ClusterFamilies()
+        self.registry.register(self._cluster)
+        self.reconciles = self._counters["reconciles"]
+        self.steps = self._counters["steps"]
+        self.duration = self._histograms["reconcile_duration_seconds"]
+        self.jobs_failed = self._counters["timer_failures"]
+        self.policy_bad = self._gauges["policy_file_bad"]
+        self._told_evictions: Tally[str] = Tally()
+        self._told_refused = 0
+        self._nodes: dict[str, Tally[str]] = {}
+        self._held: dict[str, Tally[str]] = {}
+        self._amiss: dict[str, Tally[str]] = {}
+        self._gauges["build_info"].labels(version).set(1)
+
+    def _make(self, family: Family) -> None:
+        name = family.base_name
+        made: Counter | Gauge | Histogram
+        if family.kind == "counter":
+            made = Counter(name, family.text, family.labels, registry=self.registry)
+            self._counters[family.name] = made
+        elif family.kind == "gauge":
+            made = Gauge(name, family.text, family.labels, registry=self.registry)
+            self._gauges[family.name] = made
+        else:
+            buckets = family.buckets or Histogram.DEFAULT_BUCKETS
+            made = Histogram(
+                name, family.text, family.labels, buckets=buckets, registry=self.registry
+            )
+            self._histograms[family.name] = made
+        for values in product(*family.known) if family.known else ():
+            made.labels(*values)
+
+    def happened(self, events: Iterable[Happened]) -> None:
+        """Count what has happened to an incident; call it when that is stored."""
+        for one in events:
+            if one.family in self._histograms:
+                self._histograms[one.family].labels(*one.labels).observe(one.amount)
+            else:
+                self._counters[one.family].labels(*one.labels).inc(one.amount)
+
+    def answered(self, verb: str, status: int | None) -> None:
+        """Count one answer of the API server, None for none; from any thread."""
+        code = "none" if status is None else str(status)
+        self._counters["api_requests"].labels(verb, code).inc()
+
+    def decided(self, decision: NodeDecision) -> None:
+        """Count one decision; call it after its writes succeeded."""
+        self.reconciles.labels("bug" if decision.bugs else "done").inc()
+        for step in decision.steps:
+            self.steps.labels(type(step).__name__).inc()
+        self._nodes[decision.node] = Tally(_word(case.verdict) for case, _ in decision.pairs)
+        unbound = sum(bool(case.unbound) for case, _ in decision.pairs)
+        ignoring = {claim for case, _ in decision.pairs for claim in case.ignoring}
+        amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
+        self._amiss[decision.node] = Tally(amiss)
+        self._held[decision.node] = Tally(wish.held_by for _, wish in decision.pairs if wish.held)
+
+    def forget(self, nodes: Collection[str]) -> None:
+        """Drop what was counted of nodes other than these."""
+        for memory in (self._nodes, self._held, self._amiss):
+            for node in [one for one in list(memory) if one not in nodes]:
+                memory.pop(node, None)
+
+    def policy(self, policy: Policy) -> None:
+        """Say which policy is in force."""
+        with self._guard:
+            for name in ("policy_info", "policy_mode"):
+                self._gauges[name].clear()
+            self._gauges["policy_info"].labels(name_of(policy)).set(1)
+            for row in policy.rows:
+                self._gauges["policy_mode"].labels(row.fault_class, row.mode).set(1)
+
+    def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
+        """Set the totals of the whole cluster."""
+        stories = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
+        self._show("incidents", stories)
+        self._show("rules", Tally((rule.effect,) for rule in rules))
+        self._show("held_gpus", _sum(self._held, ()))
+        amiss = sum(list(self._amiss.values()), Tally[str]())
+        for name in ("gpus_not_taintable", "taint_ignored_claims"):
+            self._gauges[name].set(amiss[name])
+        self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
+
+    def cluster(self, rows: Rows) -> None:
+        """Replace what is told of the cluster; {} while it is not known."""
+        self._cluster.show(rows)
+
+    def read(self, now: Reading) -> None:
+        """Set what the process is like at this moment."""
+        gauges = self._gauges
+        gauges["leader"].set(now.leading)
+        gauges["queue_nodes"].set(now.queued)
+        gauges["queue_age_seconds"].set(now.queue_age)
+        gauges["undecodable_objects"].set(now.undecodable)
+        gauges["rules_served"].set(now.rules_served)
+        gauges["policy_disagrees"].set(now.policy_disagrees)
+        ahead = now.clock_ahead
+        gauges["clock_ahead_seconds"].set(nan if ahead is None else ahead)
+        missing = now.rules_without_status
+        gauges["rule_status_missing"].set(nan if missing is None else missing)
+        untrusted = {(kind,): float(value) for kind, value in now.untrusted.items()}
+        self._show("collection_untrusted", untrusted)
+        self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
+        refused = now.statuses_refused
+        self._counters["incident_statuses_refused"].inc(refused - self._told_refused)
+        self._told_refused = refused
+        for result, count in now.evictions.items():
+            new = count - self._told_evictions[result]
+            self._counters["evictions"].labels(result).inc(new)
+            self._told_evictions[result] = count
+
+    def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
+        gauge = self._gauges[name]
+        gauge.clear()
+        for labels, value in values.items():
+            gauge.labels(*labels).set(value)
+
+    def told(
+        self,
+        *,
+        incidents: Iterable[Incident],
+        rules: Iterable[Rule],
+        reading: Reading,
+        rows: Rows,
+        openmetrics: bool,
+    ) -> bytes:
+        """Return the page of this moment; of two who ask at once none sees the other's half."""
+        with self._guard:
+            self.counted(incidents, rules)
+            self.read(reading)
+            self.cluster(rows)
+            return self.page(openmetrics=openmetrics)
+
+    def page(self, *, openmetrics: bool) -> bytes:
+        if openmetrics:
+            return _openmetrics(self.registry)
+        return generate_latest(self.registry)
+
+
+def _sum(tallies: Mapping[str, Tally[str]], always: Iterable[str]) -> dict[tuple[str, ...], float]:
+    total = sum(list(tallies.values()), Tally[str]())
+    return {(word,): total[word] for word in (*always, *total)}
+
+
+def _word(verdict: Verdict) -> str:
+    if isinstance(verdict, Sick):
+        return "sick"
+    return "healthy" if isinstance(verdict, Healthy) else "unknown"

@@ -1,0 +1,275 @@
+"""Conditions of a Node: ours are read and written, those of others stay as they are.
+
+Strategic merge patch on nodes/status, where conditions merge by type. The same
+patch sets `nodes.MARK`, the annotation that says which types we have set, so
+that a restarted remediator finds every condition that it must take back, also
+when the incident behind it was pruned long ago. The Node's UID goes along: a
+Node that was registered again under the same name refuses the patch. The first
+write of a type rests on a reading of that moment: its resourceVersion goes along, and
+an `AcceleratedHardwareReady` that another agent has set to False stays.
+
+The right to patch nodes/status is a role of its own (deploy/manifests/
+node-conditions.yaml), because with it a client may write any condition.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from time import monotonic
+from typing import Literal
+
+import msgspec
+
+from exporter.model.node_health import ObjectMeta
+from exporter.model.plugin_ids import possibly_gpu
+from exporter.model.quantity import whole
+from kubeapi import clock
+from kubeapi.client import UNREADABLE, ApiError, Client, Conflict, NotFound
+from remediator.model.node import (
+    CONDITION_TYPES,
+    MARK,
+    PROBLEM,
+    NodeCondition,
+    is_ours,
+    marked,
+)
+
+_log = logging.getLogger(__name__)
+READ_AGAIN = 60.0
+"""Seconds for which a Node that was read counts as known; somebody else may write it meanwhile."""
+REFUSED_FOR = 60.0
+"""Seconds before a refused right is tried again."""
+FORBIDDEN = 403
+INVALID = 422
+ROLE = "deploy/manifests/node-conditions.yaml"
+
+
+class _Condition(msgspec.Struct, frozen=True, rename="camel"):
+    type: str
+    status: str = "Unknown"
+    """The API server takes any word."""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class _Status(msgspec.Struct, frozen=True):
+    conditions: tuple[_Condition, ...] | None = ()
+    capacity: dict[str, str | float] | None = None
+
+
+class _Node(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    status: _Status = _Status()
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Node says of itself, as far as the hand-over reads it."""
+
+    conditions: tuple[NodeCondition, ...] = ()
+    """Ours."""
+    others: tuple[NodeCondition, ...] = ()
+    """Of types that we may write, by another agent."""
+    plugin_resources: tuple[str, ...] = ()
+    """Of its capacity, what may be GPUs of a device plugin; sorted."""
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """A Node as last read or written."""
+
+    uid: str
+    version: str
+    marked: frozenset[str]
+    stored: Stored
+    at: float
+
+
+_NO_NODE = Stored()
+
+
+class NodeConditions:
+    """Writes nothing but conditions of our own types. Any thread."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        now: Callable[[], datetime] = clock.now,
+        elapsed: Callable[[], float] = monotonic,
+    ) -> None:
+        self._client = client
+        self._now = now
+        self._elapsed = elapsed
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+        self._refused_at: float | None = None
+        self.forbidden = 0
+        """How often the API server refused for want of the role."""
+
+    @property
+    def refused(self) -> bool:
+        """Whether the role was found to be missing of late: then nothing is read or written."""
+        return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
+
+    def read(self, node: str) -> Stored | None:
+        """Return what a Node says as stored; None when that cannot be told now.
+
+        Asks at most each `READ_AGAIN` seconds.
+        """
+        if self.refused:
+            return None
+        try:
+            known = self._look(node)
+        except ApiError as error:
+            if error.status == FORBIDDEN:
+                self._refused(error)
+            else:
+                _log.warning("cannot read the conditions of node %s: %s", node, error)
+            return None
+        return known.stored if known else _NO_NODE
+
+    def write(self, node: str, condition: NodeCondition) -> None:
+        """Set one condition. Raises ApiError, Conflict when the Node is another one by now.
+
+        A Node that is gone needs none; without the role nothing is written, and said once.
+        """
+        if condition.type not in CONDITION_TYPES:
+            raise ValueError(f"{condition.type} is no condition of ours")
+        if self.refused:
+            return
+        try:
+            decided_on = known = self._look(node)
+            first = known is not None and condition.type not in known.marked
+            if decided_on is not None and first:
+                known = self._look(node, afresh=True)
+                if known is not None and known.uid != decided_on.uid:
+                    raise Conflict(f"node {node} was registered again")
+            if known is not None and not _spoken_for(condition, known):
+                mark = ",".join(sorted(known.marked | {condition.type}))
+                exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
+                self._patch(node, exactly, mark, [_entry(condition, self._now())])
+        except ApiError as error:
+            if error.status != FORBIDDEN:
+                raise
+            self._refused(error)
+
+    def remove(self, node: str) -> None:
+        """Take every condition of ours, and the mark, off a Node. Raises ApiError, 403 too."""
+        known = self._look(node)
+        if known is not None and (known.marked or known.stored.conditions):
+            types = sorted(one.type for one in known.stored.conditions)
+            gone = [{"$patch": "delete", "type": one} for one in types]
+            self._patch(node, {"uid": known.uid}, None, gone)
+
+    def _patch(
+        self,
+        node: str,
+        exactly: Mapping[str, str],
+        mark: str | None,
+        entries: Sequence[Mapping[str, object]],
+    ) -> None:
+        body = {
+            "metadata": {**exactly, "annotations": {MARK: mark}},
+            "status": {"conditions": entries},
+        }
+        try:
+            answer = self._client.strategic_merge_patch(f"{_path(node)}/status", body)
+        except NotFound:
+            self._forget(node)
+        except ApiError as error:
+            self._forget(node)
+            # A status patch answers 422, where other patches answer 409 (tried on 1.37.1).
+            if error.status == INVALID and "metadata.uid" in error.message:
+                raise Conflict(error.message, status=error.status, reason=error.reason) from error
+            raise
+        else:
+            self._refused_at = None
+            self._heard(node, answer)
+
+    def _refused(self, error: ApiError) -> None:
+        if not self.forbidden:
+            _log.error(
+                "node conditions are switched on and the role for them is missing: apply %s, or "
+                "switch them off; everything else goes on (%s)",
+                ROLE,
+                error,
+            )
+        self.forbidden += 1
+        self._refused_at = self._elapsed()
+
+    def _look(self, node: str, *, afresh: bool = False) -> _Known | None:
+        """Return what is known of a Node, None when there is no such Node. Raises ApiError."""
+        with self._lock:
+            known = self._known.get(node)
+        if known is not None and not afresh and self._elapsed() - known.at < READ_AGAIN:
+            return known
+        try:
+            return self._heard(node, self._client.get(_path(node)))
+        except NotFound:
+            self._forget(node)
+            return None
+
+    def _heard(self, node: str, answer: bytes) -> _Known:
+        try:
+            raw = msgspec.json.decode(answer, type=_Node)
+        except UNREADABLE as error:
+            raise ApiError(f"GET {_path(node)}: the answer is no Node ({error})") from error
+        types = marked(raw.metadata.annotations)
+        written = [
+            _condition(one) for one in raw.status.conditions or () if one.type in CONDITION_TYPES
+        ]
+        stored = Stored(
+            conditions=tuple(one for one in written if is_ours(one, types)),
+            others=tuple(one for one in written if not is_ours(one, types)),
+            plugin_resources=_plugin_resources(raw.status.capacity or {}),
+        )
+        meta = raw.metadata
+        known = _Known(meta.uid, meta.resource_version, types, stored, self._elapsed())
+        with self._lock:
+            self._known[node] = known
+        return known
+
+    def _forget(self, node: str) -> None:
+        with self._lock:
+            self._known.pop(node, None)
+
+
+def _plugin_resources(capacity: Mapping[str, str | float]) -> tuple[str, ...]:
+    """Return what a device plugin offers; one that has left leaves a 0 behind."""
+    offered = (name for name, amount in capacity.items() if whole(amount) != 0)
+    return tuple(sorted(filter(possibly_gpu, offered)))
+
+
+def _spoken_for(condition: NodeCondition, known: _Known) -> bool:
+    """Whether another agent says of its own that there is trouble: its word stays."""
+    return any(
+        one.type == condition.type and one.status == PROBLEM[one.type]
+        for one in known.stored.others
+    )
+
+
+def _path(node: str) -> str:
+    return f"/api/v1/nodes/{node}"
+
+
+def _condition(raw: _Condition) -> NodeCondition:
+    known: Mapping[str, Literal["True", "False"]] = {"True": "True", "False": "False"}
+    return NodeCondition(
+        type=raw.type,
+        status=known.get(raw.status, "Unknown"),
+        reason=raw.reason,
+        message=raw.message,
+        last_transition_time=raw.last_transition_time,
+    )
+
+
+def _entry(condition: NodeCondition, now: datetime) -> Mapping[str, object]:
+    return {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time,
+        "lastHeartbeatTime": now.replace(microsecond=0),
+    }

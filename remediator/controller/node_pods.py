@@ -1,0 +1,92 @@
+"""The pods of one node, listed when an incident needs them; there is no watch of pods.
+
+A list comes from the API server's cache, but for nodes that are to be handed over for
+repair: that nobody holds a GPU there is said of the newest state.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from time import monotonic
+
+import msgspec
+
+from kubeapi.client import UNREADABLE, ApiError, Client
+from remediator.model.pod import PodFacts, RawPod, facts_of
+
+_log = logging.getLogger(__name__)
+PODS = "/api/v1/pods"
+REMEMBERED = 5.0
+"""Seconds for which an answer, a failure too, is good enough: a node in a storm is listed once."""
+PAGE = 500
+CACHED: Mapping[str, str] = {"resourceVersion": "0"}
+"""From the API server's cache, as an informer reads: a list that has to be the newest waits there
+for up to 100 ms, and the worker with it. Emptiness is seen twice for the same reason."""
+LIVE: Mapping[str, str] = {}
+"""A list without a version is of the newest state."""
+
+
+class _ListMeta(msgspec.Struct, frozen=True):
+    more: str = msgspec.field(name="continue", default="")
+
+
+class _Page(msgspec.Struct, frozen=True):
+    metadata: _ListMeta = _ListMeta()
+    items: tuple[RawPod, ...] | None = None
+
+
+_pages = msgspec.json.Decoder(_Page)
+
+
+class NodePods:
+    """Lists with `spec.nodeName`, and remembers for a moment."""
+
+    def __init__(self, client: Client, clock: Callable[[], float] = monotonic) -> None:
+        self._client = client
+        self._clock = clock
+        self._known: dict[tuple[str, bool], tuple[float, tuple[PodFacts, ...] | None]] = {}
+        """By node and whether it was asked for the newest state: when, and what came."""
+        self._failing: set[str] = set()
+        """Nodes whose pods could not be listed, which was said once."""
+
+    def of(self, node: str, *, live: bool = False) -> tuple[PodFacts, ...] | None:
+        """Return the pods of a node; None when they cannot be listed now.
+
+        `live` asks for the newest state, whatever that costs.
+        """
+        now = self._clock()
+        for key, (since, _) in list(self._known.items()):
+            if now - since >= REMEMBERED:
+                del self._known[key]
+        if (node, live) not in self._known:
+            self._known[node, live] = (now, self._listed(node, LIVE if live else CACHED))
+        return self._known[node, live][1]
+
+    def _listed(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...] | None:
+        try:
+            found = self._all_pages(node, freshness)
+        except (ApiError, *UNREADABLE) as error:
+            if node not in self._failing:
+                _log.warning(
+                    "%s: its pods cannot be listed, so nobody of them is moved by an eviction "
+                    "and none of its devices counts as drained: %s",
+                    node,
+                    error,
+                )
+            self._failing.add(node)
+            return None
+        self._failing.discard(node)
+        return found
+
+    def _all_pages(self, node: str, freshness: Mapping[str, str]) -> tuple[PodFacts, ...]:
+        query = {"fieldSelector": f"spec.nodeName={node}", "limit": str(PAGE)}
+        found: list[PodFacts] = []
+        more = ""
+        while True:
+            # A further page is of the version of the first: the server refuses both in one.
+            where = {"continue": more} if more else freshness
+            answer = self._client.get(PODS, {**query, **where})
+            page = _pages.decode(answer)
+            found += map(facts_of, page.items or ())
+            more = page.metadata.more
+            if not more:
+                return tuple(found)

@@ -1,0 +1,148 @@
+"""Which policy is in force, as the leader's Lease says it: for whoever leads next.
+
+A new leader reads there when the policy changed, which it may not have seen itself. And it sees
+whether its own file is another one: the volumes of a ConfigMap are apart by a minute or two
+between nodes, so an older and milder file would take taints down that the next look at the file
+makes again. Until the two agree, or for `DISAGREEING` seconds at most, nothing is taken down for
+what the policy says.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from time import monotonic
+
+import msgspec
+
+from kubeapi import clock
+from remediator.model.taint_rule import DOMAIN
+from remediator.policy import fingerprint
+from remediator.policy.table import Policy
+
+_log = logging.getLogger(__name__)
+DISAGREEING = 300.0
+"""Seconds; a kubelet brings a changed ConfigMap to a pod within two minutes."""
+HASH = f"{DOMAIN}/policy-hash"
+MODES = f"{DOMAIN}/policy-modes"
+CHANGED = f"{DOMAIN}/policy-changed-time"
+
+
+class PolicyRecord(msgspec.Struct, frozen=True):
+    """What the annotations of the Lease say."""
+
+    hash: str = ""
+    """Of what the policy permits (`fingerprint.of_permissions`); "" where none is recorded."""
+    modes: str = ""
+    changed_at: datetime | None = None
+    """By the clock of the leader of then; None: not while anybody led who recorded it."""
+
+
+def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
+    """Read the annotations of a Lease; a date that cannot be read is none."""
+    try:
+        changed_at = msgspec.convert(annotations.get(CHANGED), datetime, strict=False)
+    except msgspec.ValidationError:
+        changed_at = None
+    if changed_at is not None and changed_at.tzinfo is None:
+        changed_at = None
+    return PolicyRecord(annotations.get(HASH, ""), annotations.get(MODES, ""), changed_at)
+
+
+def annotations(record: PolicyRecord) -> dict[str, str]:
+    """Return the annotations that say it."""
+    changed = f"{record.changed_at:%Y-%m-%dT%H:%M:%SZ}" if record.changed_at else ""
+    return {HASH: record.hash, MODES: record.modes, CHANGED: changed}
+
+
+class PolicyOnLease:
+    """Compares the policy of this replica with the Lease's. Thread-safe.
+
+    `on_change` is told when the policy in force changed last.
+    """
+
+    def __init__(
+        self,
+        on_change: Callable[[datetime], None],
+        now: Callable[[], datetime] = clock.now,
+        steady: Callable[[], float] = monotonic,
+    ) -> None:
+        self._on_change = on_change
+        self._now, self._steady = now, steady
+        self._guard = threading.Lock()
+        self._own = PolicyRecord()
+        self._other: PolicyRecord | None = None
+        """What the Lease said when this replica gained the lead, while that is not ours."""
+        self._gained_at = 0.0
+        self._written = ""
+        """Hash of ours that the Lease said last."""
+
+    def loaded(self, policy: Policy) -> None:
+        """Take in the policy that this replica is about to obey."""
+        with self._guard:
+            permits = fingerprint.of_permissions(policy)
+            if permits == self._own.hash:
+                return
+            changed_at = self._now() if self._own.hash else None
+            self._own = PolicyRecord(permits, fingerprint.modes(policy), changed_at)
+        if changed_at is not None:
+            self._on_change(changed_at)
+
+    def gained(self, found: Mapping[str, str]) -> None:
+        """Take in the annotations of the Lease that this replica is about to take."""
+        with self._guard:
+            record, now = recorded(found), self._now()
+            # What this replica wrote there itself, it has changed itself since.
+            same = record.hash in ("", self._own.hash) or record.hash == self._written
+            self._other = None if same else record
+            self._gained_at = self._steady()
+            if not same:
+                _log.warning(
+                    "policy differs from that of the leader before, nothing is taken down for it "
+                    "until they agree: own=%s lease=%s longest_seconds=%.0f",
+                    self._own.hash,
+                    record.hash,
+                    DISAGREEING,
+                )
+            # Nobody knows when it became another one: as late as now.
+            changed_at = min(record.changed_at or now, now) if same else now
+            known = self._own.changed_at
+            if (same and record.changed_at is None) or (known is not None and known > changed_at):
+                return
+            self._own = msgspec.structs.replace(self._own, changed_at=changed_at)
+        self._on_change(changed_at)
+
+    def annotations(self) -> dict[str, str]:
+        """Return what the Lease is to say from now on."""
+        with self._guard:
+            other = self._waited_for()
+            if other is None:
+                self._written = self._own.hash
+            return annotations(other or self._own)
+
+    def disagrees(self, policy: Policy) -> str:
+        """Why nothing is taken down for what the policy in force says, "" when it may.
+
+        Once the two agreed, a change is one that this replica saw itself.
+        """
+        with self._guard:
+            other = self._waited_for()
+            if other is None:
+                return ""
+            # Of the policy that is asked for: a new file is known before it is in force.
+            permits = fingerprint.of_permissions(policy)
+            if permits == other.hash:
+                self._other = None
+                _log.info("the policy in force is the one of the leader before: hash=%s", permits)
+                return ""
+            left = DISAGREEING - (self._steady() - self._gained_at)
+        return (
+            f"the policy here ({permits}) is not the one of the leader before ({other.hash}): "
+            f"nothing is taken down for it within {left:.0f} s"
+        )
+
+    def _waited_for(self) -> PolicyRecord | None:
+        """Return what the leader before obeyed, None when it is not waited for any more."""
+        if self._other is not None and self._steady() - self._gained_at >= DISAGREEING:
+            self._other = None
+        return self._other

@@ -1,0 +1,133 @@
+"""Every DeviceTaintRule of the cluster: ours by node, GPU and pool, other people's by pool."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+
+from exporter.model.device import Device
+from exporter.model.resource_slices import SliceDevice
+from remediator.controller.index import Index, Key
+from remediator.model.taint_rule import (
+    ForeignRule,
+    RawRule,
+    Rule,
+    foreign_rule,
+    is_ours,
+    parse,
+    settled,
+)
+
+ANY = ""
+"""Pool of a foreign rule that does not name driver and pool: it may select a device anywhere."""
+
+
+def pool_key(driver: str, pool: str) -> Key:
+    return ("pool", f"{driver}/{pool}")
+
+
+class Rulebook:
+    """Not safe by itself: `World` holds its lock."""
+
+    def __init__(self, published: Callable[[Device], SliceDevice | None]) -> None:
+        self._published = published
+        self._ours: Index[Rule] = Index(_keys)
+        self._foreign: Index[ForeignRule] = Index(_foreign_keys)
+        self._nameless: dict[str, RawRule] = {}
+        """Ours that say of no hardware, until a slice does."""
+        self._first: dict[Device, Rule] = {}
+        """The rule that counts on each device. Kept up rule by rule: each decision asks."""
+        self._ruled: list[Device] = []
+        """Its keys, sorted."""
+        self._standing: tuple[Rule, ...] | None = None
+
+    def put(
+        self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = ""
+    ) -> frozenset[str]:
+        """Take in any rule; return the nodes that it concerns.
+
+        An event may be older than the answer to a write of ours, and is left out then. What a list
+        tells is taken as it is: after a restore of etcd versions fall. `gone` is the UID of
+        what was deleted: a rule of that name that was made again since is another one.
+        """
+        mine = parse(new, self._under_its_name(new)) if new else None
+        old = self._ours.get(name)
+        if mine and old and old.uid == mine.uid and not listed and _newer(old, mine):
+            return frozenset()
+        if new is None and old and gone and old.uid != gone:
+            return frozenset()
+        self._nameless.pop(name, None)
+        if new is not None and mine is None and is_ours(new):
+            self._nameless[name] = new
+        self._ours.put(name, mine)
+        for device in {one.device for one in (old, mine) if one is not None}:
+            self._settle(device)
+        theirs = foreign_rule(new) if new is not None and mine is None else None
+        self._foreign.put(name, theirs)
+        return frozenset(one.node for one in (old, mine) if one is not None)
+
+    def published(self) -> frozenset[str]:
+        """Look again at rules that nobody could read, because slices changed; as `put` returns."""
+        found: frozenset[str] = frozenset()
+        for name, raw in list(self._nameless.items()):
+            found |= self.put(name, raw)
+        return found
+
+    def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+        """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
+        keys = [("node", node), *(("gpu", one) for one in gpus)]
+        return settled(self._ours.under(keys).values())
+
+    def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
+        return self._ours.under(pools).values()
+
+    def foreign(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
+        """Return other people's rules that select any of the devices, by name."""
+        mine = frozenset(devices)
+        keys = {pool_key(one.driver, one.pool) for one in mine} | {("pool", ANY)}
+        found = sorted(self._foreign.under(keys).items())
+        return tuple(rule for _, rule in found if any(rule.selects(one) for one in mine))
+
+    def standing(self) -> tuple[Rule, ...]:
+        """Return our rules of all nodes, one for each device."""
+        if self._standing is None:
+            self._standing = tuple(self._first[device] for device in self._ruled)
+        return self._standing
+
+    def _settle(self, device: Device) -> None:
+        """Find the rule that counts on a device anew."""
+        near = self.on_pools([pool_key(device.driver, device.pool)])
+        kept, _ = settled(one for one in near if one.device == device)
+        known = device in self._first
+        if kept:
+            self._first[device] = kept[0]
+        elif known:
+            del self._first[device]
+        if kept and not known:
+            insort(self._ruled, device)
+        elif known and not kept:
+            del self._ruled[bisect_left(self._ruled, device)]
+        self._standing = None
+
+    def _under_its_name(self, raw: RawRule | None) -> SliceDevice | None:
+        selector = raw.spec.device_selector if raw else None
+        if selector is None:
+            return None
+        return self._published(Device(selector.driver, selector.pool, selector.device))
+
+
+def _keys(rule: Rule) -> tuple[Key, ...]:
+    pool = pool_key(rule.device.driver, rule.device.pool)
+    return ("node", rule.node), ("gpu", rule.gpu), pool
+
+
+def _foreign_keys(rule: ForeignRule) -> tuple[Key, ...]:
+    whole = rule.driver and rule.pool
+    return (pool_key(rule.driver, rule.pool) if whole else ("pool", ANY),)
+
+
+def _newer(stored: Rule, heard: Rule) -> bool:
+    return version(stored.resource_version) >= version(heard.resource_version)
+
+
+def version(text: str) -> int:
+    """Resource versions of one object may be compared as numbers (API convention since 1.35)."""
+    return int(text) if text.isdecimal() else 0

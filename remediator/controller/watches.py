@@ -1,0 +1,84 @@
+"""Whether what a watch has brought can be trusted now, and which kinds cannot on a node."""
+
+from collections.abc import Iterable
+from time import monotonic
+from typing import Any
+
+from exporter.model.resource_slices import ResourceSlice
+from kubeapi.reflector import Reflector
+from remediator.controller.versions import Versioned
+from remediator.model.claim import Claim
+from remediator.model.taint_rule import RawRule, parse
+from remediator.plan.view import NodeView
+
+WATCH_SILENT = 150.0
+"""Seconds without an event, a bookmark or a list. A watch that is silent for 90 s is listed anew,
+so one that is older was not answered."""
+WATCH_DEAD = 90.0
+"""Seconds of silence after which a watch is opened again."""
+
+
+def distrust(watch: Reflector[Any]) -> str:
+    """Return why the copy of a collection cannot be trusted now, "" when it can.
+
+    Words without figures: an incident that repeats them is written once.
+    """
+    if not watch.synced:
+        return f"{watch.resource} have not been listed yet"
+    if watch.refused:
+        return f"the API server refuses to list or watch {watch.resource} ({watch.status})"
+    if monotonic() - watch.last_contact > WATCH_SILENT:
+        return f"nothing was heard of {watch.resource} for more than {WATCH_SILENT:g} s"
+    return ""
+
+
+def distrust_versioned(kind: Versioned[Any], words: str) -> str:
+    """Return the same of a kind that clusters serve under different versions."""
+    if kind.reflector is None or kind.version is None:
+        return f"{words} are not served"
+    return distrust(kind.reflector)
+
+
+def unreadable_slices(kind: Versioned[ResourceSlice], node: str) -> str:
+    """Return why a node's slices cannot be trusted: one of them cannot be read as it is now."""
+    return _unreadable(kind, (key for key, one in _last_good(kind) if one.spec.node_name == node))
+
+
+def unreadable_claims(kind: Versioned[Claim], view: NodeView) -> str:
+    pools = {(one.device.driver, one.device.pool) for one in view.inventory}
+    pools |= {(rule.device.driver, rule.device.pool) for rule in view.rules}
+    return _unreadable(
+        kind,
+        (
+            key
+            for key, one in _last_good(kind)
+            if any((result.driver, result.pool) in pools for result in one.results)
+        ),
+    )
+
+
+def unreadable_rules(kind: Versioned[Any], node: str) -> str:
+    def of_node(raw: RawRule) -> bool:
+        rule = parse(raw)
+        return rule is not None and rule.node == node
+
+    return _unreadable(kind, (key for key, raw in _last_good(kind) if of_node(raw)))
+
+
+def _last_good(kind: Versioned[Any]) -> Iterable[tuple[str, Any]]:
+    """Give what cannot be read any more, as it was when it could.
+
+    What never could be read is in no copy: a device in it is not published, as far as we know.
+    """
+    watch = kind.reflector if kind.version is not None else None
+    if watch is None or not watch.unreadable:
+        return
+    known = watch.items()
+    yield from ((key, known[key]) for key in watch.unreadable if key in known)
+
+
+def _unreadable(kind: Versioned[Any], keys: Iterable[str]) -> str:
+    names = sorted(keys)
+    if not names:
+        return ""
+    return f"{kind.resource} {', '.join(names[:3])} cannot be read; the log says what is wrong"

@@ -1,0 +1,358 @@
+"""Steps of a plan into API calls, each with a precondition; answers go back into the world.
+
+A write that somebody overtook raises `Conflict`: the next tick plans anew from
+what is there then. A deletion that finds nothing has succeeded. Nothing is
+written by a replica that does not lead, and nothing faster than the pace.
+"""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kubeapi.client import ApiError, Client, Conflict, NotFound
+from remediator.controller.cache import World
+from remediator.controller.evictions import Evictions
+from remediator.controller.incident_rights import REFUSALS, IncidentRights
+from remediator.controller.ledger import Count, Ledger, uncounted
+from remediator.controller.node_conditions import NodeConditions
+from remediator.controller.rate_limit import Pace, PacedError
+from remediator.controller.unstored import Unstored
+from remediator.controller.versions import Versioned
+from remediator.controller.write_pool import Senders
+from remediator.model import taint_rule
+from remediator.model.incident import Incident, IncidentStatus, merge_patch
+from remediator.model.incident_caps import capped, without
+from remediator.model.taint_rule import RawRule
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    Step,
+    WriteNodeCondition,
+    WriteStatus,
+)
+
+_log = logging.getLogger(__name__)
+INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
+
+
+def _is_urgent(step: Step) -> bool:
+    """Whether a step makes something safer, or free: it waits for no turn."""
+    return isinstance(step, CreateRule | DeleteRule)
+
+
+UNSTORABLE = frozenset({413, 422})
+"""How an API server refuses an object for what is in it."""
+_TELLING = OpenIncident | WriteStatus | DeleteIncident
+"""Steps that only tell of fences: they make way for those of other nodes."""
+
+
+class RulesNotServedError(Exception):
+    """The API server has no DeviceTaintRules, so nothing can be fenced."""
+
+
+class NotLeadingError(Exception):
+    """Another replica leads now; nothing was sent."""
+
+
+class Writer:
+    """The remediator's only writes, Events apart."""
+
+    def __init__(
+        self,
+        client: Client,
+        world: World,
+        rules: Versioned[Any],
+        pace: Pace,
+        leading: Callable[[], bool],
+        *,
+        count: Count = uncounted,
+    ) -> None:
+        self._client = client
+        self._world = world
+        self._rules = rules
+        self._pace = pace
+        self._leading = leading
+        self.evictions = Evictions(client, pause=pace.pause)
+        self.conditions = NodeConditions(client)
+        self.incident_rights = IncidentRights(client, INCIDENTS)
+        self._senders = Senders()
+        self._ledger = Ledger(count)
+        self._node = ""
+        """Which the worker decides about."""
+        self._switches = rules.switches
+        """Of the rules' version when that decision began."""
+        self.unstored = Unstored()
+        self._told_lost = False
+        self.statuses_refused = 0
+        """Since start: each was followed by a write of less."""
+
+    def take(self, step: Step) -> None:
+        """Do one step.
+
+        Raises ApiError, Conflict among them, RulesNotServedError, NotLeadingError or PacedError.
+        While other nodes wait for their fences a new rule may still be under way when this
+        returns: then budgets count it already, and what comes after it waits for it.
+        """
+        if not self._leading():
+            raise NotLeadingError("another replica leads now")
+        patient = isinstance(step, _TELLING)
+        if wait := self._pace.ask(urgent=_is_urgent(step), patient=patient):
+            raise PacedError(wait)
+        if isinstance(step, CreateRule):
+            if not self._sent(step):
+                self._take(step)
+            return
+        self._senders.join(self._node)
+        self._take(step)
+
+    def turn_to(self, node: str) -> None:
+        """Begin a decision about a node: wait until what was sent for it is answered.
+
+        Raises what became of it, as `take` does.
+        """
+        self._node = node
+        self._switches = self._rules.switches
+        self._senders.join(node)
+        self._ledger.look(self._world.incidents, self._leading)
+        self._try_again(node)
+
+    def stop(self) -> None:
+        self._senders.stop()
+
+    def _sent(self, step: CreateRule) -> bool:
+        """Whether a rule was handed to a sender. Without a hurry nothing is gained by it."""
+        if not self._pace.hurried():
+            return False
+        node = self._node
+        self._world.promise(step.rule)
+        sent = self._senders.send(node, lambda: self._keep(step, node))
+        if not sent:
+            self._world.settle(step.rule, node)
+        return sent
+
+    def _keep(self, step: CreateRule, node: str) -> None:
+        try:
+            if not self._leading():
+                raise NotLeadingError("another replica leads now")
+            self._take(step)
+        finally:
+            self._world.settle(step.rule, node)
+
+    def _take(self, step: Step) -> None:
+        try:
+            self._do(step)
+        except ApiError as error:
+            if error.retry_after:
+                self._pace.pause(error.retry_after)
+            if error.status in REFUSALS and isinstance(step, _TELLING):
+                self.incident_rights.look()
+            if isinstance(step, OpenIncident | WriteStatus):
+                self._ledger.failed(step, error)
+            raise
+
+    def _do(self, step: Step) -> None:
+        match step:
+            case OpenIncident(incident):
+                self._ledger.stored(step, self._open(incident))
+            case WriteStatus():
+                self._tell(step)
+            case CreateRule(rule):
+                self._create(rule)
+            case ChangeRule(stored, rule):
+                self._change(stored, rule)
+            case DeleteRule(stored):
+                self._delete(stored)
+            case DeleteIncident(incident):
+                self._prune(incident)
+            case EvictPod(_, pod, delete):
+                self.evictions.evict(pod, delete=delete)
+            case WriteNodeCondition(node, condition):
+                self.conditions.write(node, condition)
+
+    def _tell(self, step: WriteStatus) -> None:
+        """Write a status, and remember it where the API server stores a part of it.
+
+        It drops in silence what its schema lacks.
+        """
+        incident, status = step.incident, capped(step.status)
+        try:
+            stored = self._stored(incident, status)
+        except ApiError as error:
+            if error.status not in UNSTORABLE:
+                raise
+            stored = self._told_less(incident, status, error)
+        if stored.status == status:
+            self.unstored.forget(incident.name)
+        else:
+            stored = self._in_part(stored, status)
+        self._ledger.stored(step, stored)
+
+    def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
+        body = {"metadata": _precondition(incident), "status": merge_patch(status)}
+        answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
+        return self._heard(answer)
+
+    def _told_less(self, incident: Incident, status: IncidentStatus, refused: ApiError) -> Incident:
+        """Write a status without the fields that were refused, then without all that is long.
+
+        Raises ApiError when that is refused as well: nothing is evicted for an incident of which
+        nothing is written down, and its taints stand.
+        """
+        self.statuses_refused += 1
+        why = "the API server refuses its status, so less is written"
+        _log.error("%s: %s: %s", incident.name, why, refused)
+        try:
+            stored = self._stored(incident, without(status, refused.message))
+        except ApiError as error:
+            if error.status not in UNSTORABLE:
+                raise
+            less = without(status, error.message + refused.message, bulk=True)
+            stored = self._stored(incident, less)
+        return stored
+
+    def _in_part(self, stored: Incident, status: IncidentStatus) -> Incident:
+        """Go on from the whole status, of which a part is stored."""
+        if not self._told_lost:
+            self._told_lost = True
+            _log.warning(
+                "%s: the API server does not store all of its status: its schema is older "
+                "than this release; kubectl apply -f deploy/crds",
+                stored.name,
+            )
+        self.unstored.note(stored, status)
+        whole = self.unstored.whole(stored)
+        self._world.incident(whole.name, whole)
+        return whole
+
+    def _try_again(self, node: str) -> None:
+        """Write the statuses of a node whole of which a part was refused some time ago."""
+        due = self.unstored.due()
+        known = [one for one in self._world.incidents() if one.name in due] if due else []
+        for incident in known:
+            if incident.node != node or not self._leading() or self._pace.ask(patient=True):
+                continue
+            if incident.status != due[incident.name]:
+                self.unstored.forget(incident.name)  # another leader has written since
+                continue
+            try:
+                self._tell(WriteStatus(incident, incident.status))
+            except ApiError as error:
+                _log.info("%s: its whole status waits on: %s", incident.name, error)
+                self.unstored.put_off(incident.name)
+
+    def _prune(self, incident: Incident) -> None:
+        exactly = {
+            "uid": incident.metadata.uid,
+            "resourceVersion": incident.metadata.resource_version,
+        }
+        with suppress(NotFound):
+            self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
+        self.unstored.forget(incident.name)
+        self._world.incident(incident.name, None)
+
+    def _open(self, incident: Incident) -> Incident:
+        body = {
+            "apiVersion": "draguard.dev/v1alpha1",
+            "kind": "DeviceIncident",
+            "metadata": {"name": incident.name, "labels": {taint_rule.GPU: incident.spec.uuid}},
+            "spec": incident.spec,
+        }
+        return self._heard(self._client.create(INCIDENTS, body))
+
+    def _heard(self, answer: bytes) -> Incident:
+        incident = msgspec.json.decode(answer, type=Incident)
+        self._world.incident(incident.name, incident)
+        return incident
+
+    def _create(self, rule: taint_rule.Rule) -> None:
+        body = taint_rule.manifest(rule, self._version())
+        try:
+            self._heard_rule(self._client.create(self._rules.path, body))
+        except Conflict as error:
+            self._adopt(rule, error)
+        except NotFound:
+            self._rules.probe()
+            raise
+
+    def _adopt(self, rule: taint_rule.Rule, refusal: Conflict) -> None:
+        """Take over a rule of ours that stands already: of a crashed run, not heard of yet.
+
+        Raises ApiError when the object of that name is not ours.
+        """
+        try:
+            there = self._client.get(f"{self._rules.path}/{rule.name}")
+        except NotFound:
+            raise refusal from None
+        stored = taint_rule.parse(msgspec.json.decode(there, type=RawRule))
+        if stored is None or stored.device != rule.device:
+            raise ApiError(
+                f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "
+                "cannot be fenced: look at it, then delete or rename it",
+                status=refusal.status,
+                reason="NameTaken",
+            ) from refusal
+        self._heard_rule(there)
+        if (stored.effect, stored.incident) != (rule.effect, rule.incident):
+            raise refusal
+
+    def _change(self, stored: taint_rule.Rule, rule: taint_rule.Rule) -> None:
+        taint: dict[str, object] = {
+            "key": f"{taint_rule.DOMAIN}/{rule.fault}",
+            "value": rule.cause,
+            "effect": rule.taint_effect,
+        }
+        if stored.effect != rule.effect:
+            taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
+        said = taint_rule.marks(rule)
+        notes = {**_unmarked(stored, rule), **said["annotations"]}
+        meta = {"resourceVersion": stored.resource_version, **said, "annotations": notes}
+        body = {"metadata": meta, "spec": {"taint": taint}}
+        self._version()
+        try:
+            answer = self._client.merge_patch(f"{self._rules.path}/{stored.name}", body)
+        except NotFound:
+            # Deleted by somebody, which its watch tells; or no longer served in this version.
+            self._rules.probe()
+            raise
+        self._heard_rule(answer)
+
+    def _heard_rule(self, answer: bytes) -> None:
+        raw = msgspec.json.decode(answer, type=RawRule)
+        self._world.rule(raw.metadata.name, raw)
+
+    def _delete(self, stored: taint_rule.Rule) -> None:
+        exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
+        version = self._version()
+        if self._rules.switches != self._switches:
+            # Without rules a policy asks for none, which is not to say that any should go.
+            raise RulesNotServedError("what is served changed while this was decided")
+        try:
+            self._client.delete(f"{self._rules.path}/{stored.name}", {"preconditions": exactly})
+        except NotFound:
+            if self._rules.probe() != version:
+                raise  # the version is gone and not the rule
+        self._world.rule(stored.name, None)
+
+    def _version(self) -> str:
+        if self._rules.version is None:
+            raise RulesNotServedError(
+                "this API server has no DeviceTaintRules; Kubernetes 1.37 has them, 1.36 needs "
+                "--runtime-config=resource.k8s.io/v1beta2=true and the gate DRADeviceTaintRules"
+            )
+        return self._rules.version
+
+
+def _unmarked(stored: taint_rule.Rule, rule: taint_rule.Rule) -> dict[str, None]:
+    """Return what takes the mark of an eviction off a rule that is for none any more."""
+    return {taint_rule.EVICT: None} if stored.effect == "Evict" != rule.effect else {}
+
+
+def _precondition(incident: Incident) -> dict[str, str]:
+    return {"resourceVersion": incident.metadata.resource_version}

@@ -1,0 +1,183 @@
+"""The words of judgement: a fault, and what is true of one GPU.
+
+A fault is a class of bad signal on one device. `Unknown` is a verdict of its
+own and travels as one: it never adds a taint and never takes one away. Pure.
+"""
+
+import traceback
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Literal, get_args
+
+import msgspec
+
+from exporter.model.device import Instance
+from exporter.model.node_health import MemorySlices
+
+FaultClass = Literal["suspect", "pending", "contained", "fabric", "memory", "gpu", "lost", "node"]
+"""`suspect`: application XIDs that follow the GPU and not the job; `pending`: a reset when
+convenient (row remap or page retirement waits); the others as in docs/policy.md."""
+
+SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
+"""From the least severe to the worst; an incident's class only moves to the right."""
+
+Need = Literal[
+    "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "person", "node-reboot", "replacement"
+]
+"""What would repair it; somebody else's act, always."""
+NEEDS: tuple[Need, ...] = get_args(Need)
+"""From the least to the most. Acts that stop the node come last: no other need may hide one."""
+NODE_LEVEL: frozenset[Need] = frozenset({"node-reboot", "replacement"})
+"""Acts that stop the whole node."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Which record of the report a fault is read from, and how far it had counted."""
+
+    code: int
+    gi: int = -1
+    """-1: no instance was named."""
+    ci: int = -1
+    start: int = -1
+    """First memory slice of the instance: an id that is used again is another record."""
+    count: int
+    first_seen: datetime
+    """By the node's clock."""
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """What a record counts: one code on one instance."""
+        return self.code, self.gi, self.ci, self.start
+
+
+Source = Literal[
+    "Kmsg",
+    "Syslog",
+    "NvmlEvent",
+    "Dcgm",
+    "RecoveryAction",
+    "GpuLost",
+    "HungCall",
+    "OffBus",
+    "MemoryCounters",
+    "NvLink",
+    "Fabric",
+    "Nvml",
+]
+"""What speaks for a fault: the kernel log read from /dev/kmsg or by syslog(2), NVML's event of the
+same code, DCGM where it does not read that log itself, and what NVML and the PCI bus read
+afterwards. `Nvml`: a state that NVML reads and that is the fault."""
+SOURCES: tuple[Source, ...] = get_args(Source)
+LOGS: frozenset[Source] = frozenset({"Kmsg", "Syslog"})
+"""Kernel messages quote text of programs, so the log alone disrupts nothing."""
+ALONE = "only the kernel log says so"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding against one GPU or one instance of it."""
+
+    fault_class: FaultClass
+    cause: str
+    """A label value that names the signal: `xid-95`, `recovery-action-1`, `gpu-lost`."""
+    last_seen: datetime
+    evidence: str
+    """One sentence for the case file."""
+    xid: int | None = None
+    """The XID code, where the signal is one: the best name for what happened."""
+    needs: Need = "gpu-reset"
+    instance: Instance | None = None
+    placement: MemorySlices | None = None
+    """Of the instance when the error was counted; None from older agents."""
+    gi_profile_id: int | None = None
+    """Likewise."""
+    ended: datetime | None = None
+    """Since when positive evidence says that it is over; None while it stands."""
+    certain: bool = False
+    """Whether the evidence is complete enough to move pods: see `verdict`."""
+    doubt: str = ""
+    """What is missing while it is not certain."""
+    record: Record | None = None
+    """None where the report keeps no record of its own for it."""
+    sources: tuple[Source, ...] = ("Nvml",)
+    unprovable: bool = False
+    """Only the kernel log says so, and nothing else could be asked."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether only the kernel log speaks for it."""
+        return LOGS.issuperset(self.sources)
+
+    @property
+    def forgeable(self) -> bool:
+        """Whether a program without any right may have made it up.
+
+        syslog(2) gives lines, not records.
+        """
+        return set(self.sources) == {"Syslog"}
+
+
+class Healthy(msgspec.Struct, frozen=True):
+    """Fresh, positive evidence that nothing stands, without a gap since `since`."""
+
+    since: datetime
+    evidence: str
+    ended: tuple[Fault, ...] = ()
+    """Faults of this boot that are over."""
+
+
+class Sick(msgspec.Struct, frozen=True):
+    """At least one fault stands."""
+
+    faults: tuple[Fault, ...]
+    but_pending: Healthy | None = None
+    """What would be true without what waits for a reset, where only such faults stand."""
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    why: str
+    bug: str = ""
+    """The trace, where a mistake of this program is why."""
+
+
+def baffled(error: Exception) -> Unknown:
+    """Return what is known of a GPU that this program cannot cope with; call it as it is caught."""
+    said = f"{type(error).__name__}: {error}"[:200]
+    why = f"a bug of Draguard, please report it: {said}"
+    return Unknown(why, bug="".join(traceback.format_exception(error)))
+
+
+Verdict = Sick | Healthy | Unknown
+
+
+def faults_of(verdict: Verdict) -> tuple[Fault, ...]:
+    """Return every fault that a verdict speaks of, standing or over."""
+    match verdict:
+        case Sick(faults):
+            return faults
+        case Healthy():
+            return verdict.ended
+        case Unknown():
+            return ()
+
+
+def worst(classes: tuple[FaultClass, ...]) -> FaultClass:
+    """Return the most severe of at least one class."""
+    return max(classes, key=SEVERITY.index)
+
+
+def most_needed(needs: Iterable[Need]) -> Need:
+    """Return the greatest of what would repair something, `nothing` of none."""
+    found: list[Need] = ["nothing", *needs]
+    return max(found, key=NEEDS.index)
+
+
+def weight(fault: Fault) -> tuple[int, bool, bool, float, str, str]:
+    """Order faults from the one that says most; total, so that observing order never matters."""
+    return (
+        -SEVERITY.index(fault.fault_class),
+        not fault.certain,
+        fault.xid is None,
+        -fault.last_seen.timestamp(),
+        fault.cause,
+        f"{fault.instance} {fault.placement} {fault.evidence}",
+    )

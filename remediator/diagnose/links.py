@@ -1,0 +1,156 @@
+"""Links: the fabric as a GPU sees it, NVLinks that went down, NVSwitches, NVLink5's hex words.
+
+A link has two ends, and the one that tells is not always the one that failed.
+So what a peer may have caused is a remark and never a fault: neighbours are
+informed and not tainted. Nothing here is a reason to move pods. Pure.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from exporter.model import nvlink5, sxid
+from exporter.model.node_health import GpuHealth, SxidRecord, XidRecord
+from remediator.diagnose.fault import Fault, Need, Source
+from remediator.diagnose.recovery_action import wanted
+from remediator.diagnose.surroundings import Surroundings, near
+
+DOUBT = "work that does not use the links may finish"
+COMPLETED = 3
+"""FabricHealth.state in which its status counts."""
+UNHEALTHY = 2
+"""FabricHealth.health_summary; 3, limited capacity, is no fault: it works with fewer lanes."""
+FALLEN_OFF = 79
+
+
+def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
+    yield from _registration(gpu)
+    if gpu.nvlink.failed and not _other_end(gpu, around):
+        links = _numbers(gpu.nvlink.failed)
+        yield _fault(gpu, "nvlink-failed", f"NVLink {links} went down in this boot", "gpu-reset")
+    for switch in around.switches:
+        for record in switch.sxids:
+            if sxid.fatal(record.code) and not _recovered(gpu, record):
+                said = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
+                fault = _fault(gpu, f"sxid-{record.code}", said, "node-reboot", record.last_seen)
+                yield msgspec.structs.replace(fault, sources=_sources_of(record, gpu, around))
+
+
+def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:
+    """Return what speaks for an SXid: a link down on a GPU of the node bears it out."""
+    every = (gpu, *around.gpus)
+    found: list[Source] = ["Syslog" if record.sources == ("syslog",) else "Kmsg"]
+    if any(links_failed(one) for one in every):
+        found.append("NvLink")
+    if any(fabric_fails(one) for one in every):
+        found.append("Fabric")
+    return tuple(found)
+
+
+def links_failed(gpu: GpuHealth) -> bool:
+    """Whether NVLinks went down in this boot that MIG has not taken down."""
+    return bool(gpu.nvlink.failed) and gpu.mig is False
+
+
+def fabric_fails(gpu: GpuHealth) -> bool:
+    """Whether NVML says that a GPU's part of the fabric is not as it should be."""
+    fabric = gpu.fabric
+    unregistered = fabric.state == COMPLETED and bool(fabric.status)
+    return unregistered or fabric.health_summary == UNHEALTHY
+
+
+def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:
+    """Return what a GPU's links say of the device at their other end, for people to read."""
+    said: list[str] = []
+    for record in gpu.xids:
+        words = decoded(record, around)
+        if words is not None and words.peer_caused:
+            link = "a link" if words.link is None else f"link {words.link}"
+            said.append(f"XID {record.code} on {link}: the device at the other end caused it")
+        if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
+            said.append("XID 74 came when a peer on this node was lost")
+    if gpu.nvlink.failed and _other_end(gpu, around):
+        said.append(f"NVLink {_numbers(gpu.nvlink.failed)} went down: {_other_end(gpu, around)}")
+    return tuple(sorted(said))
+
+
+def decoded(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
+    """Return what the last line of a record of XID 144 to 150 says, None for nothing.
+
+    Only the last line is kept: what an earlier one wanted, the recovery action
+    tells, which the driver changes with each of these codes.
+    """
+    return nvlink5.decode(record.code, record.message, around.driver_version)
+
+
+def peer_lost_near(gpu: GpuHealth, around: Surroundings, moment: datetime) -> bool:
+    """Whether another GPU of the node fell away at about a moment."""
+    return any(
+        (one.presence == "Lost" and near(one.presence_since, moment))
+        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in one.xids)
+        for one in around.peers(gpu)
+    )
+
+
+def switches_in_words(around: Surroundings, moment: datetime) -> str:
+    """Return which SXids were printed as fatal at about a moment, "" for none."""
+    said = [
+        f"{record.code} of NVSwitch {switch.pci_bus_id}"
+        for switch in around.switches
+        for record in switch.sxids
+        if record.fatal and near(record.last_seen, moment)
+    ]
+    return f"SXid {', '.join(sorted(said))}, printed as fatal" if said else ""
+
+
+def unread(gpu: GpuHealth, cause: str) -> str:
+    """Return why nobody can say that a reading of the fabric is good again, "" when NVML says."""
+    read = {"fabric-status": gpu.fabric.state, "fabric-unhealthy": gpu.fabric.health_summary}
+    missing = cause in read and read[cause] is None
+    return "the GPU's part of the fabric could not be read" if missing else ""
+
+
+def _registration(gpu: GpuHealth) -> Iterator[Fault]:
+    fabric = gpu.fabric
+    if fabric.state == COMPLETED and fabric.status:
+        said = f"registration with the fabric failed with status {fabric.status}"
+        yield _fault(gpu, "fabric-status", said, "fabric-recovery")
+    if fabric.health_summary == UNHEALTHY:
+        said = "the fabric manager calls this GPU's part of the fabric unhealthy"
+        yield _fault(gpu, "fabric-unhealthy", said, "fabric-recovery")
+
+
+def _fault(
+    gpu: GpuHealth, cause: str, evidence: str, needs: Need, last_seen: datetime | None = None
+) -> Fault:
+    return Fault(
+        fault_class="fabric",
+        cause=cause,
+        needs=needs,
+        last_seen=last_seen or gpu.presence_since,
+        evidence=evidence,
+        doubt=DOUBT,
+    )
+
+
+def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
+    """Return why links that went down may not be this GPU's fault, "" when nothing explains it."""
+    if gpu.mig is not False:
+        return "NVLinks go down when MIG is turned on"
+    for one in around.peers(gpu):
+        if one.presence != "Present" or wanted(one) is not None:
+            return f"{one.uuid} on the same node is in trouble"
+        if one.nvlink.failed:
+            return f"{one.uuid} lost links too, and either end may be the cause"
+    return ""
+
+
+def _recovered(gpu: GpuHealth, record: SxidRecord) -> bool:
+    """A new epoch of a GPU that answers came after it, and its fabric does not object."""
+    begun = gpu.epoch_started
+    return gpu.presence == "Present" and begun is not None and begun > record.last_seen
+
+
+def _numbers(links: tuple[int, ...]) -> str:
+    return ", ".join(map(str, links))

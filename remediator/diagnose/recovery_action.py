@@ -1,0 +1,128 @@
+"""The recovery action: what the driver wants done, and whether it has spoken since.
+
+It is the best witness. A line with XID 154 tells of a change before NVML was
+asked again, so it counts as that action until a reading outranks it, or until a
+new epoch of a GPU that answers. A line that says "none" proves nothing by
+itself: healing needs a reading. Pure.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth
+from remediator.diagnose.fault import ALONE, Fault, FaultClass, Need
+
+
+class Level(msgspec.Struct, frozen=True):
+    """One value of NVML field 230."""
+
+    fault_class: FaultClass
+    needs: Need
+    name: str
+    spares: bool = False
+    """Running work may finish: never a reason to evict."""
+
+
+LEVELS: dict[int, Level] = {
+    1: Level("gpu", "gpu-reset", "GPU reset"),
+    2: Level("node", "node-reboot", "node reboot"),
+    3: Level("fabric", "fabric-recovery", "drain P2P", spares=True),
+    4: Level("gpu", "gpu-reset", "drain and reset", spares=True),
+    5: Level("fabric", "fabric-recovery", "recover IMEX domain", spares=True),
+    6: Level("gpu", "gpu-reset", "bus reset"),
+    7: Level("node", "node-reboot", "system reboot"),
+}
+"""What is not here is newer than this version: keep new work away and ask a person."""
+
+_NEWER = Level("gpu", "person", "an action this version does not know", spares=True)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """An action that the driver wants now."""
+
+    value: int
+    since: datetime
+    heard_at: datetime | None
+    """When it was last said, None when nobody knows."""
+    logged: bool = False
+    """XID 154 says so, and NVML was not asked since."""
+
+    @property
+    def level(self) -> Level:
+        return LEVELS.get(self.value, _NEWER)
+
+    def in_words(self) -> str:
+        return f"recovery action {self.value} ({self.level.name})"
+
+    def after(self, moment: datetime) -> bool:
+        """Whether it was said after a moment; the driver logs 154 right behind its reason."""
+        if self.heard_at is None:
+            return False
+        return self.heard_at >= moment if self.logged else self.heard_at > moment
+
+
+def wanted(gpu: GpuHealth) -> Wanted | None:
+    """Return the action that stands, None when none is known to."""
+    action = gpu.recovery_action
+    if action.logged and action.logged_at is not None and not _outranked(gpu, action.logged_at):
+        return Wanted(action.logged, action.logged_at, action.logged_at, logged=True)
+    if not action.value:
+        return None
+    return Wanted(action.value, action.since or gpu.presence_since, action.observed_at)
+
+
+def faults(gpu: GpuHealth) -> Iterator[Fault]:
+    """Return the fault that the action is by itself."""
+    action = wanted(gpu)
+    if action is None:
+        return
+    level = action.level
+    witness = "XID 154 says that the driver wants" if action.logged else "the driver asks for"
+    doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
+    if action.logged:
+        doubt = doubt or f"{ALONE}: the recovery action has not been read since"
+    syslog = gpu.recovery_action.logged_source == "syslog"
+    yield Fault(
+        fault_class=level.fault_class,
+        cause=f"recovery-action-{action.value}",
+        needs=level.needs,
+        last_seen=action.since,
+        evidence=f"{witness} {action.in_words()}",
+        certain=not doubt,
+        doubt=doubt,
+        sources=("RecoveryAction",) if not action.logged else ("Syslog",) if syslog else ("Kmsg",),
+    )
+
+
+def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
+    """Return since when something that was last seen in an epoch is over, None while it stands.
+
+    A new epoch (reset, driver load) says so, or a recovery action of 0 that was read
+    afterwards. What was proven stays proven while NVML cannot be asked: then nothing
+    is known, and nothing begins anew. A GPU that was lost proves nothing any more.
+    """
+    if gpu.presence == "Lost":
+        return None
+    if epoch < gpu.epoch and _answered(gpu):
+        return max(gpu.epoch_started or gpu.presence_since, last_seen)
+    action = gpu.recovery_action
+    read = action.observed_at
+    if action.value == 0 and wanted(gpu) is None and read is not None and read > last_seen:
+        return max(action.since or last_seen, last_seen, gpu.presence_since)
+    return None
+
+
+def _answered(gpu: GpuHealth) -> bool:
+    """Whether a GPU answers, or did so earlier in this epoch."""
+    read, begun = gpu.recovery_action.observed_at, gpu.epoch_started
+    return gpu.presence == "Present" or (read is not None and begun is not None and read >= begun)
+
+
+def _outranked(gpu: GpuHealth, logged_at: datetime) -> bool:
+    action, begun = gpu.recovery_action, gpu.epoch_started
+    read = None if action.value is None else action.observed_at
+    if gpu.presence == "Present" and begun is not None and begun > logged_at:
+        return True
+    return read is not None and read > logged_at

@@ -1,0 +1,218 @@
+"""Which devices a fault means: those of one MIG instance's memory, or the GPU with every slice.
+
+Taints do not inherit in Kubernetes: a taint on `gpu-0` says nothing about
+`gpu-0-mig-...`, so a scope lists each published device by itself. With dynamic
+MIG all partitions that could be made are published, and several are made of the
+same memory slices. Devices are found by UUID and placement, and only among what
+the reporting node publishes. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from exporter.model.device import Instance
+from exporter.model.mig_names import placement_of
+from exporter.model.node_health import GpuHealth, MemorySlices, MigInstance
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import Fault
+from remediator.model.incident import Target
+from remediator.model.taint_rule import Rule, is_label_value
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What one fault means. `exact` is False when it names an instance that is not published."""
+
+    targets: tuple[Target, ...]
+    exact: bool = True
+
+
+def scope(fault: Fault, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> Scope:
+    """Return the devices of one fault of one GPU, among what its node publishes.
+
+    An error of one instance means every device that is made of the same memory
+    slices, in part at least: the full GPU where it is published beside its
+    partitions, too. It never means more than that, and nothing when nothing
+    intersects.
+    """
+    mine = parts_of(gpu, inventory)
+    if fault.instance is None:
+        return Scope(_targets(mine, gpu))
+    failed = _failed(fault, fault.instance, gpu)
+    found = [device for device in mine if _is_hit(device, failed, gpu)]
+    return Scope(_targets(found, gpu), exact=any(device.kind == "mig" for device in found))
+
+
+def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDevice]:
+    """Return what is published of a GPU: itself, its slices, its VFIO twin."""
+    return [device for device in inventory if _is_part(device, gpu, inventory)]
+
+
+def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
+    """Whether other hardware is proven to be now under the name that a rule selects.
+
+    A slice that was made again on the same GPU is other hardware to a contained
+    error, and the same to a fault of the GPU. A name that nobody publishes
+    proves nothing.
+    """
+    return any(one.device == rule.device and _is_other(rule, one, inventory) for one in inventory)
+
+
+def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
+    if device.kind != "vfio" and device.uuid == rule.uuid:
+        return False
+    behind = gpus_behind(device, inventory)
+    if rule.gpu not in behind:
+        return bool(behind)
+    sliced = rule.fault == "contained" and rule.uuid != rule.gpu
+    return sliced and device.uuid not in {None, rule.uuid}
+
+
+def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:
+    """Return the UUIDs of the GPU behind a device, none while nobody names it.
+
+    A VFIO device has a UUID of its PCI address and not of the board: what else
+    is published at that address tells the board.
+    """
+    if device.kind != "vfio":
+        return frozenset({device.parent_uuid or device.uuid or ""} - {""})
+    if not device.pci_bus_id:
+        return frozenset()
+    there = [one for one in inventory if one.kind != "vfio" and one.pci_bus_id == device.pci_bus_id]
+    return frozenset({one.parent_uuid or one.uuid or "" for one in there} - {""})
+
+
+def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
+    """Say how much of a GPU is in scope."""
+    if not targets:
+        return "not published"
+    slices = {one.device for one in mine if one.kind == "mig"}
+    hit = sum(target.name in slices for target in targets)
+    if not slices:
+        return "whole GPU"
+    return (
+        f"GPU with {len(slices)} slices" if hit == len(slices) else f"{hit} of {len(slices)} slices"
+    )
+
+
+def _is_part(device: SliceDevice, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> bool:
+    if device.kind != "vfio":
+        return gpu.uuid in (device.uuid, device.parent_uuid)
+    behind = gpus_behind(device, inventory)
+    same_slot = bool(gpu.pci_bus_id) and device.pci_bus_id == gpu.pci_bus_id
+    return gpu.uuid in behind if behind else same_slot
+
+
+class _Failed(msgspec.Struct, frozen=True):
+    """A failed instance, as far as it can still be told."""
+
+    places: frozenset[MemorySlices]
+    uuids: frozenset[str]
+    """Of its live slices."""
+    beside: frozenset[str]
+    """UUIDs of live slices in the same memory that are other compute instances."""
+    sizes: Mapping[int, int]
+    """Memory slices by GI profile id, as far as they are known."""
+
+
+def _failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
+    """Find out where the instance of a fault is, or was.
+
+    The recorded placement decides. Without one (older agents) the instance
+    that has the ids now is looked up.
+    """
+    same_gi = [
+        live
+        for live in gpu.instances
+        if live.gi == instance.gi and fault.placement in {None, _place_of(live)}
+    ]
+    named = {live.uuid for live in same_gi if instance.ci in {None, live.ci}}
+    recorded = fault.placement
+    places = {recorded} if recorded else {_place_of(live) for live in same_gi if live.uuid in named}
+    sizes = {
+        live.gi_profile_id: live.placement_size
+        for live in gpu.instances
+        if live.gi_profile_id is not None and live.placement_size is not None
+    }
+    if recorded and fault.gi_profile_id is not None:
+        sizes[fault.gi_profile_id] = recorded.size
+    return _Failed(
+        places=frozenset(place for place in places if place is not None),
+        uuids=frozenset(named),
+        beside=frozenset(live.uuid for live in same_gi) - named,
+        sizes=sizes,
+    )
+
+
+def _is_hit(device: SliceDevice, failed: _Failed, gpu: GpuHealth) -> bool:
+    if device.kind != "mig":
+        return bool(failed.places or failed.uuids)  # the full GPU has all memory slices
+    if device.uuid in failed.uuids:
+        return True
+    taken = None if device.uuid in failed.beside else _taken(device, failed.sizes, gpu)
+    return taken is not None and any(taken.intersects(place) for place in failed.places)
+
+
+def made_of(device: SliceDevice, place: MemorySlices) -> bool:
+    """Whether a device that has no UUID of its own is made of memory slices, in part at least.
+
+    The full GPU has all of them. A static slice is known by its UUID.
+    """
+    if device.kind != "mig":
+        return True
+    named = placement_of(device.device.device)
+    start = device.placement_start
+    if start is None and named:
+        start = named.start
+    if device.uuid is not None or start is None:
+        return False
+    size = device.placement_size or (named.size if named else None) or 1
+    return MemorySlices(start, size).intersects(place)
+
+
+def _taken(device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth) -> MemorySlices | None:
+    """Return the memory slices that a MIG device is made of, None when nobody tells.
+
+    Of one whose size is not known the first slice is certain.
+    """
+    live = next((one for one in gpu.instances if one.uuid == device.uuid), None)
+    place = _place_of(live) if live else None
+    if place is not None:
+        return place
+    named = placement_of(device.device.device)
+    start = device.placement_start
+    if start is None:
+        start = named.start if named else None
+    if start is None:
+        return None
+    profile = device.gi_profile_id
+    if profile is None and named:
+        profile = named.gi_profile_id
+    size = device.placement_size or (named.size if named else None)
+    return MemorySlices(start, size or (sizes.get(profile, 1) if profile is not None else 1))
+
+
+def _place_of(live: MigInstance) -> MemorySlices | None:
+    if live.placement_start is None or live.placement_size is None:
+        return None
+    return MemorySlices(live.placement_start, live.placement_size)
+
+
+def hardware_of(device: SliceDevice, gpu: str) -> str:
+    """Return the UUID of a device; one whose UUID no rule could carry stands for its GPU."""
+    return device.uuid if device.uuid and is_label_value(device.uuid) else gpu
+
+
+def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ...]:
+    """Return the devices by hardware."""
+    return tuple(
+        sorted(
+            Target(
+                one.device.driver,
+                one.device.pool,
+                one.device.device,
+                hardware_of(one, gpu.uuid),
+            )
+            for one in devices
+        )
+    )

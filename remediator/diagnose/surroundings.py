@@ -1,0 +1,52 @@
+"""What a verdict on one GPU must know of the rest of its node's report. Pure."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth, Inventory, NodeHealth, SourceHealth, SwitchHealth
+
+NEAR = timedelta(minutes=1)
+"""Two signals this close together may have one cause: drivers tell of one failure in several lines,
+and NVML is asked in between."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """The report around one GPU, each part empty where it is not known."""
+
+    reported_at: datetime | None = None
+    """The report's own time, by the node's clock."""
+    driver_version: str = ""
+    sources: tuple[SourceHealth, ...] = ()
+    switches: tuple[SwitchHealth, ...] = ()
+    inventory: Inventory = Inventory()
+    gpus: tuple[GpuHealth, ...] = ()
+    """Every GPU of the report, the judged one too."""
+
+    def up(self, source: str) -> bool | None:
+        """Say whether a source works, None when the report does not name it."""
+        return next((one.up for one in self.sources if one.name == source), None)
+
+    def peers(self, gpu: GpuHealth) -> tuple[GpuHealth, ...]:
+        return tuple(one for one in self.gpus if one.uuid != gpu.uuid)
+
+
+ALONE = Surroundings()
+
+
+def surroundings(report: NodeHealth | None) -> Surroundings:
+    """Return what a report says beside its GPUs; nothing is known without one."""
+    if report is None:
+        return ALONE
+    return Surroundings(
+        reported_at=report.observed_at,
+        driver_version=report.driver_version,
+        sources=report.sources,
+        switches=report.switches,
+        inventory=report.inventory,
+        gpus=report.gpus,
+    )
+
+
+def near(one: datetime, other: datetime) -> bool:
+    return abs(one - other) <= NEAR

@@ -1,0 +1,185 @@
+"""Application XIDs that follow a GPU and not a job: when 13 or 31 make it suspect.
+
+Such an error is the program's own fault, nearly always, and moves along with
+it. A GPU becomes suspect only when, within 24 h, bursts on it belong to at
+least two top owners in at least two namespaces, none of which had such an error
+on any other GPU in that time. Errors of nobody, or of several who share the
+device, accuse nobody; the latter still clear the GPUs of those who had them.
+
+The memory is bounded and ends with the process; the hands feed it. Times are
+the node's, so they are compared with those of one GPU at a time. Pure but for
+its memory.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
+
+CODES = frozenset({13, 31})
+"""Those whose investigation looks at history (NVIDIA's XID catalogue)."""
+WINDOW = timedelta(hours=24)
+BURST_GAP = timedelta(minutes=3)
+"""So much silence closes a burst."""
+DIFFERENT = 2
+"""Top owners, and namespaces, that it takes."""
+
+MAX_PARTS = 64
+"""Bursts, or parts of one by different owners, kept per GPU and code."""
+MAX_GPUS = 8192
+"""GPUs and codes kept; the ones not heard of for longest go."""
+MAX_OWNERS = 32768
+"""Owners kept, likewise."""
+MAX_GPUS_OF_OWNER = 16
+
+
+class Owner(msgspec.Struct, frozen=True, order=True):
+    """A top owner: `Job/train` in a namespace."""
+
+    namespace: str
+    name: str
+
+
+UNTOLD = Owner("", "")
+"""Stands for holders whose owner nobody could tell."""
+
+
+class Sighting(msgspec.Struct, frozen=True):
+    """Errors of a code on a GPU, and all who held the GPU or the slice then."""
+
+    uuid: str
+    code: int
+    at: datetime
+    owners: frozenset[Owner]
+
+
+class _Part(msgspec.Struct):
+    """Errors of the same owners without a longer silence between them."""
+
+    first: datetime
+    last: datetime
+    owners: frozenset[Owner]
+
+
+class Suspicions:
+    """`gpus` and `owners` bound the memory."""
+
+    def __init__(self, gpus: int = MAX_GPUS, owners: int = MAX_OWNERS) -> None:
+        self._gpus, self._owners = gpus, owners
+        self._parts: OrderedDict[tuple[int, str], list[_Part]] = OrderedDict()
+        self._places: OrderedDict[Owner, OrderedDict[str, datetime]] = OrderedDict()
+
+    def add(self, seen: Sighting) -> None:
+        """Take in one sighting; of an unknown owner it says nothing."""
+        known = seen.owners - {UNTOLD}
+        if seen.code not in CODES or not known:
+            return
+        for owner in known:
+            self._place(owner, seen)
+        parts = self._parts.setdefault((seen.code, seen.uuid), [])
+        self._parts.move_to_end((seen.code, seen.uuid))
+        _extend(parts, seen)
+        if len(self._parts) > self._gpus:
+            self._parts.popitem(last=False)
+
+    def of(self, uuid: str, now: datetime) -> Fault | None:
+        """Return what makes a GPU suspect now, by its node's clock."""
+        found = [fault for code in sorted(CODES) if (fault := self._fault(uuid, code, now))]
+        return max(found, key=lambda fault: fault.last_seen, default=None)
+
+    def size(self) -> int:
+        """Return how many parts of bursts and places of owners are remembered."""
+        parts = sum(len(one) for one in self._parts.values())
+        return parts + sum(len(one) for one in self._places.values())
+
+    def _fault(self, uuid: str, code: int, now: datetime) -> Fault | None:
+        known = self._parts.get((code, uuid), [])
+        latest = max([now, *(one.last for one in known)])
+        parts = [one for one in known if latest - one.last <= WINDOW]
+        accusers = [
+            (owner, at) for owner, at in _accusers(parts) if not self._elsewhere(owner, uuid, at)
+        ]
+        owners = {owner for owner, _ in accusers}
+        namespaces = {owner.namespace for owner in owners}
+        if len(owners) < DIFFERENT or len(namespaces) < DIFFERENT:
+            return None
+        return Fault(
+            fault_class="suspect",
+            cause=f"xid-{code}-repeated",
+            xid=code,
+            needs="diagnosis",
+            last_seen=max(at for _, at in accusers),
+            evidence=(
+                f"XID {code} within a day under {len(owners)} owners in {len(namespaces)} "
+                "namespaces, none of which had it on another GPU"
+            ),
+            doubt="an application may cause it",
+            sources=("Kmsg",),
+        )
+
+    def _place(self, owner: Owner, seen: Sighting) -> None:
+        places = self._places.setdefault(owner, OrderedDict())
+        self._places.move_to_end(owner)
+        places[seen.uuid] = max(seen.at, places.get(seen.uuid, seen.at))
+        places.move_to_end(seen.uuid)
+        if len(places) > MAX_GPUS_OF_OWNER:
+            places.popitem(last=False)
+        if len(self._places) > self._owners:
+            self._places.popitem(last=False)
+
+    def _elsewhere(self, owner: Owner, uuid: str, at: datetime) -> bool:
+        """Whether an owner had an error of any of the codes on another GPU within a day."""
+        places = self._places.get(owner, OrderedDict[str, datetime]())
+        return any(other != uuid and abs(when - at) <= WINDOW for other, when in places.items())
+
+
+def joined(verdict: Verdict, suspect: Fault | None) -> Verdict:
+    """Return a verdict with a suspicion in it; what is unknown stays unknown."""
+    if suspect is None:
+        return verdict
+    match verdict:
+        case Unknown():
+            return verdict
+        case Sick(faults):
+            return Sick((*faults, suspect))
+        case Healthy():
+            return Sick((*verdict.ended, suspect))
+
+
+def _extend(parts: list[_Part], seen: Sighting) -> None:
+    for part in parts:
+        if part.owners == seen.owners and part.first - BURST_GAP < seen.at < part.last + BURST_GAP:
+            part.first, part.last = min(part.first, seen.at), max(part.last, seen.at)
+            return
+    parts.append(_Part(seen.at, seen.at, seen.owners))
+    if len(parts) > MAX_PARTS:
+        parts.remove(_least_needed(parts))
+
+
+def _least_needed(parts: list[_Part]) -> _Part:
+    """Return the oldest part whose owners speak again later, else the oldest of all."""
+    by_age = sorted(parts, key=lambda one: one.last)
+    for index, part in enumerate(by_age):
+        if any(later.owners == part.owners for later in by_age[index + 1 :]):
+            return part
+    return by_age[0]
+
+
+def _accusers(parts: Iterable[_Part]) -> list[tuple[Owner, datetime]]:
+    """Return the owners of bursts that have one owner only, with the burst's end."""
+    bursts: list[list[_Part]] = []
+    end: datetime | None = None
+    for part in sorted(parts, key=lambda one: one.first):
+        if end is None or part.first - end >= BURST_GAP:
+            bursts.append([])
+        bursts[-1].append(part)
+        end = part.last if end is None else max(end, part.last)
+    found: list[tuple[Owner, datetime]] = []
+    for burst in bursts:
+        owners = frozenset[Owner]().union(*(part.owners for part in burst))
+        if len(owners) == 1:
+            found += [(owner, max(part.last for part in burst)) for owner in owners]
+    return found

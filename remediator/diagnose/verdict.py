@@ -1,0 +1,103 @@
+"""What is true of one GPU: Sick(faults), Healthy(evidence) or Unknown(why).
+
+The rules, in the order of the design's safety argument:
+
+- The recovery action is the best witness (`recovery_action`). Heard after an
+  XID, it says whether the fault stands; 0 ends it. Where the driver has no such
+  field, the catalogue decides, and recovery is a new epoch (reset, reboot,
+  driver load) and silence in it.
+- Application XIDs, information and unknown codes are never a fault (`xids`,
+  `xid_rules`). Some that repeat on one GPU make it suspect (`suspicion`).
+- A contained error is over as soon as it is written: its process is dead. Its
+  slice is emptied and watched all the same; that is `episode`.
+- A change of epoch alone is neither a fault nor, while the GPU does not answer,
+  the end of one.
+- Lowered clocks (thermal, power brake) are no fault of a device: alerts show
+  them.
+- Health needs a GPU that answers and a recovery action that was read of late
+  and in this epoch. Anything short of that, without a fault, is Unknown.
+
+What is done about it is `policy`. Pure.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from exporter.model.node_health import GpuHealth
+from remediator.diagnose import links, memory, presence, recovery_action, xid_faults
+from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict, baffled
+from remediator.diagnose.surroundings import ALONE, Surroundings
+
+OLD_READING = timedelta(minutes=5)
+"""A recovery action read this long before the report was made says nothing of now."""
+
+
+def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") -> Verdict:
+    """Judge one GPU from its node's report.
+
+    `unusable` says why the report cannot be believed at all.
+    """
+    if unusable:
+        return Unknown(unusable)
+    try:
+        return _judged(gpu, around)
+    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
+        return baffled(error)
+
+
+def _judged(gpu: GpuHealth, around: Surroundings) -> Verdict:
+    faults = tuple(_faults(gpu, around))
+    standing = [fault for fault in faults if fault.ended is None]
+    gap = _omission(gpu) or _gap(gpu, around)
+    if any(fault.fault_class != "pending" for fault in standing) or (standing and gap):
+        return Sick(faults)
+    if gap:
+        return Unknown(gap)
+    over = tuple(fault for fault in faults if fault.ended is not None)
+    healthy = Healthy(_healthy_since(gpu, over), _evidence_of_health(gpu), over)
+    return Sick(faults, healthy) if standing else healthy
+
+
+def _faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
+    yield from recovery_action.faults(gpu)
+    yield from presence.faults(gpu, around)
+    yield from memory.faults(gpu)
+    yield from links.faults(gpu, around)
+    yield from xid_faults.faults(gpu, around)
+
+
+def _omission(gpu: GpuHealth) -> str:
+    """Return which parts the agent could not write: in these a fault may hide."""
+    if not gpu.omitted:
+        return ""
+    return f"the report on {gpu.uuid} is incomplete: without {', '.join(gpu.omitted)}"
+
+
+def _gap(gpu: GpuHealth, around: Surroundings) -> str:
+    """Return what is missing for a statement of health, "" when nothing is."""
+    action = gpu.recovery_action
+    read = action.observed_at
+    if gpu.presence != "Present":
+        return f"{gpu.uuid} cannot be asked: {gpu.presence_reason or gpu.presence}"
+    if action.supported is None or (action.supported and action.value is None) or read is None:
+        return f"the recovery action of {gpu.uuid} could not be read"
+    if around.reported_at is not None and around.reported_at - read > OLD_READING:
+        return f"the recovery action of {gpu.uuid} was last read long before the report"
+    if action.supported and gpu.epoch_started is not None and read < gpu.epoch_started:
+        return f"the recovery action of {gpu.uuid} was last read before the GPU was reset"
+    if not action.supported and around.up("kmsg") is False:
+        return f"nothing but XIDs speaks of {gpu.uuid}, and the kernel log cannot be read"
+    return ""
+
+
+def _healthy_since(gpu: GpuHealth, faults: tuple[Fault, ...]) -> datetime:
+    starts = [gpu.presence_since]
+    starts += [fault.ended for fault in faults if fault.ended is not None]
+    starts += [since for since in (gpu.recovery_action.since, gpu.epoch_started) if since]
+    return max(starts)
+
+
+def _evidence_of_health(gpu: GpuHealth) -> str:
+    if gpu.recovery_action.supported:
+        return "answers, and the driver wants no recovery action"
+    return "answers, and nothing speaks against it (the driver has no recovery action to ask)"

@@ -1,0 +1,66 @@
+"""What each XID means for a verdict, as data: its class of fault, its need and its rule.
+
+The table lies in `remediator/data/`, with its provenance. A code without a row
+is never a fault by itself. Pure, but for reading the package's own file once.
+"""
+
+import csv
+from functools import cache
+from importlib import resources
+from typing import Literal, cast, get_args
+
+import msgspec
+
+from remediator.diagnose.fault import LOGS, NEEDS, SEVERITY, SOURCES, FaultClass, Need, Source
+
+RuleName = Literal["stands", "never", "flags", "remapped", "repeated", "named", "peers", "decoded"]
+RULE_NAMES: tuple[RuleName, ...] = get_args(RuleName)
+_SECOND = tuple(word for word in SOURCES if word not in LOGS)
+
+
+class XidRule(msgspec.Struct, frozen=True):
+    """One row. `fault` None: never a fault by itself."""
+
+    code: int
+    fault: FaultClass | None
+    needs: Need
+    rule: RuleName
+    second: tuple[Source, ...]
+    """Which sources beside the kernel log bear it out. Without one it disrupts nothing."""
+    note: str
+
+
+def rule_of(code: int) -> XidRule:
+    """Return what holds for a code; an unlisted one is counted, and the recovery action decides."""
+    note = "not listed: the recovery action decides"
+    unlisted = XidRule(code, None, "nothing", "never", (), note)
+    return table().get(code, unlisted)
+
+
+@cache
+def table() -> dict[int, XidRule]:
+    """Return every row by code."""
+    file = resources.files("remediator").joinpath("data", "xid_rules.csv")
+    return parsed(file.read_text(encoding="utf-8"))
+
+
+def parsed(text: str) -> dict[int, XidRule]:
+    """Read the table. Raises ValueError for a word that is none."""
+    return {int(row["code"]): _row(row) for row in csv.DictReader(text.splitlines())}
+
+
+def _row(row: dict[str, str]) -> XidRule:
+    return XidRule(
+        code=int(row["code"]),
+        fault=cast("FaultClass", _checked(row["fault"], SEVERITY)) if row["fault"] else None,
+        needs=cast("Need", _checked(row["needs"], NEEDS)),
+        rule=cast("RuleName", _checked(row["rule"], RULE_NAMES)),
+        second=tuple(cast("Source", _checked(word, _SECOND)) for word in row["second"].split()),
+        note=row["note"],
+    )
+
+
+def _checked(text: str, words: tuple[str, ...]) -> str:
+    if text not in words:
+        raise ValueError(f"xid_rules.csv: {text!r} is none of {', '.join(words)}")
+    return text

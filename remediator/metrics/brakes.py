@@ -1,0 +1,19 @@
+"""What defers taints or disruptions everywhere now, as samples. Pure."""
+
+from datetime import datetime
+
+from remediator.metrics.rows import Rows, labels
+from remediator.plan.correlation import Waves
+from remediator.plan.fleet import Fleet
+from remediator.policy.table import Policy
+
+
+def brake_rows(fleet: Fleet, policy: Policy, now: datetime) -> Rows:
+    """Return the samples of the emergency stop, the maintenance windows and correlation."""
+    waves = Waves(fleet, policy.limits.correlation, now)
+    open_now = [one for one in policy.maintenance if one.when.open_until(now) is not None]
+    return {
+        "emergency_stop": {(): float(bool(fleet.stopped or policy.stopped))},
+        "maintenance_windows_open": {(): float(len(open_now))},
+        "correlation_in_force": {labels(why): float(n) for why, n in waves.in_force().items()},
+    }

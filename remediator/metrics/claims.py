@@ -1,0 +1,142 @@
+"""Claims by state, counted as they change, and those that are waited for. Pure but for its memory.
+
+A standalone claim that no pod has asked for is no problem: only what a pod or pod
+group owns is waited for. Whether a pod refers to a claim that somebody made by
+hand is not known here, because pods are not watched.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from heapq import nsmallest
+from typing import Literal, get_args
+
+import msgspec
+
+from exporter.model.device import GPU_DRIVER
+from exporter.model.resource_slices import Kind
+from remediator.metrics.families import PENDING
+from remediator.metrics.rows import Rows, labels
+from remediator.model.claim import Claim, Request
+
+State = Literal["pending", "allocated", "in-use", "unowned"]
+STATES: tuple[State, ...] = get_args(State)
+Reason = Literal["Tainted", "NoneFree", "Other"]
+_WAITING_OWNERS = frozenset({"Pod", "PodGroup"})
+_KINDS: Mapping[str, Kind] = {
+    "gpu.nvidia.com": "gpu",
+    "mig.nvidia.com": "mig",
+    "vfio.gpu.nvidia.com": "vfio",
+}
+"""What NVIDIA's own DeviceClasses select. Other classes are CEL, which is not read here."""
+
+ClaimStates = tuple[Mapping[State, int], tuple[Claim, ...]]
+Sort = tuple[str, str]
+"""Driver, and type of device."""
+
+
+class Room(msgspec.Struct, frozen=True):
+    """The most devices of one sort that one node has for a new claim."""
+
+    free: int = 0
+    without_fences: int = 0
+    """Likewise if nothing of ours were fenced: the idle ones under a fence are counted too."""
+
+
+def state(claim: Claim) -> State:
+    if claim.allocated:
+        return "in-use" if claim.consumers else "allocated"
+    owners = claim.metadata.owner_references
+    return "pending" if any(one.kind in _WAITING_OWNERS for one in owners) else "unowned"
+
+
+class Claims:
+    """An index; who feeds it holds a lock."""
+
+    def __init__(self) -> None:
+        self._states: Counter[State] = Counter()
+        self._pending: dict[str, Claim] = {}
+
+    def changed(self, key: str, old: Claim | None, new: Claim | None) -> None:
+        """Take in a change of a claim."""
+        if old is not None:
+            self._states[state(old)] -= 1
+            self._pending.pop(key, None)
+        if new is not None:
+            now = state(new)
+            self._states[now] += 1
+            if now == "pending":
+                self._pending[key] = new
+
+    def told(self) -> ClaimStates:
+        """Return how many claims are in each state, and those that are pending."""
+        return {one: self._states[one] for one in STATES}, tuple(self._pending.values())
+
+
+def claim_rows(
+    states: Mapping[State, int],
+    pending: Iterable[Claim],
+    rooms: Mapping[Sort, Room],
+    most: int = PENDING,
+) -> Rows:
+    """Return the samples of all claims; the `most` that wait for longest one by one."""
+    dated = [
+        (since, one.metadata.namespace, one.metadata.name, one)
+        for one in pending
+        if (since := one.metadata.creation_timestamp) is not None
+    ]
+    oldest = nsmallest(most, dated, key=_age)
+    return {
+        "claims": {(word,): float(count) for word, count in states.items()},
+        "claim_pending_since_timestamp_seconds": {
+            labels(namespace, name, why_pending(one, rooms)): since.timestamp()
+            for since, namespace, name, one in oldest
+        },
+    }
+
+
+def _age(entry: tuple[datetime, str, str, Claim]) -> tuple[datetime, str, str]:
+    return entry[:3]
+
+
+def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
+    """Say why a claim is not allocated, as far as counting free devices tells.
+
+    Which node the pod may run on, selectors, quota and the order of the queue are the
+    scheduler's to know: where some node has enough, the reason is Other.
+    """
+    wanted = [_wanted(one) for one in claim.spec.devices.requests]
+    if not wanted or not all(wanted):
+        return "Other"
+    together = _together(wanted)
+    if all(_fits(one, rooms, fenced=False) for one in together):
+        return "Other"
+    return "Tainted" if all(_fits(one, rooms, fenced=True) for one in together) else "NoneFree"
+
+
+def _wanted(request: Request) -> list[tuple[Sort, int]]:
+    """Return what a request would take, any one of them; [] where that cannot be told."""
+    choices = (request.exactly,) if request.exactly else request.first_available
+    found = [
+        ((GPU_DRIVER, kind), one.count)
+        for one in choices
+        if (kind := _KINDS.get(one.device_class_name)) and one.count > 0
+    ]
+    return found if len(found) == len(choices) else []
+
+
+def _together(wanted: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
+    """Add up the requests that leave no choice: one node has to have all of them."""
+    fixed = Counter[Sort]()
+    for choices in wanted:
+        if len(choices) == 1:
+            fixed[choices[0][0]] += choices[0][1]
+    return [*([one] for one in fixed.items()), *(one for one in wanted if len(one) > 1)]
+
+
+def _fits(choices: list[tuple[Sort, int]], rooms: Mapping[Sort, Room], *, fenced: bool) -> bool:
+    for sort, count in choices:
+        room = rooms.get(sort, Room())
+        if count <= (room.without_fences if fenced else room.free):
+            return True
+    return False

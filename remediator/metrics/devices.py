@@ -1,0 +1,106 @@
+"""What is published of one pool, counted by what keeps each device from a new claim. Pure."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from exporter.model.device import Device
+from exporter.model.resource_slices import SliceDevice
+from remediator.metrics.claims import Room, Sort
+from remediator.metrics.rows import Labels, Rows, labels
+from remediator.model.claim import Claim
+from remediator.model.taint_rule import ForeignRule, Rule
+
+State = Literal["fenced", "tainted", "allocated", "free"]
+_KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
+SORTS = 512
+"""Different devices (driver, type, product, profile) that are told; of more, the rarest are
+counted together: a driver may write what it likes into its slices."""
+REST = "other"
+
+Model = tuple[str, str, str, str]
+"""Driver, type, product and profile, as published."""
+
+
+class PoolCount(msgspec.Struct, frozen=True):
+    """One pool's devices, in tuples: ten thousand of these are kept."""
+
+    states: tuple[tuple[Model, State, int], ...] = ()
+    idle: tuple[tuple[Sort, int, int], ...] = ()
+    """Of each sort, how many are free, and how many would be without our fences."""
+
+
+def pool_count(
+    devices: Iterable[SliceDevice],
+    rules: Iterable[Rule],
+    foreign: Collection[ForeignRule],
+    claims: Iterable[Claim],
+) -> PoolCount:
+    """Count the GPUs and slices of a pool, each in the first state that is true of it.
+
+    `foreign` are other people's rules. An administrator's look allocates nothing.
+    """
+    fenced = {one.device for one in rules if one.taint_effect in _KEEP_AWAY}
+    tainting = [one for one in foreign if one.effect in _KEEP_AWAY]
+    results = (one for claim in claims for one in claim.results)
+    held = {one.name for one in results if one.allocates}
+    states = Counter[tuple[Model, State]]()
+    free, without = Counter[Sort](), Counter[Sort]()
+    for one in devices:
+        if not one.kind:
+            continue
+        name, sort = one.device, (one.device.driver, one.kind)
+        tainted = _tainted(one, tainting)
+        usable = not tainted and name not in held
+        without[sort] += usable
+        free[sort] += usable and name not in fenced
+        state = _state(name, fenced, held, tainted=tainted)
+        states[(name.driver, one.kind, one.product, one.profile), state] += 1
+    return PoolCount(
+        tuple((model, state, count) for (model, state), count in states.items()),
+        tuple((sort, free[sort], count) for sort, count in without.items()),
+    )
+
+
+def _tainted(one: SliceDevice, tainting: Iterable[ForeignRule]) -> bool:
+    by_driver = any(taint.effect in _KEEP_AWAY for taint in one.taints)
+    return by_driver or any(rule.selects(one.device) for rule in tainting)
+
+
+def _state(
+    name: Device, fenced: Collection[Device], held: Collection[Device], *, tainted: bool
+) -> State:
+    if name in fenced:
+        return "fenced"
+    if tainted:
+        return "tainted"
+    return "allocated" if name in held else "free"
+
+
+def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
+    """Return the most devices of each sort that one pool has for a new claim."""
+    free, without = Counter[Sort](), Counter[Sort]()
+    for count in counts:
+        for sort, unused, unfenced in count.idle:
+            free[sort] = max(free[sort], unused)
+            without[sort] = max(without[sort], unfenced)
+    return {sort: Room(free[sort], without[sort]) for sort in without}
+
+
+def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) -> Rows:
+    """Return the samples of all published devices."""
+    models = Counter[Model]()
+    for (model, _), count in totals.items():
+        models[model] += count
+    told = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
+    found = Counter[Labels]()
+    for (model, state), count in totals.items():
+        driver, kind, product, profile = model if model in told else (REST, model[1], REST, REST)
+        found[labels(driver, kind, product, profile, state)] += count
+    return {"devices": {key: float(count) for key, count in found.items()}}
+
+
+def _rarity(entry: tuple[Model, int]) -> tuple[int, Model]:
+    return -entry[1], entry[0]

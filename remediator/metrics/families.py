@@ -1,0 +1,195 @@
+"""The table of what is told of the cluster, as any replica knows it: incidents, claims, devices.
+
+Others join, page and draw by these names. `incident` is the name of a DeviceIncident,
+`UUID` the GPU's, as the node exporters spell it.
+"""
+
+from remediator.metrics.family import Family
+
+PREFIX = "draguard"
+INCIDENTS = 1000
+"""Open incidents that are told one by one."""
+CONSUMERS = 64
+"""Rows for one incident of who is hit by it."""
+ALL_CONSUMERS = 8000
+"""Such rows of all incidents together, shared out evenly."""
+PENDING = 200
+"""Claims that are waited for and told one by one."""
+_STORY = ("incident", "node", "UUID")
+
+
+def _gauge(name: str, text: str, *labels: str) -> Family:
+    return Family(name=name, kind="gauge", text=text, labels=labels, prefix=PREFIX)
+
+
+def _story(name: str, text: str, *labels: str) -> Family:
+    return _gauge(f"incident_{name}", text, *_STORY, *labels)
+
+
+CLUSTER_FAMILIES: tuple[Family, ...] = (
+    _story(
+        "info",
+        "1 for each open incident: class of the fault, what it was seen by (such as `xid-79`), and "
+        f"which devices it means. At most {INCIDENTS} incidents are told, the worst classes and "
+        "then the oldest first.",
+        "class",
+        "cause",
+        "scope",
+    ),
+    _story(
+        "phase",
+        "1 for the phase: Suspected, Tainted, Evicting, Drained, Repairing, Verifying, NeedsHuman.",
+        "phase",
+    ),
+    _story(
+        "mode",
+        "1 for the mode in which it is handled: off, incident-only, dry-run, enforce. Only enforce "
+        "fences; nothing while no status is written.",
+        "mode",
+    ),
+    _story(
+        "rules",
+        "DeviceTaintRules of ours that are stored for it, by effect: None, NoSchedule, NoExecute. "
+        "NoSchedule and NoExecute keep new pods away.",
+        "effect",
+    ),
+    _story(
+        "held",
+        "1 while something is held back, by what holds it: Budget, Correlation, EmergencyStop, "
+        "Maintenance (a window, or a person's own fence), Human, Blindness (a collection cannot be "
+        "trusted), NodeGone (it was taken away).",
+        "reason",
+    ),
+    _story(
+        "needs",
+        "1 for what would repair it: nothing, diagnosis, fabric-recovery, gpu-reset, node-reboot, "
+        "replacement, person.",
+        "needs",
+    ),
+    _story(
+        "unconfirmed",
+        "1 while only the kernel log reports the fault and no second source can confirm it, by why "
+        "not: DriverTooOld (before R565), NvmlUnavailable. It is tainted NoSchedule at most.",
+        "reason",
+    ),
+    _story(
+        "eviction_blocked",
+        "1 while pods stay on a tainted device and evictions alone do not move them, by why not: "
+        "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
+        "evictions are requested on), PodsJoin (pods joined a shared claim in too many rounds; no "
+        "eviction is requested). The GPU counts in no `evict` budget.",
+        "reason",
+    ),
+    _story(
+        "consumer_info",
+        "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
+        "access, or as a `gang` peer; `evicted`: it was moved. No pod name: an allocated claim "
+        "that nobody uses. At most "
+        f"{CONSUMERS} for one incident, and {ALL_CONSUMERS} in all; the object's status has more.",
+        "dra_claim_namespace",
+        "dra_claim_name",
+        "pod_name",
+        "via",
+    ),
+    _story("opened_timestamp_seconds", "When the incident was opened, by the API server's clock."),
+    _story("phase_since_timestamp_seconds", "Since when it is in its phase."),
+    _story(
+        "recurrence",
+        "Which episode of this GPU it is within the policy's repeat window; 1: the first.",
+    ),
+    _story(
+        "evicted_pods",
+        "Pods that held a device under NoExecute and hold it no longer, evicted or gone by "
+        "themselves.",
+    ),
+    _gauge(
+        "incidents_untold",
+        f"Open incidents without series of their own, because more than {INCIDENTS} are open.",
+    ),
+    _gauge(
+        "budget_used_gpus",
+        "GPUs that count for a limit of the policy, by `budget` (`evict`: being evicted from, not "
+        "Drained yet; `fence`: standing with NoSchedule or more) and `ground`. Of node, pool, "
+        "deviceClass, domain: the one that is fullest, while any counts. `rate`: begun within its "
+        "time.",
+        "budget",
+        "ground",
+    ),
+    _gauge(
+        "budget_limit_gpus",
+        "What `draguard_budget_used_gpus` may reach; a percentage is reckoned of the GPUs seen "
+        "within 24 hours. Nothing where the policy has no limit.",
+        "budget",
+        "ground",
+    ),
+    _gauge(
+        "emergency_stop",
+        "1 while an emergency stop is in force, by the annotation of the namespace or by the "
+        "policy: nothing new is tainted and no disruption begins.",
+    ),
+    _gauge(
+        "maintenance_windows_open",
+        "Maintenance windows of the policy that are open now. Inside their areas nothing new is "
+        "tainted and no disruption begins.",
+    ),
+    _gauge(
+        "correlation_in_force",
+        "What defers new evictions by correlation: SameCause (causes that are new on many nodes), "
+        "NodeChanged (nodes whose driver or agent changed lately: faults that began since then "
+        "are deferred), PolicyChanged (1: it allows more or less than before, and all are "
+        "deferred). All 0: none is.",
+        "reason",
+    ),
+    _gauge(
+        "agent_stale",
+        "1 where a node's report is stored and its agent has written neither it nor its Lease for "
+        "`--stale-after`, or never; 0 where it has. Nothing while the watches are silent.",
+        "node",
+    ),
+    _gauge(
+        "claims",
+        "ResourceClaims by state: pending (not allocated, and a pod or pod group owns it), "
+        "allocated (nobody uses it), in-use (reserved for a pod or pod group), unowned (not "
+        "allocated, and nobody owns it: no pod is known to wait for it).",
+        "state",
+    ),
+    _gauge(
+        "node_mig_config",
+        "1 for each node of which the label `nvidia.com/mig.config` asks for a MIG geometry, with "
+        "what NVIDIA's MIG manager says of it (`nvidia.com/mig.config.state`): pending, rebooting, "
+        "success, failed; `none` where it says nothing.",
+        "node",
+        "config",
+        "state",
+    ),
+    _gauge(
+        "node_mig_config_differs_gpus",
+        "GPUs of the node whose reported slices are not what the label asks for. Judged are "
+        "`all-disabled`, `all-enabled` and `all-PROFILE`; nothing for other names, whose meaning "
+        "is in the MIG manager's file.",
+        "node",
+    ),
+    _gauge(
+        "claim_pending_since_timestamp_seconds",
+        f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
+        "Tainted (no node has enough free devices of the kind, and one would without our fences), "
+        "NoneFree (no node has enough, fenced or not), Other (there are some, or the DeviceClass "
+        "is none of NVIDIA's own).",
+        "dra_claim_namespace",
+        "dra_claim_name",
+        "reason",
+    ),
+    _gauge(
+        "devices",
+        "Published GPUs (`gpu`), slices (`mig`) and passed-through GPUs (`vfio`), each in its "
+        "first state of: fenced (a rule of ours, NoSchedule or NoExecute), tainted (likewise by "
+        "the driver or somebody else's rule, a maintenance fence among them), allocated (also "
+        "when shared and not full), free. Counted as published: with dynamic MIG every possible "
+        "slice is, and those that exclude each other each count.",
+        "driver",
+        "type",
+        "product",
+        "profile",
+        "state",
+    ),
+)

@@ -1,0 +1,136 @@
+"""Open incidents as samples, each from what is stored of it. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from heapq import nsmallest
+
+from remediator.diagnose.fault import SEVERITY
+from remediator.metrics.families import ALL_CONSUMERS, CONSUMERS, INCIDENTS
+from remediator.metrics.rows import Labels, Rows, labels, ones
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
+from remediator.model.incident import EVICTION_BLOCKED, Incident, IncidentStatus, PodHold
+from remediator.model.taint_rule import MAINTENANCE, TAINT_EFFECTS, Rule
+from remediator.plan.api_words import ours
+from remediator.plan.incident_status import UNCONFIRMED
+
+_RANK = {word: -rank for rank, word in enumerate(SEVERITY)}
+_UNKNOWN_CLASS = -len(SEVERITY)
+_BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
+"""Label value for each `PodHold.via`; "" would be no label to Prometheus."""
+EVICTED = "evicted"
+"""Of a pod that was moved: who answers a page still asks whose job it was."""
+
+_BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
+"""How `IncidentStatus.foreign` ends of a fence that keeps work away."""
+
+_Part = Callable[[Incident], Iterable[Labels]]
+
+
+def incident_rows(
+    incidents: Iterable[Incident],
+    rules: Iterable[Rule],
+    most: int = INCIDENTS,
+) -> Rows:
+    """Return the samples of every open incident; of more than `most`, the number left out."""
+    standing = [one for one in incidents if one.open]
+    told = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
+    each = min(CONSUMERS, ALL_CONSUMERS // max(len(told), 1))
+    stored = _stored(rules)
+    rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    for one in told:
+        story = labels(one.name, one.node, one.spec.uuid)
+        for family, part in _WORDS.items():
+            rows[family] |= ones((*story, *rest) for rest in part(one))
+        for family, figure in _FIGURES.items():
+            known = figure(one)
+            rows[family] |= {story: known} if known is not None else {}
+        rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in TAINT_EFFECTS}
+        hit = sorted({*map(_consumer, one.status.hit), *map(_moved, one.status.evicted)})
+        rows["incident_consumer_info"] |= ones((*story, *rest) for rest in hit[:each])
+    return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
+
+
+def _urgency(one: Incident) -> tuple[int, str, str]:
+    """Order the worst class first, then the oldest; a class of another version before all."""
+    opened = one.metadata.creation_timestamp
+    rank = _RANK.get(one.status.fault, _UNKNOWN_CLASS)
+    return rank, opened.isoformat() if opened else "", one.name
+
+
+def _stored(rules: Iterable[Rule]) -> Mapping[tuple[str, str], float]:
+    return Counter[tuple[str, str]]((rule.incident, rule.taint_effect) for rule in rules)
+
+
+def _info(one: Incident) -> Iterable[Labels]:
+    return [labels(one.status.fault, one.status.cause, one.status.scope.summary)]
+
+
+def _word(word: str) -> Iterable[Labels]:
+    """Return no row for a word that is not written yet."""
+    return [labels(word)] if word else []
+
+
+def _held(one: Incident) -> Iterable[Labels]:
+    """Return what holds it back.
+
+    For whoever is paged also: a person ignores it, or has fenced it by hand; or its
+    node was taken away, for a week before the story ends.
+    """
+    held = {
+        condition.reason
+        for condition in one.status.conditions
+        if condition.type == "Held" and condition.status == "True"
+    }
+    if any(said.kind == "Ignore" and said.state == "InForce" for said in one.status.intents):
+        held.add("Human")
+    if any(said.startswith("rule ") and said.endswith(_BY_HAND) for said in one.status.foreign):
+        held.add("Maintenance")
+    if one.status.node_gone_since:
+        held.add("NodeGone")
+    return [labels(reason) for reason in sorted(held)]
+
+
+def _true(kind: str) -> _Part:
+    """Return the reason of a condition while it is true, no row while it is not."""
+    return lambda one: [
+        labels(condition.reason)
+        for condition in one.status.conditions
+        if condition.type == kind and condition.status == "True"
+    ]
+
+
+def _consumer(hold: PodHold) -> Labels:
+    return labels(hold.namespace, hold.claim, hold.pod, _BY.get(hold.via, hold.via))
+
+
+def _moved(hold: PodHold) -> Labels:
+    return labels(hold.namespace, hold.claim, hold.pod, EVICTED)
+
+
+def _seconds(moment: datetime | None) -> float | None:
+    return moment.timestamp() if moment else None
+
+
+def _evicted(status: IncidentStatus) -> float:
+    """Count each pod once, however many devices it held; those beyond the limit by entry."""
+    return len({(one.namespace, one.pod, one.uid) for one in status.evicted}) + float(
+        status.evicted_left_out
+    )
+
+
+_WORDS: Mapping[str, _Part] = {
+    "incident_info": _info,
+    "incident_phase": lambda one: _word(one.status.phase),
+    "incident_mode": lambda one: _word(ours(one.status.mode)),
+    "incident_held": _held,
+    "incident_unconfirmed": _true(UNCONFIRMED),
+    "incident_eviction_blocked": _true(EVICTION_BLOCKED),
+    "incident_needs": lambda one: _word(ours(one.status.needs)),
+}
+_FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
+    "incident_opened_timestamp_seconds": lambda one: _seconds(one.metadata.creation_timestamp),
+    "incident_phase_since_timestamp_seconds": lambda one: _seconds(one.status.phase_since),
+    "incident_recurrence": lambda one: float(one.status.recurrence) or None,
+    "incident_evicted_pods": lambda one: _evicted(one.status),
+}

@@ -1,0 +1,61 @@
+"""Nodes whose MIG geometry is not what their label asks for, as samples. Pure.
+
+The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read.
+The names that the GPU Operator ships for all GPUs alike say themselves what they mean.
+"""
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from exporter.model.node_health import NodeDeviceHealth
+from remediator.metrics.rows import Rows, labels
+from remediator.model.node import NodeFacts
+
+_PROFILE = re.compile(r"all-(\d+g\.\d+gb[.\w+]*)")
+"""`all-1g.10gb`; with `.me` where NVML says `+me`."""
+
+
+class MigAsked(msgspec.Struct, frozen=True):
+    """A node of which a label asks for a geometry, and its report, where there is one."""
+
+    facts: NodeFacts
+    report: NodeDeviceHealth | None = None
+
+
+def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
+    """Return what each node is asked for, and on how many GPUs it is not so."""
+    known = tuple(nodes)
+    states = {labels(one.facts.name, one.facts.mig_config, _state(one)): 1.0 for one in known}
+    counts = ((labels(one.facts.name), _differing(one)) for one in known)
+    return {
+        "node_mig_config": states,
+        "node_mig_config_differs_gpus": {
+            node: float(count) for node, count in counts if count is not None
+        },
+    }
+
+
+def _state(one: MigAsked) -> str:
+    return one.facts.mig_state or "none"
+
+
+def _differing(one: MigAsked) -> int | None:
+    """Return the GPUs that are otherwise than asked for; None where that cannot be judged.
+
+    A GPU whose MIG mode is not known is none of them: most that have none say nothing of it.
+    """
+    config = one.facts.mig_config
+    gpus = one.report.status.gpus if one.report else ()
+    modes = [gpu for gpu in gpus if gpu.presence == "Present" and gpu.mig is not None]
+    if config in ("all-disabled", "all-enabled"):
+        return sum(gpu.mig is not (config == "all-enabled") for gpu in modes)
+    if (named := _PROFILE.fullmatch(config)) is None:
+        return None
+    return sum({_spelled(part.profile) for part in gpu.instances} != {named[1]} for gpu in modes)
+
+
+def _spelled(profile: str) -> str:
+    """Return a profile as the labels spell it, which may hold no `+`."""
+    return profile.replace("+", ".")

@@ -1,0 +1,18 @@
+"""Samples of the table's families, before any library makes a page of them."""
+
+from collections.abc import Iterable, Mapping
+
+from remediator.metrics.labels import value
+
+Labels = tuple[str, ...]
+"""Values in the order of the family's labels."""
+Rows = Mapping[str, Mapping[Labels, float]]
+"""By the family's name in `tell.families`. A family or a row that is not here is not known."""
+
+
+def labels(*texts: str) -> Labels:
+    return tuple(value(one) for one in texts)
+
+
+def ones(keys: Iterable[Labels]) -> dict[Labels, float]:
+    return dict.fromkeys(keys, 1.0)

@@ -1,0 +1,117 @@
+"""Published devices by state, counted again pool by pool where something changed.
+
+Counting 80,000 devices takes a while, and the cluster changes in few places at
+once: what changed is noted when it is heard of, and counted when somebody asks.
+Pure but for its memory; who feeds it holds a lock.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from exporter.model.device import GPU_DRIVER
+from exporter.model.resource_slices import PoolKey, SliceDevice
+from remediator.metrics.devices import Model, PoolCount, State
+from remediator.model.taint_rule import RawRule, Selector, is_ours
+
+DeviceCounts = tuple[Mapping[tuple[Model, State], int], tuple[PoolCount, ...]]
+SHAPES = 1024
+"""Different counts that are remembered in order to be shared."""
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """A DeviceTaintRule, as far as it says in which state a device is."""
+
+    driver: str
+    """"" where the rule does not say, which means any; so with `pool` and `device`."""
+    pool: str
+    device: str
+    effect: str
+    ours: bool
+
+
+def selected(rule: RawRule | None) -> Selected | None:
+    """Return what a stored rule selects."""
+    if rule is None:
+        return None
+    where, effect = rule.spec.device_selector or Selector(), rule.spec.taint.effect
+    return Selected(where.driver, where.pool, where.device, effect, is_ours(rule))
+
+
+class Stock:
+    """An index over pools."""
+
+    def __init__(self) -> None:
+        self._publishers: dict[PoolKey, tuple[str, ...]] = {}
+        """A pool is counted of the first node to publish it, while it does."""
+        self._stale: set[PoolKey] = set()
+        self._rules: dict[str, Selected] = {}
+        self._counts: dict[PoolKey, PoolCount] = {}
+        self._shapes: dict[PoolCount, PoolCount] = {}
+        """Counts that are there already: most nodes look like another one, and all are kept."""
+        self._totals: Counter[tuple[Model, State]] = Counter()
+
+    def published(
+        self, node: str, before: Iterable[SliceDevice], after: Iterable[SliceDevice]
+    ) -> None:
+        """Take in what a node publishes now."""
+        old, new = _pools(node, before), _pools(node, after)
+        for pool in old ^ new:
+            others = tuple(one for one in self._publishers.pop(pool, ()) if one != node)
+            publishers = (*others, node) if pool in new else others
+            if publishers:
+                self._publishers[pool] = publishers
+        self._stale |= old | new
+
+    def claimed(self, pools: Iterable[PoolKey]) -> None:
+        """Note pools of which a claim changed."""
+        self._stale.update(pools)
+
+    def ruled(self, name: str, new: Selected | None) -> None:
+        """Take in a rule, anybody's; None when it is gone.
+
+        One that names no driver or pool may select in any of them. Its status is written again
+        and again while pods are evicted, which is no reason to count everything.
+        """
+        before = self._rules.pop(name, None)
+        if new is not None:
+            self._rules[name] = new
+        for one in (before, new):
+            if one is not None and one.driver and one.pool:
+                self._stale.add((one.driver, one.pool))
+            elif one is not None and before != new:
+                self._stale.update(self._publishers)
+
+    def stale(self) -> tuple[PoolKey, ...]:
+        return tuple(self._stale)
+
+    def count(self, pool: PoolKey, counted: Callable[[str, PoolKey], PoolCount]) -> None:
+        """Count a pool again; `counted` is asked for its node's devices."""
+        self._stale.discard(pool)
+        publishers = self._publishers.get(pool)
+        new = counted(publishers[0], pool) if publishers else PoolCount()
+        old = self._counts.pop(pool, PoolCount())
+        for model, state, number in old.states:
+            self._totals[model, state] -= number
+            if not self._totals[model, state]:
+                del self._totals[model, state]
+        for model, state, number in new.states:
+            self._totals[model, state] += number
+        if new != PoolCount():
+            self._counts[pool] = self._shared(new)
+
+    def _shared(self, count: PoolCount) -> PoolCount:
+        if len(self._shapes) > SHAPES:
+            self._shapes.clear()
+        return self._shapes.setdefault(count, count)
+
+    def told(self) -> DeviceCounts:
+        """Return all published devices by state, and by pool."""
+        return dict(self._totals), tuple(self._counts.values())
+
+
+def _pools(node: str, devices: Iterable[SliceDevice]) -> set[PoolKey]:
+    """Return the pools of devices; NVIDIA's driver names a pool after its node."""
+    found = {(one.device.driver, one.device.pool) for one in devices}
+    return {(driver, pool) for driver, pool in found if driver != GPU_DRIVER or pool == node}

@@ -1,0 +1,162 @@
+"""What has happened to an incident between two stored versions of it, as counts and durations.
+
+All times are those that the incident stores, so that a restart between two of them changes
+nothing. Only what is new in the later version is told; of a version that was merely read, nothing
+is. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from remediator.metrics.lifecycle import (
+    CLASSES,
+    DEFERRED_BY,
+    EVICTION_REFUSED,
+    OTHER,
+    By,
+    Result,
+    Step,
+)
+from remediator.metrics.rows import Labels
+from remediator.model.claim import EXTENDED_RESOURCE, GANG
+from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.plan.incident_status import EVICTION_REFUSED as REFUSED
+from remediator.plan.incident_status import REPAIR_DEFERRED
+from remediator.plan.spared import Spared
+
+Pod = tuple[str, str, str]
+"""Namespace, name, UID."""
+Deferral = tuple[Step, str]
+"""What was deferred, and why."""
+
+
+class Happened(msgspec.Struct, frozen=True):
+    """One sample for a family of the table `lifecycle`."""
+
+    family: str
+    labels: Labels
+    amount: float = 1.0
+    """Of a counter how much more, of a histogram the seconds that are observed."""
+
+
+def opened(incident: Incident) -> Iterable[Happened]:
+    """Tell of an incident that was created."""
+    return [Happened("incidents_opened", (_class(incident),))]
+
+
+def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[Happened]:
+    """Tell of a status that was written over the one before it.
+
+    `spared` are the pods that are left alone, where an eviction begins with it.
+    """
+    fault, old, new = _class(after), before.status, after.status
+    if old.closed_at is None and new.closed_at is not None:
+        yield Happened("incidents_closed", (fault, _result(new)))
+    for family, seconds in _durations(after, old, new):
+        if seconds is not None:
+            yield Happened(family, (fault,), max(seconds, 0.0))
+    for by, pods in _evicted(old, new).items():
+        yield Happened("pods_evicted", (fault, by), float(pods))
+    if old.evicting_at is None and new.evicting_at is not None:
+        for reason, pods in spared:
+            yield Happened("pods_spared", (fault, reason), float(pods))
+    for step, reason in sorted(_deferrals(new) - _deferrals(old)):
+        yield Happened("deferrals", (step, reason))
+        pods = _affected(new) if step == "Eviction" else 0
+        if pods:
+            yield Happened("pods_deferred", (reason,), float(pods))
+
+
+def _durations(
+    incident: Incident, old: IncidentStatus, new: IncidentStatus
+) -> Iterator[tuple[str, float | None]]:
+    """Yield each duration that ends with the new status, None where its start is not known."""
+    if _first_taint(old, new):
+        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.fenced_at)
+    if old.drained_at is None and new.drained_at is not None:
+        yield "time_to_drain_seconds", _between(new.evicting_at or new.fenced_at, new.drained_at)
+    if old.closed_at is None and new.closed_at is not None and _result(new) == "Recovered":
+        opening = incident.metadata.creation_timestamp or _first_entry(new)
+        yield "time_to_repair_seconds", _between(opening, new.closed_at)
+
+
+def _first_taint(old: IncidentStatus, new: IncidentStatus) -> bool:
+    """Whether every device is tainted now and none was before, in one and the same mode."""
+    tainted = any(one.effect != "None" for one in old.rules)
+    same_mode = old.mode in ("", new.mode)
+    return new.fenced_at is not None and old.fenced_at is None and not tainted and same_mode
+
+
+def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
+    """Return when the fault was first seen; rules that were found without an incident tell none.
+
+    A node whose clock is ahead dates it later than we wrote the first entry, which then counts.
+    """
+    signals = [at for at in (old.seen_through, new.seen_through) if at is not None]
+    if not signals:
+        return None
+    first = _first_entry(new)
+    return min([*signals, first] if first else signals)
+
+
+def _first_entry(status: IncidentStatus) -> datetime | None:
+    return status.timeline[0].time if status.timeline else None
+
+
+def _between(start: datetime | None, end: datetime | None) -> float | None:
+    return (end - start).total_seconds() if start is not None and end is not None else None
+
+
+def _class(incident: Incident) -> str:
+    fault = incident.status.fault
+    return fault if fault in CLASSES else OTHER
+
+
+def _result(status: IncidentStatus) -> Result:
+    if status.duplicate_of:
+        return "Duplicate"
+    return "Recovered" if status.phase == "Recovered" else "Closed"
+
+
+def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
+    """Count the pods that are new among the evicted ones, each once; beyond the limit by entry."""
+    known = {_pod(one) for one in old.evicted}
+    asked = {rule.device for rule in old.rules if rule.effect == "Evict"}
+    fresh = [one for one in new.evicted if _pod(one) not in known]
+    found: dict[Pod, By] = {_pod(one): _by(one, asked) for one in fresh}
+    counted = Counter(found.values())
+    counted["NoExecute"] += max(new.evicted_left_out - old.evicted_left_out, 0)
+    return +counted
+
+
+def _by(hold: PodHold, asked: Container[str]) -> By:
+    """Return what evicted a pod; `asked` are the devices whose pods the Eviction API evicts."""
+    by_us = hold.via == EXTENDED_RESOURCE or hold.device in asked
+    return "EvictionAPI" if by_us else "NoExecute"
+
+
+def _pod(hold: PodHold) -> Pod:
+    return hold.namespace, hold.pod, hold.uid
+
+
+def _affected(status: IncidentStatus) -> int:
+    """Count the pods that would be evicted, each once; a gang's peers would not."""
+    pods = {_pod(one) for one in status.hit if one.pod and one.via != GANG}
+    return len(pods) + status.hit_left_out
+
+
+def _deferrals(status: IncidentStatus) -> set[Deferral]:
+    """Return what is deferred; a taint comes before an eviction, so which of both shows by it."""
+    stands = {one.type: one.reason for one in status.conditions if one.status == "True"}
+    tainted = any(one.effect != "None" for one in status.rules)
+    found: set[Deferral] = set()
+    if "Held" in stands:
+        found.add(("Eviction" if tainted else "Taint", stands["Held"]))
+    if REPAIR_DEFERRED in stands:
+        found.add(("Repair", stands[REPAIR_DEFERRED]))
+    if REFUSED in stands:
+        found.add(("Eviction", EVICTION_REFUSED))
+    return {(step, why) for step, why in found if why in DEFERRED_BY}

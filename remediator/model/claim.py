@@ -1,0 +1,311 @@
+"""Who holds a device: ResourceClaims into holds. Pure.
+
+A large cluster has a claim for each of its GPUs, so the structs keep what is
+read and nothing else, and the garbage collector leaves them alone.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from exporter.model.claim_objects import EXTENDED
+from exporter.model.device import Device
+from exporter.model.node_health import kubernetes_case
+from remediator.model.incident import PodHold
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import DOMAIN
+
+COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
+"""DRA driver of NVIDIA's ComputeDomains, whose claims carry the domain's UID."""
+LONGEST_SECONDS = 10**9
+"""Of a toleration; a longer one is one for ever."""
+ADMIN = "AdminAccess"
+EXTENDED_RESOURCE = "ExtendedResource"
+GANG = "Gang"
+"""Values of `PodHold.via`."""
+
+
+class ConsumerReference(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """An entry of `reservedFor`: `pods`, or `podgroups` of scheduling.k8s.io."""
+
+    name: str
+    resource: str = ""
+    uid: str = ""
+
+
+class Toleration(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """As copied into an allocation result, which is what the eviction controller reads."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class DeviceResult(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool | None = None
+    request: str = ""
+    """`main`, or `main/sub` of a list of alternatives."""
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def name(self) -> Device:
+        return Device(self.driver, self.pool, self.device)
+
+    @property
+    def allocates(self) -> bool:
+        """Whether the device is in use by it: admin access only looks, and may stay for ever."""
+        return not self.admin_access
+
+
+class Parameters(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """A driver's own parameters, of which one word of the compute-domain driver is read."""
+
+    domain_id: object = ""
+    """UID of a ComputeDomain; anything else in a claim that a user wrote."""
+
+
+class Opaque(msgspec.Struct, frozen=True, gc=False):
+    driver: str
+    parameters: Parameters = Parameters()
+
+
+class Configuration(msgspec.Struct, frozen=True, gc=False):
+    opaque: Opaque | None = None
+
+
+class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
+    results: tuple[DeviceResult, ...] = ()
+    config: tuple[Configuration, ...] = ()
+
+
+class Allocation(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    devices: DeviceAllocation = DeviceAllocation()
+    allocation_timestamp: datetime | None = None
+    """When the scheduler allocated it; not every release says."""
+
+
+class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    allocation: Allocation | None = None
+    reserved_for: tuple[ConsumerReference, ...] = ()
+
+
+class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """What names a DeviceClass: the `exactly` of a request, or one of its alternatives."""
+
+    device_class_name: str = ""
+    name: str = ""
+    count: int = 0
+    """Devices; 0 where all are asked for (`allocationMode: All`)."""
+
+
+class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    name: str
+    exactly: Choice | None = None
+    first_available: tuple[Choice, ...] = ()
+
+
+class Requests(msgspec.Struct, frozen=True, gc=False):
+    requests: tuple[Request, ...] = ()
+
+
+class ClaimSpec(msgspec.Struct, frozen=True, gc=False):
+    devices: Requests = Requests()
+
+
+class ClaimMarks(msgspec.Struct, frozen=True, gc=False):
+    """The one annotation that is read."""
+
+    extended: str = msgspec.field(name=EXTENDED, default="")
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """An owner reference; a claim that was made from a template has its pod or pod group."""
+
+    kind: str
+
+
+class ClaimMeta(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
+    """Less than `ObjectMeta`, which would be a third of all memory for claims."""
+
+    name: str
+    namespace: str = ""
+    annotations: ClaimMarks = ClaimMarks()
+    creation_timestamp: datetime | None = None
+    """None on an allocated claim, and `owner_references` are () there."""
+    owner_references: tuple[Owner, ...] = ()
+
+
+class Claim(msgspec.Struct, frozen=True, gc=False):
+    """A ResourceClaim as the API server stores it, cut to what is read."""
+
+    metadata: ClaimMeta
+    status: ClaimStatus | None = None
+    spec: ClaimSpec = ClaimSpec()
+
+    def __post_init__(self) -> None:
+        """Drop what only a waiting claim is asked for: most are allocated, and all are kept."""
+        meta = self.metadata
+        if self.allocated and meta.creation_timestamp:
+            slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
+            force_setattr(self, "metadata", slim)
+
+    @property
+    def allocated(self) -> bool:
+        return self.status is not None and self.status.allocation is not None
+
+    @property
+    def results(self) -> tuple[DeviceResult, ...]:
+        """What it was given; () while it is not allocated."""
+        allocation = self.status.allocation if self.status else None
+        return allocation.devices.results if allocation else ()
+
+    @property
+    def consumers(self) -> tuple[ConsumerReference, ...]:
+        return self.status.reserved_for if self.status else ()
+
+    @property
+    def extended(self) -> bool:
+        """Whether the scheduler made it for a pod that asked by resource name."""
+        return self.metadata.annotations.extended == "true"
+
+
+def device_classes(claim: Claim) -> frozenset[str]:
+    """Return the DeviceClasses through which a claim was given its devices.
+
+    Of a list of alternatives only the one that was taken counts.
+    """
+    classes: dict[str, str] = {}
+    for one in claim.spec.devices.requests:
+        if one.exactly is not None:
+            classes[one.name] = one.exactly.device_class_name
+        for part in one.first_available:
+            classes[f"{one.name}/{part.name}"] = part.device_class_name
+    return frozenset(classes.get(one.request, "") for one in claim.results) - {""}
+
+
+def compute_domain(claim: Claim) -> str:
+    """Return the UID of the ComputeDomain of which a claim was given a channel, "" for none.
+
+    Parameters alone bind nobody, and the claims of the domain's own daemons are no workload's.
+    """
+    if not any(_is_channel(one) for one in claim.results):
+        return ""
+    allocation = claim.status.allocation if claim.status else None
+    for one in allocation.devices.config if allocation else ():
+        if one.opaque is not None and one.opaque.driver == COMPUTE_DOMAIN_DRIVER:
+            domain = one.opaque.parameters.domain_id
+            return domain if isinstance(domain, str) else ""
+    return ""
+
+
+def _is_channel(one: DeviceResult) -> bool:
+    return one.driver == COMPUTE_DOMAIN_DRIVER and one.device.startswith("channel-")
+
+
+def holds(
+    claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
+) -> tuple[PodHold, ...]:
+    """Return who holds any of the devices, sorted.
+
+    A claim that is allocated but reserved for nobody still holds its device: it
+    is listed with an empty pod name, and so is one that is reserved for a
+    PodGroup of which no pod is known here. Admin access is listed too, because
+    NoExecute evicts those pods like any other.
+    """
+    here = tuple(pods or ())
+    found = {
+        PodHold(
+            claim.metadata.namespace,
+            pod,
+            claim.metadata.name,
+            str(result.name),
+            uid,
+            _via(claim, result, uid, here),
+            tolerated(result.tolerations),
+        )
+        for claim in claims
+        for result in claim.results
+        if result.name in devices
+        for pod, uid in reserved(claim, here)
+    }
+    return tuple(sorted(found))
+
+
+def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
+    """Return (name, uid) of the pods that a claim is reserved for, at least one."""
+    found: list[tuple[str, str]] = []
+    for one in claim.consumers:
+        if one.resource != "podgroups":
+            found.append((one.name, one.uid))
+            continue
+        group = (claim.metadata.namespace, one.name)
+        found += [(pod.name, pod.uid) for pod in pods if (pod.namespace, pod.pod_group) == group]
+    return found or [("", "")]
+
+
+def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...]) -> str:
+    if not result.allocates:
+        return ADMIN
+    made_for = any(
+        pod.uid == uid
+        and pod.extended_claim == claim.metadata.name
+        and pod.namespace == claim.metadata.namespace
+        for pod in pods
+    )
+    return EXTENDED_RESOURCE if claim.extended or made_for else ""
+
+
+def tolerated(tolerations: tuple[Toleration, ...]) -> str:
+    """Say which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
+    ours = [one for one in tolerations if _concerns_us(one)]
+    return ", ".join(sorted({_in_words(one) for one in ours}))
+
+
+def may_stay(hold: PodHold, fault: str) -> bool:
+    """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
+    key = f"NoExecute of {DOMAIN}/{fault}"
+    said = hold.tolerates.split(", ")
+    return any(one in ("NoExecute", key) or one.startswith(f"{key}=") for one in said)
+
+
+def tolerated_for(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
+    """Return for how long a taint of effect NoExecute is tolerated, None where it is not.
+
+    As the eviction controller reads it: an effect that is left out counts for scheduling only.
+    """
+    found = [
+        timedelta.max
+        if one.toleration_seconds is None
+        else timedelta(seconds=min(max(one.toleration_seconds, 0), LONGEST_SECONDS))
+        for one in tolerations
+        if one.effect == "NoExecute" and _matches(one, key, value)
+    ]
+    return min(found, default=None)
+
+
+def _matches(one: Toleration, key: str, value: str) -> bool:
+    if one.operator == "Exists":
+        return one.key in ("", key)
+    return one.key == key and one.value == value
+
+
+def _concerns_us(one: Toleration) -> bool:
+    if not one.key:
+        return one.operator == "Exists"
+    return one.key.startswith(f"{DOMAIN}/")
+
+
+def _in_words(one: Toleration) -> str:
+    """Say what a toleration does: without an effect it counts for scheduling, not for eviction."""
+    effect = one.effect or "NoSchedule"
+    seconds = one.toleration_seconds if effect == "NoExecute" else None
+    lasting = "" if seconds is None else f" for {max(seconds, 0)}s"
+    value = f"={one.value}" if one.value and one.operator != "Exists" else ""
+    return f"{effect}{lasting}" + (f" of {one.key}{value}" if one.key else "")

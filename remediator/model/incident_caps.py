@@ -1,0 +1,195 @@
+"""The limits that the CRD sets for an incident's status, and the status cut to them.
+
+The API server refuses a status whole for one sentence that is too long. So what is written is
+cut before: texts at their end, lists after the entries that matter most, which come first. Every
+limit of the CRD has one home, which is here or, where other modules count by it too, in
+`objects.incident`; tests read them from the CRD. A word that an enum of the CRD lacks cannot be
+cut: `hands.writes` writes less when the API server refuses it. Pure.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import cast
+
+import msgspec
+
+from remediator.model.incident import (
+    FOREIGN_LIMIT,
+    HARDWARE_LIMIT,
+    INFORMED_LIMIT,
+    PLACED_LIMIT,
+    PODS_LIMIT,
+    SEEN_LIMIT,
+    SIBLINGS_LIMIT,
+    TIMELINE_LIMIT,
+    IncidentStatus,
+)
+
+_DEVICES = 256
+_WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
+"""A label's value, an object's name, driver/pool/device, what a person reads."""
+
+ITEMS: Mapping[str, int] = {
+    "evidence": 128,
+    "sources": 16,
+    "scope.devices": _DEVICES,
+    "conditions": 32,
+    "timeline": TIMELINE_LIMIT,
+    "deviceRounds": _DEVICES,
+    "rules": _DEVICES,
+    "hardware": HARDWARE_LIMIT,
+    "plannedTaints": _DEVICES,
+    "affectedPods": PODS_LIMIT,
+    "evictedPods": PODS_LIMIT,
+    "neighbors": INFORMED_LIMIT,
+    "foreignTaints": FOREIGN_LIMIT,
+    "deviceClasses": 64,
+    "siblings": SIBLINGS_LIMIT,
+    "placed": PLACED_LIMIT,
+    "intents": 16,
+    "seenSignals": SEEN_LIMIT,
+}
+"""By list: the most entries."""
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "conditions": ("type",),
+    "rules": ("name",),
+    "plannedTaints": ("device",),
+    "deviceRounds": ("device",),
+    "sources": (),
+    "deviceClasses": (),
+    "siblings": (),
+    "intents": ("kind",),
+}
+"""By list that is a map or a set: the fields that tell its entries apart; none: the whole entry."""
+_DEVICE = {"driver": _WORD, "pool": _NAME, "device": _WORD, "uuid": _WORD}
+_POD = {
+    "namespace": _WORD,
+    "pod": _NAME,
+    "uid": _WORD,
+    "claim": _NAME,
+    "device": _PATH,
+    "tolerates": 128,
+}
+
+
+def _of(path: str, lengths: Mapping[str, int]) -> dict[str, int]:
+    return {f"{path}.{name}": length for name, length in lengths.items()}
+
+
+LENGTHS: Mapping[str, int] = {
+    "node": _NAME,
+    "cause": _WORD,
+    "evidence": 512,
+    "sources": 32,
+    "scope.summary": 256,
+    **_of("scope.devices", _DEVICE),
+    "message": _SENTENCE,
+    **_of("conditions", {"type": _WORD, "reason": _WORD, "message": _SENTENCE}),
+    **_of("timeline", {"phase": _WORD, "text": _SENTENCE}),
+    **_of("rules", {"name": _NAME, "uid": _WORD, "device": _PATH}),
+    **_of("hardware", {"uuid": _WORD, "fault": _WORD, "cause": _WORD}),
+    "plannedTaints.device": _PATH,
+    "deviceRounds.device": _PATH,
+    **_of("affectedPods", _POD),
+    **_of("evictedPods", _POD),
+    "neighbors": _PATH,
+    "foreignTaints": 1024,
+    "deviceClasses": _NAME,
+    "openedBootID": 128,
+    "pciBusID": 64,
+    "siblings": 64,
+    **_of("placed", _DEVICE),
+    "intents.by": 512,
+    "intents.reason": 512,
+    "duplicateOf": _NAME,
+}
+"""By text: the most characters."""
+_INT32, _INT64 = 2**31 - 1, 2**63 - 1
+NUMBERS: Mapping[str, tuple[int, int]] = {
+    "schemaVersion": (0, _INT32),
+    "deviceRounds.rounds": (1, 4),
+    "observedGeneration": (0, _INT64),
+    "conditions.observedGeneration": (0, _INT64),
+    "hardware.placement.start": (0, _INT32),
+    "hardware.placement.size": (1, _INT32),
+    "affectedPodsOmitted": (0, _INT64),
+    "evictedPodsOmitted": (0, _INT64),
+    "recurrence": (0, _INT32),
+    "openedEpoch": (0, _INT64),
+    "seenSignals.code": (0, _INT32),
+    "seenSignals.gpuInstance": (-1, _INT32),
+    "seenSignals.computeInstance": (-1, _INT32),
+    "seenSignals.placementStart": (-1, _INT32),
+    "seenSignals.count": (0, _INT64),
+    "soakEpoch": (0, _INT64),
+    "soakVolatileErrors": (0, _INT64),
+    "soakAggregateErrors": (0, _INT64),
+}
+"""By number: the least and the greatest."""
+
+
+def capped(status: IncidentStatus) -> IncidentStatus:
+    """Return a status that the CRD takes; the same one where nothing is too long."""
+    return cast("IncidentStatus", _capped(status, ""))
+
+
+_NAMED = re.compile(r"\bstatus\.(\w+)")
+"""How a refusal names a field."""
+_BULK = frozenset(
+    {"message", "affectedPods", "evictedPods", "plannedTaints", "neighbors", "foreignTaints"}
+)
+"""What is long, and is found anew at each decision."""
+
+
+def without(status: IncidentStatus, refusal: str, *, bulk: bool = False) -> IncidentStatus:
+    """Return a status without the fields that a refusal names, and without what is long.
+
+    Where its pods are not written down, nobody has seen that they are gone.
+    """
+    left_out = frozenset(_NAMED.findall(refusal)) | (_BULK if bulk else frozenset[str]())
+    if left_out & {"affectedPods", "evictedPods"}:
+        left_out |= {"emptySinceTime"}
+    names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
+    empty = IncidentStatus()
+    absent = {field: getattr(empty, field) for field, name in names if name in left_out}
+    return msgspec.structs.replace(status, **absent)
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text of so many characters at most; one that was longer shows it."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
+def _capped(value: object, path: str) -> object:
+    if isinstance(value, str):
+        return cut(value, LENGTHS[path]) if path in LENGTHS else value
+    if isinstance(value, int):
+        least, most = NUMBERS.get(path, (value, value))
+        return min(max(value, least), most)
+    if isinstance(value, tuple):
+        return _list(cast("tuple[object, ...]", value), path)
+    if isinstance(value, msgspec.Struct):
+        return _struct(value, path)
+    return value
+
+
+def _list(values: tuple[object, ...], path: str) -> tuple[object, ...]:
+    found = tuple(_capped(one, path) for one in values)
+    if path in KEYS:
+        names = KEYS[path]
+        keyed = {tuple(getattr(one, name) for name in names) or one: one for one in found[::-1]}
+        found = tuple(reversed(keyed.values()))
+    most = ITEMS.get(path, len(found))
+    if path == "timeline" and len(found) > most:
+        return (found[0], *found[1 - most :])
+    return found[:most]
+
+
+def _struct(value: msgspec.Struct, path: str) -> msgspec.Struct:
+    changed: dict[str, object] = {}
+    for field, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        old = getattr(value, field)
+        new = _capped(old, f"{path}.{name}" if path else name)
+        if new != old:
+            changed[field] = new
+    return msgspec.structs.replace(value, **changed) if changed else value

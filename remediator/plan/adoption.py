@@ -1,0 +1,82 @@
+"""An incident whose status tells nothing is filled again from what stands.
+
+Opening one takes two writes, the object and its status: whoever dies between them leaves an empty
+status, and so does whoever restores a backup without it. The rules that stand say which GPU, class
+and cause; how often the GPU failed is counted from its other incidents, as ever. What only the
+status knew is taken at its worst: the soak begins anew, and a repair that was confirmed before is
+to be confirmed again. Pure.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import Unknown, faults_of
+from remediator.model.incident import Incident, IncidentStatus, SeenSignal, episode_of
+from remediator.model.taint_rule import Rule
+from remediator.plan import history, incident_spec, recovery, signals
+from remediator.plan.case import Case
+from remediator.plan.escalation import FRESH
+
+NOTHING_LEFT = "nothing is tainted for it, and no fault that opens an incident is seen any more"
+"""Why an incident ends of which nothing was written down."""
+
+
+def leading_first(opened: tuple[Incident, ...], rules: Iterable[Rule]) -> tuple[Incident, ...]:
+    """Return open incidents of one GPU, the one that leads first: the oldest that tells anything.
+
+    One without a status may have been closed long ago, and what users wanted there may have been
+    taken back since. So of these the one leads that a rule stands for, else the youngest.
+    """
+    ruled = {rule.incident for rule in rules}
+    blank = [incident for incident in opened if incident.blank]
+    blank.sort(key=lambda it: (it.name not in ruled, -episode_of(it.name)))
+    return (*(incident for incident in opened if not incident.blank), *blank)
+
+
+def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datetime) -> Incident:
+    """Return an incident without a status with what the rules that stand say.
+
+    What was reported long ago is no news to it: instances are numbered anew, so an old error must
+    not be read as one of whoever has its number now.
+    """
+    if not _is_lost(blank, now):
+        return incident_spec.adopted(case, blank, standing)
+    found = incident_spec.adopted(
+        case, blank, standing, (f"{history.LOST}filled again from the rules that stand",)
+    )
+    faults = faults_of(case.verdict) if standing else ()
+    old = [one.last_seen for one in faults if abs(now - one.last_seen) > FRESH]
+    fresh = {one.record for one in faults if one.record and abs(now - one.last_seen) <= FRESH}
+    keys = {(one.code, one.gi, one.ci, one.start) for one in fresh}
+    known: tuple[SeenSignal, ...] = signals.seen(case, None) or ()
+    status = msgspec.structs.replace(
+        found.status,
+        seen_through=max(old, default=None),
+        seen_signals=tuple(one for one in known if one.key not in keys) if old else None,
+    )
+    return msgspec.structs.replace(found, status=status)
+
+
+def over(case: Case, blank: Incident, now: datetime) -> IncidentStatus:
+    """Return how one without a status is closed beside another incident of its GPU that leads.
+
+    It was closed before: it goes on to count as an episode, and is no duplicate.
+    """
+    told = restored(case, blank, (), now).status
+    return msgspec.structs.replace(
+        told, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
+    )
+
+
+def ends(case: Case, *, empty: bool) -> str:
+    """Return why an incident ends that has neither status nor rules nor faults."""
+    unclear = isinstance(case.verdict, Unknown) or case.distrust or recovery.unseen_rules(case)
+    return NOTHING_LEFT if empty and not unclear else ""
+
+
+def _is_lost(blank: Incident, now: datetime) -> bool:
+    """Whether a status is missing for so long that it was not just about to be written."""
+    opened = blank.metadata.creation_timestamp
+    return opened is not None and now - opened > FRESH

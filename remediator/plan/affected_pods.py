@@ -1,0 +1,125 @@
+"""Who is hit by a fault beside those whom NoExecute evicts: who is evicted, who loses a peer.
+
+Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from remediator.diagnose.fault import Unknown
+from remediator.model.claim import EXTENDED_RESOURCE, GANG, Claim, compute_domain, reserved
+from remediator.model.incident import PodHold
+from remediator.model.pod import PodFacts
+from remediator.plan import evicting
+from remediator.plan.case import Case, Desired
+from remediator.plan.fleet import Fleet
+from remediator.policy.table import Policy
+
+LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
+"""While a pod is to be evicted: a PodDisruptionBudget may have refused, and nothing tells when it
+allows. How often it is really requested is a matter of the hands."""
+
+
+def moving(case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
+    """Return what a budget has granted, with the pods that are to be moved for it."""
+    frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
+    wish = evicting.noted(case, wish, now, frozen=bool(frozen))
+    evict = () if frozen else to_evict(case, wish, now)
+    unseen = case.pods is None and (_missed(case, wish) or evicting.in_force(case, wish))
+    if not (evict or unseen or wish.evicting_since):
+        return wish
+    again = now + (LOOK_AGAIN_BLOCKED if wish.blocked else LOOK_AGAIN)
+    delete = _deleted(case, wish, evict)
+    wake_at = min(wish.wake_at or again, again)
+    return msgspec.structs.replace(wish, evict=evict, delete=delete, wake_at=wake_at)
+
+
+def _deleted(case: Case, wish: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
+    """Return whom NoExecute would delete did it reach them, where the policy has them deleted."""
+    plan = wish.evict_plan
+    if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
+        return frozenset()
+    missed = {hold.uid for hold in _missed(case, wish)}
+    return frozenset(hold.uid for hold in evict if hold.uid in missed)
+
+
+def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
+    """Return the pods of whom an eviction is requested, each once.
+
+    Who holds a device under `Evict`, and whom a NoExecute in force does not reach.
+
+    Nobody is moved while the GPU's state or the node's pods are unknown, or while
+    anything but a budget holds harm back: a budget has let pass what is stored.
+    """
+    held_back = bool(desired.held) and desired.held_by != "Budget"
+    missed = _missed(case, desired)
+    unknown = isinstance(case.verdict, Unknown) or bool(case.no_disruption)
+    if case.pods is None or unknown or held_back:
+        return ()
+    missed += evicting.to_request(case, desired, now)
+    if not missed:
+        return ()
+    here = {pod.uid for pod in case.pods if pod.running and not pod.terminating}
+    found = {hold.uid: hold for hold in missed if hold.uid in here}
+    return tuple(found.values())
+
+
+def _missed(case: Case, desired: Desired) -> list[PodHold]:
+    """Return who holds a device under a stored and still wanted NoExecute and is not reached.
+
+    The eviction controller walks `spec.resourceClaims` only and passes by a claim
+    that stands for an extended resource (kubernetes#141290). Such a pod has no way
+    to tolerate a taint.
+    """
+    wanted = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
+    stored = {rule.device for rule in case.rules if rule.effect == "NoExecute"}
+    in_force = {str(device) for device in stored & wanted}
+    return [
+        hold for hold in case.holds if hold.via == EXTENDED_RESOURCE and hold.device in in_force
+    ]
+
+
+def gang(
+    holders: Iterable[PodHold], claims: Iterable[Claim], pods: Iterable[PodFacts] | None
+) -> tuple[PodHold, ...]:
+    """Return who holds nothing here and yet stops when a holder does, sorted.
+
+    Peers of the same PodGroup on this node, and pods on any node whose claims
+    have a channel of the same ComputeDomain. Each carries the device that its
+    peer is about to lose.
+    """
+    here = tuple(pods or ())
+    losing = {hold.uid: hold.device for hold in holders if hold.uid}
+    found = {*_of_pod_groups(losing, here), *_of_compute_domains(losing, tuple(claims), here)}
+    return tuple(sorted(one for one in found if one.uid not in losing))
+
+
+def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Iterable[PodHold]:
+    groups = {
+        (pod.namespace, pod.pod_group): losing[pod.uid]
+        for pod in pods
+        if pod.pod_group and pod.uid in losing
+    }
+    for pod in pods:
+        device = groups.get((pod.namespace, pod.pod_group))
+        if device is not None and pod.running:
+            yield PodHold(pod.namespace, pod.name, "", device, pod.uid, GANG)
+
+
+def _of_compute_domains(
+    losing: Mapping[str, str], claims: tuple[Claim, ...], pods: tuple[PodFacts, ...]
+) -> Iterable[PodHold]:
+    members = [
+        (domain, claim, pod, uid)
+        for claim in claims
+        if (domain := compute_domain(claim))
+        for pod, uid in reserved(claim, pods)
+        if uid
+    ]
+    domains = {domain: losing[uid] for domain, _, _, uid in members if uid in losing}
+    for domain, claim, pod, uid in members:
+        if domain in domains:
+            where = claim.metadata.namespace
+            yield PodHold(where, pod, claim.metadata.name, domains[domain], uid, GANG)

@@ -1,0 +1,388 @@
+"""How much may be done now, and what is held back and why.
+
+The unit is a physical GPU, whatever number of slices it has. Only new harm is
+ever cut: what already stands is not taken back and not weakened here, and what
+heals is not looked at. A wish that is cut keeps the stored effect of each of its
+devices. Asked in this order, the first that says no is told:
+
+1. the emergency stop and maintenance windows: no new rule, no stronger one;
+2. the caps on what stands fenced, and correlation where the policy lets it
+   (`correlation.taint`): a GPU that carries no fence yet gets none;
+3. correlation, then the caps on evictions: a GPU that does not evict yet, or
+   evicts from further devices after it was drained, is fenced there and no more.
+   Correlation also stops the step from evictions by request (`Evict`) to NoExecute;
+4. the same two for a call for repair of the node, which whoever repairs nodes
+   acts on: it is a harm of its own, whatever the rules of the GPU say.
+
+Held work is decided anew at every reconcile, so all of it re-opens by itself.
+Device-taint eviction ignores PodDisruptionBudgets, which makes this the only
+brake. What is counted, and on which assumption, is `spending`. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from functools import partial
+
+import msgspec
+
+from remediator.diagnose.fault import NODE_LEVEL, baffled
+from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.plan.case import Desired, HeldBy
+from remediator.plan.correlation import Waves
+from remediator.plan.fleet import Fleet, GpuPlace, names_on
+from remediator.plan.hardware import with_rebound
+from remediator.plan.spending import EFFECT_OF, Harm, RuleHarm, Spending, placed, suffers
+from remediator.policy.limits import KEYS, WORDS, Caps, Limits
+from remediator.policy.place import ANYWHERE, Place
+from remediator.policy.table import Policy
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Something says no."""
+
+    by: HeldBy
+    why: str
+    most: Effect | None
+    """What a device may still get that has less; None: nothing."""
+    until: datetime | None = None
+    """When time alone ends it."""
+
+
+class _Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One wish, and what it is about."""
+
+    wish: Desired
+    stored: tuple[Rule, ...]
+    """Of the same GPU, and those that follow it to another name."""
+    place: GpuPlace
+    known: Place
+    """The same for the policy, as the node's view has it."""
+
+
+_Question = Callable[[_Asked], Hold | None]
+
+
+def budget(
+    desired: Iterable[Desired],
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    places: Mapping[str, Place] | None = None,
+    *,
+    calling: bool = False,
+) -> tuple[Desired, ...]:
+    """Return the same wishes of one node, cut to what may be done now.
+
+    Wishes are granted in the order of their incidents' names, so that the
+    answer does not depend on the order of observation. `places` says by GPU
+    where the policy sees it; `calling`, whether repairs of nodes are called for.
+    """
+    wishes = sorted(desired, key=_by_incident)
+    stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes if _asks(wish)})
+    spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
+    questions: tuple[_Question, ...] = (
+        partial(_stopped, fleet=fleet, policy=policy),
+        partial(_paused, policy=policy, now=now),
+        partial(_fence_caps, spending=spending, limits=policy.limits),
+        partial(_wave_of_fences, waves=waves, spending=spending, limits=policy.limits),
+        partial(_correlation, waves=waves, spending=spending),
+        partial(_evict_caps, spending=spending, limits=policy.limits),
+    )
+
+    def grant(wish: Desired) -> Desired:
+        known = (places or {}).get(wish.uuid, ANYWHERE)
+        asked = _about(wish, stored.get(wish.uuid, ()), fleet, known)
+        hold = next((no for no in (question(asked) for question in questions) if no), None)
+        given = _cut(asked, hold) if hold else wish
+        for harm in EFFECT_OF:
+            if _is_new(harm, given, asked.stored, spending):
+                spending.grant(harm, wish.uuid, asked.place)
+        if calling and hold is None and _calls(wish):
+            return _called(asked, waves, spending, policy.limits)
+        return given
+
+    granted = tuple(_or_nothing(wish, grant) if _asks(wish) else wish for wish in wishes)
+    return _one_call(granted) if calling else granted
+
+
+def _or_nothing(wish: Desired, grant: Callable[[Desired], Desired]) -> Desired:
+    """Return what is granted; a GPU for which this program fails to count gets nothing new."""
+    try:
+        return grant(wish)
+    except Exception as error:  # noqa: BLE001 - the other GPUs go on
+        return Desired(uuid=wish.uuid, undecided=baffled(error))
+
+
+def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> Desired:
+    """Return a wish with why its call for repair of the node waits, if it does.
+
+    A call that was granted costs nothing more, as an eviction that stands does not;
+    a wave that comes up meanwhile holds it all the same, as nobody has acted on it yet.
+    """
+    wish, story = asked.wish, asked.wish.incident
+    wave = waves.hold(story) if story else None
+    over = None
+    if wave is None and not spending.called(wish.uuid):
+        over = _over("call", limits.evict, asked, spending)
+    if wave is None and over is None:
+        spending.grant("call", wish.uuid, asked.place)
+        return wish
+    why = f"{_HELD['call']} held: {wave.why}" if wave else over.why if over else ""
+    until = wave.until if wave else over.until if over else None
+    wakes = [at for at in (wish.wake_at, until) if at is not None]
+    by: HeldBy = "Correlation" if wave else "Budget"
+    wake_at = min(wakes, default=None)
+    return msgspec.structs.replace(wish, call_held=why, call_held_by=by, wake_at=wake_at)
+
+
+def _one_call(wishes: tuple[Desired, ...]) -> tuple[Desired, ...]:
+    """Return the same wishes; where one may call for repair of its node, the others there join.
+
+    The node is repaired once for all of its GPUs, so a further one costs nothing more.
+    """
+    calling = {_node(one) for one in wishes if _calls(one) and not (one.held or one.call_held)}
+    return tuple(
+        msgspec.structs.replace(one, call_held="")
+        if one.call_held_by == "Budget" and _node(one) in calling
+        else one
+        for one in wishes
+    )
+
+
+def _node(wish: Desired) -> str:
+    return wish.incident.node if wish.incident else ""
+
+
+def _asks(wish: Desired) -> bool:
+    """Whether there is anything to grant: of most GPUs nothing is wanted."""
+    return bool(wish.rules or wish.evict or _calls(wish))
+
+
+def _calls(wish: Desired) -> bool:
+    """Whether a repair of the node is to be called for."""
+    return wish.calls in NODE_LEVEL and not (wish.closing or wish.ending)
+
+
+def _is_new(harm: RuleHarm, wish: Desired, stored: Iterable[Rule], spending: Spending) -> bool:
+    """Whether a harm would begin on a GPU.
+
+    Where nobody is evicted any more it begins again: on a further device, of pods that are there
+    by now, and with NoExecute after evictions that wait.
+    """
+    wanted = {rule.device for rule in wish.rules if suffers(rule, harm)}
+    standing = [rule for rule in stored if suffers(rule, harm)]
+    if not wanted and not (harm == "evict" and wish.evict):
+        return False
+    if harm == "evict" and standing and all(spending.drained(rule) for rule in standing):
+        further = not wanted <= {rule.device for rule in standing}
+        return further or wish.resumes or _escalates(wish, standing)
+    return not standing
+
+
+def _escalates(wish: Desired, stored: Iterable[Rule]) -> bool:
+    """Whether pods that were evicted by request would be deleted by NoExecute."""
+    asked = {rule.device for rule in stored if rule.effect == "Evict"}
+    return any(rule.effect == "NoExecute" and rule.device in asked for rule in wish.rules)
+
+
+def _by_incident(wish: Desired) -> tuple[str, str]:
+    return wish.incident.name if wish.incident else "", wish.uuid
+
+
+def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
+    found: dict[str, tuple[Rule, ...]] = {}
+    for rule in [one for one in rules if one.gpu in gpus]:
+        found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
+    return found
+
+
+def _about(wish: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Asked:
+    known = fleet.places.get(wish.uuid)
+    nodes = [rule.node for rule in wish.rules]
+    nodes += [wish.incident.node] if wish.incident else []
+    nodes += [known.node] if known else [""]
+    place = placed(wish.uuid, nodes[0], fleet)
+    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*wish.rules, *stored)}
+    if not named <= place.pools:
+        place = msgspec.structs.replace(place, pools=place.pools | named)
+    # A rule that follows tainted hardware to another name takes nothing more out of service.
+    stored = with_rebound(stored, wish.rebound)
+    return _Asked(wish=wish, stored=stored, place=place, known=known_as)
+
+
+def _stopped(asked: _Asked, *, fleet: Fleet, policy: Policy) -> Hold | None:
+    who = fleet.stopped or policy.stopped
+    if not who or not _would_harm(asked):
+        return None
+    return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {who}", most=None)
+
+
+def _paused(asked: _Asked, *, policy: Policy, now: datetime) -> Hold | None:
+    if not _would_harm(asked):
+        return None
+    place = _policy_place(asked)
+    why, until = policy.pause(place, now), policy.pause_ends(place, now)
+    if not why:
+        return None
+    return Hold(by="Maintenance", why=f"all new harm held: {why}", most=None, until=until)
+
+
+def _would_harm(asked: _Asked) -> bool:
+    """Whether anything would begin: also a call for repair of the node, which others act on."""
+    stored = {rule.device: rule for rule in asked.stored}
+    news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.wish.rules)
+    return news or _calls(asked.wish) or bool(asked.wish.evict)
+
+
+def _is_harm(rule: Rule, stored: Rule | None) -> bool:
+    """Whether a rule does more than the stored one. Another key is tolerated by other pods."""
+    if stored is None:
+        return True
+    ranks = EFFECTS.index(rule.effect), EFFECTS.index(stored.effect)
+    return ranks[0] > ranks[1] or (ranks[0] == ranks[1] and rule.fault != stored.fault)
+
+
+def _policy_place(asked: _Asked) -> Place:
+    """Return where the policy sees a GPU.
+
+    The view remembers places that are published no more, the wish names what it fences.
+    """
+    named, known = [one.partition("/") for one in asked.place.pools], asked.known
+    rules = (*asked.wish.rules, *asked.stored)
+    return Place(
+        node=asked.place.node,
+        drivers=known.drivers | {driver for driver, _, _ in named},
+        pools=known.pools | {pool for _, _, pool in named},
+        device_classes=known.device_classes | asked.place.classes,
+        devices=known.devices | {asked.wish.uuid, *(rule.uuid for rule in rules)},
+    )
+
+
+def _fence_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("fence", asked.wish, asked.stored, spending):
+        return None
+    return _over("fence", limits.fence, asked, spending)
+
+
+def _wave_of_fences(
+    asked: _Asked, *, waves: Waves, spending: Spending, limits: Limits
+) -> Hold | None:
+    """Return why a fence waits: one cause on many nodes, and enough of the product is fenced."""
+    story, cap = asked.wish.incident, limits.correlation.taint
+    if cap is None or story is None or not _is_new("fence", asked.wish, asked.stored, spending):
+        return None
+    for name in names_on("product", asked.place):
+        used, limit = (
+            spending.used("fence", "product", name),
+            cap.of(spending.total("product", name)),
+        )
+        wave = waves.same_cause(story) if used >= limit else None
+        if wave is not None:
+            why = f"NoSchedule held: {wave.why}, and {used} GPUs of {name} are fenced"
+            why += f" (budget correlation.taint={cap}: {limit})"
+            return Hold(by="Correlation", why=why, most="None", until=wave.until)
+    return None
+
+
+def _correlation(asked: _Asked, *, waves: Waves, spending: Spending) -> Hold | None:
+    wish, story = asked.wish, asked.wish.incident
+    begins = _is_new("evict", wish, asked.stored, spending) or _escalates(wish, asked.stored)
+    if story is None or not begins:
+        return None
+    found = waves.hold(story)
+    if found is None:
+        return None
+    why = f"{_held(wish, 'evict')} held: {found.why}"
+    return Hold(by="Correlation", why=why, most="NoSchedule", until=found.until)
+
+
+def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("evict", asked.wish, asked.stored, spending):
+        return None
+    return _over("evict", limits.evict, asked, spending)
+
+
+_MOST: Mapping[Harm, Effect] = {"fence": "None", "evict": "NoSchedule", "call": "NoExecute"}
+"""What costs less than a harm."""
+_HELD: Mapping[Harm, str] = {
+    "fence": "NoSchedule",
+    "evict": "NoExecute",
+    "call": "call for repair",
+}
+_CAPPED_BY: Mapping[Harm, str] = {"fence": "fence", "evict": "evict", "call": "evict"}
+"""Whose caps count."""
+
+
+def _held(wish: Desired, harm: Harm) -> str:
+    """Return the word for a harm that waits: it begins with `Evict` where no NoExecute is asked."""
+    effects = {rule.effect for rule in wish.rules}
+    return "Evict" if harm == "evict" and effects & EVICTING == {"Evict"} else _HELD[harm]
+
+
+def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | None:
+    """Return which cap one more GPU would exceed, None when it fits under all of them.
+
+    In its node's cap also counts what began there within the time of the rate: so one node
+    that evicts again and again uses up no more of the cluster's rate than its cap.
+    """
+    held = f"{_held(asked.wish, harm)} held: budget {_CAPPED_BY[harm]}"
+    for ground, cap in caps.by_ground():
+        for name in sorted(names_on(ground, asked.place)):
+            used, limit = spending.used(harm, ground, name), cap.of(spending.total(ground, name))
+            mine = asked.wish.uuid
+            begun = spending.lately_on(harm, caps, name, mine) if ground == "node" else []
+            used += len(begun)
+            used -= spending.counts(harm, mine)
+            if used >= limit:
+                where = f"{WORDS[ground]} {name}".strip()
+                where += f", {len(begun)} of them lately" if begun else ""
+                why = f"{held}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
+                reopens = _reopens(begun, used - limit, caps)
+                return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
+    rate = caps.rate
+    begins = spending.lately(harm, caps, but=asked.wish.uuid if harm == "call" else "")
+    if rate is None or len(begins) < rate.count:
+        return None
+    reopens = begins[-rate.count] + rate.within if rate.count else None
+    why = f"{held}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
+    return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
+
+
+def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | None:
+    """Return when time alone makes room for one more GPU in a node's cap."""
+    enough = caps.rate is not None and too_many < len(begun)
+    return begun[too_many] + caps.rate.within if enough and caps.rate else None
+
+
+def _cut(asked: _Asked, hold: Hold) -> Desired:
+    wish = asked.wish
+    stored = {rule.device: rule for rule in asked.stored}
+    kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in wish.rules)
+    wakes = [at for at in (wish.wake_at, hold.until) if at is not None]
+    return msgspec.structs.replace(
+        wish,
+        rules=tuple(rule for rule in kept if rule is not None),
+        evict=(),
+        evicting=() if wish.resumes else wish.evicting,
+        resumes=False,
+        held="; ".join(why for why in (wish.held, hold.why) if why),
+        held_by=wish.held_by if wish.held else hold.by,
+        wake_at=min(wakes, default=None),
+    )
+
+
+def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | None:
+    """Return what a device gets instead of a rule: never less than what it has and may keep."""
+    if not _is_harm(rule, stored):
+        return rule
+    if most is None:
+        return stored
+    wanted, allowed = EFFECTS.index(rule.effect), EFFECTS.index(most)
+    if wanted <= allowed:
+        return rule
+    has = EFFECTS.index(stored.effect) if stored else -1
+    # A fence that is held leaves no None rule in its place: nobody asked for one.
+    # Nor does a rule change its words, which some pods tolerate, for what may not happen yet.
+    if most == "None" or allowed <= has:
+        return stored
+    return msgspec.structs.replace(rule, effect=most)

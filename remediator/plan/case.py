@@ -1,0 +1,231 @@
+"""One GPU's case: what is known of it, and what should become of it. Values only. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.fault import Need, Unknown, Verdict
+from remediator.model.incident import (
+    DeviceRounds,
+    Hardware,
+    Incident,
+    PodHold,
+    SeenSignal,
+    Target,
+    WouldFence,
+)
+from remediator.model.intent import IntentRecord
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Effect, ForeignRule, Rule
+from remediator.policy.table import ANYWHERE, Evict, Place
+
+
+class Roster(msgspec.Struct, frozen=True, kw_only=True):
+    """Which GPUs a node has now, by a report that is believed and whose NVML works."""
+
+    boot_id: str
+    slots: Mapping[str, str]
+    """PCI bus id of each GPU that NVML lists now, by UUID."""
+    known: frozenset[str]
+    """UUIDs of all GPUs that the report or the node's slices name, listed or not."""
+    aside: bool = False
+    """NVIDIA's driver does not hold all GPUs: one that is not listed may be among the others."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known about one GPU at one moment."""
+
+    node: str
+    uuid: str
+    verdict: Verdict
+    gpu: GpuHealth | None = None
+    """None when the node's report does not speak of it now, or cannot be believed."""
+    inventory: tuple[SliceDevice, ...] = ()
+    """What the node publishes."""
+    incidents: tuple[Incident, ...] = ()
+    """Of this GPU, first episode first."""
+    rules: tuple[Rule, ...] = ()
+    """Ours, for this GPU, as stored."""
+    leftovers: tuple[Rule, ...] = ()
+    """Ours as well, on devices that `rules` has a rule for already: they are to go."""
+    holds: tuple[PodHold, ...] = ()
+    """Who holds this GPU or a slice of it."""
+    gang: tuple[PodHold, ...] = ()
+    """Who holds none of it and is hit with a holder, as its peer: told of, never moved."""
+    place: Place = ANYWHERE
+    boot_id: str = ""
+    """Of the report; "" when there is none to believe."""
+    reported_at: datetime | None = None
+    """When the report was made, by the node's clock; None when there is none to believe."""
+    pods: tuple[PodFacts, ...] | None = None
+    """Pods of the node; None while they were not listed."""
+    refusals: Mapping[str, str] = {}
+    """Pod UID to why the Eviction API refused its last eviction."""
+    tolerations: Mapping[tuple[str, str], timedelta] = {}
+    """By pod UID and device, for how long our taint there is tolerated as NoExecute."""
+    foreign: tuple[ForeignRule, ...] = ()
+    """Other people's rules on devices of this GPU."""
+    node_gone_since: datetime | None = None
+    """Since when the API server has no Node of this name."""
+    node_gone: bool = False
+    """Nodes are read, and there is none of this name now."""
+    clock_doubt: str = ""
+    """Why our own clock is not to be trusted now: no time that we count ends while it is not."""
+    heard: bool = False
+    """The node's report can be believed, whether or not it speaks of this GPU."""
+    nvml_up: bool = False
+    """That report's NVML answered, so that a GPU missing in it is really missing."""
+    reported: bool = False
+    """The node's report, believed or not, speaks of this GPU."""
+    elsewhere: tuple[str, ...] = ()
+    """Other nodes that publish this GPU, or report it and are heard of."""
+    left: bool = False
+    """The board is proven to be elsewhere: this node is heard of without it, another has it."""
+    peers: tuple[str, ...] = ()
+    """Neighbours over NVLink or IMEX, as `node/uuid`."""
+    roster: Roster | None = None
+    """None while nobody can tell which GPUs the node has."""
+    cordons: tuple[str, ...] = ()
+    """Others' cordons and quarantines of the node, in words."""
+    ignoring: tuple[str, ...] = ()
+    """Claims that were given a tainted device of it, as `namespace/name`."""
+    remarks: tuple[str, ...] = ()
+    """What its links say of the device at their other end: no fault of this GPU."""
+    no_rebind: str = ""
+    """Why it is not known under which names its hardware is now, "" when it is."""
+    distrust: str = ""
+    """Why what an untainting rests on cannot be trusted now: nothing may end."""
+    no_disruption: str = ""
+    """Why no pods may begin to be evicted now, beside a budget."""
+    unbound: str = ""
+    """Why no device stands for a GPU that is published."""
+    rules_served: bool = True
+    """False: `rules` are none because no DeviceTaintRules are served."""
+    rules_known: bool = True
+    """False: rules may stand that are not among `rules`."""
+    unseen: tuple[Rule, ...] = ()
+    """Ours as they were last seen, while no DeviceTaintRules are served."""
+    confirmable: bool = False
+    """The report carries the hash by which its agent can confirm it."""
+    renewals: tuple[datetime, ...] = ()
+    """When the agent last confirmed the present report, by our clock."""
+    blank: Unknown | None = None
+    """Why nothing but its incidents and rules is known; None where everything was looked into."""
+
+
+HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human", "Blindness"]
+"""Reason of the condition `Held`."""
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """What pods are told before they are evicted, so that they can checkpoint."""
+
+    settle: timedelta
+    """From the last NoSchedule to the first eviction."""
+    plan: Evict
+
+
+class Desired(msgspec.Struct, frozen=True, kw_only=True):
+    """What should be so for one GPU. `incident` is None when there is no story to tell."""
+
+    uuid: str
+    incident: Incident | None = None
+    rules: tuple[Rule, ...] = ()
+    """Rules that should stand, complete: a stored rule that is not here should go."""
+    hardware: tuple[Hardware, ...] = ()
+    """What the incident has tainted, with the strongest effect ever stored."""
+    rebound: tuple[Rule, ...] = ()
+    """Those of `rules` that follow tainted hardware to another name: no new disruption."""
+    would: tuple[WouldFence, ...] = ()
+    """What enforce mode would do in the end and the mode in force does not."""
+    pending: bool = False
+    """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
+    closing: bool = False
+    """Recovery is verified: the rules go, then the incident is closed."""
+    seen_through: datetime | None = None
+    """The youngest signal that this answer has taken into account, by the node's clock."""
+    seen: tuple[SeenSignal, ...] | None = None
+    """The records that it has taken into account."""
+    news: bool = False
+    """A record is new, whatever its date: it may be dated before `seen_through`."""
+    wake_at: datetime | None = None
+    """When time alone changes the answer."""
+    held: str = ""
+    """What is held back, and why."""
+    held_by: HeldBy = "Budget"
+    """By whom, when something is held back."""
+    evict: tuple[PodHold, ...] = ()
+    """Pods to be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach
+    them."""
+    delete: frozenset[str] = frozenset()
+    """UIDs of those that are deleted instead, because NoExecute would delete them."""
+    evict_plan: Evict | None = None
+    """How the classes that ask for it evict pods now; None while none does."""
+    notice: Notice | None = None
+    """What comes for the pods of devices that are tainted now; None where nothing does."""
+    evicting: tuple[Device, ...] = ()
+    """Devices for which a fault asks now that their pods are evicted, in whichever way."""
+    resumes: bool = False
+    """Evictions under `Evict` would begin anew: nobody was there, or something held them back."""
+    evicting_since: datetime | None = None
+    """When the first eviction was requested of who is there now, as `evict.within` counts."""
+    attempted: datetime | None = None
+    """Until when evictions are known to have been requested."""
+    rounds: tuple[DeviceRounds, ...] = ()
+    """Rounds of evictions so far, by device."""
+    blocked: str = ""
+    """Which pods are left once the time for evictions is over, and why."""
+    awaits: str = ""
+    """Which evidence is waited for, or was, before a doubtful fault is fenced."""
+    needs: Need = "nothing"
+    """What would repair it."""
+    calls: Need = "nothing"
+    """The same, as far as classes in mode enforce ask for it: others may be called for that."""
+    would_call: Need = "nothing"
+    """A node-level act that enforce mode would call for, and the mode in force does not."""
+    would_insist: bool = False
+    """It would be called for after the deadline whoever holds a GPU of the node."""
+    insists: Need = "nothing"
+    """The same, as far as classes ask for it that may evict: pods are waited for until the deadline
+    only."""
+    call_held: str = ""
+    """Why nobody may be called to repair the node for it now, beside what is held altogether."""
+    call_held_by: HeldBy = "Budget"
+    """By whom, when the call waits."""
+    reason: str = ""
+    """Why, in a sentence."""
+    goal: Effect = "None"
+    """The strongest effect that enforce mode goes for."""
+    row: str = ""
+    """Row of the policy that led."""
+    ending: str = ""
+    """Why the story ends without verified recovery: the rules go, then the incident is closed."""
+    recurrence: int = 0
+    """Which episode of this GPU within the repeat window it is."""
+    person: str = ""
+    """Why recovery alone does not release it; "" when it does, or a person has confirmed."""
+    sticky: bool = False
+    """Recovery alone does not release it, whatever was confirmed since."""
+    unprovable: bool = False
+    """Only the kernel log says what is wrong, and nothing else can be asked: a person looks."""
+    verified: bool = False
+    """Health has held for the whole soak time, and the agent has confirmed it."""
+    unproven: str = ""
+    """What the agent has still to confirm, once the soak time is over."""
+    probation: timedelta = timedelta()
+    """How long a new fault counts as a relapse, once this is closed."""
+    repair: str = ""
+    """What shows that somebody repairs it now."""
+    intents: tuple[IntentRecord, ...] = ()
+    """What users want, and what became of it."""
+    placed: tuple[Target, ...] = ()
+    """Slices that errors of one instance meant when they were new."""
+    duplicates: tuple[Incident, ...] = ()
+    """Younger open incidents of the same GPU: they are closed."""
+    undecided: Unknown | None = None
+    """Why nothing is decided about it: `rules` are those that stand, and its story says so."""

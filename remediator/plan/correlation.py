@@ -1,0 +1,182 @@
+"""When many faults look like one that is not the GPUs' own: nobody is moved for it yet.
+
+A driver, an agent or a policy that is new can make healthy GPUs look sick, all
+of them within minutes. So evictions wait while the same cause is new on several
+nodes, and for a time after such a change; new work is kept away all the same.
+Decided on purpose:
+
+- Nodes are counted, each once and by one voice, whatever it reports. A node
+  that lies can neither trip the hold alone nor make it last longer.
+- An incident of which only syslog(2) speaks is no witness: any program can write such lines, and
+  so a tenant could keep pods on a sick GPU.
+- Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count
+  once for a whole NVLink domain: one switch makes all its nodes tell the same.
+  What may be done in a domain then is its own cap's matter.
+- A GPU that is lost, or of which only a recovery action speaks, has no cause
+  beyond its class: the class stands for it.
+- Open incidents count, in every mode. When they are closed, or the window has
+  passed since the last further node joined, evictions go on by themselves.
+- After a change of the policy everything waits that does not evict yet, also
+  what stood for weeks in incident-only: time to look at what was switched on.
+- NoSchedule goes on in a wave, under its own cap: it ends no pod, and in a real
+  wave the GPUs are sick. Who wants it can write `correlation.taint`.
+
+Nothing is remembered here: all of it is read from incidents. Pure.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from remediator.model.incident import Incident
+from remediator.plan.fleet import Fleet
+from remediator.plan.history import is_hearsay
+from remediator.policy.duration import spelled
+from remediator.policy.limits import Correlation
+
+CARRIED: frozenset[str] = frozenset({"fabric", "lost"})
+"""Fault classes that one NVLink fabric passes on to all its GPUs."""
+CLOCKS_APART = timedelta(minutes=1)
+"""The API server dates incidents in whole seconds and by its own clock; a change has ours."""
+
+
+Why = Literal["SameCause", "NodeChanged", "PolicyChanged"]
+
+
+class Hold(msgspec.Struct, frozen=True):
+    why: str
+    until: datetime | None
+    """When time alone ends it."""
+
+
+class Waves:
+    """Says of one incident after another, at one moment, whether its eviction waits."""
+
+    def __init__(self, fleet: Fleet, limits: Correlation, now: datetime) -> None:
+        self._fleet = fleet
+        self._limits = limits
+        self._now = now
+        self._open: dict[str, list[Incident]] | None = None
+
+    def hold(self, story: Incident) -> Hold | None:
+        """Return why the eviction for an incident waits, None when nothing speaks against it."""
+        return self._after_change(story) or self.same_cause(story)
+
+    def _after_change(self, story: Incident) -> Hold | None:
+        changed = self._fleet.changes.get(story.node)
+        began = opened_at(story) or self._now
+        known = (
+            ("policy", self._fleet.policy_changed_at, True),
+            (f"driver of {story.node}", changed.driver_at if changed else None, False),
+            (f"agent of {story.node}", changed.agent_at if changed else None, False),
+        )
+        for what, at, old_too in known:
+            if at is not None and (old_too or began > at - CLOCKS_APART):
+                until = at + self._limits.after_change
+                why = f"the {what} changed less than {spelled(self._limits.after_change)} ago"
+                why += f" (until {until:%FT%TZ})"
+                if self._now < until:
+                    return Hold(why, until)
+        return None
+
+    def same_cause(self, story: Incident) -> Hold | None:
+        """Return why the cause looks like one that is not the GPUs' own, None when it does not."""
+        cause, limits = cause_of(story), self._limits
+        if not limits.nodes:
+            return None
+        alike = (*self._of(cause), story)
+        # One that is dated later than now would end a wave, and can be of no later one.
+        openings = [(min(opened_at(one) or self._now, self._now), one) for one in alike]
+        witnesses = _witnesses(openings, self._fleet)
+        until = _held_until(witnesses, limits)
+        if until is None or self._now >= until:
+            return None
+        why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
+        return Hold(f"{why}, as if it were no fault of the GPUs", until)
+
+    def in_force(self) -> Mapping[Why, int]:
+        """Return how many causes, nodes and changes of the policy defer evictions now."""
+
+        def lately(*dates: datetime | None) -> bool:
+            span = self._limits.after_change
+            return any(at is not None and self._now < at + span for at in dates)
+
+        waves = (self.same_cause(found[0]) for found in tuple(self._by_cause().values()))
+        nodes = self._fleet.changes.values()
+        return {
+            "SameCause": sum(one is not None for one in waves),
+            "NodeChanged": sum(lately(one.driver_at, one.agent_at) for one in nodes),
+            "PolicyChanged": int(lately(self._fleet.policy_changed_at)),
+        }
+
+    def _of(self, cause: str) -> list[Incident]:
+        """Return the open incidents of a cause."""
+        return self._by_cause().get(cause, [])
+
+    def _by_cause(self) -> Mapping[str, list[Incident]]:
+        if self._open is None:
+            self._open = {}
+            for one in self._fleet.incidents:
+                if one.status.closed_at is None and not is_hearsay(one):
+                    self._open.setdefault(cause_of(one), []).append(one)
+        return self._open
+
+
+def cause_of(incident: Incident) -> str:
+    """Return what is counted as one cause."""
+    found = incident.status
+    vague = found.fault == "lost" or found.cause.startswith("recovery-action")
+    return f"class {found.fault}" if vague else found.cause
+
+
+def opened_at(incident: Incident) -> datetime | None:
+    """Return when an incident was opened, None while it is about to be."""
+    timeline = incident.status.timeline
+    return timeline[0].time if timeline else incident.metadata.creation_timestamp
+
+
+def _witnesses(
+    openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
+) -> list[tuple[datetime, str]]:
+    """Return (time, who) of every opening, first one first; each node speaks with one voice."""
+    told = tuple(openings)
+    voices: dict[str, set[str]] = {}
+    for _, one in told:
+        voices.setdefault(one.node, set()).add(_voice(one, fleet))
+    return sorted((at, min(voices[one.node])) for at, one in told)
+
+
+def _voice(incident: Incident, fleet: Fleet) -> str:
+    """Return who is counted for an incident: its NVLink domain, or its node."""
+    place = fleet.places.get(incident.spec.uuid)
+    if incident.status.fault in CARRIED and place is not None and place.domain:
+        return f"domain {place.domain}"
+    return f"node {incident.node}"
+
+
+def _held_until(witnesses: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
+    """Return until when the last wave holds, None when there was none.
+
+    A wave begins when enough witnesses spoke within the window, lasts while
+    further ones join, and who is part of it does not prolong it.
+    """
+    until: datetime | None = None
+    recent: deque[tuple[datetime, str]] = deque()
+    latest: dict[str, datetime] = {}
+    for at, who in witnesses:
+        if until is not None and at >= until:
+            until = None
+        if until is not None and who in latest:
+            continue
+        recent.append((at, who))
+        latest[who] = at
+        while until is None and at - recent[0][0] >= limits.within:
+            old, one = recent.popleft()
+            if latest.get(one) == old:
+                del latest[one]
+        if until is not None or 0 < limits.nodes <= len(latest):
+            until = at + limits.within
+    return until

@@ -1,0 +1,94 @@
+"""What disrupts running pods: which of it must not begin now, and what a plan begins.
+
+Before a disruption begins the API server is asked once more for what it rests on. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from exporter.model.device import Device
+from remediator.model.incident import Incident
+from remediator.model.node import PROBLEM, NodeCondition
+from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.plan.case import Case, Desired
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeCondition
+
+
+def deferred(case: Case, wish: Desired) -> Desired:
+    """Return a wish without the disruptions that must not begin now: new work is kept away only."""
+    why = case.no_disruption
+    stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
+    begins = [one for one in wish.rules if _raises(one, stored.get(one.device))]
+    if not why or not (begins or wish.evict):
+        return wish
+    rules = (
+        msgspec.structs.replace(one, effect=_kept(stored.get(one.device))) if one in begins else one
+        for one in wish.rules
+    )
+    what = "NoExecute" if any(one.effect == "NoExecute" for one in begins) else "Evict"
+    held = f"{what if begins else 'NoExecute'} deferred: {why}"
+    return msgspec.structs.replace(
+        wish,
+        rules=tuple(rules),
+        evict=(),
+        held="; ".join(one for one in (wish.held, held) if one),
+        held_by=wish.held_by if wish.held else "Blindness",
+    )
+
+
+def _raises(rule: Rule, stored: Effect | None) -> bool:
+    """Whether a rule begins to evict pods, or to delete those that would not be evicted."""
+    before = EFFECTS.index(stored or EFFECTS[0])
+    return rule.effect in EVICTING and EFFECTS.index(rule.effect) > before
+
+
+def _kept(stored: Effect | None) -> Effect:
+    """Return what a device has while what would begin waits: an eviction that goes on stays one."""
+    return "Evict" if stored == "Evict" else "NoSchedule"
+
+
+def _confirmed(case: Case, incident: Incident) -> bool:
+    """Whether the pods of an incident are being evicted, which was confirmed when it began."""
+    status = incident.status
+    anew = status.eviction_start_time is None and all(
+        one.effect != "NoExecute" for one in case.rules
+    )
+    return incident.open and status.evicting_at is not None and not anew
+
+
+class Disruption(msgspec.Struct, frozen=True):
+    """What steps would begin to do to running pods."""
+
+    devices: frozenset[Device] = frozenset()
+    """Whose pods would be evicted."""
+    repair: bool = False
+    """A repair of the node would be called for."""
+
+    def __bool__(self) -> bool:
+        return bool(self.devices or self.repair)
+
+
+def disruption(
+    steps: Iterable[Step], cases: Iterable[Case], conditions: Iterable[NodeCondition]
+) -> Disruption:
+    """Return what steps begin: what goes on was confirmed when it began."""
+    begun = {case.uuid for case in cases for one in case.incidents if _confirmed(case, one)}
+    said = {one.type for one in conditions if one.status == PROBLEM.get(one.type)}
+    devices: set[Device] = set()
+    repair = False
+    for step in steps:
+        match step:
+            case CreateRule(rule) if _raises(rule, None):
+                devices.add(rule.device)
+            case ChangeRule(stored, rule) if _raises(rule, stored.effect):
+                devices.add(rule.device)
+            case EvictPod(gpu, pod) if gpu not in begun:
+                driver, pool, device = pod.device.split("/", 2)
+                devices.add(Device(driver, pool, device))
+            case WriteNodeCondition(_, condition):
+                asks = condition.status == PROBLEM.get(condition.type)
+                repair |= asks and condition.type not in said
+            case _:
+                pass
+    return Disruption(frozenset(devices), repair)

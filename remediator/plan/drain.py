@@ -1,0 +1,71 @@
+"""Whether anybody still uses the devices of an incident: seen twice, some time apart.
+
+Nobody holds a claim on them, and no pod that did still runs: a claim can be
+given back while its pod's processes live on, and a pod can be gone from a
+list for a moment. Pure.
+"""
+
+from datetime import datetime, timedelta
+
+from remediator.model.claim import ADMIN, GANG
+from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import moved
+
+SEEN_APART = timedelta(seconds=10)
+LOOK_AGAIN, LOOK_AGAIN_AT_LAST = timedelta(seconds=5), timedelta(seconds=60)
+"""While pods that have given their devices back still run; half of the time gone by, in between."""
+
+
+def holds_in_scope(case: Case, story: Incident) -> tuple[PodHold, ...]:
+    """Return who is hit: holders of a device in scope, and their gang peers."""
+    names = {str(target.name) for target in story.status.scope.devices}
+    return tuple(hold for hold in (*case.holds, *case.gang) if hold.device in names)
+
+
+def empty_since(case: Case, desired: Desired, story: Incident, now: datetime) -> datetime | None:
+    """Return since when nobody uses the devices that are to be emptied, None while somebody may."""
+    if case.no_disruption:
+        # Who holds the devices is not known now. What was found empty twice stays so.
+        return story.status.empty_since if story.status.drained_at else None
+    if _used(case, desired, story) or _pods_left(case, story.status) is not False:
+        return None
+    return story.status.empty_since or now
+
+
+def seen_twice(status: IncidentStatus, now: datetime) -> bool:
+    """Whether the devices were empty already when they were last looked at, long enough ago."""
+    return status.empty_since is not None and now - status.empty_since >= SEEN_APART
+
+
+def look_again(case: Case, story: Incident, now: datetime) -> datetime | None:
+    """Return when to list the node's pods again: nobody tells when one of them has ended.
+
+    That a claim is given back is heard of; until then there is nothing to look for.
+    """
+    since, status = story.status.evicting_at, story.status
+    if since is None or status.drained_at or status.empty_since:
+        return None
+    names = {str(target.name) for target in story.status.scope.devices}
+    if any(hold.device in names and hold.via != ADMIN for hold in case.holds):
+        return None
+    return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
+
+
+def _used(case: Case, desired: Desired, story: Incident) -> bool:
+    watched = {str(device) for device in moved(desired)}
+    watched = watched or {str(target.name) for target in story.status.scope.devices}
+    # Admin access may tolerate everything and stay for ever; it uses nothing.
+    return any(hold.device in watched and hold.via != ADMIN for hold in case.holds)
+
+
+def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
+    """Whether a pod that held a device still runs; None while nobody can tell."""
+    named = (*status.hit, *status.evicted)
+    # A gang peer holds nothing here, and admin access uses nothing.
+    held = {hold.uid for hold in named if hold.pod and hold.via not in (GANG, ADMIN)}
+    if not held:
+        return False
+    if case.pods is None:
+        return None
+    return any(pod.uid in held and pod.running for pod in case.pods)

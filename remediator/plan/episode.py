@@ -1,0 +1,326 @@
+"""One GPU's case into what should be so: its incident and its rules.
+
+Level triggered: everything is computed anew from the verdict, the incident, the
+rules and the claims as stored. Each fault asks for itself, by its own row of
+the policy and its own scope (`ladder`); a device gets the strongest that any of
+them asks for. Promises that hold here:
+
+- An Unknown verdict changes no rule, in either direction, but for names that move.
+- What an incident has tainted stays tainted under each name that it gets, in every
+  state but its ends, `ignore` and a milder policy (`hardware`).
+- Inside one episode severity and effects only rise. A rule goes for one of four
+  reasons (`standing`), and when a witness names the slice.
+- Recovery is soaked on our own clock, without a gap, and it needs an incident
+  that says so: rules without a story get one first.
+- A GPU that fails again and again, or of a sticky class, waits for a person
+  after its recovery.
+- A person outranks every ratchet: a lowered mode and `ignore` take rules down
+  at once, whatever the verdict; `hold` stops new harm and takes nothing down.
+
+How much at once is `budget`; in which order, `plan`. Pure.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import Healthy, Unknown, baffled, weight
+from remediator.model import intent
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import Rule
+from remediator.plan import (
+    adoption,
+    desired_rules,
+    hardware,
+    history,
+    incident_spec,
+    needs,
+    overrides,
+    recovery,
+    retained_rules,
+)
+from remediator.plan.case import Case, Desired
+from remediator.plan.drain import SEEN_APART, look_again
+from remediator.plan.escalation import Demand, demand, fenced_first, placed, together, youngest
+from remediator.plan.evicting import resumes
+from remediator.plan.signals import is_unseen, seen
+from remediator.plan.undecided import or_undecided, undecided
+from remediator.plan.words import class_of
+from remediator.policy.table import Policy
+
+
+def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
+    """Return what should be so for one GPU, whatever is wrong with this program.
+
+    A bug about one GPU must not cost its neighbours their fences: it is unknown then,
+    its rules stay, and the trace is in the verdict. What could not even be looked into
+    stays as it stands.
+    """
+    if case.blank is not None:
+        return undecided(case, case.blank)
+    try:
+        case = recovery.past_pending(case, policy)
+        return case, decide(case, policy, now)
+    except Exception as error:  # noqa: BLE001 - the other GPUs of the node go on
+        blind = msgspec.structs.replace(case, verdict=baffled(error), gpu=None)
+    return or_undecided(blind, lambda: decide(blind, policy, now))
+
+
+def decide(case: Case, policy: Policy, now: datetime) -> Desired:
+    """Return what should be so for one GPU."""
+    kept = retained_rules.kept(case, policy)
+    opened = adoption.leading_first(incident_spec.open_incidents(case), case.rules)
+    current = opened[0] if opened else None
+    if case.elsewhere and not case.reported:
+        return _elsewhere(case, current, kept, policy)
+    faults = sorted(incident_spec.unhandled(case, policy, now), key=weight)
+    empty = False
+    if current is None or current.blank:
+        adopted = (
+            kept or retained_rules.displaced_here(case, policy) or (case.unseen if current else ())
+        )
+        empty = not adopted and not any(
+            incident_spec.opens(case, one, policy, now) for one in faults
+        )
+        if current is None and empty:
+            return Desired(uuid=case.uuid, reason="nothing to do")
+        if current is None and _are_of_others(case, adopted):
+            return Desired(uuid=case.uuid, rules=kept, reason="its rules are another node's")
+        current = (
+            overrides.inherited(case, incident_spec.begun(case, adopted), now)
+            if current is None
+            else adoption.restored(case, current, adopted, now)
+        )
+    faults = [fault for fault in faults if incident_spec.stood(fault, current, kept)]
+    faults = incident_spec.credible(faults, current)
+    rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
+    asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
+    firm = tuple(
+        rule for rule in kept if not retained_rules.narrowed(case, current, rule, asked, now)
+    )
+    gone = tuple(rule for rule in kept if rule not in firm)
+    parts = hardware.tainted(case, current, asked, gone)
+    rebound = hardware.rebound(case, current, parts, kept, policy)
+    if hardware.extends(rebound, case.rules):
+        asked = fenced_first(asked)
+    kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
+    told = incident_spec.told(case, current, asked, firm, now)
+    # Stored with the steps that rest on it: rules that a narrowed scope takes away must not
+    # come back for what was tainted before.
+    told = msgspec.structs.replace(
+        told, status=msgspec.structs.replace(told.status, hardware=parts)
+    )
+    known = _known(case, told, asked, policy, now)
+    known = msgspec.structs.replace(
+        known,
+        duplicates=opened[1:],
+        hardware=parts,
+        rebound=rebound,
+        ending=adoption.ends(case, empty=empty) or known.ending,
+    )
+    return _ignored(case, _course(case, known, asked, kept, firm, policy, now), now)
+
+
+def _are_of_others(case: Case, rules: tuple[Rule, ...]) -> bool:
+    """Whether only rules of another node would open an incident here, of a GPU that is unknown.
+
+    Two nodes may report one board. Its own node has made the rules, and opens the incident.
+    """
+    nobodys = not any(rule.node == case.node for rule in rules)
+    return isinstance(case.verdict, Unknown) and bool(rules) and nobodys
+
+
+def _elsewhere(
+    case: Case, current: Incident | None, kept: tuple[Rule, ...], policy: Policy
+) -> Desired:
+    """Return what is left to do for a GPU about which another node decides."""
+    rebound: tuple[Rule, ...] = ()
+    if current is not None:
+        parts = hardware.tainted(case, current)
+        rebound = hardware.rebound(case, current, parts, kept, policy)
+    why = f"its story is told by {', '.join(case.elsewhere)}, where the board is"
+    rules = hardware.with_rebound(kept, rebound)
+    return Desired(uuid=case.uuid, rules=rules, rebound=rebound, reason=why)
+
+
+def _known(
+    case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
+) -> Desired:
+    """Return what is to be said of a story, whatever is done about it."""
+    signal = youngest(case, told, asked)
+    before = told.status.seen_signals
+    news = any(is_unseen(one.fault.record, before) for one in asked)
+    row = policy.row(class_of(told.status.fault), case.place)
+    count = history.recurrence(case.incidents, told, row, now)
+    rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
+    # A class that another policy switched off waits for a person as before.
+    counted = tuple(one for one in rows if one.mode != "off" or policy.disagrees)
+    sticky = history.stickiness(told, () if history.is_hearsay(told) else counted, count)
+    given = overrides.given(case, told, signal, now, news=news)
+    confirmed = overrides.in_force(given, "RepairConfirmed")
+    leading = desired_rules.leading(asked)
+    shut = case.distrust or recovery.unseen_rules(case)
+    repair = needs.needs(case, told, asked, policy, now)
+    return Desired(
+        uuid=case.uuid,
+        incident=told,
+        seen_through=signal,
+        seen=seen(case, before),
+        news=news,
+        goal=desired_rules.goal(asked),
+        notice=desired_rules.notice(asked),
+        awaits=next((one.awaits for one in asked if one.awaits), ""),
+        row=leading.row.name if leading else row.name,
+        recurrence=count,
+        sticky=bool(sticky),
+        person="" if confirmed else sticky,
+        unprovable=any(one.needs_human for one in asked),
+        probation=row.probation,
+        repair="" if news else recovery.repair_seen(case, told.status, signal),
+        needs=repair.needs,
+        calls=repair.calls,
+        would_call=repair.would_call,
+        would_insist=repair.would_insist,
+        insists=repair.insists,
+        intents=given,
+        placed=placed(told, asked),
+        ending="" if shut else recovery.ending(case, told, confirmed, now),
+    )
+
+
+def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
+    case: Case,
+    known: Desired,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    firm: tuple[Rule, ...],
+    policy: Policy,
+    now: datetime,
+) -> Desired:
+    """Return the way that the story takes: its end, waiting, recovery or what is asked for."""
+    if known.ending:
+        return msgspec.structs.replace(known, reason=known.ending)
+    told = known.incident
+    if told is None:
+        return known
+    confirmed = overrides.in_force(known.intents, "RepairConfirmed")
+    why = recovery.unknown(case, told, confirmed)
+    if why:
+        wakes = (recovery.gone_until(case, told), *_wakes(case, known, now))
+        return msgspec.structs.replace(
+            known,
+            rules=kept,
+            reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
+            wake_at=min((one for one in wakes if one and one > now), default=None),
+        )
+    quiet = known.seen_through == told.status.seen_through and not known.news
+    verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
+    soaked = verified_at is not None and now >= verified_at
+    unproven = "" if confirmed else recovery.unproven(case, told)
+    if soaked and unproven:
+        known = msgspec.structs.replace(known, unproven=unproven)
+        verified_at = now + recovery.LOOK_FOR_RENEWALS
+    # What the agent has confirmed is stored first: a restart in between must not wait for it again.
+    noted = confirmed is not None or told.status.soak_confirmed_time is not None
+    if verified_at and soaked and not unproven and not noted:
+        # A schema of the release before does not store it.
+        verified_at += recovery.NOTED_WITHIN
+        noted = now >= verified_at
+    verified = soaked and noted and not unproven
+    unseen = recovery.unseen_rules(case)
+    if verified and not (known.person or unseen):
+        return msgspec.structs.replace(
+            known, closing=True, verified=True, reason=recovery.proof(case)
+        )
+    wakes = (*_wakes(case, known, now), None if verified else verified_at)
+    known = msgspec.structs.replace(
+        known,
+        verified=verified and not unseen,
+        wake_at=min((one for one in wakes if one), default=None),
+    )
+    return _standing(case, told, known, asked, firm, now)
+
+
+def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, ...]:
+    """Return when what users want expires, and when to look whether the devices are empty."""
+    empty_since = known.incident.status.empty_since if known.incident else None
+    again = empty_since + SEEN_APART if empty_since else None
+    look = look_again(case, known.incident, now) if known.incident else None
+    missed = needs.look_again(known.incident.status) if known.incident else None
+    ends = (overrides.next_expiry(known.intents), again, look, missed)
+    return tuple(one for one in ends if one is not None and one > now)
+
+
+def _standing(  # noqa: PLR0917 - the facts, and when
+    case: Case,
+    told: Incident,
+    known: Desired,
+    asked: tuple[Demand, ...],
+    firm: tuple[Rule, ...],
+    now: datetime,
+) -> Desired:
+    hold = overrides.in_force(known.intents, "Hold")
+    # A hold keeps what stands: nothing is asked for as long as it counts.
+    rules = desired_rules.rules(case, told, () if hold else asked, firm)
+    wakes = [one for one in (known.wake_at, *(one.wake_at for one in asked)) if one]
+    evicting = () if hold else desired_rules.evicting(asked)
+    return msgspec.structs.replace(
+        known,
+        rules=rules,
+        evicting=evicting,
+        evict_plan=None if hold else desired_rules.evict_plan(asked),
+        resumes=resumes(case, told, evicting, now),
+        would=desired_rules.would(asked),
+        pending=desired_rules.pending(asked),
+        wake_at=min(wakes, default=None),
+        reason=_reason(case, told, known, asked),
+        needs="person" if known.verified else known.needs,
+        held=f"new harm held: {intent.in_words(hold.kind, hold)}" if hold else "",
+        held_by="Human" if hold else "Budget",
+    )
+
+
+def _reason(case: Case, told: Incident, known: Desired, asked: tuple[Demand, ...]) -> str:
+    if known.verified:
+        verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
+        return f"{known.person}: {verified} (spec.repairConfirmed)"
+    parts = [desired_rules.reason(case, told, asked)]
+    if known.unproven:
+        parts.append(known.unproven)
+    if known.person:
+        parts.append(f"a person will have to confirm the repair: {known.person}")
+    if case.clock_doubt and isinstance(case.verdict, Healthy):
+        parts.append(f"the soak time waits: {case.clock_doubt}")
+    if isinstance(case.verdict, Healthy) and (unseen := recovery.unseen_rules(case)):
+        parts.append(f"not closed: {unseen}")
+    if known.repair and not isinstance(case.verdict, Healthy):
+        parts.append(known.repair)
+    if known.rebound:
+        parts.append(hardware.in_words(known.rebound))
+    return "; ".join(parts)
+
+
+def _and(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
+    """Take everything of ours down where a person says that the fault is none."""
+    ignored = overrides.in_force(desired.intents, "Ignore")
+    if ignored is None or desired.closing or desired.ending:
+        return desired
+    why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
+    wakes = [one for one in (desired.wake_at, *_wakes(case, desired, now)) if one]
+    return msgspec.structs.replace(
+        desired,
+        rules=(),
+        rebound=(),
+        evicting=(),
+        resumes=False,
+        pending=False,
+        goal="None",
+        held="",
+        held_by="Budget",
+        wake_at=min(wakes, default=None),
+        reason=why,
+    )

@@ -1,0 +1,289 @@
+"""How far one fault may go now: nothing yet, NoSchedule, Evict, or NoExecute.
+
+Evict and NoExecute need three things at once: a class whose ceiling allows it, complete
+evidence, and every device of the fault under a stored NoSchedule for the settle
+time (write order is not effect order: the scheduler and the eviction controller
+watch apart). The settle time counts for the very rules that the incident has
+recorded by their UIDs, so a rule that is new or was made again starts it anew.
+Pure.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from remediator.diagnose.fault import Fault
+from remediator.diagnose.scope import scope
+from remediator.model.claim import ADMIN
+from remediator.model.incident import PLACED_LIMIT, RULES_NOT_SERVED, Incident, Target
+from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
+from remediator.plan.case import Case
+from remediator.plan.evicting import counted_from
+from remediator.plan.signals import is_unseen
+from remediator.policy.duration import spelled
+from remediator.policy.table import Row
+from remediator.policy.windows import moment
+
+FRESH = timedelta(minutes=5)
+"""A contained error has killed its process when it is written. Later than this, whoever holds the
+slice came afterwards and is not moved for it."""
+
+
+ACTED = frozenset({"Tainted", "Evicting", "Drained"})
+"""Phases in which the scope had been found."""
+AWAITING = "AwaitingEvidence"
+"""Condition of an incident: since when a doubtful fault of a patient class waits."""
+FORGEABLE = (
+    "any program of the node can forge what syslog(2) reads, and no second source bears it out"
+)
+UNPUBLISHED = "the failed MIG instance is not published"
+LATER = "its process is dead, and whoever holds its devices came after it"
+FENCING = "every device in scope is fenced first"
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What one fault asks for now. `effect` None: nothing yet; `goal`: in the end."""
+
+    fault: Fault
+    row: Row
+    targets: tuple[Target, ...]
+    effect: Effect | None
+    goal: Effect
+    reason: str
+    wake_at: datetime | None = None
+    awaits: str = ""
+    """Which evidence it waits for, or has waited for, while its scope is not fenced."""
+    needs_human: bool = False
+    """Only the kernel log says so, nothing else can be asked, and the settle time is over."""
+    new: bool = False
+    """The story has not told of its signal before."""
+
+
+def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+    """Return what one fault of a story asks for now."""
+    asked = _asked(case, story, fault, row, now)
+    return msgspec.structs.replace(asked, new=is_new(case, story, fault))
+
+
+def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+    if case.gpu is None:
+        return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
+    found = scope(fault, case.gpu, case.inventory)
+    targets = _recorded(case, story, fault, found.targets)
+    doubt = fault.doubt or ("" if found.exact else UNPUBLISHED)
+    if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
+        doubt = "its process died long ago, or the clocks differ"
+    highest = row.highest
+    if highest == "observe":
+        return Demand(fault, row, targets, None, "None", "observed only: no rule is made for it")
+    if fault.forgeable or not (targets or found.exact):
+        goal, why = ("None", FORGEABLE) if fault.forgeable else ("NoSchedule", UNPUBLISHED)
+        return Demand(fault, row, targets, None, goal, f"suspected only: {why}")
+    later = LATER if _came_later(case, fault, targets) else ""
+    goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
+    fenced = {rule.device for rule in case.rules if rule.effect != "None"}
+    awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
+    until = _patience(story, row, now) if awaits else None
+    if until is not None:
+        why = f"waiting for better evidence: {doubt}"
+        return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
+    if goal not in EVICTING:
+        why = f"{goal} only: {doubt or later or f'class {row.fault_class} goes no further'}"
+        asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
+        return _to_a_human(case, story, asked, now) if fault.unprovable else asked
+    return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
+
+
+def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
+    """Whether an error is over, and all who hold its devices are known to have come after it.
+
+    So also after a loss of every incident and rule, when nothing says any more that it was
+    handled. Admin access uses nothing, whenever it came.
+    """
+    if fault.ended is None:
+        return False
+    names = {str(one.name) for one in targets}
+    ended = {pod.uid for pod in case.pods or () if not pod.running}
+    here = [
+        hold.uid
+        for hold in case.holds
+        if hold.device in names and hold.via != ADMIN and hold.uid not in ended
+    ]
+    begun = {pod.uid: pod.started for pod in case.pods or () if pod.uid in here}
+    dates = [begun.get(uid) for uid in here]
+    return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
+
+
+def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
+    since = fenced_since(case.rules, story, asked.targets)
+    if since is None:
+        return msgspec.structs.replace(asked, reason=FENCING)
+    settled = since + asked.row.settle
+    if now < settled:
+        why = f"settling for {asked.row.settle.total_seconds():g} s"
+        return msgspec.structs.replace(asked, reason=why, wake_at=settled)
+    if asked.row.evicts_first:
+        return _by_request(story, asked, now)
+    why = "evidence complete and settled: pods are moved"
+    return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+
+
+def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
+    """Return what is asked for while pods are evicted by the Eviction API, and after it."""
+    plan = asked.row.evict
+    since = counted_from(story.status, plan, now)
+    ends = plan.then == "NoExecute" and since is not None
+    until = since + plan.within if ends and since else None
+    if until is not None and now >= until:
+        why = f"pods that are left {spelled(plan.within)} after the first eviction are deleted"
+        return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+    why = "evidence complete and settled: pods are evicted by the Eviction API"
+    why += f" until {moment(until)}, then deleted" if until else ""
+    return msgspec.structs.replace(asked, effect="Evict", reason=why, wake_at=until)
+
+
+def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
+    """Call a person once the settle time has brought no second source."""
+    since = fenced_since(case.rules, story, asked.targets)
+    if since is None:
+        return asked
+    settled = since + asked.row.settle
+    if now < settled:
+        return msgspec.structs.replace(asked, wake_at=settled)
+    return msgspec.structs.replace(asked, needs_human=True)
+
+
+def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
+    """Hold every eviction back until all that the faults of one GPU fence is fenced.
+
+    A pod that is moved off one slice must not land on a sibling that is about to
+    be fenced.
+    """
+    fencing = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
+    everything = tuple(sorted({target for one in fencing for target in one.targets}))
+    whole = fenced_since(case.rules, story, everything) is not None
+    return tuple(asked) if whole else fenced_first(asked)
+
+
+def fenced_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
+    """Return the same demands without their evictions."""
+    return tuple(
+        msgspec.structs.replace(demand, effect="NoSchedule", reason=FENCING)
+        if demand.effect in EVICTING
+        else demand
+        for demand in asked
+    )
+
+
+def fenced_since(
+    rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
+) -> datetime | None:
+    """Return since when the targets' stored rules fence, as the incident has recorded them.
+
+    A rule of the same GPU that is not recorded yet is new, also one that was deleted and made
+    again: pods must not move to what it fences. Who acts on rules may have lost them while they
+    were not served, so that time begins anew.
+    """
+    told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
+    if told is not None and told.status == "True":
+        return None
+    recorded = {one.uid for one in story.status.rules if one.effect != "None"}
+    fencing = [rule for rule in rules if rule.effect != "None"]
+    if any(rule.uid not in recorded for rule in fencing):
+        return None
+    known = {rule.device for rule in fencing}
+    whole = bool(targets) and all(target.name in known for target in targets)
+    since = story.status.fenced_at if whole else None
+    return max(since, told.last_transition_time) if since and told else since
+
+
+def milder(one: Effect, other: Effect) -> Effect:
+    return one if EFFECTS.index(one) <= EFFECTS.index(other) else other
+
+
+def stronger(one: Effect, other: Effect) -> Effect:
+    return other if milder(one, other) == one else one
+
+
+def _recorded(
+    case: Case, story: Incident, fault: Fault, targets: tuple[Target, ...]
+) -> tuple[Target, ...]:
+    """Return the slices that an instance fault meant when it was new.
+
+    Instance ids are used again: after a change of the layout an old error must
+    not be read as one of whoever got its number. A recorded placement says by
+    itself which memory is meant.
+    """
+    if fault.instance is None or fault.placement is not None or is_new(case, story, fault):
+        return targets
+    if story.status.placed is not None:
+        return tuple(target for target in targets if target in story.status.placed)
+    acted = any(entry.phase in ACTED for entry in story.status.timeline)
+    known = set(story.status.scope.devices)
+    return tuple(target for target in targets if target in known) if known or acted else targets
+
+
+def is_new(case: Case, story: Incident, fault: Fault) -> bool:
+    """Whether the story has not told of a signal: by its record, or by a later date.
+
+    Sources date one moment differently, so an error may be dated before one that came first.
+    """
+    later = is_later(fault.last_seen, story.status.seen_through, case.reported_at)
+    return later or is_unseen(fault.record, story.status.seen_signals)
+
+
+def is_later(signal: datetime, told: datetime | None, clock: datetime | None) -> bool:
+    """Whether a signal is younger than what was told of; all three by the node's clock.
+
+    What lies ahead of that clock as it is now was written before it was set back: it says
+    nothing of what came after.
+    """
+    if told is None or signal > told:
+        return True
+    return clock is not None and signal <= clock < told
+
+
+def youngest(case: Case, story: Incident, asked: Iterable[Demand]) -> datetime | None:
+    """Return the youngest signal of a story, by the node's clock.
+
+    One told of that lies ahead of that clock gives way to those that are still reported.
+    """
+    told, clock = story.status.seen_through, case.reported_at
+    seen = [one.fault.last_seen for one in asked]
+    ahead = told is not None and clock is not None and told > clock
+    if told is not None and not (seen and ahead):
+        seen.append(told)
+    return max(seen, default=None)
+
+
+def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
+    """Return the slices that instance faults of the story meant when they were new.
+
+    A contained error that nobody has placed yet means all of them: a later witness names one.
+    """
+    told = story.status.seen_through is not None
+    before = story.status.scope.devices if told else ()
+    known = before if story.status.placed is None else story.status.placed
+    found = {
+        target
+        for one in asked
+        if one.fault.fault_class == "contained" and one.new
+        for target in one.targets
+    }
+    return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
+
+
+def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
+    """Return until when to wait for a second witness, None when that time is over.
+
+    It counts from when the incident began to wait (`casefile`), which neither a repeated
+    signal nor one that comes and goes moves.
+    """
+    noted = [
+        one for one in story.status.conditions if one.type == AWAITING and one.status == "True"
+    ]
+    opened = story.metadata.creation_timestamp
+    never_told = opened if opened and not story.status.conditions else now
+    until = (noted[0].last_transition_time if noted else never_told) + row.settle
+    return until if now < until else None

@@ -1,0 +1,256 @@
+"""Kubernetes Events, as values: stable reasons, one sentence, no posting. Pure."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG, may_stay
+from remediator.model.incident import PODS_LIMIT, PodHold
+from remediator.model.node import REPAIR_NEEDED
+from remediator.model.taint_rule import EVICTING
+from remediator.plan import history, overrides
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import is_passed_by
+from remediator.plan.needs import NODE_REPAIRS
+from remediator.plan.node_condition import HELD as NODE_HELD
+from remediator.plan.node_condition import (
+    NOTHING_NEEDED,
+    OTHER_REPAIR,
+    SWITCHED_OFF,
+    VERIFYING,
+    WAITING,
+)
+from remediator.plan.steps import Step, WriteNodeCondition, WriteStatus
+from remediator.plan.timeline import kernel
+from remediator.plan.view import NodeView
+from remediator.policy.table import AT_ONCE
+from remediator.policy.windows import moment
+
+FOREIGN_DEVICE = "ForeignDevice"
+"""A node reports a GPU that another node reports or publishes."""
+PHASE_REASONS = {
+    "Suspected": "DeviceSuspected",
+    "Tainted": "DeviceTainted",
+    "Evicting": "DeviceEvicting",
+    "Drained": "DeviceDrained",
+    "Repairing": "DeviceRepairing",
+    "Verifying": "DeviceVerifying",
+    "Recovered": "DeviceRecovered",
+    "NeedsHuman": "DeviceNeedsHuman",
+    "Closed": "DeviceIncidentClosed",
+}
+HELD = "DeviceHeld"
+REPAIR_DEFERRED = "DeviceRepairDeferred"
+RELAPSED = "DeviceRelapsed"
+INTENT = "Intent"
+"""Begins the reason that tells what became of a user's intent: `IntentInForce` and so on."""
+POD_PLANNED = "PodEvictionPlanned"
+"""A taint stands whose pods are evicted: it says when, so that the pod can checkpoint."""
+POD_EVICTED = "PodEvicted"
+POD_EVENTS_AT_ONCE = PODS_LIMIT
+"""Of one plan: as many as the incident names."""
+NAMESPACE = "default"
+"""Events about cluster-scoped objects live here."""
+_TOLD_CONDITIONS = {"Held": HELD, "RepairDeferred": REPAIR_DEFERRED}
+"""Conditions of an incident of which each change is told."""
+CONDITION_REASONS = frozenset(
+    {*NODE_REPAIRS.values(), WAITING, NODE_HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED}
+    | {SWITCHED_OFF}
+)
+"""Reasons of the Node's condition: an Event on the Node carries the same."""
+_NO_TROUBLE = frozenset({VERIFYING, OTHER_REPAIR, NOTHING_NEEDED, SWITCHED_OFF})
+_GOOD = frozenset({"Verifying", "Recovered", "InForce", "Expired"})
+_GROUPS = {"Node": "v1", "Pod": "v1", "DeviceIncident": "draguard.dev/v1alpha1"}
+
+
+class Event(msgspec.Struct, frozen=True):
+    kind: Literal["Node", "DeviceIncident", "Pod"]
+    name: str
+    uid: str
+    """Of the object; of a Node its name, as kubelets do it, so that `kubectl describe` finds it."""
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Warning"
+    namespace: str = ""
+    """Of the object; "" for one without."""
+    incident: str = ""
+    """Name of the incident whose written status it tells of; "" where it tells of none."""
+
+    @property
+    def posted_in(self) -> str:
+        """Namespace that the Event itself lives in."""
+        return self.namespace or NAMESPACE
+
+
+def of_decision(
+    view: NodeView, steps: Iterable[Step], pairs: Iterable[tuple[Case, Desired]]
+) -> tuple[Event, ...]:
+    """Return all events of one decision about a node."""
+    planned = tuple(steps)
+    return (*of_view(view), *of_steps(planned, pairs), *of_condition(view, planned))
+
+
+def of_view(view: NodeView) -> tuple[Event, ...]:
+    """Return the events that a node's state asks for, whatever is done about it."""
+    reported = {gpu.uuid for gpu in (view.report.gpus if view.report else ())}
+    contested = sorted(reported & view.elsewhere.keys())
+    if not contested:
+        return ()
+    rivals = sorted({one for uuid in contested for one in view.elsewhere[uuid]})
+    named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
+    message = (
+        f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
+        "them, nothing is tainted or released; one of the reports is wrong"
+    )
+    return (Event("Node", view.node, view.node, FOREIGN_DEVICE, message),)
+
+
+def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
+    """Yield an event for each change of status or reason of the Node's condition.
+
+    The time of the change is in it: what is said a second time is another event.
+    """
+    stored = view.facts.conditions if view.facts else ()
+    before = {one.type: (one.status, one.reason) for one in stored or ()}
+    for step in steps:
+        if not isinstance(step, WriteNodeCondition) or step.condition.type != REPAIR_NEEDED:
+            continue
+        now = step.condition
+        if before.get(now.type) != (now.status, now.reason):
+            since = f" since {now.last_transition_time:%FT%TZ}" if now.last_transition_time else ""
+            text = f"{now.type} is {now.status}{since}: {now.message}"
+            kind = "Normal" if now.reason in _NO_TROUBLE else "Warning"
+            yield Event("Node", step.node, step.node, now.reason, text, kind)
+
+
+def of_steps(
+    steps: Iterable[Step], pairs: Iterable[tuple[Case, Desired]] = ()
+) -> tuple[Event, ...]:
+    """Return the events for what a plan writes down: on the incident, its node and the pods."""
+    known = {wish.uuid: (case, wish) for case, wish in pairs}
+    writes = [one for one in steps if isinstance(one, WriteStatus)]
+    told = [
+        event
+        for step in writes
+        for reason, message, kind in _news(step)
+        for event in _on_both(step, reason, message, kind)
+    ]
+    pods = [
+        event
+        for step in writes
+        if step.incident.spec.uuid in known
+        for event in _on_pods(step, *known[step.incident.spec.uuid])
+    ]
+    return (*told, *pods[:POD_EVENTS_AT_ONCE])
+
+
+def _news(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
+    """Give reason, sentence, and the word that says whether it is good news."""
+    old, new = step.incident.status, step.status
+    if not new.timeline:
+        return  # what was found, and nothing that was decided: that comes with the next write
+    if new.phase != old.phase or not old.timeline:
+        yield PHASE_REASONS.get(new.phase, "DeviceIncident"), new.message, new.phase
+    for line in new.evidence if not old.timeline else ():
+        if line.startswith(history.RELAPSE):
+            yield RELAPSED, line, ""
+    was = {one.type: one.message for one in old.conditions}
+    for one in new.conditions:
+        known = kernel(one.message) == kernel(was.get(one.type, ""))
+        if one.type in _TOLD_CONDITIONS and one.message and not known:
+            yield _TOLD_CONDITIONS[one.type], one.message, ""
+    for one in overrides.news(old.intents, new.intents):
+        yield f"{INTENT}{one.state}", overrides.in_words(one), one.state
+
+
+def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterator[Event]:
+    """Tell it on the incident, and on the node, where people look first."""
+    incident, kind = step.incident, "Normal" if word in _GOOD else "Warning"
+    node = step.status.node or incident.node
+    text = f"{node} {incident.spec.uuid}: {message}"
+    name, uid = incident.name, incident.metadata.uid
+    yield Event("DeviceIncident", name, uid, reason, text, kind, incident=name)
+    yield Event("Node", node, node, reason, f"{name}: {text}", kind, incident=name)
+
+
+def _on_pods(step: WriteStatus, case: Case, wish: Desired) -> Iterator[Event]:
+    """Warn who will be evicted when the taint stands, also who joins later; tell who was."""
+    old, new = step.incident.status, step.status
+    told = {one.uid for one in old.hit} if new.fenced_at == old.fenced_at else set[str]()
+    # The same words again are the same Event, so that nobody is warned twice.
+    emptied = new.evicting_at is not None and old.evicting_at is None
+    if new.fenced_at is not None and (emptied or wish.goal in EVICTING):
+        for one in new.hit:
+            if (emptied or one.uid not in told) and not _is_spared(one, case, wish, new.fault):
+                why = f"will be evicted: {_why(step, one)}{_when(new.fenced_at, wish)}"
+                yield from _on_pod(step, one, POD_PLANNED, why)
+    for one in new.evicted:
+        if one not in old.evicted and not may_stay(one, new.fault):
+            yield from _on_pod(step, one, POD_EVICTED, f"evicted: {_why(step, one)}")
+
+
+def _is_spared(hold: PodHold, case: Case, wish: Desired, fault: str) -> bool:
+    """Whether a pod stays: for want of a device, by its toleration, or passed by."""
+    if hold.via == GANG or may_stay(hold, fault):
+        return True
+    asks_only = wish.goal == "Evict"
+    return asks_only and (hold.via == ADMIN or bool(is_passed_by(case, hold.uid)))
+
+
+def _when(tainted_at: datetime, wish: Desired) -> str:
+    """Say when evictions begin at the earliest, and what follows."""
+    if wish.notice is None:
+        return ""
+    plan, begins = wish.notice.plan, tainted_at + wish.notice.settle
+    if plan == AT_ONCE:
+        return f"; not before {moment(begins)}"
+    ends = moment(begins + plan.within)
+    then = f"; deleted not before {ends}" if plan.then == "NoExecute" else ""
+    return f"; by the Eviction API, not before {moment(begins)}{then}"
+
+
+def _why(step: WriteStatus, hold: PodHold) -> str:
+    how = {ADMIN: " by admin access", EXTENDED_RESOURCE: " by an extended resource"}
+    held = f"it holds {hold.device}{how.get(hold.via, '')}"
+    return f"{held}, and {step.status.cause} was seen ({step.incident.name})"
+
+
+def _on_pod(step: WriteStatus, hold: PodHold, reason: str, message: str) -> Iterator[Event]:
+    if hold.pod and hold.uid:
+        yield Event(
+            "Pod",
+            hold.pod,
+            hold.uid,
+            reason,
+            message,
+            namespace=hold.namespace,
+            incident=step.incident.name,
+        )
+
+
+def manifest(event: Event, now: datetime) -> dict[str, object]:
+    """Return the object to create. The same event gets the same name, so that it is said once."""
+    words = "\0".join((event.kind, event.name, event.uid, event.reason, event.message))
+    digest = hashlib.sha256(words.encode()).hexdigest()[:16]
+    involved = {
+        "apiVersion": _GROUPS[event.kind],
+        "kind": event.kind,
+        "name": event.name,
+        "uid": event.uid,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"draguard.{digest}", "namespace": event.posted_in},
+        "involvedObject": involved | ({"namespace": event.namespace} if event.namespace else {}),
+        "reason": event.reason,
+        "message": event.message[:1024],
+        "type": event.type,
+        "source": {"component": "draguard-remediator"},
+        "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "count": 1,
+    }

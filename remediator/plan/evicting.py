@@ -1,0 +1,323 @@
+"""Who is evicted by the Eviction API under `Evict`, since when, and what is in the way.
+
+Under `Evict` a device keeps its NoSchedule, and who holds it is evicted by the Eviction API,
+which asks PodDisruptionBudgets. Passed by is who NoExecute need not end: admin access, pods of
+DaemonSets, mirror pods, and pods that tolerate NoExecute as the eviction controller reads it. The
+clock of `evict.within` starts with the first attempt and is stored in the incident. It runs while
+somebody is there and nothing holds the evictions back, so that pods always get the whole time. A
+shared claim can be joined under NoSchedule: whoever joins later is a round of its own. Pure.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.model.device import Device
+from remediator.diagnose.fault import Unknown
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, Claim, reserved, tolerated_for
+from remediator.model.incident import (
+    EVICTION_BLOCKED,
+    Condition,
+    DeviceRounds,
+    Incident,
+    IncidentStatus,
+    PodHold,
+)
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.case import Case, Desired
+from remediator.policy.table import Evict
+
+ROUNDS = 3
+"""Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
+user looks: whoever makes these pods does not know that the device is tainted."""
+FREE_FOR = timedelta(minutes=1)
+"""How long nobody has held a device when its rounds are forgotten. Longer than a scheduler needs
+that knows nothing of taints and gives it away again."""
+COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
+"""How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
+is requested again within a minute."""
+PassedBy = Literal["DaemonSet", "MirrorPod"]
+PASSED_BY: Mapping[PassedBy, str] = {"DaemonSet": "pod of a DaemonSet", "MirrorPod": "mirror pod"}
+"""Kinds of pods of which no eviction is ever requested, in words."""
+NAMED = 5
+"""Pods that a message names."""
+FOR_EVER = timedelta.max
+
+Tolerations = Mapping[tuple[str, str], timedelta]
+"""By pod UID and device, for how long our taint there is tolerated as NoExecute."""
+
+
+def tolerations(
+    rules: Iterable[Rule], claims: Iterable[Claim], pods: Iterable[PodFacts] | None
+) -> Tolerations:
+    """Return for how long pods tolerate what our rules would be as NoExecute.
+
+    As the eviction controller reads it: in the result of the allocation, with the effect spelled
+    out, the shortest of all that match.
+    """
+    here, by_device = tuple(pods or ()), {rule.device: rule for rule in rules}
+    if not by_device:
+        return {}
+    found: dict[tuple[str, str], timedelta] = {}
+    for claim in claims:
+        for result in claim.results:
+            rule = by_device.get(result.name)
+            lasting = tolerated_for(result.tolerations, rule.key, rule.cause) if rule else None
+            if lasting is None:
+                continue
+            for _, uid in reserved(claim, here):
+                key = uid, str(result.name)
+                found[key] = min(lasting, found.get(key, lasting))
+    return found
+
+
+def in_force(case: Case, desired: Desired) -> dict[str, Rule]:
+    """Return the stored rules whose pods are evicted by the Eviction API now, by device."""
+    wanted = {rule.device for rule in desired.rules if rule.effect == "Evict"}
+    return {
+        str(rule.device): rule
+        for rule in case.rules
+        if rule.effect == "Evict" and rule.device in wanted & set(desired.evicting)
+    }
+
+
+def moved(desired: Desired) -> frozenset[Device]:
+    """Return the devices that are to be emptied now: under NoExecute, or evicted from."""
+    return frozenset(
+        rule.device
+        for rule in desired.rules
+        if rule.effect == "NoExecute"
+        or (rule.effect == "Evict" and rule.device in desired.evicting)
+    )
+
+
+def over(desired: Desired) -> frozenset[str]:
+    """Return the devices whose pods were followed by others too often: a user looks."""
+    return frozenset(
+        one.device for one in desired.rounds if one.rounds > ROUNDS and one.free_since_time is None
+    )
+
+
+def to_request(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
+    """Return the pods of whom an eviction is to be requested, each once."""
+    rules, joined = in_force(case, desired), over(desired)
+    there = (hold for hold in _there(case, rules) if hold.device not in joined)
+    found = {hold.uid: hold for hold in there if not _passed_by(case, hold, rules, now)}
+    return tuple(found.values())
+
+
+def counted_from(status: IncidentStatus, plan: Evict, now: datetime) -> datetime | None:
+    """Return from when `within` counts, moved on by the time without an attempt.
+
+    Without the last attempt (an older CRD does not store it) all time counts.
+    """
+    start, last = status.eviction_start_time, status.eviction_attempt_time
+    if start is None or last is None:
+        return start
+    return start + max(now - last - _counts(plan), timedelta())
+
+
+def _counts(plan: Evict) -> timedelta:
+    return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
+
+
+def resumes(case: Case, story: Incident, devices: Collection[Device], now: datetime) -> bool:
+    """Whether evictions would begin anew on devices under `Evict`, so that a budget is asked."""
+    rules = {
+        str(rule.device): rule
+        for rule in case.rules
+        if rule.effect == "Evict" and rule.device in devices
+    }
+    ended = story.status.evicting_at is not None and story.status.eviction_start_time is None
+    return ended and any(not _passed_by(case, hold, rules, now) for hold in _there(case, rules))
+
+
+def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
+    """Return a wish with what the incident is to say of its evictions.
+
+    While nothing is known it says what it said; that time does not count (`counted_from`). A hold
+    ends the clock, so that it starts anew.
+    """
+    if desired.incident is None:
+        return desired
+    old, known = desired.incident.status, _blocked(desired.incident.status.conditions)
+    rules = in_force(case, desired)
+    as_it_was = msgspec.structs.replace(
+        desired,
+        evicting_since=old.eviction_start_time,
+        attempted=old.eviction_attempt_time,
+        rounds=old.device_rounds,
+    )
+    if isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None:
+        return msgspec.structs.replace(as_it_was, blocked=known)
+    rounds = _kept_rounds(case, desired, old, now)
+    # Once nobody is left under NoExecute the time is over: the next slice gets all of its own.
+    if not rules and _there(case, _no_execute(desired), terminating=True):
+        return msgspec.structs.replace(as_it_was, rounds=rounds)
+    held = frozen or (bool(desired.held) and desired.held_by != "Budget")
+    there = () if held else _there(case, rules, terminating=True)
+    if not there:
+        return msgspec.structs.replace(desired, rounds=rounds)
+    since, attempted = _clock(desired, old, now)
+    told = msgspec.structs.replace(
+        desired,
+        evicting_since=since,
+        attempted=attempted,
+        rounds=_counted_rounds(case, desired, rounds, there, now),
+    )
+    return msgspec.structs.replace(told, blocked=_in_the_way(case, told, rules, now))
+
+
+def _clock(
+    desired: Desired, old: IncidentStatus, now: datetime
+) -> tuple[datetime, datetime | None]:
+    """Return from when `within` counts and until when attempts are known, to be stored.
+
+    Once the time is over, and between two attempts that are near enough, nothing is written.
+    """
+    plan, last = desired.evict_plan or Evict(), old.eviction_attempt_time
+    start = counted_from(old, plan, now)
+    if start is None or old.eviction_start_time is None:
+        return now, now
+    if now - start >= plan.within:
+        return old.eviction_start_time, last
+    return start, now if last is None or now - last >= _counts(plan) / 2 else last
+
+
+def _no_execute(desired: Desired) -> dict[str, Rule]:
+    return {str(rule.device): rule for rule in desired.rules if rule.effect == "NoExecute"}
+
+
+def _blocked(conditions: Iterable[Condition]) -> str:
+    found = (one for one in conditions if one.type == EVICTION_BLOCKED and one.status == "True")
+    return next((one.message for one in found), "")
+
+
+def _there(
+    case: Case, rules: Mapping[str, Rule], *, terminating: bool = False
+) -> tuple[PodHold, ...]:
+    """Return who holds a device with a running pod; admin access uses nothing."""
+    if not rules:
+        return ()
+    pods = {pod.uid: pod for pod in case.pods or () if pod.running}
+    return tuple(
+        hold
+        for hold in case.holds
+        if hold.device in rules
+        and hold.via != ADMIN
+        and hold.uid in pods
+        and (terminating or not pods[hold.uid].terminating)
+    )
+
+
+def is_passed_by(case: Case, uid: str) -> PassedBy | None:
+    """Return which kind of pod it is of which no eviction is ever requested, None for others."""
+    pod = next((one for one in case.pods or () if one.uid == uid), None)
+    if pod is not None and pod.owner.startswith("DaemonSet/"):
+        return "DaemonSet"
+    return "MirrorPod" if pod is not None and pod.mirror else None
+
+
+def _passed_by(case: Case, hold: PodHold, rules: Mapping[str, Rule], now: datetime) -> str:
+    """Return why no eviction is requested of a pod, "" when it is."""
+    if kind := is_passed_by(case, hold.uid):
+        return PASSED_BY[kind]
+    if hold.via == EXTENDED_RESOURCE:
+        return ""
+    held = [one.device for one in case.holds if one.uid == hold.uid and one.device in rules]
+    return (
+        "tolerates NoExecute"
+        if all(_tolerates(case, hold, rules[one], now) for one in held)
+        else ""
+    )
+
+
+def _tolerates(case: Case, hold: PodHold, rule: Rule, now: datetime) -> bool:
+    """Whether a pod tolerates a device's taint still, counted from when it is evicted from."""
+    lasting = case.tolerations.get((hold.uid, str(rule.device)))
+    if lasting is None or lasting == FOR_EVER:
+        return lasting is not None
+    return now - (rule.time_added or now) < lasting
+
+
+def _kept_rounds(
+    case: Case, desired: Desired, old: IncidentStatus, now: datetime
+) -> tuple[DeviceRounds, ...]:
+    """Return the rounds that are remembered: of devices under a rule that were not free for long.
+
+    A claim that is allocated holds its device, also while it is reserved for nobody.
+    """
+    ruled = {str(rule.device) for rule in desired.rules}
+    held = {hold.device for hold in case.holds if hold.via != ADMIN}
+    kept = (
+        msgspec.structs.replace(
+            one, free_since_time=None if one.device in held else one.free_since_time or now
+        )
+        for one in old.device_rounds
+        if one.device in ruled
+        and not (one.free_since_time and now - one.free_since_time >= FREE_FOR)
+    )
+    return tuple(kept)
+
+
+def _counted_rounds(
+    case: Case,
+    desired: Desired,
+    kept: tuple[DeviceRounds, ...],
+    there: tuple[PodHold, ...],
+    now: datetime,
+) -> tuple[DeviceRounds, ...]:
+    """Return which round each device is in: one more where pods have joined since the last."""
+    joined = _joined(case, desired, now)
+    found = {one.device: one for one in kept}
+    for device in {hold.device for hold in there}:
+        before = found.get(device)
+        if before is None:
+            found[device] = DeviceRounds(device, 1)
+        elif device in joined:
+            rounds = min(before.rounds + 1, ROUNDS + 1)
+            found[device] = msgspec.structs.replace(before, rounds=rounds)
+    return tuple(found[device] for device in sorted(found))
+
+
+def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
+    """Return the devices that pods hold which the incident does not name yet.
+
+    Where not all pods can be listed nobody can tell who is new.
+    """
+    story = desired.incident
+    if story is None or story.status.hit_left_out or story.status.evicted_left_out:
+        return frozenset()
+    rules = in_force(case, desired)
+    known = {one.uid for one in (*story.status.hit, *story.status.evicted)}
+    named = {str(target.name) for target in story.status.scope.devices}
+    return frozenset(
+        hold.device
+        for hold in _there(case, rules)
+        if hold.uid not in known and hold.device in named and not _passed_by(case, hold, rules, now)
+    )
+
+
+def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: datetime) -> str:
+    """Return which pods are left and why, once nothing but waiting is done about them."""
+    plan, since, joined = desired.evict_plan, desired.evicting_since, over(desired)
+    overdue = bool(plan and since and now - since >= plan.within)
+    if not overdue and to_request(case, desired, now):
+        return ""
+    pods = {pod.uid: pod for pod in case.pods or ()}
+    there = {hold.uid: hold for hold in _there(case, rules) if overdue or hold.device in joined}
+    said: list[str] = []
+    for hold in sorted(there.values()):
+        ready = "Ready" if pods[hold.uid].ready else "not Ready"
+        why = _passed_by(case, hold, rules, now) or case.refusals.get(hold.uid, "no answer yet")
+        said.append(f"{hold.namespace}/{hold.pod} ({ready}): {why}")
+    if not said:
+        return ""
+    more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
+    first = (
+        f"pods have joined a claim in more than {ROUNDS} rounds of evictions: " if joined else ""
+    )
+    return first + "; ".join(said[:NAMED]) + more

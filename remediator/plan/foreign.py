@@ -1,0 +1,24 @@
+"""What others have done to the devices of an incident, in words: shown, never fought. Pure."""
+
+from remediator.model.incident import FOREIGN_LIMIT
+from remediator.plan.case import Case
+
+WORD_LIMIT = 160
+"""Characters of one entry: names and values are other people's."""
+
+
+def in_words(case: Case) -> tuple[str, ...]:
+    """Return taints in the slice, others' rules, and cordons of the node; the last one counts."""
+    mine = {one.device for one in case.inventory if case.uuid in (one.uuid, one.parent_uuid)}
+    taints = [
+        f"taint {one.key}={one.value}:{one.effect} on {device.device.device}"
+        for device in case.inventory
+        if device.device in mine
+        for one in device.taints
+    ]
+    rules = [f"rule {one.name}: {one.key}:{one.effect}" for one in case.foreign]
+    found = sorted({one[:WORD_LIMIT] for one in (*taints, *rules, *case.cordons)})
+    if len(found) <= FOREIGN_LIMIT:
+        return tuple(found)
+    left = len(found) - FOREIGN_LIMIT + 1
+    return (*found[: FOREIGN_LIMIT - 1], f"and {left} more")

@@ -1,0 +1,187 @@
+"""A taint belongs to hardware: what an incident has tainted, and under which names it is now.
+
+A rule selects a device by its name, and names move: boards are renumbered, swapped and cut anew.
+So an incident stores what it has tainted as hardware: the GPU, one MIG slice by its UUID, or the
+memory slices of an instance. As long as it is open, each device that its node publishes of that
+hardware has a rule, whatever else is known or held back. Such a rule only keeps new work away: to
+evict needs fresh evidence. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from exporter.model.resource_slices import SliceDevice
+from remediator.diagnose.scope import displaced, gpus_behind, hardware_of, made_of
+from remediator.model.incident import HARDWARE_LIMIT, Hardware, Incident
+from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
+from remediator.plan.case import Case
+from remediator.plan.escalation import Demand, milder, stronger
+from remediator.plan.signals import named_before
+from remediator.plan.words import class_of, severity
+from remediator.policy.table import Policy
+
+RESTRICTION = "NoSchedule"
+"""The most that a rule may say because of what was stored once."""
+
+
+def tainted(
+    case: Case, incident: Incident, asked: tuple[Demand, ...] = (), gone: tuple[Rule, ...] = ()
+) -> tuple[Hardware, ...]:
+    """Return the hardware that an incident has tainted, each with the strongest effect ever stored.
+
+    A rule says by its UUID what it is for, but for an error of one instance of dynamic MIG, whose
+    partitions have none: there the fault says it. `gone` are rules that should not have been
+    made: a later source has named another slice.
+    """
+    found = {_key(part): part for part in incident.status.hardware}
+    stored = {rule.device: rule for rule in case.rules if _restricts(rule.effect)}
+    parts = [_part(rule) for rule in stored.values() if not _has_no_uuid(rule, case)]
+    for demand in asked:
+        rules = [stored[target.name] for target in demand.targets if target.name in stored]
+        parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
+    for part in sorted(parts, key=_key):
+        found[_key(part)] = _joined(part, found.get(_key(part)))
+    if gone:
+        own = named_before(case, incident.status.seen_signals)
+        found = {
+            key: part
+            for key, part in found.items()
+            if part.uuid in own or not _was_too_much(part, asked)
+        }
+    return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
+
+
+def rebound(
+    case: Case,
+    incident: Incident,
+    parts: Iterable[Hardware],
+    standing: Iterable[Rule],
+    policy: Policy,
+) -> tuple[Rule, ...]:
+    """Return the rules for devices of tainted hardware that nothing keeps work away from now.
+
+    Only on the incident's own node: on another one a board is what that node's report lists.
+    What the policy lets no class taint any more stays without a rule.
+    """
+    if incident.node != case.node or case.no_rebind:
+        return ()
+    has = {rule.device for rule in standing if _restricts(rule.effect)}
+    found: dict[str, Rule] = {}
+    for part in sorted(parts, key=lambda part: severity(part.fault)):
+        row = policy.row(class_of(part.fault), case.place)
+        spared = row.mode != "enforce" or row.ceiling == "observe" or not _restricts(row.ceiling)
+        if spared and not policy.disagrees:
+            continue
+        for device in case.inventory:
+            if device.device not in has and _is_of(device, part, case):
+                found[str(device.device)] = _rule(case, incident, part, device)
+    return tuple(found[name] for name in sorted(found))
+
+
+def with_rebound(rules: tuple[Rule, ...], rebound: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return rules, one for each device, with those that are rebound in their places."""
+    anew = {rule.device for rule in rebound}
+    return (*(rule for rule in rules if rule.device not in anew), *rebound)
+
+
+def extends(rebound: Iterable[Rule], stored: Iterable[Rule]) -> bool:
+    """Whether a rule will be created where nothing keeps work away now."""
+    has = {rule.device for rule in stored if _restricts(rule.effect)}
+    return any(rule.device not in has for rule in rebound)
+
+
+def lowered(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
+    """Return a rule without its disruption where other hardware is proven under its name."""
+    if rule.effect == milder(rule.effect, RESTRICTION) or not displaced(rule, inventory):
+        return rule
+    return msgspec.structs.replace(rule, effect=RESTRICTION)
+
+
+def in_words(rules: tuple[Rule, ...]) -> str:
+    """Say under which names the hardware is tainted anew, "" for none."""
+    names = [rule.device.device for rule in rules]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"the taint follows the hardware to {', '.join(names[:3])}{more}" if names else ""
+
+
+def _part(rule: Rule) -> Hardware:
+    """Return the hardware that a rule was made for: its slice for a contained error."""
+    own = rule.fault == "contained" and rule.uuid != rule.gpu
+    return Hardware(
+        uuid=rule.uuid if own else "", effect=rule.effect, fault=rule.fault, cause=rule.cause
+    )
+
+
+def _part_of_fault(demand: Demand, rule: Rule) -> Hardware | None:
+    """Return what a contained error means, by a rule that is stored for it; None for other faults.
+
+    An error that no source has placed means the GPU, once the wait for such a source is over.
+    """
+    fault = demand.fault
+    if fault.fault_class != "contained" or demand.effect is None or demand.row.mode != "enforce":
+        return None
+    if fault.placement is None and (fault.instance is not None or demand.awaits):
+        return None
+    return Hardware(
+        placement=fault.placement, effect=rule.effect, fault=rule.fault, cause=rule.cause
+    )
+
+
+def _has_no_uuid(rule: Rule, case: Case) -> bool:
+    """Whether a rule is of one of a GPU's partitions, for an error of one instance."""
+    # Not by what is published now: slices may be wiped for a moment.
+    whole = case.gpu is not None and case.gpu.mig is False
+    return rule.fault == "contained" and rule.uuid == rule.gpu and not whole
+
+
+def _joined(new: Hardware, old: Hardware | None) -> Hardware:
+    if old is None:
+        return new
+    words = new if severity(new.fault) > severity(old.fault) else old
+    return msgspec.structs.replace(words, effect=stronger(new.effect, old.effect))
+
+
+def _was_too_much(part: Hardware, asked: tuple[Demand, ...]) -> bool:
+    """Whether a part was meant only for want of the source that has named a slice now.
+
+    Also one whose rule is gone already: a plan may have been cut off in the middle.
+    """
+    meant = {target.uuid for demand in asked for target in demand.targets}
+    # Who is evicted from a slice says nothing of the GPU: an error without a slice evicts nobody.
+    mild = part.effect not in EVICTING or not part.uuid
+    return part.fault == "contained" and mild and part.placement is None and part.uuid not in meant
+
+
+def _key(part: Hardware) -> tuple[str, int, int]:
+    """Return what a part is; the GPU comes first."""
+    return (
+        (part.uuid, part.placement.start, part.placement.size)
+        if part.placement
+        else (part.uuid, -1, -1)
+    )
+
+
+def _restricts(effect: str) -> bool:
+    return effect in EFFECTS[EFFECTS.index(RESTRICTION) :]
+
+
+def _is_of(device: SliceDevice, part: Hardware, case: Case) -> bool:
+    if part.uuid:
+        return device.uuid == part.uuid
+    mine = case.uuid in gpus_behind(device, case.inventory)
+    return mine and (part.placement is None or made_of(device, part.placement))
+
+
+def _rule(case: Case, incident: Incident, part: Hardware, device: SliceDevice) -> Rule:
+    return Rule(
+        device=device.device,
+        effect=RESTRICTION,
+        fault=part.fault,
+        cause=part.cause,
+        incident=incident.name,
+        uuid=hardware_of(device, case.uuid),
+        gpu=case.uuid,
+        node=case.node,
+        classes=tuple(sorted(case.place.device_classes)),
+    )

@@ -1,0 +1,154 @@
+"""What closed incidents are good for: counting repeats, telling a relapse, handing on intents.
+
+An episode counts by its opening. Pure.
+"""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+from remediator.model.incident import Incident, of_gpu
+from remediator.model.intent import LASTING, Intent, Kind, counts
+from remediator.plan.api_words import MODES
+from remediator.plan.escalation import ACTED
+from remediator.plan.words import class_of, days, ordinal
+from remediator.policy.table import Policy, Row
+
+KEPT_FOR = timedelta(days=30)
+"""At least; a longer repeat window of the policy keeps them longer."""
+KEPT_PER_GPU = 32
+KEPT_PER_NODE = 1024
+"""So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
+PRUNED_AT_ONCE = 20
+"""So that an upgrade that finds thousands does not delete them in one breath."""
+RELAPSE = "relapse: "
+"""How the evidence of one begins."""
+LOST = "status lost: "
+"""How the evidence begins of an incident whose status was lost (`adoption`)."""
+
+
+def opened_at(incident: Incident, now: datetime) -> datetime:
+    """Return when an episode began; one that is about to be opened begins now."""
+    return incident.metadata.creation_timestamp or now
+
+
+def recurrence(incidents: tuple[Incident, ...], story: Incident, row: Row, now: datetime) -> int:
+    """Return which episode of its GPU a story is within the row's repeat window.
+
+    A relapse goes on counting from the episode that it belongs to. The count
+    never falls, so that pruning does not forgive anything.
+    """
+    since = opened_at(story, now) - row.repeat.within
+    earlier = _earlier(incidents, story)
+    recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
+    before = relapse_of(incidents, story, now)
+    continued = before.status.recurrence if before else 0
+    return max(story.status.recurrence, recent + 1, continued + 1)
+
+
+def _mattered(incident: Incident) -> bool:
+    """Whether anything was done in an episode, or would have been in a milder mode.
+
+    One that was over before it was fenced, such as an error of a peer, is no repeat.
+    """
+    acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+    return acted or was_lost(incident) or incident.status.mode != MODES["enforce"]
+
+
+def was_lost(incident: Incident) -> bool:
+    """Whether its status was lost: what was done in it is not known, so it counts."""
+    return any(line.startswith(LOST) for line in incident.status.evidence)
+
+
+def is_hearsay(incident: Incident) -> bool:
+    """Whether nothing but the kernel log as syslog(2) reads it ever spoke for an episode."""
+    return incident.status.sources == ("Syslog",)
+
+
+def relapse_of(incidents: tuple[Incident, ...], story: Incident, now: datetime) -> Incident | None:
+    """Return the episode in whose probation a story began."""
+    begun = opened_at(story, now)
+    ends = [(one.status.probation_until, one) for one in _earlier(incidents, story)]
+    running = [(until, one) for until, one in ends if until is not None and begun < until]
+    return max(running, key=lambda pair: pair[0])[1] if running else None
+
+
+def _earlier(incidents: tuple[Incident, ...], story: Incident) -> list[Incident]:
+    """Return the episodes that count: none that a program may have made up."""
+    return [
+        one
+        for one in incidents
+        if not one.open
+        and one.name != story.name
+        and not one.status.duplicate_of
+        and not is_hearsay(one)
+    ]
+
+
+def relapse_in_words(before: Incident) -> str:
+    until = before.status.probation_until
+    return f"{RELAPSE}{before.name} was in probation until {until:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def inheritance(
+    incidents: tuple[Incident, ...], uuid: str, now: datetime
+) -> tuple[str, dict[Kind, Intent]]:
+    """Return the last incident of a GPU, and what users want there that lasts beyond it.
+
+    That incident carried over what was in force before it, so no older one has a say: what a
+    user removed stays removed. Its duplicates speak where it is silent.
+    """
+    told = [one for one in of_gpu(incidents, uuid) if not one.status.duplicate_of]
+    if not told:
+        return "", {}
+    last = told[-1]
+    doubles = [one for one in incidents if one.status.duplicate_of == last.name]
+    found: dict[Kind, Intent] = {}
+    for one in (*doubles, last):
+        found |= _lasting(one, now)
+    return last.name, found
+
+
+def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
+    wanted = incident.spec.intents
+    return {kind: wanted[kind] for kind in LASTING if kind in wanted and counts(wanted[kind], now)}
+
+
+def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
+    """Return why recovery alone does not release a GPU, "" when it does.
+
+    `rows` are those of its classes that are not off: with none left, nobody waits.
+    """
+    if not rows:
+        return ""
+    repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
+    if repeats:
+        within = max(one.within for one in repeats)
+        return f"{ordinal(count)} episode in {days(within)}"
+    classes = [row.fault_class for row in rows if row.sticky]
+    if classes:
+        return f"class {classes[0]} is released by a person only"
+    return "it has needed a person before" if story.status.untaint == "OnConfirmation" else ""
+
+
+def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:
+    """Return closed incidents that are too old to matter, oldest first, a few at a time.
+
+    Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
+    its age one with an intent that its GPU's next incident would inherit.
+    """
+    closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
+    newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
+    kept: Counter[str] = Counter()
+    found: list[Incident] = []
+    for closed_at, one in newest:
+        kept.update((one.spec.uuid, one.node))
+        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.node] > KEPT_PER_NODE
+        old = now - closed_at > _lifetime(one, policy) and not _lasting(one, now)
+        if old or many:
+            found.append(one)
+    return tuple(reversed(found))[:PRUNED_AT_ONCE]
+
+
+def _lifetime(one: Incident, policy: Policy) -> timedelta:
+    row = policy.row(class_of(one.status.fault))
+    return max(row.repeat.within, KEPT_FOR) + row.probation

@@ -1,0 +1,209 @@
+"""The incident's own words: how an episode opens, and what it comes to say was found. Pure."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.model.node_health import ObjectMeta
+from remediator.diagnose.fault import SEVERITY, Fault, FaultClass, Unknown, faults_of, weight, worst
+from remediator.diagnose.scope import in_words, parts_of
+from remediator.model import incident as words
+from remediator.model.incident import (
+    SCHEMA_VERSION,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    ScopeRecord,
+    Target,
+)
+from remediator.model.taint_rule import Rule
+from remediator.plan import history
+from remediator.plan.case import Case
+from remediator.plan.escalation import Demand, is_later
+from remediator.plan.words import class_of, severity, xid_in
+from remediator.policy.table import Policy
+
+
+def open_incidents(case: Case) -> tuple[Incident, ...]:
+    """Return the open incidents of a GPU, the one that leads first: the oldest."""
+    return tuple(one for one in case.incidents if one.open)
+
+
+def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
+    """Return the faults that no closed incident has dealt with, in classes that are not off.
+
+    What was over long before this story began is none of its business, even when the
+    incident that dealt with it has been pruned.
+    """
+    opened = open_incidents(case)
+    begun_at = history.opened_at(opened[0], now) if opened else now
+    ends = [one.status.handled_through for one in case.incidents if not one.open]
+    handled = max((end for end in ends if end is not None), default=None)
+    return tuple(
+        fault
+        for fault in faults_of(case.verdict)
+        if policy.row(fault.fault_class, case.place).mode != "off"
+        and (fault.ended is None or not _is_handled(case, fault, handled))
+        and (fault.ended is None or _is_fresh(case, fault, policy, begun_at, now))
+    )
+
+
+def _is_handled(case: Case, fault: Fault, handled: datetime | None) -> bool:
+    """Whether a closed incident has dealt with it."""
+    return handled is not None and not is_later(fault.last_seen, handled, case.reported_at)
+
+
+def _is_fresh(case: Case, fault: Fault, policy: Policy, moment: datetime, now: datetime) -> bool:
+    """Whether a fault was not over for a soak time at a moment of ours.
+
+    By the node's clock where that is behind: else it would lose every contained error.
+    """
+    behind = max(now - case.reported_at, timedelta()) if case.reported_at else timedelta()
+    soak = policy.row(fault.fault_class, case.place).soak
+    return moment - behind < fault.last_seen + soak
+
+
+def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
+    """A fault that stands opens an incident; a contained one, while it is fresh, too.
+
+    Any other that is over is over by the driver's own word.
+    """
+    fresh = _is_fresh(case, fault, policy, now, now)
+    return fault.ended is None or (fault.fault_class == "contained" and fresh)
+
+
+def stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> bool:
+    """Whether a fault stands, is contained, or may have stood earlier in this story.
+
+    One that is over and worse than anything here was over when it was first seen: it
+    opens no story, so it widens none either, and siblings of a sick slice stay free.
+    """
+    known = (current.status.fault, *(rule.fault for rule in kept))
+    listed = severity(fault.fault_class) <= max(map(severity, known))
+    return fault.ended is None or fault.fault_class == "contained" or listed
+
+
+def credible(faults: list[Fault], current: Incident) -> list[Fault]:
+    """Leave out what a program may have made up, where anything better is known of a story.
+
+    A forged line must not worsen the class of a real incident, nor begin its soak anew.
+    """
+    proven = [fault for fault in faults if not fault.forgeable]
+    told = set(current.status.sources) - {"Syslog"}
+    return proven if proven or told else faults
+
+
+def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
+    """Begin an episode; for rules that somebody left without a story it starts from them."""
+    episode = max((words.episode_of(one.name) for one in case.incidents), default=0) + 1
+    meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
+    opened = Incident(meta, IncidentSpec(case.node, case.uuid))
+    why = ("rules of ours stand and their incident is gone",) if standing else ()
+    return adopted(case, opened, standing, why)
+
+
+def adopted(
+    case: Case, current: Incident, standing: tuple[Rule, ...], why: tuple[str, ...] = ()
+) -> Incident:
+    """Return an incident that tells nothing yet with what the rules that stand say."""
+    leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
+    status = msgspec.structs.replace(
+        current.status,
+        schema_version=SCHEMA_VERSION,
+        node=case.node,
+        fault=leading.fault if leading else SEVERITY[0],
+        cause=leading.cause if leading else "",
+        evidence=why,
+        scope=ScopeRecord("", tuple(sorted(_target(rule) for rule in standing))),
+    )
+    return msgspec.structs.replace(current, status=status)
+
+
+def _target(rule: Rule) -> Target:
+    return Target(rule.device.driver, rule.device.pool, rule.device.device, rule.uuid)
+
+
+def told(
+    case: Case,
+    current: Incident,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    now: datetime,
+) -> Incident:
+    """Return the story so far: class and evidence only grow, the scope follows the evidence.
+
+    It goes on under the node that has the board now.
+    """
+    node = current.node if isinstance(case.verdict, Unknown) else case.node
+    status = msgspec.structs.replace(current.status, node=node)
+    if asked:
+        status = _found(case, msgspec.structs.replace(current, status=status), asked, kept, now)
+    return msgspec.structs.replace(current, status=status)
+
+
+def _found(
+    case: Case,
+    current: Incident,
+    asked: tuple[Demand, ...],
+    kept: tuple[Rule, ...],
+    now: datetime,
+) -> IncidentStatus:
+    faults = tuple(one.fault for one in asked)
+    fault_class = worst((class_of(current.status.fault), *(one.fault_class for one in faults)))
+    targets = {target for one in asked for target in one.targets}
+    targets |= {_target(rule) for rule in kept}
+    targets |= _unpublished(case, current)
+    found = tuple(sorted(targets))
+    sources = {*current.status.sources, *(source for one in faults for source in one.sources)}
+    mine = parts_of(case.gpu, case.inventory) if case.gpu else []
+    seen = (
+        *_kept(current, history.LOST),
+        *_relapse(case, current, now),
+        *(one.evidence for one in faults),
+        *_told_before(current, faults),
+        *case.remarks,
+    )
+    return msgspec.structs.replace(
+        current.status,
+        fault=fault_class,
+        cause=_cause(current.status, faults, fault_class),
+        evidence=tuple(dict.fromkeys(seen)),
+        sources=tuple(sorted(sources)),
+        scope=ScopeRecord(in_words(found, mine), found) if case.gpu else current.status.scope,
+    )
+
+
+def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
+    """Return the line that tells a relapse: found at the opening, and kept."""
+    if current.status.phase_since:
+        return _kept(current, history.RELAPSE)
+    before = history.relapse_of(case.incidents, current, now)
+    return (history.relapse_in_words(before),) if before else ()
+
+
+def _kept(current: Incident, begin: str) -> tuple[str, ...]:
+    """Return the lines of an incident that begin so."""
+    return tuple(one for one in current.status.evidence if one.startswith(begin))
+
+
+def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Return the lines of XIDs that are not reported any more: each is told once, and stays true.
+
+    That its end was seen is asked of those, too (`recovery`). One line for each code.
+    """
+    now = {str(one.xid) for one in faults} | {""}
+    return tuple(one for one in current.status.evidence if xid_in(one) not in now)
+
+
+def _unpublished(case: Case, current: Incident) -> set[Target]:
+    """Return what was in scope and is not published, or not under its UUID, now."""
+    known = {one.device for one in case.inventory if one.uuid is not None}
+    return {one for one in current.status.scope.devices if one.name not in known}
+
+
+def _cause(status: IncidentStatus, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
+    """Return the signal that names the incident; once chosen it stays while its class leads."""
+    leading = {one.cause: one for one in faults if one.fault_class == fault_class}
+    if not leading or (status.fault == fault_class and status.cause in leading):
+        return status.cause
+    return min(leading.values(), key=weight).cause

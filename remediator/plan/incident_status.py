@@ -1,0 +1,379 @@
+"""What an incident's status should read, from what is desired and what is stored.
+
+The status is written after the world has followed: rules appear in it with the
+UIDs they have in the cluster, and a phase is entered when it is true. Its dates
+are ours, but for `seenThrough` and `handledThrough`, which are compared with
+the node's signals and so keep the node's clock. Pure.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import Healthy, Unknown
+from remediator.diagnose.surroundings import NEAR
+from remediator.model.claim import GANG
+from remediator.model.incident import (
+    EVICTION_BLOCKED,
+    INFORMED_LIMIT,
+    PODS_LIMIT,
+    RULES_NOT_SERVED,
+    SCHEMA_VERSION,
+    SIBLINGS_LIMIT,
+    Condition,
+    Incident,
+    IncidentStatus,
+    PodHold,
+    RuleRecord,
+    TimelineEntry,
+)
+from remediator.model.incident_caps import capped
+from remediator.model.taint_rule import EVICTING, Rule
+from remediator.plan.api_words import MODES, NEEDS
+from remediator.plan.case import Case, Desired
+from remediator.plan.drain import empty_since, holds_in_scope
+from remediator.plan.escalation import AWAITING
+from remediator.plan.evicting import over
+from remediator.plan.foreign import in_words
+from remediator.plan.needs import NODE_REPAIRS, missing_since
+from remediator.plan.phase import phase, progress
+from remediator.plan.recovery import confirmed, errors_rose, unseen_rules, volatile_before
+from remediator.plan.timeline import kernel, timeline
+from remediator.policy.table import Mode
+
+STATE_UNKNOWN = "DeviceStateUnknown"
+"""Condition of an incident: nothing is known of its GPU now, so nothing changes."""
+EVICTION_REFUSED = "EvictionRefused"
+"""Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
+REFUSED_NAMED = 5
+"""Pods that it names; their number is told beyond that."""
+REPAIR_DEFERRED = "RepairDeferred"
+"""Condition of an incident: the repair of the node is needed and not asked for yet."""
+WOULD_REPAIR = "WouldRequestRepair"
+"""Condition of an incident: a repair of the node that a milder mode than enforce spares."""
+
+UNCONFIRMED = "FaultUnconfirmed"
+"""Condition of an incident: only the kernel log reports the fault, and nothing can confirm it."""
+
+
+def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
+    """Return what the incident should read now, but for what `handover.called_since` says.
+
+    What was found is in the desired incident already (`story`); the rest of it is as stored.
+    """
+    story = desired.incident
+    if story is None:
+        raise ValueError(f"{case.uuid} has no incident to write a status for")
+    old, done = story.status, progress(case, desired, story.status, now)
+    closed = bool(desired.closing or desired.ending) and not case.rules
+    stands = phase(case, desired, old, done)
+    spared = old.would_fence if isinstance(case.verdict, Unknown) else desired.would
+    new = IncidentStatus(
+        schema_version=SCHEMA_VERSION,
+        observed_generation=story.metadata.generation,
+        node=story.node,
+        fault=old.fault,
+        cause=old.cause,
+        evidence=old.evidence,
+        sources=old.sources,
+        scope=old.scope,
+        phase=stands,
+        phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
+        mode=MODES[mode],
+        message=desired.held or desired.reason,
+        fenced_at=_fenced_at(case, old, now, fenced=done.fenced),
+        evicting_at=old.evicting_at or (now if done.evicting else None),
+        eviction_start_time=None if closed else desired.evicting_since,
+        eviction_attempt_time=None if closed else desired.attempted,
+        device_rounds=desired.rounds,
+        drained_at=old.drained_at or (now if done.drained else None),
+        closed_at=now if closed else None,
+        seen_through=desired.seen_through or old.seen_through,
+        handled_through=(desired.seen_through or old.seen_through) if closed else None,
+        conditions=_conditions(case, desired, old.conditions, now),
+        rules=_records(case, old),
+        hardware=desired.hardware,
+        would_fence=() if closed or desired.closing else spared,
+        informed=case.peers[:INFORMED_LIMIT],
+        foreign=in_words(case),
+        needs=NEEDS[desired.needs],
+        device_classes=tuple(sorted(case.place.device_classes)),
+        recurrence=desired.recurrence,
+        untaint="OnConfirmation" if desired.sticky else "Automatic",
+        empty_since=empty_since(case, desired, story, now),
+        node_gone_since=_node_gone_since(case, old, now),
+        probation_until=now + desired.probation if closed and desired.closing else None,
+        intents=desired.intents,
+    )
+    new = _pods(case, new, old, story)
+    new = _soak(case, new, old, now, news=desired.news)
+    new = _opening(case, desired, new, old, now)
+    return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
+
+
+def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus:
+    """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
+    why = f"{leading.name} is the older incident of this GPU and tells the story"
+    closed = msgspec.structs.replace(
+        one.status,
+        phase="Closed",
+        phase_since=now,
+        message=why,
+        rules=(),
+        closed_at=now,
+        duplicate_of=leading.name,
+        timeline=(*one.status.timeline, TimelineEntry(now, "Closed", why)),
+    )
+    return capped(closed)
+
+
+def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
+    """Return how an incident reads about whose GPU nothing is decided: as before, and why.
+
+    Health that was seen until now has a gap. Words that differ in figures only are not news.
+    """
+    known = next((one for one in old.conditions if one.type == STATE_UNKNOWN), None)
+    said = known.message if known and kernel(known.message) == kernel(why) else why
+    condition = _condition(STATE_UNKNOWN, "ReportUnusable", said, known, now)
+    others = (one for one in old.conditions if one.type != STATE_UNKNOWN)
+    told = msgspec.structs.replace(
+        old,
+        message=said,
+        healthy_since=None,
+        soak_confirmed_time=None,
+        conditions=(*others, condition),
+    )
+    return capped(told)
+
+
+def _fenced_at(case: Case, old: IncidentStatus, now: datetime, *, fenced: bool) -> datetime | None:
+    """Return since when the fence is whole; a rule that is new in it starts the time anew.
+
+    Once all rules are gone it says since when it was: rates count that (`spending`).
+    """
+    if not fenced:
+        return None if case.rules else old.fenced_at
+    recorded = {one.uid for one in old.rules if one.effect != "None"}
+    new = [one for one in case.rules if one.effect != "None" and one.uid not in recorded]
+    return now if new or old.fenced_at is None else old.fenced_at
+
+
+def _node_gone_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
+    if not case.node_gone:
+        return None
+    return old.node_gone_since or (None if case.clock_doubt else now)
+
+
+def _soak(
+    case: Case, new: IncidentStatus, old: IncidentStatus, now: datetime, *, news: bool
+) -> IncidentStatus:
+    """Note since when we saw health without a gap, and the memory errors counted then.
+
+    Not knowing is a gap, and so is an error more, or a signal that is new to us,
+    whatever its date, or health that the node dates later than we did: it may forget
+    why. While our clock is not trusted it dates nothing.
+    """
+    if not isinstance(case.verdict, Healthy) or case.clock_doubt:
+        return new
+    quiet = not (news or new.seen_through != old.seen_through or errors_rose(case, old))
+    begun = old.healthy_since
+    goes_on = quiet and begun is not None and not begun < case.verdict.since <= now
+    memory = case.gpu.memory if case.gpu else None
+    volatile = memory.dbe_volatile if memory else None
+    aggregate = memory.dbe_aggregate if memory else None
+    if goes_on and old.soak_dbe_volatile is not None:
+        volatile = volatile_before(case, old)
+    if goes_on and old.soak_dbe_aggregate is not None:
+        aggregate = old.soak_dbe_aggregate
+    since = begun if goes_on and begun else now
+    confirmed_at = old.soak_confirmed_time if goes_on else None
+    return msgspec.structs.replace(
+        new,
+        healthy_since=since,
+        soak_confirmed_time=confirmed_at or (now if confirmed(case, since) else None),
+        soak_epoch=case.gpu.epoch if case.gpu else 0,
+        soak_dbe_volatile=volatile,
+        soak_dbe_aggregate=aggregate,
+    )
+
+
+def _opening(
+    case: Case, desired: Desired, new: IncidentStatus, old: IncidentStatus, now: datetime
+) -> IncidentStatus:
+    """Note boot and epoch of the last new signal, as soon as they are known, and its slices.
+
+    The place of the board, too: another one in it, or none, shows what a repair has done.
+    """
+    later = new.seen_through is not None and new.seen_through != old.seen_through
+    signal = later or desired.news
+    slot = case.gpu.pci_bus_id if case.gpu and case.reported else ""
+    epoch = case.gpu.epoch if case.gpu else 0
+    return msgspec.structs.replace(
+        new,
+        opened_boot_id=(case.boot_id if signal else "") or old.opened_boot_id or case.boot_id,
+        opened_epoch=(epoch if signal else 0) or old.opened_epoch or epoch,
+        placed=desired.placed,
+        seen_signals=desired.seen,
+        pci_bus_id=slot or old.pci_bus_id,
+        siblings=_siblings(case, old),
+        missing_since_time=missing_since(case, old, now),
+    )
+
+
+def _siblings(case: Case, old: IncidentStatus) -> tuple[str, ...] | None:
+    """Return the other GPUs of the node; frozen while this one is missing, or is about to be.
+
+    More than can be kept are none: a GPU that is left out would look like a new board.
+    """
+    roster = case.roster
+    if roster is None or not case.reported:
+        return old.siblings
+    if old.siblings is not None and case.uuid not in roster.slots:
+        return old.siblings
+    found = {*(old.siblings or ()), *roster.known} - {case.uuid}
+    return tuple(sorted(found)) if len(found) <= SIBLINGS_LIMIT else None
+
+
+def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
+    """Return the rules that stand; one that cannot be seen now is as it was last seen."""
+    found = {rule.name: _record(rule) for rule in (*case.unseen, *case.rules)}
+    if not case.rules_known:
+        found = {one.name: one for one in old.rules} | found
+    return tuple(sorted(found.values(), key=lambda one: one.device))
+
+
+def _record(rule: Rule) -> RuleRecord:
+    return RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
+
+
+def _pods(case: Case, new: IncidentStatus, old: IncidentStatus, story: Incident) -> IncidentStatus:
+    """Note who is hit, and who held a device when it carried NoExecute and holds it no longer."""
+    hit = holds_in_scope(case, story)
+    holding = {_hold(one) for one in case.holds}
+    evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
+    known = {_hold(one) for one in old.evicted}
+    gone = [
+        one
+        for one in old.hit
+        if one.pod and one.via != GANG and one.device in evicting and _hold(one) not in holding
+    ]
+    evicted = tuple(sorted({*old.evicted, *(one for one in gone if _hold(one) not in known)}))
+    return msgspec.structs.replace(
+        new,
+        hit=hit[:PODS_LIMIT],
+        hit_left_out=max(len(hit) - PODS_LIMIT, 0),
+        evicted=evicted[:PODS_LIMIT],
+        evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),
+    )
+
+
+def _hold(one: PodHold) -> tuple[str, str, str, str, str]:
+    return (one.namespace, one.pod, one.uid, one.claim, one.device)
+
+
+def _conditions(
+    case: Case, desired: Desired, old: tuple[Condition, ...], now: datetime
+) -> tuple[Condition, ...]:
+    unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
+    found = (
+        ("Held", desired.held_by, desired.held),
+        (STATE_UNKNOWN, "ReportUnusable", unknown),
+        ("NeedsHuman", "Sticky", desired.person),
+        (AWAITING, "Doubtful", _awaited(desired, old, now)),
+        (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
+        (EVICTION_BLOCKED, _blocked_by(desired), desired.blocked),
+        (REPAIR_DEFERRED, desired.call_held_by, desired.call_held),
+        (WOULD_REPAIR, *_would_repair(case, desired, old)),
+        (UNCONFIRMED, *_unconfirmed(case, desired, old)),
+        ("TaintIgnored", "SchedulerIgnoresTaints", _ignored(case)),
+        ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
+    )
+    stored = {one.type: one for one in old}
+    unseen = unseen_rules(case)
+    if unseen or RULES_NOT_SERVED in stored:
+        found += ((RULES_NOT_SERVED, "NotServed", unseen),)
+    generation = desired.incident.metadata.generation if desired.incident else 0
+    conditions = (
+        _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
+    )
+    return tuple(msgspec.structs.replace(one, observed_generation=generation) for one in conditions)
+
+
+def _refused(case: Case, desired: Desired) -> str:
+    """Return which pods the Eviction API does not evict now, and why."""
+    found = sorted(
+        f"{pod.namespace}/{pod.pod}: {case.refusals[pod.uid]}"
+        for pod in desired.evict
+        if pod.uid in case.refusals
+    )
+    more = f"; and {len(found) - REFUSED_NAMED} more" if len(found) > REFUSED_NAMED else ""
+    return "; ".join(found[:REFUSED_NAMED]) + more
+
+
+def _blocked_by(desired: Desired) -> str:
+    return "PodsJoin" if over(desired) else "DisruptionBudget"
+
+
+def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
+    """Return the act on the node that enforce mode would ask others for, as reason and sentence.
+
+    While nothing is known, it is as it was before.
+    """
+    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
+        return next(
+            ((one.reason, one.message) for one in old if one.type == WOULD_REPAIR), ("", "")
+        )
+    needed = NODE_REPAIRS.get(desired.would_call)
+    if needed is None or desired.closing or desired.ending:
+        return "", ""
+    when = "once no pod holds a GPU of the node"
+    when += ", or after the deadline" if desired.would_insist else ""
+    return needed, f"mode enforce would ask for: {desired.would_call} of {case.node}, {when}"
+
+
+def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
+    """Return why no second source can confirm the fault, as reason and sentence.
+
+    While nothing is known, it is as it was before.
+    """
+    if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
+        known = (one for one in old if one.type == UNCONFIRMED and one.status == "True")
+        return next(((one.reason, one.message) for one in known), ("", ""))
+    if not desired.unprovable:
+        return "", ""
+    alone = "only the kernel log reports the fault, and"
+    if case.gpu is not None and case.gpu.recovery_action.supported is False:
+        return "DriverTooOld", f"{alone} this driver has no recovery action: R565 is the first"
+    return "NvmlUnavailable", f"{alone} NVML does not answer on the node"
+
+
+def _ignored(case: Case) -> str:
+    named = ", ".join(case.ignoring[:3])
+    more = f" and {len(case.ignoring) - 3} more" if len(case.ignoring) > 3 else ""
+    return f"allocated after the taint: {named}{more}" if named else ""
+
+
+def _incomplete(case: Case) -> str:
+    """Return why pods may be affected that the incident does not name, "" when all are known."""
+    if case.no_disruption and not case.distrust:
+        return case.no_disruption
+    return "the pods of the node could not be listed" if case.pods is None else ""
+
+
+def _awaited(desired: Desired, old: tuple[Condition, ...], now: datetime) -> str:
+    """Return what is waited for, or was within the last minute.
+
+    So a fault that comes and goes does not begin to wait anew each time.
+    """
+    if desired.awaits or desired.closing or desired.ending:
+        return desired.awaits
+    began = [one for one in old if one.type == AWAITING and one.status == "True"]
+    return next((one.message for one in began if now - one.last_transition_time <= NEAR), "")
+
+
+def _condition(
+    kind: str, reason: str, message: str, old: Condition | None, now: datetime
+) -> Condition:
+    state = "True" if message else "False"
+    since = old.last_transition_time if old and old.status == state else now
+    return Condition(kind, state, reason if message else "AsExpected", since, message)

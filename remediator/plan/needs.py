@@ -1,0 +1,144 @@
+"""What would repair a GPU, and which acts that stop its node are asked of others.
+
+Each need is one fault's own, and the greatest of them counts; an act that stops the node
+is greater than any other, so nothing hides it. A need ends with what proves it: a reboot
+that did not bring the GPU back is not asked for again, a replacement is. Pure.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import (
+    NODE_LEVEL,
+    Fault,
+    Healthy,
+    Need,
+    Sick,
+    Unknown,
+    most_needed,
+)
+from remediator.diagnose.presence import MISSING_FOR
+from remediator.model.incident import Incident, IncidentStatus
+from remediator.plan.api_words import need_of
+from remediator.plan.case import Case
+from remediator.plan.escalation import Demand
+from remediator.plan.words import class_of
+from remediator.policy.table import HIGHEST, Policy, Row
+
+NODE_REPAIRS: Mapping[Need, str] = {
+    "node-reboot": "NodeRebootNeeded",
+    "replacement": "ReplacementNeeded",
+}
+"""Reason of a condition that asks for an act, or would, by the greatest need."""
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """What would repair one GPU, and who asks for it; fields as in `case.Desired`."""
+
+    needs: Need = "nothing"
+    calls: Need = "nothing"
+    would_call: Need = "nothing"
+    would_insist: bool = False
+    insists: Need = "nothing"
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """Since when pods are waited for, for one GPU."""
+
+    called: datetime
+    deadline: datetime | None
+    """Since when the deadline counts; None: no class that may evict calls."""
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    """What one fault needs, by which row."""
+
+    need: Need
+    row: Row
+    alone: bool = False
+    """Only the kernel log says so: that calls nobody to stop a node."""
+
+
+def needs(
+    case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
+) -> Needs:
+    """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
+    row = policy.row(class_of(told.status.fault), case.place)
+    gone = not_brought_back(case, told.status, now)
+    match case.verdict:
+        case Healthy():
+            return Needs()
+        case Unknown():
+            before = need_of(told.status.needs)
+            if gone and before in NODE_LEVEL:
+                return _sum([_Wanted("replacement", row)])
+            insists = row.mode == "enforce" and before in NODE_LEVEL and _may_evict(row)
+            return Needs(needs=before, insists=before if insists else "nothing")
+        case Sick():
+            standing = [one for one in asked if one.fault.ended is None]
+            wanted = [
+                _Wanted(_need(one.fault, gone=gone), one.row, one.fault.alone) for one in standing
+            ]
+            # What was asked for already is asked for while two policies disagree.
+            called = bool(policy.disagrees) and told.status.needs_since is not None
+            return _sum(wanted, called=called)
+
+
+def _sum(wanted: list[_Wanted], *, called: bool = False) -> Needs:
+    sure = [one for one in wanted if not one.alone]
+    enforced = [one for one in sure if called or one.row.mode == "enforce"]
+    insisting: list[Need] = [
+        one.need for one in enforced if one.need in NODE_LEVEL and _may_evict(one.row)
+    ]
+    calls = most_needed(one.need for one in enforced)
+    spared = [one for one in sure if one.row.mode != "enforce" and one.need in NODE_LEVEL]
+    if calls in NODE_LEVEL:
+        spared = []
+    return Needs(
+        needs=most_needed(one.need for one in wanted),
+        calls=calls,
+        would_call=most_needed(one.need for one in spared),
+        would_insist=any(_may_evict(one.row) for one in spared),
+        insists=most_needed(insisting),
+    )
+
+
+def _need(fault: Fault, *, gone: bool) -> Need:
+    """Return what one fault needs: of a GPU that a reboot did not bring back, a replacement."""
+    return "replacement" if gone and fault.fault_class == "lost" else fault.needs
+
+
+def _may_evict(row: Row) -> bool:
+    """Whether pods are ended for this class: by its row, and by the nature of its evidence."""
+    return "NoExecute" == row.highest == HIGHEST.get(row.fault_class, "NoExecute")
+
+
+def missing_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
+    """Return since when it has been missing after a reboot; as before while nobody can tell."""
+    roster = case.roster
+    if roster is None:
+        return old.missing_since_time
+    if case.uuid in roster.slots or roster.aside:
+        return None
+    rebooted = old.opened_boot_id and roster.boot_id and roster.boot_id != old.opened_boot_id
+    return old.missing_since_time or (now if rebooted else None)
+
+
+def not_brought_back(case: Case, status: IncidentStatus, now: datetime) -> bool:
+    """Whether the node was rebooted and has been without the GPU for long enough since then."""
+    since = status.missing_since_time
+    seen = missing_since(case, status, now)
+    return since is not None and since == seen and now - since >= MISSING_FOR
+
+
+def look_again(status: IncidentStatus) -> datetime | None:
+    """Return when a GPU that is missing after a reboot will have been missing for long enough."""
+    since = status.missing_since_time
+    return since + MISSING_FOR if since else None
+
+
+def deadline_start(old: datetime | None, insists: Need, now: datetime | None) -> datetime | None:
+    """Return since when a class that may evict has called, however old another need is."""
+    return (old or now) if insists in NODE_LEVEL else None

@@ -1,0 +1,114 @@
+"""Which pods hold a GPU of a node, and whether that is known for certain.
+
+Three signs count, each by itself, for every pod of the node that has not ended: an
+allocated claim, whether or not its device is still published; an extended resource that
+may be a GPU; a claim that is not known here. A claim that is reserved counts before its
+pod is listed. Admin access takes no GPU: such pods watch it and never leave by themselves.
+Pure.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.resource_slices import PoolKey
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.pod import PodFacts
+from remediator.plan.trust import distrusted
+from remediator.plan.view import NodeView
+
+NOT_LISTED = "the pods of the node could not be listed"
+NOT_LIVE = "the list of its pods may not be the newest"
+NOT_PUBLISHED = "the node publishes no GPU, so it is not known who holds one"
+
+ClaimKey = tuple[str, str]
+"""(namespace, name)."""
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What some of them were promised: no deadline overrides them before it is over."""
+
+    why: str
+    pods: tuple[str, ...]
+    """None: nobody knows whether there are any."""
+    until: datetime | None
+    """None: without an end that is known."""
+
+
+class Neighbours(msgspec.Struct, frozen=True):
+    """Who is in the way of an act that stops the whole node."""
+
+    pods: tuple[str, ...]
+    """`namespace/name` of the pods that certainly hold a GPU, or may."""
+    unknown: str = ""
+    """Why there may be more of them, "" when these are all."""
+    promised: tuple[Promise, ...] = ()
+    """What `promised` adds."""
+
+
+def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
+    """Return the pods that hold a GPU of the node, and why that may not be all of them."""
+    why = distrusted(view.blind, "True")
+    if view.pods is None:
+        return Neighbours((), why or NOT_LISTED)
+    named = _named(view, incidents)
+    published = any(one.kind for one in view.inventory)
+    pools = {(one.driver, one.pool) for one in named} | {(GPU_DRIVER, view.node)}
+    drivers = {one.driver for one in named} | {GPU_DRIVER}
+    drivers |= {one.device.driver for one in view.inventory if one.kind}
+    known = {_key(one): one for one in view.claims}
+    here = {
+        key: one for key, one in known.items() if any(pool in pools for pool in _allocated_in(one))
+    }
+    # Where nothing is published nobody says which drivers are those of GPUs.
+    held = here | {
+        key: one
+        for key, one in known.items()
+        if any(driver in drivers or not published for driver, _ in _allocated_in(one))
+    }
+    running = {
+        (pod.namespace, pod.name)
+        for pod in view.pods
+        if pod.running and (pod.plugin_resources or _claims_one(pod, known, held))
+    }
+    # What is reserved is older than the list of pods, or younger: it counts if it can be trusted.
+    reserved = set[ClaimKey]() if why else _reserved(here.values()) - _finished(view.pods)
+    found = tuple(f"{space}/{name}" for space, name in sorted(running | reserved))
+    offered = published or (not named and not here and _has_plugin(view))
+    why = why or ("" if view.pods_live else NOT_LIVE)
+    return Neighbours(found, why or ("" if offered else NOT_PUBLISHED))
+
+
+def _named(view: NodeView, incidents: Iterable[Incident]) -> set[Device]:
+    """Return the devices that tell of the node's pools: published now, ruled, or once in scope."""
+    named = {one.device for one in view.inventory} | {rule.device for rule in view.rules}
+    return named | {one.name for each in incidents for one in each.status.scope.devices}
+
+
+def _allocated_in(claim: Claim) -> set[PoolKey]:
+    return {(one.driver, one.pool) for one in claim.results if one.allocates}
+
+
+def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey, Claim]) -> bool:
+    keys = {(pod.namespace, name) for name in (*pod.claims, pod.extended_claim) if name}
+    return any(key not in known or key in held for key in keys)
+
+
+def _reserved(claims: Iterable[Claim]) -> set[ClaimKey]:
+    return {(claim.metadata.namespace, one.name) for claim in claims for one in claim.consumers}
+
+
+def _finished(pods: Iterable[PodFacts]) -> set[ClaimKey]:
+    return {(pod.namespace, pod.name) for pod in pods if not pod.running}
+
+
+def _key(claim: Claim) -> ClaimKey:
+    return claim.metadata.namespace, claim.metadata.name
+
+
+def _has_plugin(view: NodeView) -> bool:
+    """Whether the Node itself says that a device plugin hands its GPUs out."""
+    return bool(view.facts and view.facts.plugin_resources)

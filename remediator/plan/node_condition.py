@@ -1,0 +1,344 @@
+"""Node-level acts are handed over: a condition of the Node says what is needed.
+
+Draguard reboots and replaces nothing. Whoever does (medik8s, EKS or Karpenter
+node repair, a person) may act on the condition at once, so it is a harm like an
+eviction, and only said to be needed when
+
+- a standing fault of an enforced incident needs a node-level act, and
+- nothing holds it back (budget, correlation, maintenance, emergency stop, a person), and
+- no pod holds a GPU of the node, or the deadline has passed of a class that may evict and nobody
+  left was promised more (`promised`).
+
+Until then it is False and says what is waited for. Not knowing, of a GPU, of
+the pods or of the stored condition, changes it in neither direction. A pod that is known
+to hold a GPU takes it back, also under a hold. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from remediator.diagnose.fault import NEEDS, Healthy, most_needed
+from remediator.model.node import (
+    HARDWARE_READY,
+    PROBLEM,
+    REPAIR_NEEDED,
+    SIGNATURE,
+    NodeCondition,
+)
+from remediator.plan.case import Case, Desired
+from remediator.plan.due import Due, due_gpus, enforced
+from remediator.plan.needs import NODE_REPAIRS, Waiting, deadline_start
+from remediator.plan.neighbours import Neighbours, neighbours
+from remediator.plan.promised import in_words, with_promises
+from remediator.plan.recovery import unseen_rules
+from remediator.plan.steps import WriteNodeCondition
+from remediator.plan.view import NodeView
+
+MESSAGE_LIMIT = 1024
+"""Bytes of a condition's message."""
+NAMED_LIMIT = 5
+"""GPUs, or pods, that a message names before it only counts."""
+
+WAITING = "WaitingForNeighbours"
+HELD = "Held"
+VERIFYING = "RepairBeingVerified"
+"""The hardware answers as healthy again; the incident is still being soaked."""
+OTHER_REPAIR = "OtherRepairNeeded"
+"""A GPU with an open incident is not healthy, and no repair of the node is asked for it."""
+NOTHING_NEEDED = "NoRepairNeeded"
+SWITCHED_OFF = "HandoverOff"
+
+
+class HandoverOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator allows to be said on Nodes. Off: conditions are only taken back."""
+
+    enabled: bool = False
+    deadline: timedelta = timedelta(hours=1)
+    """From when a class that may evict calls for the act until pods are waited for no longer."""
+    accelerated_hardware_ready: bool = False
+    """Also write EKS' and Karpenter's `AcceleratedHardwareReady`. Not beside an agent that writes
+    it itself: two writers of one condition undo each other."""
+
+
+OFF = HandoverOptions()
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What a condition should say."""
+
+    needed: bool
+    reason: str
+    message: str
+
+
+_SWITCHED_OFF = _Answer(False, SWITCHED_OFF, "Draguard was told not to write this condition")  # noqa: FBT003 - `needed`
+
+
+def conditions(
+    view: NodeView,
+    pairs: Iterable[tuple[Case, Desired]],
+    now: datetime,
+    options: HandoverOptions = OFF,
+    stopped: str = "",
+) -> tuple[WriteNodeCondition, ...]:
+    """Return the conditions that the node should get; none where nothing changes.
+
+    `stopped` says why no new harm may be done on this node now, such as the
+    emergency stop; "" when it may.
+    """
+    if view.facts is None or view.facts.conditions is None:
+        return ()
+    stored = {one.type: one for one in view.facts.conditions}
+    told = tuple(pairs)
+    due = due_gpus(told)
+    answer: _Answer | None = _SWITCHED_OFF
+    if options.enabled:
+        old = stored.get(REPAIR_NEEDED)
+        answer = _answer(view, told, due, old, now, options.deadline, stopped)
+    if answer is None:
+        return ()
+    alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
+    wanted = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
+    theirs = {one.type for one in view.facts.others if one.status == PROBLEM[one.type]}
+    found = [
+        _condition(kind, one, stored.get(kind), now) for kind, one in wanted if kind not in theirs
+    ]
+    return tuple(WriteNodeCondition(view.node, one) for one in found if one is not None)
+
+
+def called_since(
+    view: NodeView,
+    pairs: Iterable[tuple[Case, Desired]],
+    now: datetime,
+    options: HandoverOptions = OFF,
+    stopped: str = "",
+) -> Mapping[str, Waiting]:
+    """Return by GPU since when a node-level act may be called for, and the deadline counts.
+
+    A hold before anybody was called ends both; with the option off neither begins.
+    """
+    said = _is_said(view)
+    found: dict[str, Waiting] = {}
+    for one in due_gpus(pairs):
+        old, held = one.incident.status.needs_since, bool(one.held or stopped)
+        begins = options.enabled and one.stands and not held
+        since = old or (now if begins else None)
+        deadline = one.incident.status.deadline_start_time
+        if one.stands:
+            deadline = deadline_start(deadline, one.insists, now if begins else None)
+        if since is not None and (said or not held):
+            found[one.case.uuid] = Waiting(since, deadline)
+    return found
+
+
+def wake_at(
+    pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
+) -> datetime | None:
+    """Return when the next deadline passes, which alone can change the answer."""
+    ends = (one.until(options.deadline, now) for one in due_gpus(pairs) if options.enabled)
+    return min((at for at in ends if at is not None and at > now), default=None)
+
+
+def _is_said(view: NodeView) -> bool:
+    """Whether somebody was called, as far as is known: not knowing takes nothing back."""
+    stored = view.facts.conditions if view.facts else None
+    return stored is None or any(
+        one.type == REPAIR_NEEDED and one.status == PROBLEM[REPAIR_NEEDED] for one in stored
+    )
+
+
+def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
+    found = (story for case, _, story in enforced(pairs) if isinstance(case.verdict, Healthy))
+    return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
+
+
+def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tuple[str, ...]:
+    """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
+    named = {one.case.uuid for one in due}
+    return tuple(
+        sorted(
+            f"{case.uuid} (needs {wish.needs}, incident {story.name})"
+            for case, wish, story in enforced(pairs)
+            if case.uuid not in named and not isinstance(case.verdict, Healthy)
+        )
+    )
+
+
+def _answer(  # noqa: PLR0917 - everything that the answer rests on
+    view: NodeView,
+    pairs: tuple[tuple[Case, Desired], ...],
+    due: tuple[Due, ...],
+    old: NodeCondition | None,
+    now: datetime,
+    deadline: timedelta,
+    stopped: str,
+) -> _Answer | None:
+    """Return what the condition should say, None where not knowing leaves it as it is."""
+    # Without its rules an incident is in no mode that calls for anything: that proves nothing.
+    undecided = any(wish.undecided or unseen_rules(case) for case, wish in pairs)
+    if not due:
+        return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
+    standing = tuple(one for one in due if one.stands)
+    free = tuple(one for one in standing if not one.held and not stopped)
+    said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
+    seen = with_promises(neighbours(view, (one.incident for one in due)), pairs, now)
+    answer = None
+    if free:
+        answer = _answer_for(free, standing, seen, deadline, now, said=said)
+    elif standing:
+        answer = _held(standing, stopped)
+    certain = len(standing) == len(due) and not undecided
+    if not said or (answer and answer.needed) or (free and certain):
+        return answer
+    # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
+    # unless a deadline has passed for one of them.
+    overdue = any(one.is_overdue(deadline, now) for one in due)
+    kept = overdue or not seen.pods
+    return None if kept else answer or _waiting(due, seen, deadline, now)
+
+
+def _answer_for_none(
+    soaked: tuple[str, ...], others: tuple[str, ...], old: NodeCondition | None
+) -> _Answer:
+    """Return what is said when nothing is due: what was needed is being proven, or over."""
+    if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
+        text = f"healthy again, proof is being collected: {_listed(soaked)}"
+        return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
+    if others:
+        text = f"not healthy, and no repair of the node is asked for: {_listed(others)}"
+        return _Answer(needed=False, reason=OTHER_REPAIR, message=_bounded(text))
+    return _Answer(needed=False, reason=NOTHING_NEEDED, message="no GPU needs a node-level repair")
+
+
+def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
+    why = stopped or "; ".join(sorted({one.held for one in standing}))
+    return _Answer(needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; held: {why}"))
+
+
+def _answer_for(
+    free: tuple[Due, ...],
+    standing: tuple[Due, ...],
+    seen: Neighbours,
+    deadline: timedelta,
+    now: datetime,
+    *,
+    said: bool,
+) -> _Answer:
+    """Return whether a node-level act may begin, in words that name who is in the way."""
+    overdue = tuple(
+        msgspec.structs.replace(one, need=one.insists)
+        for one in free
+        if one.is_overdue(deadline, now)
+    )
+    if not seen.pods and not seen.unknown:
+        return _calling(_with_joining(free, standing), _who(seen))
+    if overdue and (said or not seen.promised):
+        # Only for this may pods be overridden: what else is needed is not asked for yet.
+        who = f"{_who(seen)}; waited until the deadline"
+        return _calling(_with_joining(overdue, standing), who)
+    if not seen.pods and said:
+        return _calling(_with_joining(free, standing), _who(seen))
+    return _waiting(free, seen, deadline, now)
+
+
+def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due, ...]:
+    """Return the same with the GPUs of the node that this act repairs too, and a budget holds.
+
+    The node is repaired once for all of them; none of them asks for more.
+    """
+    needed = NEEDS.index(most_needed(one.need for one in due))
+    named = {one.case.uuid for one in due}
+    joining = (
+        one
+        for one in standing
+        if one.joins and one.case.uuid not in named and NEEDS.index(one.need) <= needed
+    )
+    return (*due, *joining)
+
+
+def _calling(due: tuple[Due, ...], who: str) -> _Answer:
+    reason = NODE_REPAIRS[most_needed(one.need for one in due)]
+    due = tuple(sorted(due, key=lambda one: one.case.uuid))
+    return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {who}"))
+
+
+def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
+    ends = (one.until(deadline, now) for one in due)
+    until = min((one for one in ends if one is not None), default=None)
+    last = [until, *(one.until for one in seen.promised)]
+    known = [one for one in last if one is not None]
+    limit = f" until {max(known):%Y-%m-%dT%H:%M:%SZ} at most" if known == last else ""
+    who = "; ".join((*in_words(seen.promised), _who(seen)))
+    text = f"{_needs(due)}; waiting{limit}: {who}"
+    return _Answer(needed=False, reason=WAITING, message=_bounded(text))
+
+
+def _who(seen: Neighbours) -> str:
+    """Say who holds a GPU, and what is not known about it."""
+    named = f"pods with GPUs: {_listed(seen.pods)}" if seen.pods else ""
+    return "; ".join(one for one in (named, seen.unknown) if one) or "no pod holds a GPU"
+
+
+def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
+    """Return the same in the words of EKS' node monitoring agent, as far as it has them, signed."""
+    text = _bounded(f"{SIGNATURE}{answer.message}")
+    if not answer.needed:
+        return msgspec.structs.replace(answer, message=text)
+    causes = [one.incident.status.cause for one in due if one.stands]
+    codes = [one.removeprefix("xid-") for one in causes if one.startswith("xid-")]
+    known = [code for code in codes if code.isdecimal()]
+    reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
+    return msgspec.structs.replace(answer, reason=reason, message=text)
+
+
+def _condition(
+    kind: str, answer: _Answer, old: NodeCondition | None, now: datetime
+) -> NodeCondition | None:
+    """Return what to write, None when it says so already or a healthy Node would get it."""
+    told = answer.needed or (kind == REPAIR_NEEDED and answer.reason in (WAITING, HELD))
+    if old is None and not told:
+        return None
+    status = PROBLEM[kind] if answer.needed else _GOOD[PROBLEM[kind]]
+    if old and (old.status, old.reason, old.message) == (status, answer.reason, answer.message):
+        return None
+    since = old.last_transition_time if old and old.status == status else None
+    return NodeCondition(
+        type=kind,
+        status=status,
+        reason=answer.reason,
+        message=answer.message,
+        last_transition_time=since or now.replace(microsecond=0),
+    )
+
+
+_GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
+    "True": "False",
+    "False": "True",
+}
+
+
+def _needs(due: tuple[Due, ...]) -> str:
+    return f"{most_needed(one.need for one in due)} needed by {_names(due)}"
+
+
+def _names(due: tuple[Due, ...]) -> str:
+    return _listed(
+        f"{one.case.uuid} ({one.incident.status.cause}, incident {one.incident.name})"
+        for one in due
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = tuple(names)
+    more = len(found) - NAMED_LIMIT
+    return ", ".join(found[:NAMED_LIMIT]) + (f" and {more} more" if more > 0 else "")
+
+
+def _bounded(text: str) -> str:
+    """Cut to what a condition may hold, never inside a character."""
+    if len(text.encode()) <= MESSAGE_LIMIT:
+        return text
+    return text.encode()[: MESSAGE_LIMIT - 3].decode(errors="ignore") + "..."

@@ -1,0 +1,125 @@
+"""What users want for the GPU of an incident, and what became of it.
+
+A user outranks us, for a time. What was read is recorded in the status, so
+that it is told once and survives a restart. Pure.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from remediator.model import intent as words
+from remediator.model.incident import Incident, intending
+from remediator.model.intent import Intent, IntentRecord, Kind, counts
+from remediator.plan import history
+from remediator.plan.case import Case
+from remediator.plan.escalation import is_later
+
+
+def given(
+    case: Case, story: Incident, signal: datetime | None, now: datetime, *, news: bool = False
+) -> tuple[IntentRecord, ...]:
+    """Return what users want, and whether it counts now.
+
+    `signal` is the youngest signal of the story, by the node's clock; `news` says that one is
+    new, whatever its date.
+    """
+    before = {one.kind: one for one in story.status.intents}
+    wiped = bool(story.metadata.uid) and not story.status.timeline
+    found: list[IntentRecord] = []
+    for kind, intent in _wanted(case, story, now).items():
+        known = before.get(kind)
+        if known is not None and not known.tells_of(intent):
+            known = None
+        seen_time = known.seen_time if known else now
+        through = known.seen_through_time if known else signal
+        later = signal is not None and is_later(signal, through, case.reported_at)
+        # With its status an incident has lost which signals a confirmation was given for.
+        # One that is read together with a new signal may have been given before that.
+        unread = wiped or (news and story.status.seen_through is not None)
+        later |= unread if known is None else news or known.state == "Overtaken"
+        found.append(
+            IntentRecord(
+                kind=kind,
+                until=intent.until,
+                by=intent.by,
+                reason=intent.reason,
+                state=_state(kind, intent, now, later=later),
+                seen_time=seen_time,
+                seen_through_time=through,
+            )
+        )
+    return tuple(found)
+
+
+def _wanted(case: Case, story: Incident, now: datetime) -> dict[Kind, Intent]:
+    """Return the story's own and, where it has none that counts, those of its duplicates.
+
+    A user sees two open incidents of one GPU and cannot know which of them leads.
+    One that has expired hides none that counts; else the oldest leads.
+    """
+    doubles = [
+        one
+        for one in case.incidents
+        if one.name != story.name
+        and not one.blank  # it may have been closed long ago
+        and (one.open or one.status.duplicate_of == story.name)
+    ]
+    doubles.sort(key=lambda one: one.name, reverse=True)
+    merged: dict[Kind, Intent] = {}
+    for only_counting in (False, True):
+        for one in (*doubles, story):
+            merged |= {
+                kind: intent
+                for kind, intent in one.spec.intents.items()
+                if counts(intent, now) >= only_counting
+            }
+    return merged
+
+
+def _state(kind: Kind, intent: Intent, now: datetime, *, later: bool) -> str:
+    if not counts(intent, now):
+        return "Expired"
+    return "Overtaken" if kind == "RepairConfirmed" and later else "InForce"
+
+
+def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
+    """Return a new incident with what users wanted for its GPU before, and still want."""
+    before, wanted = history.inheritance(case.incidents, case.uuid, now)
+    if not wanted:
+        return begun
+    for kind, intent in wanted.items():
+        begun = intending(begun, kind, intent)
+    spec = msgspec.structs.replace(begun.spec, inherited_from=before)
+    return msgspec.structs.replace(begun, spec=spec)
+
+
+def in_force(records: Iterable[IntentRecord], kind: Kind) -> IntentRecord | None:
+    """Return the intent of a kind that counts now."""
+    return next((one for one in records if one.kind == kind and one.state == "InForce"), None)
+
+
+def news(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
+    """Give those that are new, were changed, or of which something else has become."""
+    before = {one.kind: one for one in old}
+    for one in new:
+        known = before.get(one.kind)
+        if known is None or known.state != one.state or not known.tells_of(one):
+            yield one
+
+
+def in_words(record: IntentRecord) -> str:
+    """Say what became of an intent."""
+    became = {
+        "InForce": "in force",
+        "Expired": "expired",
+        "Overtaken": "overtaken by a later signal",
+    }
+    return f"{became.get(record.state, record.state)}: {words.in_words(record.kind, record)}"
+
+
+def next_expiry(records: Iterable[IntentRecord]) -> datetime | None:
+    """Return when the first intent that counts now expires."""
+    ends = (one.until for one in records if one.state == "InForce")
+    return min((one for one in ends if one is not None), default=None)

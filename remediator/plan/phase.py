@@ -1,0 +1,141 @@
+"""In which phase an incident is: by what is true, never by what is only wanted. Pure."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import Healthy, Unknown
+from remediator.model.incident import IncidentStatus, Phase
+from remediator.model.taint_rule import EVICTING
+from remediator.plan.case import Case, Desired
+from remediator.plan.drain import seen_twice
+from remediator.plan.evicting import moved, over
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far the world has followed what is desired."""
+
+    fenced: bool
+    """Every wanted fence is stored."""
+    evicting: bool
+    """Pods are evicted wherever that is wanted: by NoExecute, or by the Eviction API."""
+    empty: bool
+    """Nobody uses the devices: seen twice."""
+
+    @property
+    def drained(self) -> bool:
+        return self.fenced and self.empty
+
+
+def progress(case: Case, desired: Desired, old: IncidentStatus, now: datetime) -> Progress:
+    stored = {rule.device: rule.effect for rule in case.rules}
+    fences = {rule.device for rule in desired.rules if rule.effect != "None"}
+    moves = moved(desired)
+    return Progress(
+        fenced=bool(fences) and all(stored.get(device, "None") != "None" for device in fences),
+        evicting=bool(moves) and all(stored.get(device) in EVICTING for device in moves),
+        empty=seen_twice(old, now),
+    )
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of an incident, as far as a phase depends on it."""
+
+    ruled: bool
+    """A rule of ours stands."""
+    ended: bool
+    """It ends without verified recovery."""
+    verified: bool
+    """Recovery is verified, and nothing else is waited for."""
+    repairing: bool
+    """It shows that somebody repairs the GPU, and nobody is in the way of it."""
+    unknown: bool
+    healthy: bool
+    human: bool
+    """Nothing but a user takes it further."""
+    settled: bool
+    """Nothing more is to be tainted, and no pod to be evicted."""
+    done: Progress
+
+
+ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
+    (
+        "Closed",
+        "it ended without verified recovery and no rule stands; the message says how it ended",
+        lambda it: it.ended and not it.ruled,
+    ),
+    (
+        "Recovered",
+        "recovery was verified and no rule stands",
+        lambda it: it.verified and not it.ended and not it.ruled,
+    ),
+    (
+        "Repairing",
+        "nobody uses the devices and a repair shows: the GPU is away, or has another boot or epoch",
+        lambda it: it.repairing and not it.ended and not it.verified,
+    ),
+    (
+        "NeedsHuman",
+        "only a user takes it further, by confirming the repair or by looking at the GPU",
+        lambda it: it.human and not it.verified,
+    ),
+    (
+        "Verifying",
+        "the GPU is healthy and no pod is left to evict; the soak time runs, or the rules go",
+        lambda it: it.verified or (it.healthy and it.settled),
+    ),
+    (
+        "Drained",
+        "every rule that is wanted stands, and no claim nor pod is left on the devices",
+        lambda it: it.done.drained,
+    ),
+    (
+        "Evicting",
+        "pods are being evicted, by NoExecute or by the Eviction API, and pods are left",
+        lambda it: it.done.evicting,
+    ),
+    (
+        "Tainted",
+        "every rule that is wanted stands, with NoSchedule at least",
+        lambda it: it.done.fenced,
+    ),
+    (
+        "Suspected",
+        "a fault is seen, and not every rule that is wanted stands (or none is wanted)",
+        lambda _: True,
+    ),
+)
+"""Each phase with what is true in it; the first row that is true holds."""
+
+
+def phase(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> str:
+    """Return the phase that is true now; while that cannot be known, the one before."""
+    it = _facts(case, desired, old, done)
+    ends = it.ended or it.verified
+    unclear = (it.ended and it.ruled) or (it.unknown and not (ends or it.repairing))
+    return old.phase if unclear and old.phase else phase_of(it)
+
+
+def phase_of(it: Facts) -> Phase:
+    return next(phase for phase, _, holds in ROWS if holds(it))
+
+
+def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
+    healthy = isinstance(case.verdict, Healthy)
+    waits = desired.verified or (not healthy and done.fenced and done.empty)
+    joined = bool(over(desired) and desired.blocked)
+    unprovable = desired.unprovable and done.fenced and not healthy
+    moving = bool(moved(desired))
+    emptied = old.drained_at is not None or not (moving or desired.pending)
+    return Facts(
+        ruled=bool(case.rules),
+        ended=bool(desired.ending),
+        verified=desired.closing,
+        repairing=bool(desired.repair) and not healthy and emptied,
+        unknown=isinstance(case.verdict, Unknown),
+        healthy=healthy,
+        human=bool(desired.person and waits) or unprovable or joined,
+        settled=not desired.pending and (done.drained or not moving),
+        done=done,
+    )

@@ -1,0 +1,150 @@
+"""Which pods of a node no deadline overrides yet: by a user's hold, or by `evict.within`.
+
+After its deadline a repair of the node is requested over running pods. Two kinds of pods were
+promised more: those on a GPU whose incident a user holds, as long as the hold counts, and those
+that are evicted by request, until the time for it is over. Where nobody knows which GPU a pod
+holds, it may be the one that is held. Pure.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.fault import Unknown
+from remediator.model import intent
+from remediator.model.claim import ADMIN
+from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.incident_caps import cut
+from remediator.plan import overrides
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import counted_from
+from remediator.plan.neighbours import Neighbours, Promise
+
+NAMED = 3
+"""Pods that are named of each promise."""
+WORDS_LIMIT = 160
+"""Characters of what a user wrote: the message names others, too."""
+LEAVING = "until its time to leave is over"
+
+
+def with_promises(
+    seen: Neighbours, pairs: Iterable[tuple[Case, Desired]], now: datetime
+) -> Neighbours:
+    """Return who is in the way, with what they were promised."""
+    told = tuple(pairs)
+    known = {name for case, _ in told for name in _holders(case)}
+    somewhere = tuple(name for name in seen.pods if name not in known)
+    found = [
+        promise
+        for case, wish in told
+        if (story := _story(case, wish)) is not None
+        for promise in (
+            _held(case, wish, story, seen, somewhere, now),
+            _leaving(case, wish, story, seen, now),
+        )
+        if promise is not None
+    ]
+    return msgspec.structs.replace(seen, promised=tuple(sorted(found, key=_by_text)))
+
+
+def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
+    """Say whom no deadline overrides, and why."""
+    said = [f"{_listed(one.pods)} ({one.why})" for one in promises]
+    return (f"not overridden: {', '.join(said)}",) if said else ()
+
+
+def _listed(pods: tuple[str, ...]) -> str:
+    """Name some; where none is known there may be some."""
+    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
+    return ", ".join(pods[:NAMED]) + more if pods else "who may be there"
+
+
+def _by_text(one: Promise) -> tuple[str, tuple[str, ...]]:
+    return one.why, one.pods
+
+
+def _story(case: Case, wish: Desired) -> Incident | None:
+    return wish.incident or next((one for one in case.incidents if one.open), None)
+
+
+def _held(  # noqa: PLR0917 - everything that it rests on
+    case: Case,
+    wish: Desired,
+    story: Incident,
+    seen: Neighbours,
+    somewhere: tuple[str, ...],
+    now: datetime,
+) -> Promise | None:
+    """Return what a user's hold promises to who holds the GPU, or may."""
+    hold: intent.Intent | None = overrides.in_force(wish.intents, "Hold")
+    if wish.undecided is not None:
+        own = story.spec.intents.get("Hold")
+        hold = own if own is not None and intent.counts(own, now) else None
+    pods = (*_there(case, seen), *somewhere)
+    if hold is None or not (pods or seen.unknown):
+        return None
+    why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {story.name}"
+    return Promise(why=why, pods=pods, until=hold.until)
+
+
+def _leaving(
+    case: Case, wish: Desired, story: Incident, seen: Neighbours, now: datetime
+) -> Promise | None:
+    """Return what `evict.within` promises to who holds a device that is evicted from.
+
+    From the taint on: what comes was announced to them.
+    """
+    since = story.status.eviction_start_time if wish.undecided else wish.evicting_since
+    effects = {"Evict"} if since else {"Evict", "NoSchedule"}
+    devices = {str(rule.device) for rule in wish.rules if rule.effect in effects}
+    pods = _there(case, seen, devices)
+    until = _until(case, wish, since, story.status, now)
+    if not pods or (until is not None and now >= until):
+        return None
+    stands = bool(case.no_disruption) or case.pods is None or isinstance(case.verdict, Unknown)
+    why = f"{LEAVING}, incident {story.name}"
+    return Promise(why=why, pods=pods, until=None if stands else until)
+
+
+def _until(
+    case: Case, wish: Desired, since: datetime | None, status: IncidentStatus, now: datetime
+) -> datetime | None:
+    """Return when the time of who is evicted is over; None: it is not, and nobody knows when.
+
+    Where evictions wait for a budget it is over as if they had begun: that may last for ever.
+    """
+    plan, notice = wish.evict_plan, wish.notice
+    if since is not None and plan is not None:
+        return (counted_from(status, plan, now) or since) + plan.within
+    if since is not None:
+        return now if wish.blocked else None
+    if _begins(case, wish):
+        return None
+    if notice is None or status.fenced_at is None or not notice.plan.within:
+        return now
+    return status.fenced_at + notice.settle + notice.plan.within
+
+
+def _begins(case: Case, wish: Desired) -> bool:
+    """Whether evictions are about to be requested of somebody."""
+    asked = {str(rule.device) for rule in wish.rules if rule.effect == "Evict"}
+    running = {pod.uid for pod in case.pods or () if pod.running}
+    there = any(hold.device in asked and hold.uid in running for hold in case.holds)
+    return there and bool(wish.evicting) and not wish.held
+
+
+def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
+    """Return who holds the GPU, or some devices of it, and is in the way as far as is known."""
+    found = _holders(case, devices)
+    return tuple(one for one in found if seen.unknown or one in seen.pods)
+
+
+def _holders(case: Case, devices: Iterable[str] | None = None) -> tuple[str, ...]:
+    wanted = None if devices is None else set(devices)
+    names = {
+        f"{hold.namespace}/{hold.pod}"
+        for hold in case.holds
+        if hold.pod and hold.via != ADMIN and (wanted is None or hold.device in wanted)
+    }
+    return tuple(sorted(names))

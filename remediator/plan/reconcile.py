@@ -1,0 +1,394 @@
+"""One node, once: observe, judge, decide, cut to budget, plan, apply, say why.
+
+`decide_node` is the whole decision and is pure; `Reconciler` reads the world
+and takes the steps through the hands that it is given.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from remediator.diagnose.fault import Unknown, baffled
+from remediator.model.incident import IncidentStatus
+from remediator.plan import adoption, events, history, incident_status, node_condition, recovery
+from remediator.plan.affected_pods import moving
+from remediator.plan.api_words import mode_of
+from remediator.plan.budget import budget
+from remediator.plan.case import Case, Desired
+from remediator.plan.disruption import Disruption, deferred, disruption
+from remediator.plan.emptied import Emptied, filled_again
+from remediator.plan.episode import decided
+from remediator.plan.events import Event
+from remediator.plan.fleet import Fleet
+from remediator.plan.needs import Waiting
+from remediator.plan.node_condition import HandoverOptions
+from remediator.plan.sentence import sentence
+from remediator.plan.steps import (
+    DeleteIncident,
+    DeleteRule,
+    OpenIncident,
+    Step,
+    WriteStatus,
+    gpu_of,
+    no_eviction_of_others,
+    ordered,
+    steps_of,
+    written,
+)
+from remediator.plan.undecided import or_undecided, undecided
+from remediator.plan.view import NodeView, cases
+from remediator.plan.words import class_of
+from remediator.policy.table import Mode, Place, Policy
+
+T = TypeVar("T")
+MOST_OPEN = 64
+"""Open incidents of one node, more than it has GPUs: who tells of ever new ones is lying."""
+
+
+_FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
+"""After a last look that saw something else: the watch needs some time to catch up."""
+
+
+class Hands(Protocol):
+    """What a reconcile may see and do. Errors of a step end the tick; the next one plans anew."""
+
+    def confirm(self, view: NodeView, begins: Disruption, /) -> str:
+        """Return what of the view is otherwise on the API server now, "" when it is as seen."""
+        ...
+
+    def view(self, node: str) -> NodeView: ...
+
+    def fleet(self) -> Fleet: ...
+
+    def take(self, step: Step) -> None: ...
+
+    def post(self, event: Event, now: datetime) -> None: ...
+
+
+class Bug(msgspec.Struct, frozen=True):
+    """Where this program failed: the others were decided about."""
+
+    uuid: str
+    """GPU that it is about, "" for the node."""
+    trace: str
+
+
+class NodeDecision(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    steps: list[Step]
+    events: tuple[Event, ...]
+    sentence: str
+    wake_at: datetime | None
+    pairs: tuple[tuple[Case, Desired], ...]
+    begins: Disruption = Disruption()
+    """What the steps begin to do to running pods."""
+    unconfirmed: str = ""
+    """Why a disruption did not begin: what the API server has is not what was seen."""
+    bugs: tuple[Bug, ...] = ()
+
+
+def decide_node(
+    view: NodeView,
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions = node_condition.OFF,
+) -> NodeDecision:
+    """Return everything that follows from one view of a node.
+
+    A GPU on which this program fails is unknown and stays as it stands; the others go on.
+    """
+    if not view.gone:
+        fleet = msgspec.structs.replace(fleet, seen_node=view.node)
+    stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
+    stories = _stories(view, fleet, policy, now, options, stopped)
+    if again := frozenset(rule for one in stories for rule in one.filled_again):
+        # What pods are under again counts in the caps at once, as it will once that is noted.
+        fleet = msgspec.structs.replace(fleet, filled_again=again)
+        stories = _stories(view, fleet, policy, now, options, stopped)
+    pairs = tuple((one.case, one.wish) for one in stories)
+    bugs: list[Bug] = []
+    conditions = _courtesy(
+        bugs, lambda: node_condition.conditions(view, pairs, now, options, stopped=stopped)
+    )
+    aged = () if view.clock_doubt else view.incidents
+    old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
+    steps = [step for one in stories for step in one.steps]
+    steps += [step for one in stories for step in one.closings]
+    steps += [
+        *conditions,
+        *(DeleteIncident(one) for one in old if one.name not in view.unread),
+    ]
+    steps = _bounded(view, ordered(steps, view.rules))
+    told = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
+    stored = (view.facts.conditions if view.facts else None) or ()
+    return NodeDecision(
+        node=view.node,
+        steps=steps,
+        events=told,
+        sentence=sentence(view, pairs, steps),
+        wake_at=_earliest(
+            _wake_at(wish for _, wish in pairs), node_condition.wake_at(pairs, now, options)
+        ),
+        pairs=pairs,
+        begins=disruption(steps, (case for case, _ in pairs), stored),
+        bugs=(*_bugs(pairs), *bugs),
+    )
+
+
+class StepsFailedError(Exception):
+    """Steps of some GPUs of a node failed; those of the others were taken."""
+
+    def __init__(self, error: Exception, wake_at: datetime | None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        """The first of them."""
+        self.wake_at = wake_at
+        """When time alone changes the answer for a GPU whose steps were all taken."""
+
+
+class Reconciler:
+    """Takes a node from what is to what should be, one tick at a time."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        policy: Callable[[], Policy],
+        options: HandoverOptions = node_condition.OFF,
+    ) -> None:
+        self._hands = hands
+        self._policy = policy
+        self._options = options
+        self._unconfirmed: dict[str, int] = {}
+        """By node: how often in a row the last look before a disruption saw something else."""
+
+    def reconcile(self, node: str, now: datetime) -> NodeDecision:
+        """Observe a node, take every step that its state asks for, and say what was decided.
+
+        A step that fails ends the steps of its GPU, but for deletions, because
+        healing waits for nobody; the other GPUs go on. An Event is posted when the
+        status that it tells of is written. A refused eviction is that pod's own and
+        raises nothing: the incident says so. The first error is raised at the end, in a
+        StepsFailedError, so that the node is looked at again.
+        """
+        view = self._hands.view(node)
+        # Before the fleet, which says when the policy changed: a new one never meets an old date.
+        policy = self._policy()
+        decision = decide_node(view, self._hands.fleet(), policy, now, self._options)
+        if decision.begins:
+            decision = self._confirmed(view, decision, policy, now)
+        failed: dict[str, Exception] = {}
+        done = {""}
+        for step in decision.steps:
+            gpu = gpu_of(step)
+            if isinstance(step, DeleteRule) or gpu not in failed:
+                try:
+                    self._hands.take(step)
+                    done |= written(step)
+                except Exception as error:  # noqa: BLE001 - raised below, after the other GPUs
+                    failed.setdefault(gpu, error)
+        for event in decision.events:
+            if event.incident in done:
+                self._hands.post(event, now)
+        if failed:
+            first = next(iter(failed.values()))
+            others = [wish for _, wish in decision.pairs if wish.uuid not in failed]
+            again = decision.wake_at if decision.unconfirmed else _wake_at(others)
+            raise StepsFailedError(first, again) from first
+        return decision
+
+    def _confirmed(
+        self, view: NodeView, decision: NodeDecision, policy: Policy, now: datetime
+    ) -> NodeDecision:
+        """Return a decision that begins a disruption only if what it rests on is so now.
+
+        Otherwise the node is decided anew as one whose claims cannot be trusted, and looked at
+        again when its watches have caught up.
+        """
+        differs = self._hands.confirm(view, decision.begins)
+        if not differs:
+            self._unconfirmed.pop(view.node, None)
+            return decision
+        times = self._unconfirmed[view.node] = self._unconfirmed.get(view.node, 0) + 1
+        blind = msgspec.structs.replace(view, blind={**view.blind, "claims": differs})
+        second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
+        wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
+        wake_at = min(now + wait, second.wake_at or now + wait)
+        steps = [one for one in second.steps if not disruption([one], _cases(second), ())]
+        return msgspec.structs.replace(
+            second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
+        )
+
+
+def _wake_at(wishes: Iterable[Desired]) -> datetime | None:
+    return _earliest(*(wish.wake_at for wish in wishes))
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((at for at in times if at is not None), default=None)
+
+
+def _cases(decision: NodeDecision) -> Iterable[Case]:
+    return (case for case, _ in decision.pairs)
+
+
+def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
+    """Leave out incidents beyond what a node may have, of GPUs that nobody publishes first."""
+    new = [step for step in steps if isinstance(step, OpenIncident)]
+    room = max(0, MOST_OPEN - sum(one.open for one in view.incidents))
+    new.sort(key=lambda step: not step.incident.status.scope.devices)
+    over = {step.incident.name for step in new[room:]}
+    return [
+        step
+        for step in steps
+        if not (isinstance(step, OpenIncident) and step.incident.name in over)
+    ]
+
+
+def _granted(
+    view: NodeView, fleet: Fleet, policy: Policy, now: datetime, *, calling: bool
+) -> list[tuple[Case, Desired]]:
+    """Return every GPU with what should be so for it, cut to what may be done now."""
+    known = [decided(case, policy, now) for case in cases(view)]
+    known = [_or_deferred(case, wish) for case, wish in known]
+    places = {case.uuid: case.place for case, _ in known}
+    wishes = (wish for _, wish in known)
+    granted = budget(wishes, fleet, policy, now, places, calling=calling)
+    by_gpu = {wish.uuid: wish for wish in granted}
+    return [(case, by_gpu[case.uuid]) for case, _ in known]
+
+
+def _or_deferred(case: Case, wish: Desired) -> tuple[Case, Desired]:
+    if wish.undecided is not None:
+        return case, wish
+    return or_undecided(case, lambda: deferred(case, wish))
+
+
+def _moved(
+    case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime
+) -> tuple[Case, Desired]:
+    """Return what a budget has granted, with the pods that are to be moved for it."""
+    if wish.undecided is not None:
+        return undecided(case, wish.undecided)
+    return or_undecided(case, lambda: moving(case, wish, fleet, policy, now))
+
+
+class _Story(msgspec.Struct, frozen=True):
+    """One GPU, with the steps that only it asks for."""
+
+    case: Case
+    wish: Desired
+    steps: list[Step]
+    closings: tuple[WriteStatus, ...] = ()
+    filled_again: frozenset[Emptied] = frozenset()
+    """Rules that pods are under again, although its incident says Drained."""
+
+
+def _stories(  # noqa: PLR0917 - everything that a decision rests on
+    view: NodeView,
+    fleet: Fleet,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions,
+    stopped: str,
+) -> list[_Story]:
+    granted = _granted(view, fleet, policy, now, calling=options.enabled)
+    moved = (_moved(case, wish, fleet, policy, now) for case, wish in granted)
+    return [_story(view, case, wish, policy, now, options, stopped) for case, wish in moved]
+
+
+def _story(  # noqa: PLR0917 - everything that a status rests on
+    view: NodeView,
+    case: Case,
+    wish: Desired,
+    policy: Policy,
+    now: datetime,
+    options: HandoverOptions,
+    stopped: str,
+) -> _Story:
+    """Return the steps of one GPU; where this program fails to give them, nothing changes."""
+    if wish.undecided is None:
+        try:
+            called = node_condition.called_since(view, ((case, wish),), now, options, stopped)
+            status = _status(case, wish, called.get(case.uuid), policy, now)
+            steps = steps_of(case, wish, status)
+            return _Story(
+                case, wish, steps, _closings(case, wish, now), _filled_again(wish, status)
+            )
+        except Exception as error:  # noqa: BLE001 - the other GPUs go on
+            case, wish = undecided(case, baffled(error))
+    return _Story(case, wish, [*no_eviction_of_others(case), *_told(case, wish, now)])
+
+
+def _filled_again(wish: Desired, status: IncidentStatus | None) -> frozenset[Emptied]:
+    if wish.incident is None or status is None:
+        return frozenset()
+    return filled_again(wish.incident.status, status)
+
+
+def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
+    """Return the step that tells of a bug in the GPU's story, where it can be told there."""
+    why = wish.undecided
+    try:
+        story = next((one for one in case.incidents if one.open), None)
+        # One that cannot be read as it is stored now cannot be written either.
+        if story is None or story.node != case.node or why is None or not why.bug:
+            return []
+        status = incident_status.undecided(story.status, why.why, now)
+        return [WriteStatus(story, status)] if status != story.status else []
+    except Exception:  # noqa: BLE001 - the log tells it all the same
+        return []
+
+
+def _status(
+    case: Case, wish: Desired, called: Waiting | None, policy: Policy, now: datetime
+) -> IncidentStatus | None:
+    """Return how a GPU's incident should read now, None where it has none."""
+    if wish.incident is None:
+        return None
+    mode, before = _mode(case, wish, policy), wish.incident.status
+    since = called.called if called else None
+    deadline = called.deadline if called else None
+    if recovery.unseen_rules(case):
+        # Nothing is called for now, and nobody knows that nothing should be: it stays as it was.
+        mode = mode_of(before.mode) or mode
+        since, deadline = before.needs_since, before.deadline_start_time
+    status = incident_status.status(case, wish, mode, now)
+    return msgspec.structs.replace(status, needs_since=since, deadline_start_time=deadline)
+
+
+def _closings(case: Case, wish: Desired, now: datetime) -> tuple[WriteStatus, ...]:
+    if recovery.unseen_rules(case):
+        return ()
+    return tuple(
+        WriteStatus(
+            one,
+            adoption.over(case, one, now)
+            if one.blank
+            else incident_status.duplicate(one, wish.incident, now),
+        )
+        for one in wish.duplicates
+        if wish.incident is not None
+    )
+
+
+def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
+    """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
+    try:
+        return make()
+    except Exception as error:  # noqa: BLE001 - the fences of the node go on
+        bugs.append(Bug("", baffled(error).bug))
+        return ()
+
+
+def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
+    for case, _ in pairs:
+        if isinstance(case.verdict, Unknown) and case.verdict.bug:
+            yield Bug(case.uuid, case.verdict.bug)
+
+
+def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:
+    fault = wish.incident.status.fault if wish.incident else ""
+    return policy.row(class_of(fault), case.place).mode

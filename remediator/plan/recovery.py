@@ -1,0 +1,233 @@
+"""When a story may end: verified recovery, or what is said of a GPU that is not there any more.
+
+Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
+fault that stands, however mild, is a fault, so a suspicion of a day keeps what a
+worse one has fenced. Only what waits for a reset, and is observed by policy, does
+not hold back the slice of a contained error. Pure.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth
+from remediator.diagnose import links, memory
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.diagnose.suspicion import CODES
+from remediator.model.incident import Incident, IncidentStatus
+from remediator.model.intent import Intent
+from remediator.plan.case import Case
+from remediator.plan.words import class_of, days, xid_in
+from remediator.policy.table import Policy
+
+NODE_GONE_FOR = timedelta(days=7)
+"""After this a node that is gone is taken not to come back under its name with the same board."""
+
+LOOK_FOR_RENEWALS = timedelta(seconds=15)
+"""While a soak is over and not proven yet."""
+NOT_SERVED = "DeviceTaintRules are not served, so nobody can see whether its rules still stand"
+NOTED_WITHIN = timedelta(seconds=10)
+"""After a soak: what was not stored by then, this cluster's CRD does not know."""
+
+
+def past_pending(case: Case, policy: Policy) -> Case:
+    """Return the case without what waits for a reset, where it holds back the end of another.
+
+    A contained error comes with a row remap nearly always. The GPU is sound until the reset, and
+    where the policy only observes such a remap, the slice need not wait for it. The remap gets
+    an incident of its own when this one is closed.
+    """
+    row = policy.row("pending", case.place)
+    open_classes = {one.status.fault for one in case.incidents if one.open}
+    if row.ceiling != "observe" or open_classes != {"contained"}:
+        return case
+    if not isinstance(case.verdict, Sick) or case.verdict.but_pending is None:
+        return case
+    return msgspec.structs.replace(case, verdict=case.verdict.but_pending)
+
+
+def unknown(case: Case, story: Incident, confirmed: Intent | None = None) -> str:
+    """Return why nothing may change, "" when enough is known.
+
+    That a report is silent about what was told before proves nothing: an agent may
+    have lost it. So what the story began with must be seen to be over, where no
+    recovery action speaks for it; a person who vouches for the repair may say so, too.
+    """
+    if isinstance(case.verdict, Unknown):
+        return case.verdict.why
+    if not isinstance(case.verdict, Healthy) or case.gpu is None or confirmed:
+        return ""
+    if story.status.fault == "memory":
+        if story.status.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+            return "whether the SRAM threshold is exceeded could not be read"
+        return memory.unread(case.gpu)
+    return _unseen_end(case, case.gpu, story)
+
+
+def _unseen_end(case: Case, gpu: GpuHealth, story: Incident) -> str:
+    """Return which end has not been seen, "" when nothing is missing."""
+    unread = links.unread(gpu, story.status.cause)
+    needs_epoch = (
+        gpu.recovery_action.supported is False
+        and story.status.fault not in _OVER_AT_ONCE
+        and (story.status.cause.startswith(_SIGNALS) or any(map(_told_once, story.status.evidence)))
+    )
+    if needs_epoch and not _new_epoch(case, gpu, story.status):
+        return f"no new epoch since {story.status.cause}, and the driver has no recovery action"
+    return unread
+
+
+_OVER_AT_ONCE = frozenset({"suspect", "contained"})
+_SIGNALS = ("xid-", "sxid-", "recovery-action-")
+"""How the names of causes begin that a report tells once and does not read again."""
+_WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
+
+
+def _told_once(evidence: str) -> bool:
+    """Whether a line tells of an XID; of a contained or suspicious one no end is to be seen."""
+    return xid_in(evidence) not in _WITHOUT_END
+
+
+def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:
+    """Whether the GPU was reset, or its node rebooted, after the last signal."""
+    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
+        return True
+    if status.opened_epoch and gpu.epoch > status.opened_epoch:
+        return True
+    begun, signal = gpu.epoch_started, status.seen_through
+    return begun is not None and signal is not None and begun > signal
+
+
+def verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> datetime | None:
+    """Return when recovery will have held for the soak time, None while health is not recorded.
+
+    It counts from when we recorded health, without a gap; a younger date of the
+    node counts too, unless the node's clock is ahead of ours. Memory errors that
+    rose since then are a gap, and so is a time in which our clock was not trusted.
+    """
+    recorded = story.status.healthy_since
+    if not isinstance(case.verdict, Healthy) or recorded is None or case.clock_doubt:
+        return None
+    if errors_rose(case, story.status):
+        return None
+    soak = policy.row(class_of(story.status.fault), case.place).soak
+    claimed = case.verdict.since
+    return (max(recorded, claimed) if claimed <= now else recorded) + soak
+
+
+def unproven(case: Case, story: Incident) -> str:
+    """Return what the agent has still to confirm, "" when the soak is proven.
+
+    One report of long ago proves no soak. While the agent observes, it renews its Lease with the
+    hash of what it sees; renewals since the soak began that carry the hash of the report that
+    was stored then, the last one that of the present report, prove it. An agent without hashes
+    proves nothing: a person confirms the repair, or the agent is upgraded.
+    """
+    begun = story.status.healthy_since
+    stored = story.status.soak_confirmed_time
+    if begun is not None and (stored is not None or confirmed(case, begun)):
+        return ""
+    if not case.confirmable:
+        return "the agent does not confirm its reports: upgrade it, or confirm the repair"
+    return "waiting for the agent to confirm its report by renewing its Lease"
+
+
+def confirmed(case: Case, begun: datetime) -> bool:
+    """Whether the agent has confirmed its reports often enough since a soak began."""
+    return sum(one > begun for one in case.renewals) >= RENEWALS_NEEDED
+
+
+def errors_rose(case: Case, status: IncidentStatus) -> bool:
+    """Whether the GPU counts more uncorrected memory errors than when its health began."""
+    memory = case.gpu.memory if case.gpu else None
+    if memory is None:
+        return False
+    counted = (
+        (memory.dbe_volatile, volatile_before(case, status)),
+        (memory.dbe_aggregate, status.soak_dbe_aggregate),
+    )
+    return any(new is not None and old is not None and new > old for new, old in counted)
+
+
+def volatile_before(case: Case, status: IncidentStatus) -> int | None:
+    """Return the errors since the driver loaded, as counted when health began.
+
+    A driver that was loaded since then counts from zero, and all its errors are new: it shows by
+    another epoch, or by a count that fell.
+    """
+    if case.gpu is None or status.soak_dbe_volatile is None:
+        return status.soak_dbe_volatile
+    counted = case.gpu.memory.dbe_volatile
+    loaded = bool(status.soak_epoch) and case.gpu.epoch != status.soak_epoch
+    fell = counted is not None and counted < status.soak_dbe_volatile
+    return 0 if loaded or fell else status.soak_dbe_volatile
+
+
+def unseen_rules(case: Case) -> str:
+    """Return why nobody can tell whether its rules are gone, "" where none stood when last seen.
+
+    Without DeviceTaintRules an incident is all that there is, and it may end; but rules that it
+    has made are stored, and taint again what was called recovered as soon as they are served.
+    """
+    stood = case.unseen or any(one.open and one.status.rules for one in case.incidents)
+    return "" if case.rules_served or not stood else NOT_SERVED
+
+
+def proof(case: Case) -> str:
+    evidence = case.verdict.evidence if isinstance(case.verdict, Healthy) else ""
+    return f"recovery verified: {evidence}, for the whole soak time"
+
+
+def gone_until(case: Case, story: Incident) -> datetime | None:
+    """Return when a node that is gone will have been gone for long enough."""
+    since = story.status.node_gone_since
+    return since + NODE_GONE_FOR if since and case.node_gone and not case.heard else None
+
+
+def ending(case: Case, story: Incident, confirmed: Intent | None, now: datetime) -> str:
+    """Return why a story ends without verified recovery, "" while it goes on."""
+    until = gone_until(case, story)
+    if until is not None and now >= until and not case.clock_doubt:
+        return f"node {story.node} has been gone for {days(NODE_GONE_FOR)}"
+    if confirmed is not None and taken_out(case):
+        return f"the GPU is no longer there, and {confirmed.by} says that it is dealt with"
+    other = other_board(case, story.status)
+    return f"another board is in its place: {other}" if other else ""
+
+
+def other_board(case: Case, status: IncidentStatus) -> str:
+    """Return the UUID of the board that was put in the place of this one, "" while none is proven.
+
+    Names and numbers are given anew at each boot, so a device name proves nothing: where a
+    board is gone, the next one gets its name. Proof is a GPU in the same PCI slot that the
+    node did not have before.
+    """
+    roster = case.roster
+    if roster is None or status.siblings is None or not taken_out(case):
+        return ""
+    new = sorted(roster.slots.keys() - {case.uuid, *status.siblings})
+    here = (uuid for uuid in new if status.pci_bus_id and roster.slots[uuid] == status.pci_bus_id)
+    return next(here, "")
+
+
+def taken_out(case: Case) -> bool:
+    """Whether a node that is heard of speaks of a GPU no more, and nobody else does."""
+    published = any(case.uuid in (one.uuid, one.parent_uuid) for one in case.inventory)
+    asked = case.heard and case.nvml_up
+    return asked and not (case.reported or case.elsewhere or published)
+
+
+def repair_seen(case: Case, status: IncidentStatus, signal: datetime | None) -> str:
+    """Say what shows that somebody repairs a GPU, "" while nothing does.
+
+    Compared with the boot and the epoch of the last new signal; `signal` is the
+    youngest one, and one that is new now shows that nothing is repaired.
+    """
+    if signal != status.seen_through:
+        return ""
+    if case.boot_id and status.opened_boot_id and case.boot_id != status.opened_boot_id:
+        return f"reboot seen: boot {case.boot_id[:13]}"
+    if case.gpu and status.opened_epoch and case.gpu.epoch > status.opened_epoch:
+        return f"reset seen: epoch {case.gpu.epoch}"
+    return "the GPU is away" if taken_out(case) else ""

@@ -1,0 +1,92 @@
+"""Which stored rules may stay.
+
+A rule goes for four reasons: verified recovery (`recovery`), proof of another
+UUID under its name (or that its board is elsewhere), a node gone for a week
+(`recovery`), and a person: a lowered policy, an answer, a deletion by hand.
+Here are the proofs and the policy. Pure.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from remediator.diagnose.scope import displaced
+from remediator.diagnose.surroundings import NEAR
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import EVICTING, Effect, Rule
+from remediator.plan import history
+from remediator.plan.case import Case
+from remediator.plan.escalation import Demand, milder
+from remediator.plan.signals import named_before
+from remediator.plan.words import class_of
+from remediator.policy.table import Policy, Row
+
+
+def kept(case: Case, policy: Policy) -> tuple[Rule, ...]:
+    """Return the stored rules that may stay, each within what the policy allows its class."""
+    proper = [rule for rule in case.rules if not _proven_other(case, rule)]
+    if policy.disagrees:
+        return tuple(proper)
+    capped: list[tuple[Rule, Effect | None]] = [
+        (rule, _ceiling(policy.row(class_of(rule.fault), case.place))) for rule in proper
+    ]
+    return tuple(
+        msgspec.structs.replace(rule, effect=milder(rule.effect, ceiling))
+        for rule, ceiling in capped
+        if ceiling is not None
+    )
+
+
+def displaced_here(case: Case, policy: Policy) -> tuple[Rule, ...]:
+    """Return the rules whose names stand for other hardware now: their own is still to be found."""
+    return tuple(
+        rule
+        for rule in case.rules
+        if not case.left
+        and displaced(rule, case.inventory)
+        and (policy.disagrees or _ceiling(policy.row(class_of(rule.fault), case.place)))
+    )
+
+
+def _proven_other(case: Case, rule: Rule) -> bool:
+    """Whether the rule's name is proven to stand for other hardware, or for none of this board."""
+    return displaced(rule, case.inventory) or (case.left and rule.node == case.node)
+
+
+def _ceiling(row: Row) -> Effect | None:
+    """Return the strongest effect that a stored rule of a class may keep, None for no rule."""
+    highest = row.highest
+    ceiling: Effect | None = None if highest == "observe" else highest
+    if row.mode == "enforce":
+        return ceiling
+    return "None" if row.mode == "dry-run" and ceiling else None
+
+
+def narrowed(
+    case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
+) -> bool:
+    """Whether a later witness has named another slice than the one that this rule fences.
+
+    Only a contained error, only while nobody was moved, and only where the whole GPU
+    was fenced just now for want of that witness: an error that comes later says nothing
+    of the slice that an earlier one has hit, also where that error is over by now.
+    """
+    if history.was_lost(story) or not story.status.phase:
+        return False  # since when the whole GPU is tainted is not known, or not any more
+    fenced_at, scope = story.status.fenced_at, {one.name for one in story.status.scope.devices}
+    slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
+    if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
+        return False
+    own = rule.uuid in named_before(case, story.status.seen_signals)
+    if own or not any(one.new for one in asked):
+        return False  # a rule made anew, such as under another name, is no news of a slice
+    contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
+    wanted = {target.name for one in asked for target in one.targets}
+    mild = rule.effect not in EVICTING and contained == {"contained"}
+    if not (mild and wanted):
+        return False
+    if rule.uuid != rule.gpu and any(one.uuid == rule.uuid for one in case.inventory):
+        # By its hardware: an older name of a slice that is not meant would bring its taint back.
+        return all(target.uuid != rule.uuid for one in asked for target in one.targets)
+    published = any(one.device == rule.device and one.uuid for one in case.inventory)
+    return published and rule.device not in wanted

@@ -1,0 +1,36 @@
+"""One decision about a node in one sentence, for the log. Pure."""
+
+from collections.abc import Iterable
+
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.plan.case import Case, Desired
+from remediator.plan.steps import Step, WriteStatus
+from remediator.plan.view import NodeView, unnamed
+
+
+def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
+    """Return what is known of a node's GPUs, what is done now and what is held back."""
+    told = [_gpu_in_words(case, wish) for case, wish in pairs if wish.incident is not None]
+    verdicts = [case.verdict for case, _ in pairs]
+    healthy = sum(isinstance(one, Healthy) for one in verdicts)
+    sick = sum(isinstance(one, Sick) for one in verdicts)
+    unknown = sorted({one.why for one in verdicts if isinstance(one, Unknown)})
+    counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
+    nameless = unnamed(view)
+    counts += f", {nameless} without a name" if nameless else ""
+    done = _steps_in_words(steps)
+    parts = [counts, *told, *(f"unknown: {why}" for why in unknown[:2]), done]
+    return f"{view.node}: {'; '.join(part for part in parts if part)}"
+
+
+def _gpu_in_words(case: Case, wish: Desired) -> str:
+    story = wish.incident
+    if story is None:
+        return ""
+    scope = story.status.scope.summary
+    return f"{case.uuid} {story.status.cause} ({scope}): {wish.held or wish.reason}"
+
+
+def _steps_in_words(steps: list[Step]) -> str:
+    names = [type(step).__name__ for step in steps if not isinstance(step, WriteStatus)]
+    return ", ".join(f"{name} x{names.count(name)}" for name in dict.fromkeys(names))

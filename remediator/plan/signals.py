@@ -1,0 +1,59 @@
+"""Which records of a report an incident has taken into account, so that others are new. Pure."""
+
+from remediator.diagnose.fault import Record, faults_of
+from remediator.model.incident import SEEN_LIMIT, SeenSignal
+from remediator.plan.case import Case
+
+Seen = tuple[SeenSignal, ...] | None
+
+
+def is_unseen(record: Record | None, seen: Seen) -> bool:
+    """Whether a record has counted an error that `seen` has not, whatever its date.
+
+    A record that counts from the start again began later. A second source of one error only
+    dates it earlier. Without a record, or where `seen` is full, dates alone tell.
+    """
+    if record is None or seen is None:
+        return False
+    known = next((one for one in seen if one.key == record.key), None)
+    if known is None:
+        return len(seen) < SEEN_LIMIT
+    return record.count > known.count or record.first_seen > known.first_seen_time
+
+
+def seen(case: Case, before: Seen) -> Seen:
+    """Return what is taken into account from now on: all that is reported, and what was before.
+
+    A report that is silent proves nothing, so what it told earlier goes only for want of room.
+    """
+    records = [one.record for one in faults_of(case.verdict) if one.record is not None]
+    reported = {
+        one.key: SeenSignal(
+            code=one.code,
+            gpu_instance=one.gi,
+            compute_instance=one.ci,
+            placement_start=one.start,
+            count=one.count,
+            first_seen_time=one.first_seen,
+        )
+        for one in sorted(records)
+    }
+    if before is None and not reported:
+        return None
+    kept = {one.key: one for one in before or ()}
+    silent = [one for key, one in kept.items() if key not in reported]
+    known = [reported[key] for key in kept if key in reported]
+    fresh = [one for key, one in reported.items() if key not in kept]
+    room = max(SEEN_LIMIT - len(known) - len(fresh), 0)
+    found = [*known, *fresh][:SEEN_LIMIT] + silent[:room]
+    return tuple(sorted(found, key=lambda one: one.key))
+
+
+def named_before(case: Case, before: Seen) -> frozenset[str]:
+    """Return the slices, by UUID, that errors taken into account were of by their own words.
+
+    By the numbers that instances have now. One that was used again names a slice too many.
+    """
+    numbers = {one.gpu_instance for one in before or () if one.gpu_instance >= 0}
+    instances = case.gpu.instances if case.gpu else ()
+    return frozenset(one.uuid for one in instances if one.gi in numbers)

@@ -1,0 +1,52 @@
+"""Which pods on a sick GPU an eviction leaves alone when it begins, and why. Pure."""
+
+from collections import Counter
+from typing import Literal, get_args
+
+from remediator.model.claim import ADMIN, may_stay
+from remediator.model.incident import PodHold
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import is_passed_by
+
+Reason = Literal["NotInScope", "Tolerates", "AdminAccess", "DaemonSet", "MirrorPod"]
+REASONS: tuple[Reason, ...] = get_args(Reason)
+Spared = tuple[tuple[Reason, int], ...]
+"""How many pods, by reason."""
+
+
+def spared(case: Case, desired: Desired) -> Spared:
+    """Return how many pods hold a device of the GPU and are not evicted.
+
+    A pod that is evicted from one of its devices is not spared on another.
+    """
+    by_pod: dict[tuple[str, str, str], list[Reason | None]] = {}
+    for hold in case.holds:
+        if hold.pod:
+            pod = (hold.namespace, hold.pod, hold.uid)
+            by_pod.setdefault(pod, []).append(_why(hold, case, desired))
+    found = Counter(_nearest(whys) for whys in by_pod.values())
+    return tuple((reason, found[reason]) for reason in REASONS if found[reason])
+
+
+def _nearest(whys: list[Reason | None]) -> Reason | None:
+    """Return why a pod is spared on all of its devices; of several reasons the last."""
+    if None in whys:
+        return None
+    return next((why for why in reversed(REASONS) if why in whys), None)
+
+
+def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
+    """Return why a pod is not evicted from one device, None where it is or nobody can tell."""
+    effect = next((one.effect for one in case.rules if str(one.device) == hold.device), "None")
+    if effect == "None":
+        return "NotInScope"
+    if may_stay(hold, desired.incident.status.fault if desired.incident else ""):
+        return "Tolerates"
+    if effect == "NoExecute" or hold.uid in {pod.uid for pod in desired.evict}:
+        return None
+    return _passed_by(hold, case)
+
+
+def _passed_by(hold: PodHold, case: Case) -> Reason | None:
+    """Return why the Eviction API is not asked for a pod."""
+    return "AdminAccess" if hold.via == ADMIN else is_passed_by(case, hold.uid)

@@ -1,0 +1,356 @@
+"""What is under way, what began lately and what stands, counted per ground and per time. Pure.
+
+The unit is one physical GPU. Three things are counted, each for another limit:
+
+- *Evicting now* (`evict`): a rule of ours evicts (Evict or NoExecute), and the GPU is
+  not Drained: the incident has seen nobody on it, and has noted every such rule. Under
+  Evict it counts while evictions are requested and the time for them is not over.
+- *Called for now* (`call`): it evicts now, or its incident says since when a
+  repair of its node may be called for, for `CALL_LASTS`.
+- *Standing* (`fence`): a rule of ours keeps new work away, Drained or not.
+
+GPUs of nodes that were taken away are none of these: they are no capacity and
+hold no pod. What began lately is counted by date, for the rates; of one node no
+more than the node's own cap, so that it cannot use up the cluster's. What began
+there keeps its place in that cap meanwhile, also when its rule is gone, because
+its name belongs to another board now or it is drained already.
+
+An incident remembers the DeviceClasses of a GPU: without that a class would be
+refilled by the very pods that leave it. All of it is read from what is stored,
+so a restart counts the same. One worker decides node after node and the world
+hears its own writes, so the rules of the fleet are current: what the node
+before this one was granted is in them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Literal
+
+import msgspec
+
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import EFFECTS, Effect, Rule
+from remediator.plan.api_words import MODES
+from remediator.plan.emptied import Emptied, emptied
+from remediator.plan.fleet import Fleet, GpuPlace, names_on
+from remediator.policy.limits import KEYS, Caps, Ground, Limits
+
+RuleHarm = Literal["fence", "evict"]
+Harm = Literal["fence", "evict", "call"]
+"""`call`: others may reboot or replace the node for this GPU, which stops whoever is on it."""
+EFFECT_OF: Mapping[RuleHarm, Effect] = {"fence": "NoSchedule", "evict": "Evict"}
+"""The effect with which a harm begins."""
+CALL_LASTS = timedelta(hours=2)
+"""An hour of waiting for neighbours (the deadline as shipped), and one for whoever repairs nodes to
+act. What has not been acted on by then waits for a part or a person, and stops no other call."""
+_STRONG: Mapping[RuleHarm, frozenset[Effect]] = {
+    harm: frozenset(EFFECTS[EFFECTS.index(effect) :]) for harm, effect in EFFECT_OF.items()
+}
+_INCLUDED: Mapping[Harm, tuple[Harm, ...]] = {
+    "fence": ("fence",),
+    "evict": ("evict", "call"),
+    "call": ("call",),
+}
+"""What a harm counts as."""
+_NONE = frozenset[str]()
+
+
+class Spending:
+    """What one tick may still do is the limits less this; grants are added as they are made."""
+
+    def __init__(self, fleet: Fleet, now: datetime) -> None:
+        self._fleet = fleet
+        self._now = now
+        self._nodes: dict[Harm, dict[str, str]] = {}
+        """By GPU that counts now: the node that its rule or incident names."""
+        self._standing: dict[Harm, dict[str, GpuPlace]] = {}
+        self._counts: dict[tuple[Harm, Ground, str], int] = {}
+        self._begun: dict[tuple[Harm, timedelta], dict[str, datetime]] = {}
+        self._granted: dict[Harm, dict[str, GpuPlace]] = {harm: {} for harm in _INCLUDED}
+        self._remembered: dict[str, frozenset[str]] | None = None
+        self._spoken: dict[str, str] | None = None
+        self._away: frozenset[str] | None = None
+        self._emptied: frozenset[Emptied] | None = None
+
+    def used(self, harm: Harm, ground: Ground, name: str) -> int:
+        """Return how many GPUs of a ground count now."""
+        key = (harm, ground, name)
+        if key not in self._counts:
+            places = self._places(harm).values()
+            here = (name in names_on(ground, place) for place in places)
+            self._counts[key] = len(places) if ground == "cluster" else sum(here)
+        return self._counts[key]
+
+    def total(self, ground: Ground, name: str) -> int:
+        """Return how many GPUs a ground has, 0 when nobody could count.
+
+        One that an open incident was claimed through a class for is still of that class.
+        """
+        count = self._fleet.totals.get((ground, name), 0)
+        if ground != "class":
+            return count
+        left = (gpu for gpu, classes in self._classes().items() if name in classes)
+        return count + sum(name not in placed(gpu, "", self._fleet).classes for gpu in left)
+
+    def granted(self, harm: Harm, gpu: str) -> bool:
+        """Whether a GPU has what is asked for already, so that it costs nothing more."""
+        if gpu in self._granted[harm] or gpu in self._current(harm):
+            return True
+        return harm == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
+
+    def called(self, gpu: str) -> bool:
+        """Whether a repair of its node may be called for already, for a GPU."""
+        return any(call.spec.uuid == gpu for call in _called(self._fleet))
+
+    def counts(self, harm: Harm, gpu: str) -> bool:
+        """Whether a GPU counts now."""
+        return gpu in self._places(harm)
+
+    def drained(self, rule: Rule) -> bool:
+        """Whether nobody is evicted under a stored rule any more: seen, and noted as it is now.
+
+        A rule that was raised since its incident noted it evicts by its new effect.
+        """
+        if self._emptied is None:
+            told = (one.status for one in self._fleet.incidents if one.open)
+            self._emptied = frozenset(rule for status in told for rule in emptied(status))
+        return (rule.uid, rule.effect) in self._emptied
+
+    def _stays_empty(self, rule: Rule) -> bool:
+        return self.drained(rule) and (rule.uid, rule.effect) not in self._fleet.filled_again
+
+    def lately(self, harm: Harm, caps: Caps, but: str = "") -> list[datetime]:
+        """Return when each GPU that counts for a rate began, sorted.
+
+        Of one node no more count than its cap allows: the youngest.
+        """
+        by_node: defaultdict[str, list[datetime]] = defaultdict(list)
+        for gpu, at in self._lately(harm, caps).items():
+            if gpu == but:
+                continue
+            by_node[self._node_of(harm, gpu)].append(at)
+        counted: list[datetime] = []
+        for node, begun in by_node.items():
+            most = None if caps.node is None else caps.node.of(self.total("node", node))
+            counted += sorted(begun, reverse=True)[:most]
+        return sorted(counted)
+
+    def lately_on(self, harm: Harm, caps: Caps, node: str, gpu: str) -> list[datetime]:
+        """Return when others of a node began in the time of the rate that count no more; sorted."""
+        here = {*self._places(harm), gpu}
+        return sorted(
+            at
+            for one, at in self._lately(harm, caps).items()
+            if one not in here and self._node_of(harm, one) == node
+        )
+
+    def grant(self, harm: Harm, gpu: str, place: GpuPlace) -> None:
+        """Count a GPU that begins now."""
+        for one in _INCLUDED[harm]:
+            if gpu in self._granted[one] or gpu in self._current(one):
+                continue
+            self._granted[one][gpu] = place
+            if one in self._standing:
+                self._standing[one][gpu] = place
+            for kind, ground, name in self._counts:
+                if kind == one and name in names_on(ground, place):
+                    self._counts[kind, ground, name] += 1
+
+    def fullest(self, harm: Harm, caps: Caps) -> Iterator[tuple[str, int, int]]:
+        """Yield (ground or `rate`, used, limit), of each ground for the one that is fullest.
+
+        The cluster and the rate always; another ground only while anything counts there.
+        """
+        for ground, cap in caps.by_ground():
+            places = self._places(harm).values()
+            names = {name for place in places for name in names_on(ground, place)}
+            names |= {""} if ground == "cluster" else set[str]()
+            found = [
+                (self.used(harm, ground, name), cap.of(self.total(ground, name))) for name in names
+            ]
+            if found:
+                used, limit = max(found, key=lambda one: (one[0] / max(one[1], 1), one))
+                yield KEYS[ground], used, limit
+        if caps.rate is not None:
+            yield "rate", len(self.lately(harm, caps)), caps.rate.count
+
+    def _lately(self, harm: Harm, caps: Caps) -> dict[str, datetime]:
+        """Return when each GPU began within the time of the rate."""
+        if caps.rate is None:
+            return {}
+        key = harm, caps.rate.within
+        if key not in self._begun:
+            since = self._now - caps.rate.within
+            begun = begins(self._fleet, "fence" if harm == "fence" else "evict", since, self._now)
+            if harm == "call":
+                called = (
+                    (call.spec.uuid, call.status.needs_since) for call in _called(self._fleet)
+                )
+                begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
+            # What is dated later than now has begun: from that date on nothing could be reckoned.
+            self._begun[key] = {gpu: min(at, self._now) for gpu, at in begun.items()}
+        return self._begun[key] | dict.fromkeys(self._granted[harm], self._now)
+
+    def _node_of(self, harm: Harm, gpu: str) -> str:
+        """Return the node on which a GPU began."""
+        if gpu in self._granted[harm]:
+            return self._granted[harm][gpu].node
+        if self._spoken is None:
+            told = {incident.spec.uuid: incident.node for incident in self._fleet.incidents}
+            self._spoken = told | {rule.gpu: rule.node for rule in self._fleet.rules}
+        return self._spoken.get(gpu, "")
+
+    def _current(self, harm: Harm) -> dict[str, str]:
+        """Return the GPUs that count now without what this tick has granted, with their nodes."""
+        if harm not in self._nodes:
+            self._nodes[harm] = dict(self._counting(harm))
+        return self._nodes[harm]
+
+    def _counting(self, harm: Harm) -> Iterator[tuple[str, str]]:
+        if harm == "call":
+            for call in _called(self._fleet):
+                since = call.status.needs_since
+                recent = since is not None and self._now - since < CALL_LASTS
+                if recent and call.node not in self._gone():
+                    yield call.spec.uuid, call.node
+        known: RuleHarm = "fence" if harm == "fence" else "evict"
+        for rule in self._fleet.rules:
+            over = rule.node in self._gone() or (known == "evict" and self._stays_empty(rule))
+            if suffers(rule, known) and not over:
+                yield rule.gpu, rule.node
+
+    def _gone(self) -> frozenset[str]:
+        """Return the nodes that were taken away, by what their open incidents say.
+
+        The one that is decided about is not among them if it is back: its incidents say so next.
+        """
+        if self._away is None:
+            self._away = frozenset(
+                incident.node
+                for incident in self._fleet.incidents
+                if incident.open and incident.status.node_gone_since is not None
+            ) - {self._fleet.seen_node}
+        return self._away
+
+    def _places(self, harm: Harm) -> dict[str, GpuPlace]:
+        """Return where the GPUs that count now are; asked only where a cap is set."""
+        if harm not in self._standing:
+            found = self._current(harm).items()
+            known = {gpu: self._placed(gpu, node) for gpu, node in found}
+            self._standing[harm] = known | self._granted[harm]
+        return self._standing[harm]
+
+    def _placed(self, gpu: str, node: str) -> GpuPlace:
+        """Return where a GPU counts: also on the classes that its pods held it through."""
+        place, left = placed(gpu, node, self._fleet), self._classes().get(gpu, _NONE)
+        if left <= place.classes:
+            return place
+        return msgspec.structs.replace(place, classes=place.classes | left)
+
+    def _classes(self) -> dict[str, frozenset[str]]:
+        """Return the DeviceClasses that open incidents remember, by GPU."""
+        if self._remembered is None:
+            self._remembered = {
+                one.spec.uuid: frozenset(one.status.device_classes)
+                for one in self._fleet.incidents
+                if one.status.device_classes and one.open  # few have any, and this is asked often
+            }
+        return self._remembered
+
+
+class Used(msgspec.Struct, frozen=True):
+    """How full one limit is."""
+
+    budget: RuleHarm
+    ground: str
+    """As the policy file calls it: `deviceClass`, `cluster`, `rate`."""
+    used: int
+    limit: int
+    """Both in GPUs."""
+
+
+def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
+    """Return how full each limit is, for people: of a ground, the fullest (see `fullest`)."""
+    spending = Spending(fleet, now)
+    of_each: tuple[tuple[RuleHarm, Caps], ...] = ("evict", limits.evict), ("fence", limits.fence)
+    return tuple(
+        Used(harm, *figures) for harm, caps in of_each for figures in spending.fullest(harm, caps)
+    )
+
+
+def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
+    """Return where a GPU is. A rule's own node outranks what slices say of its GPU."""
+    known = fleet.places.get(gpu)
+    if known is None:
+        return GpuPlace(node=node)
+    return known if known.node == node else msgspec.structs.replace(known, node=node)
+
+
+def _called(fleet: Fleet) -> Iterable[Incident]:
+    """Yield the incidents for which a call for repair of the node may be made, or was made."""
+    for one in fleet.incidents:
+        if one.open and one.status.needs_since is not None and one.status.mode == MODES["enforce"]:
+            yield one
+
+
+def suffers(rule: Rule, harm: RuleHarm) -> bool:
+    return rule.effect in _STRONG[harm]
+
+
+def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict[str, datetime]:
+    """Return when each GPU began to suffer a harm, the last time that it did, if after `since`.
+
+    An incident says so also after its rules are gone. A rule that its incident
+    has not noted yet is new, whatever its date: the API server's clock is not
+    ours. One whose incident is not known says so by its taint's date, and
+    without a date it is new, too. An incident notes its first eviction only:
+    where every rule is younger, it was taken back in between and has begun again.
+    """
+    untold = _untold(fleet, harm)
+    young = [
+        rule
+        for rule in fleet.rules
+        if suffers(rule, harm) and (rule.incident in untold or _after(since, rule))
+    ]
+    unnoted = {rule.incident for rule in young}
+    again = _dated(young) - _begun_before(fleet, since) if harm == "evict" else set[str]()
+    found: dict[str, datetime] = {}
+    for one in fleet.incidents:
+        at = one.status.evicting_at if harm == "evict" else one.status.fenced_at
+        if at is not None:
+            if at > since or one.metadata.name not in again:
+                unnoted.discard(one.metadata.name)
+            if at > since:
+                found[one.spec.uuid] = max(at, found.get(one.spec.uuid, at))
+    dated: dict[str, datetime] = {}
+    for rule in young:
+        if rule.incident in unnoted:
+            at = now if rule.incident in untold else rule.time_added or now
+            dated[rule.gpu] = min(at, dated.get(rule.gpu, at))
+    return found | {gpu: max(at, found.get(gpu, at)) for gpu, at in dated.items()}
+
+
+def _untold(fleet: Fleet, harm: RuleHarm) -> set[str]:
+    """Return the open incidents that have not noted when a harm began."""
+    noted = attrgetter("evicting_at" if harm == "evict" else "fenced_at")
+    return {one.metadata.name for one in fleet.incidents if noted(one.status) is None and one.open}
+
+
+def _dated(rules: Iterable[Rule]) -> set[str]:
+    """Return the incidents whose rules are known to be young, each by a date."""
+    return {rule.incident for rule in rules if rule.time_added is not None}
+
+
+def _begun_before(fleet: Fleet, since: datetime) -> set[str]:
+    """Return the incidents of which a rule evicts since before a moment, or nobody knows when."""
+    return {
+        rule.incident
+        for rule in fleet.rules
+        if suffers(rule, "evict") and (rule.time_added is None or rule.time_added <= since)
+    }
+
+
+def _after(since: datetime, rule: Rule) -> bool:
+    return rule.time_added is None or rule.time_added > since

@@ -1,0 +1,233 @@
+"""What is desired and what is stored into ordered steps.
+
+The order is the safety argument: new work is kept away first and told of right
+after, because a rule says itself what it is for and gets its story at the next
+tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
+and no NoExecute goes before its incident; rules are taken away before an
+incident is closed. A plan that was cut off after any step is simply made again:
+what was done is not repeated. Pure.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from remediator.diagnose.scope import displaced
+from remediator.model.incident import Incident, IncidentStatus, PodHold
+from remediator.model.incident_caps import capped
+from remediator.model.node import NodeCondition
+from remediator.model.taint_rule import EFFECTS, EVICTING, Rule
+from remediator.plan.case import Case, Desired
+from remediator.plan.hardware import lowered
+from remediator.plan.spared import Spared, spared
+
+
+class OpenIncident(msgspec.Struct, frozen=True):
+    incident: Incident
+
+
+class CreateRule(msgspec.Struct, frozen=True):
+    rule: Rule
+
+
+class ChangeRule(msgspec.Struct, frozen=True):
+    """Give a stored rule (uid, resourceVersion) another effect, key or value."""
+
+    stored: Rule
+    rule: Rule
+
+
+class DeleteRule(msgspec.Struct, frozen=True):
+    stored: Rule
+    why: str
+
+
+class WriteStatus(msgspec.Struct, frozen=True):
+    incident: Incident
+    status: IncidentStatus
+    spared: Spared = ()
+    """Pods that are left alone, where an eviction begins with this status."""
+
+
+class EvictPod(msgspec.Struct, frozen=True):
+    """Evict one pod by the Eviction API; a PodDisruptionBudget may refuse for now."""
+
+    gpu: str
+    pod: PodHold
+    delete: bool = False
+    """Delete it, which asks no PodDisruptionBudget: NoExecute would, did it reach this pod."""
+    unhurried: bool = False
+    """Its eviction was refused for the whole time that the policy gives."""
+
+
+class DeleteIncident(msgspec.Struct, frozen=True):
+    """Prune an old closed incident."""
+
+    incident: Incident
+
+
+class WriteNodeCondition(msgspec.Struct, frozen=True):
+    """Set a condition of the Node; only where the role for it was granted."""
+
+    node: str
+    condition: NodeCondition
+
+
+Step = (
+    OpenIncident
+    | CreateRule
+    | ChangeRule
+    | DeleteRule
+    | WriteStatus
+    | EvictPod
+    | DeleteIncident
+    | WriteNodeCondition
+)
+
+
+def ordered(steps: Iterable[Step], stored: Iterable[Rule] = ()) -> list[Step]:
+    """Return the steps for one node, in the order in which they must be taken.
+
+    `stored` are our rules of the node, of which a step may find another GPU's under its name.
+    """
+    return sorted(_in_place(tuple(steps), stored), key=_rank)
+
+
+def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]:
+    """Rewrite rules whose name another GPU's rule needs, in one write, so that none is missing.
+
+    One that cannot go yet keeps work away from that GPU as well, and the new rule waits for it;
+    one of effect None keeps nothing away and has nothing to remember.
+    """
+    there = {rule.device: rule for rule in stored}
+    made = {step.rule.device for step in steps if isinstance(step, CreateRule)}
+    going = {step.stored.device: step for step in steps if isinstance(step, DeleteRule)}
+    for step in steps:
+        if isinstance(step, CreateRule) and step.rule.device in going:
+            yield ChangeRule(going[step.rule.device].stored, step.rule)
+        elif isinstance(step, CreateRule) and (other := there.get(step.rule.device)):
+            if other.effect == "None":
+                yield ChangeRule(other, step.rule)
+        elif not (isinstance(step, DeleteRule) and step.stored.device in made):
+            yield step
+
+
+def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
+    """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
+
+    A status tells what is stored, so it follows the rules. What was found is told at once:
+    the desired incident has it beside what is stored of the rest.
+    """
+    steps = list(_steps(case, desired))
+    story = desired.incident
+    if story is None or status is None or not story.metadata.uid:
+        return steps
+    stored = next(one for one in case.incidents if one.name == story.name)
+    followed = not any(isinstance(one, _BEFORE_STATUS) for one in steps)
+    told = capped(status if followed else story.status)
+    if stored.status != told:
+        begins = told.evicting_at is not None and stored.status.evicting_at is None
+        steps.append(WriteStatus(stored, told, spared(case, desired) if begins else ()))
+    return steps
+
+
+_BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule
+
+
+def _steps(case: Case, desired: Desired) -> Iterable[Step]:
+    stored = {rule.device: rule for rule in case.rules}
+    wanted = {rule.device: rule for rule in desired.rules}
+    gone = [rule for device, rule in stored.items() if device not in wanted]
+    news = any(device not in stored for device in wanted)
+    if desired.incident is not None and not desired.incident.metadata.uid:
+        yield OpenIncident(desired.incident)
+    for rule in gone:
+        yield from _going(case, desired, rule, news=news)
+    yield from (DeleteRule(rule, desired.reason) for rule in case.leftovers)
+    for device, rule in wanted.items():
+        if device not in stored:
+            yield CreateRule(rule)
+        elif stored[device].stripped or _content(rule) != _content(stored[device]):
+            yield ChangeRule(stored[device], rule)
+    for pod in desired.evict:
+        delete = pod.uid in desired.delete
+        yield EvictPod(case.uuid, pod, delete=delete, unhurried=bool(desired.blocked))
+
+
+def no_eviction_of_others(case: Case) -> Iterable[Step]:
+    """Lower the rules of a GPU whose name is proven to stand for other hardware."""
+    for rule in case.rules:
+        if (mild := lowered(rule, case.inventory)) != rule:
+            yield ChangeRule(rule, mild)
+
+
+def _going(case: Case, desired: Desired, rule: Rule, *, news: bool) -> Iterable[Step]:
+    """Take a rule away; one on other hardware evicts nobody there while its own is looked after.
+
+    Its own gets its rule first, and an incident that knows what was tainted: whoever writes
+    next must find it there.
+    """
+    known = {record.uid for record in desired.incident.status.rules} if desired.incident else None
+    noted = known is None or rule.uid in known
+    if not displaced(rule, case.inventory) or (noted and not news):
+        yield DeleteRule(rule, desired.reason)
+    elif (mild := lowered(rule, case.inventory)) != rule:
+        yield ChangeRule(rule, mild)
+    elif noted:
+        yield DeleteRule(rule, desired.reason)
+
+
+def written(step: Step) -> frozenset[str]:
+    """Return the name of the incident whose status a step writes, if it writes one."""
+    return frozenset({step.incident.name} if isinstance(step, WriteStatus) else ())
+
+
+def _content(rule: Rule) -> tuple[str, str, str, str, str]:
+    return (rule.effect, rule.fault, rule.cause, rule.incident, rule.uuid)
+
+
+_ORDER: tuple[type[Step], ...] = (
+    CreateRule,
+    DeleteRule,
+    OpenIncident,
+    ChangeRule,
+    WriteStatus,
+    EvictPod,
+    WriteNodeCondition,
+    DeleteIncident,
+)
+_FIRST = -1
+"""What stops a disruption waits for nothing."""
+
+
+def _rank(step: Step) -> tuple[int, int]:
+    """Order of steps; the second number puts milder effects first."""
+    effect = step.rule.effect if isinstance(step, CreateRule | ChangeRule) else EFFECTS[0]
+    if isinstance(step, ChangeRule | DeleteRule) and _stops_eviction(step):
+        return _FIRST, 0
+    if isinstance(step, ChangeRule) and step.stored.gpu != step.rule.gpu:
+        return _ORDER.index(CreateRule), EFFECTS.index(effect)
+    return _ORDER.index(type(step)), EFFECTS.index(effect)
+
+
+def _stops_eviction(step: ChangeRule | DeleteRule) -> bool:
+    after = step.rule.effect if isinstance(step, ChangeRule) else EFFECTS[0]
+    before = step.stored.effect
+    return before in EVICTING and EFFECTS.index(after) < EFFECTS.index(before)
+
+
+def gpu_of(step: Step) -> str:
+    """Return the UUID of the GPU that a step is about, "" for a step about a node."""
+    match step:
+        case OpenIncident(incident) | WriteStatus(incident):
+            return incident.spec.uuid
+        case CreateRule(rule) | ChangeRule(_, rule):
+            return rule.gpu
+        case DeleteRule(stored):
+            return stored.gpu
+        case EvictPod(gpu):
+            return gpu
+        case DeleteIncident(incident):
+            return incident.spec.uuid
+        case WriteNodeCondition():
+            return ""

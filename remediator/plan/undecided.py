@@ -1,0 +1,27 @@
+"""A GPU about which nothing can be decided: it is unknown, and all stays as it stands.
+
+Either this program fails on it, or what is stored of it cannot be read. That costs this
+GPU its decision and nobody else theirs; what is fenced stays fenced and goes on to count
+against the budgets, which are counted from what is stored. Pure.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from remediator.diagnose.fault import Unknown, baffled
+from remediator.plan.case import Case, Desired
+
+
+def undecided(case: Case, why: Unknown) -> tuple[Case, Desired]:
+    """Return the case of a GPU with an answer that changes nothing about it."""
+    blind = msgspec.structs.replace(case, verdict=why, gpu=None, leftovers=(), blank=why)
+    return blind, Desired(uuid=case.uuid, rules=case.rules, reason=why.why, undecided=why)
+
+
+def or_undecided(case: Case, answer: Callable[[], Desired]) -> tuple[Case, Desired]:
+    """Return a case with its answer; where this program fails to give one, nothing changes."""
+    try:
+        return case, answer()
+    except Exception as error:  # noqa: BLE001 - the other GPUs go on
+        return undecided(case, baffled(error))

@@ -1,0 +1,383 @@
+"""What the remediator sees of one node at one moment, and the cases in it.
+
+A report is bound only to devices that the reporting node publishes. A UUID that
+two nodes claim, or that another node publishes, is Unknown for both: nobody can
+get another node's device tainted by naming it. Pure.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import SCHEMA_VERSION, GpuHealth, NodeHealth
+from exporter.model.resource_slices import PoolKey, SliceDevice
+from remediator.diagnose.fault import Fault, Unknown, baffled
+from remediator.diagnose.links import remarks
+from remediator.diagnose.presence import NOT_REPORTED, unlisted
+from remediator.diagnose.scope import displaced, parts_of
+from remediator.diagnose.surroundings import surroundings
+from remediator.diagnose.suspicion import joined
+from remediator.diagnose.verdict import verdict
+from remediator.model.claim import Claim, holds
+from remediator.model.incident import Incident, of_gpu, tells_of
+from remediator.model.node import NodeFacts
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import ForeignRule, Rule
+from remediator.plan.affected_pods import gang
+from remediator.plan.case import Case, Roster
+from remediator.plan.evicting import tolerations
+from remediator.plan.fleet import GpuPlace
+from remediator.plan.ignored import ignoring
+from remediator.plan.trust import Blind, distrusted
+from remediator.policy.table import Place
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    node: str
+    report: NodeHealth | None = None
+    stale: str = ""
+    """Why the report cannot be believed now, "" when it is fresh."""
+    clock_doubt: str = ""
+    """Why our own clock is not to be trusted now, "" when it is. By one that is wrong everything
+    may be old."""
+    blind: Blind = {}
+    """By kind of object, why what is known of it cannot be trusted now (`trust`)."""
+    inventory: tuple[SliceDevice, ...] = ()
+    """Devices that this node publishes."""
+    unbound: Mapping[str, str] = {}
+    """By UUID of a reported GPU why no device of this node stands for it, though one is published.
+    GPUs that nobody publishes are not in it."""
+    contested: frozenset[PoolKey] = frozenset()
+    """Its pools into which others publish as well."""
+    incidents: tuple[Incident, ...] = ()
+    """Of this node, and of GPUs that it reports."""
+    unread: frozenset[str] = frozenset()
+    """Names of incidents, of any node, that cannot be read as they are stored now."""
+    rules: tuple[Rule, ...] = ()
+    """Ours, for this node, one for each device."""
+    leftovers: tuple[Rule, ...] = ()
+    """Ours by their label, on a device that one of `rules` stands on already."""
+    rules_served: bool = True
+    """Without DeviceTaintRules there are none here, whatever is stored: incidents only."""
+    unseen: tuple[Rule, ...] = ()
+    """Ours as they were last seen, while no DeviceTaintRules are served."""
+    renewals: tuple[datetime, ...] = ()
+    """When the agent last confirmed the present report by its Lease, by our clock."""
+    claims: tuple[Claim, ...] = ()
+    """At least every claim that holds a device of this node."""
+    elsewhere: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to the other nodes that publish it, or report it and are heard of."""
+    facts: NodeFacts | None = None
+    """The Node as stored; None where it is gone, or Nodes are not read."""
+    nodes_known: bool = False
+    """Whether Nodes are read, so that None above means gone."""
+    pods: tuple[PodFacts, ...] | None = None
+    """Pods of the node; None while they were not listed."""
+    pods_live: bool = True
+    """The list is of the newest state, not of the API server's cache."""
+    foreign: tuple[ForeignRule, ...] = ()
+    """Other people's rules that select a device of this node."""
+    places: Mapping[str, GpuPlace] = {}
+    """By GPU UUID."""
+    refusals: Mapping[str, str] = {}
+    """Pod UID to why the Eviction API refused its last eviction."""
+    suspects: Mapping[str, Fault] = {}
+    """By GPU UUID: application XIDs that follow the GPU and not the job."""
+    domains: Mapping[str, tuple[str, ...]] = {}
+    """GPU UUID to its peers over NVLink or IMEX, as `node/uuid`."""
+
+    @property
+    def gone(self) -> bool:
+        """Nodes are read, and there is none of this name now."""
+        return self.nodes_known and self.facts is None
+
+
+_NVIDIAS = ".nvidia.com"
+"""How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""NVML's form. Objects are named after it, so another form cannot have a story."""
+
+
+def cases(view: NodeView) -> tuple[Case, ...]:
+    """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
+
+    A GPU that moved is told of by the node that has it now.
+    """
+    own = tuple(device for device in view.inventory if _is_own(device, view))
+    # What is known of slices may be old: it proves nothing, of any name.
+    own = () if view.blind.get("slices") else own
+    bound = msgspec.structs.replace(view, inventory=own)
+    gpus = view.report.gpus if view.report else ()
+    reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
+    remembered = {one.spec.uuid for one in view.incidents if one.open}
+    ruled = {rule.gpu for rule in view.rules}
+    here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
+    here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
+    here |= {rule.gpu for rule in view.rules if _left(bound, rule.gpu)}
+    uuids = sorted(uuid for uuid in here if _UUID.fullmatch(uuid))
+    unbound = view.unbound if view.blind else {**_not_own(view, own), **view.unbound}
+    bound = msgspec.structs.replace(bound, unbound=unbound)
+    return tuple(_case_or_blank(bound, uuid, reported.get(uuid)) for uuid in uuids)
+
+
+def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
+    """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
+    found: dict[str, str] = {}
+    for one in view.inventory:
+        name = one.device
+        where = f"pool {name.driver}/{name.pool}"
+        others = f"others publish into {where} as well"
+        why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
+        found[one.parent_uuid or one.uuid or ""] = why
+    bound = {one.parent_uuid or one.uuid for one in own}
+    return {uuid: why for uuid, why in found.items() if uuid not in bound}
+
+
+def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
+    """Return entries for GPUs that only the node's own slices speak of; others' boards are not."""
+    if view.report is None:
+        return {}
+    found = unlisted(view.report, view.inventory)
+    return {uuid: gpu for uuid, gpu in found.items() if not view.elsewhere.get(uuid)}
+
+
+def unnamed(view: NodeView) -> int:
+    """Return how many GPUs the report speaks of without a UUID that can be acted on."""
+    gpus = view.report.gpus if view.report else ()
+    return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
+
+
+def _is_own(device: SliceDevice, view: NodeView) -> bool:
+    """Whether a node may have a device fenced that it publishes.
+
+    A rule names a pool and no node. A pool of a driver that names its pools as it likes is
+    nobody's while others publish into it: a node could have the devices of others emptied.
+    """
+    name = device.device
+    mine = name.pool == view.node or (name.driver, name.pool) not in view.contested
+    return device.node == view.node and _may_be_of(name, view.node) and mine
+
+
+def _may_be_of(name: Device, node: str) -> bool:
+    """NVIDIA's drivers name a pool after its node: another pool is another node's to speak of."""
+    return name.pool == node or not name.driver.endswith(_NVIDIAS)
+
+
+def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
+    """Return what is known of a GPU; where this program fails on it, its incidents and rules."""
+    try:
+        unread = sorted(name for name in view.unread if tells_of(name, uuid))
+        if not unread:
+            return _case(view, uuid, gpu)
+        why = f"{', '.join(unread)} cannot be read; the log says what is wrong with it"
+        blank = Unknown(f"{why}: mend or delete it")
+    except Exception as error:  # noqa: BLE001 - one GPU's bug must not stop its neighbours
+        blank = baffled(error)
+    return Case(
+        node=view.node,
+        uuid=uuid,
+        verdict=blank,
+        blank=blank,
+        inventory=view.inventory,
+        incidents=of_gpu(view.incidents, uuid),
+        rules=_rules(view, uuid),
+    )
+
+
+def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
+    return tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
+
+
+def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
+    rules = _rules(view, uuid)
+    incidents = of_gpu(view.incidents, uuid)
+    ruled = {rule.device for rule in rules}
+    parts = _parts(view, uuid, gpu)
+    devices = {one.device for one in parts} | ruled
+    devices |= {one.name for inc in incidents if inc.open for one in inc.status.scope.devices}
+    holders = holds(view.claims, frozenset(devices), view.pods)
+    told_of = any(one.open for one in incidents)
+    why = _unusable(view, uuid, gpu)
+    around = surroundings(view.report)
+    judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
+    return Case(
+        node=view.node,
+        uuid=uuid,
+        verdict=joined(judged, view.suspects.get(uuid)),
+        ignoring=ignoring(rules, view.claims),
+        remarks=() if gpu is None or why else remarks(gpu, around),
+        gpu=None if why else gpu,
+        inventory=view.inventory,
+        incidents=incidents,
+        rules=rules,
+        leftovers=tuple(one for one in view.leftovers if one.device in ruled),
+        holds=holders,
+        gang=gang(holders, view.claims, view.pods) if told_of else (),
+        place=_place(view, uuid, parts, incidents, rules),
+        boot_id=view.report.boot_id if view.report and not why else "",
+        reported_at=view.report.observed_at if view.report and not why else None,
+        pods=view.pods,
+        refusals=view.refusals,
+        tolerations=tolerations(rules, view.claims, view.pods),
+        clock_doubt=view.clock_doubt,
+        foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
+        node_gone=view.gone,
+        heard=not _unbelieved(view),
+        distrust=distrusted(view.blind, "untaint"),
+        no_disruption=distrusted(view.blind, "NoExecute"),
+        no_rebind=distrusted(view.blind, "rebind"),
+        unbound=view.unbound.get(uuid, ""),
+        rules_served=view.rules_served,
+        rules_known=view.rules_served and not view.blind.get("rules"),
+        unseen=tuple(one for one in view.unseen if one.gpu == uuid),
+        confirmable=bool(view.report and view.report.content_hash),
+        renewals=view.renewals,
+        nvml_up=_nvml_up(view),
+        reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
+        elsewhere=_tellers(view, uuid, gpu, incidents),
+        left=_left(view, uuid),
+        peers=view.domains.get(uuid, ()),
+        roster=_roster(view),
+        cordons=view.facts.cordons if view.facts else (),
+    )
+
+
+def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice]:
+    """Return what is published of a GPU; of one that is not reported, what names it."""
+    if gpu is not None:
+        return parts_of(gpu, view.inventory)
+    return [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+
+
+def _place(
+    view: NodeView,
+    uuid: str,
+    parts: list[SliceDevice],
+    incidents: tuple[Incident, ...],
+    rules: tuple[Rule, ...],
+) -> Place:
+    """Return where a GPU is."""
+    told = [one for one in incidents if one.open]
+    pools = {(one.device.driver, one.device.pool) for one in parts}
+    pools = pools or _remembered(view, told, rules) or _around(view)
+    hardware = [one.uuid for one in (*parts, *rules)]
+    hardware += [target.uuid for one in told for target in one.status.scope.devices]
+    return Place(
+        node=view.node,
+        drivers=frozenset(driver for driver, _ in pools),
+        pools=frozenset(pool for _, pool in pools),
+        device_classes=_classes(view, uuid, told, rules),
+        devices=frozenset({uuid, *(one for one in hardware if one)}),
+    )
+
+
+def _classes(
+    view: NodeView, uuid: str, told: list[Incident], rules: tuple[Rule, ...]
+) -> frozenset[str]:
+    """Return the DeviceClasses of a GPU: those of the opening while an incident is open.
+
+    Rules remember them, too, for an incident that has lost its status.
+
+    Its pods are evicted and their claims end, which must not end an override by DeviceClass.
+    And a claim that comes later may tolerate our taints and name any class it likes.
+    """
+    recorded = next((one.status for one in told if one.status.phase_since), None)
+    if recorded is not None:
+        return frozenset(recorded.device_classes)
+    marked = [rule.classes for rule in rules if rule.classes is not None]
+    if marked:
+        return frozenset(name for classes in marked for name in classes)
+    known = view.places.get(uuid)
+    return frozenset(known.classes if known else ())
+
+
+def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -> set[PoolKey]:
+    """Return where a GPU was published on this node, as far as rules and open stories tell.
+
+    A driver that restarts and a Node that is registered again unpublish a device for a while.
+    That lowers no mode and ends no exemption: nobody has said so.
+    """
+    names = {rule.device for rule in rules if rule.node == view.node}
+    names |= {target.name for one in told for target in one.status.scope.devices}
+    return {(one.driver, one.pool) for one in names if _may_be_of(one, view.node)}
+
+
+def _around(view: NodeView) -> set[PoolKey]:
+    """Return where GPUs of this node are published; while none is, where NVIDIA's driver would."""
+    found = {(one.device.driver, one.device.pool) for one in view.inventory if one.kind}
+    return found or {(GPU_DRIVER, view.node)}
+
+
+def _tellers(
+    view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
+) -> tuple[str, ...]:
+    """Return the other nodes that speak for a GPU, or else the one that began its story.
+
+    A rule may outlast the board on a node that is silent: two nodes that tell one story
+    would write over each other for ever.
+    """
+    others = view.elsewhere.get(uuid, ())
+    if others or gpu is not None or _parts(view, uuid, gpu):
+        return others
+    leading = next((one.node for one in incidents if one.open), view.node)
+    return () if leading == view.node else (leading,)
+
+
+def _left(view: NodeView, uuid: str) -> bool:
+    """Whether this node, heard of and with NVML up, has a board no more that another one has."""
+    if view.report is None or _unbelieved(view) or not view.elsewhere.get(uuid):
+        return False
+    reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
+    offered = any(uuid in (one.uuid, one.parent_uuid) for one in view.inventory)
+    return _nvml_up(view) and not reported and not offered
+
+
+def _nvml_up(view: NodeView) -> bool:
+    sources = view.report.sources if view.report else ()
+    return any(source.name == "nvml" and source.up for source in sources)
+
+
+def _roster(view: NodeView) -> Roster | None:
+    """Return which GPUs the node has, None while nobody can tell."""
+    if view.report is None or _unbelieved(view) or not _nvml_up(view):
+        return None
+    gpus = view.report.gpus
+    published = {one.parent_uuid or one.uuid or "" for one in view.inventory if one.kind != "vfio"}
+    return Roster(
+        boot_id=view.report.boot_id,
+        slots={one.uuid: one.pci_bus_id for one in gpus if one.presence == "Present"},
+        known=frozenset({one.uuid for one in gpus} | published - {""}),
+        aside=bool(view.report.inventory.set_aside),
+    )
+
+
+def _unbelieved(view: NodeView) -> str:
+    """Return why the report as a whole cannot be believed, "" when it can.
+
+    Nor can it be acted on while what a taint rests on cannot be trusted.
+    """
+    if blind := distrusted(view.blind, "NoSchedule"):
+        return blind
+    if view.report is None:
+        return f"{view.node} has no report"
+    if view.report.schema_version > SCHEMA_VERSION + 1:
+        return f"the report's schema {view.report.schema_version} is newer than this version knows"
+    return view.stale
+
+
+def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
+    """Return why nothing can be concluded about a GPU, "" when it can."""
+    unbelieved = _unbelieved(view)
+    if unbelieved:
+        return unbelieved
+    others = view.elsewhere.get(uuid, ())
+    if others:
+        return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
+    if gpu is None:
+        return f"the report of {view.node} does not speak of {uuid}"
+    if view.report and sum(one.uuid == uuid for one in view.report.gpus) > 1:
+        return f"the report of {view.node} speaks of {uuid} more than once"
+    return ""

@@ -1,0 +1,287 @@
+"""One GPU's reading into what the report says of it."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.agent.report import condition, ledger
+from exporter.agent.report.ledger import Published
+from exporter.model.node_health import (
+    FabricHealth,
+    GpuHealth,
+    MemoryHealth,
+    NodeHealth,
+    NvlinkHealth,
+)
+from exporter.model.readings import FabricReading, LinkReading
+from tests.exporter.worlds import (
+    BUS,
+    START,
+    Sensed,
+    at,
+    counts,
+    gpu,
+    mig_gpu,
+    seen,
+    unseen,
+    with_bus,
+)
+
+FRESH = ledger.begin("boot-1", "1", START)
+BOTH = tuple(BUS[f"GPU-{number}"] for number in (1, 2))
+
+
+def story(*readings: Any, every: float = 60.0) -> NodeHealth:
+    """Return the report after observations of one GPU, one every `every` seconds."""
+    report = FRESH
+    for place, reading in enumerate(readings):
+        report = ledger.observe(report, seen(reading, seconds=place * every))
+    return report
+
+
+def first(report: NodeHealth) -> GpuHealth:
+    return report.gpus[0]
+
+
+class TestTakenAwayOnPurpose:
+    def test_a_gpu_that_was_let_go_is_unknown_and_never_lost(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        report = ledger.observe(report, seen(gpu(released=True), gpu(2), seconds=30))
+        assert (first(report).presence, first(report).presence_reason) == ("Unknown", "Released")
+        for seconds in (60, 600):
+            report = ledger.observe(report, seen(gpu(2), seconds=seconds))
+        assert (first(report).presence, first(report).presence_reason) == ("Unknown", "Released")
+
+    def test_what_was_known_of_a_gpu_stays_while_it_is_let_go(self) -> None:
+        let_go = gpu(released=True, recovery_supported=None, recovery_action=None, mig=None)
+        found = first(story(gpu(recovery_action=1, dbe_volatile=3), let_go))
+        assert (found.recovery_action.value, found.memory.dbe_volatile) == (1, 3)
+
+    def test_a_lost_gpu_that_is_let_go_stays_lost_until_it_comes_back_in_a_new_epoch(self) -> None:
+        report = story(gpu(), gpu(lost=True), gpu(released=True))
+        assert first(report).presence == "Lost"
+        report = ledger.observe(report, seen(gpu(), seconds=300))
+        assert (first(report).presence, first(report).epoch) == ("Present", 2)
+
+    def test_a_gpu_that_the_kernel_no_longer_lists_is_not_lost(self) -> None:
+        report = ledger.observe(FRESH, with_bus(seen(gpu(), gpu(2)), *BOTH))
+        for seconds in (30, 300):
+            report = ledger.observe(report, with_bus(seen(gpu(2), seconds=seconds), BOTH[1]))
+        assert (first(report).presence, first(report).presence_reason) == ("Unknown", "NotOnBus")
+
+    def test_a_gpu_that_another_driver_holds_is_not_lost(self) -> None:
+        report = ledger.observe(FRESH, with_bus(seen(gpu(), gpu(2)), *BOTH))
+        for seconds in (30, 300):
+            news = with_bus(seen(gpu(2), seconds=seconds), *BOTH, unbound=BOTH[:1])
+            report = ledger.observe(report, news)
+        assert (first(report).presence, first(report).presence_reason) == ("Unknown", "SetAside")
+
+    def test_a_pci_list_without_any_known_gpu_takes_no_loss_away(self) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        for seconds in (30, 90):
+            report = ledger.observe(report, with_bus(seen(gpu(2), seconds=seconds)))
+        assert first(report).presence == "Lost"
+
+
+class TestOneUuidOfTwoGpus:
+    TWINS = (gpu(1), gpu(1, bus_id=BUS["GPU-2"]))
+
+    def test_it_is_unknown_by_that_name(self) -> None:
+        report = ledger.observe(FRESH, seen(*self.TWINS))
+        assert (first(report).presence, first(report).presence_reason) == (
+            "Unknown",
+            "DuplicateUUID",
+        )
+
+    def test_its_errors_are_counted_by_bus_until_the_names_differ(self) -> None:
+        sensed = Sensed()
+        report = ledger.observe(FRESH, seen(gpu(1)))
+        before = sensed.kmsg(1, 48)
+        report = ledger.take(report, [before], run="run-1", kernel_sequence=None)
+        report = ledger.observe(report, seen(*self.TWINS, seconds=10))
+        during = [sensed.kmsg(20, 48), sensed.nvml(30, 79), sensed.kmsg(40, 79, 2)]
+        report = ledger.take(report, during, run="run-1", kernel_sequence=None)
+        assert counts(report) == {
+            "GPU-1": {(48, None): 1},
+            "unknown-0000:01:00.0": {(48, None): 1, (79, None): 1},
+            "unknown-0000:02:00.0": {(79, None): 1},
+        }
+
+        report = ledger.observe(report, seen(gpu(1), gpu(2), seconds=60))
+        assert counts(report) == {
+            "GPU-1": {(48, None): 2, (79, None): 1},
+            "GPU-2": {(79, None): 1},
+        }
+        assert {one.presence for one in report.gpus} == {"Present"}
+
+    def test_nothing_else_that_names_the_bus_takes_the_ambiguous_name(self) -> None:
+        sensed = Sensed()
+        report = ledger.observe(FRESH, seen(*self.TWINS))
+        line = sensed.kmsg(5, 0, kind="identity", uuid="GPU-1")
+        report = ledger.take(report, [sensed.kmsg(1, 79), line], run="run-1", kernel_sequence=None)
+        offered = Published(frozenset({"GPU-1"}), {BUS["GPU-1"]: "GPU-1"})
+        report = ledger.observe(report, seen(*self.TWINS, seconds=10), published=offered)
+        assert counts(report) == {"unknown-0000:01:00.0": {(79, None): 1}}
+
+
+def test_one_reading_that_is_told_again_and_again_makes_no_gpu_lost() -> None:
+    missing = seen(gpu(2), seconds=30)
+    report = ledger.observe(ledger.observe(FRESH, seen(gpu(), gpu(2))), missing)
+    for seconds in (40, 95, 300):
+        report = ledger.observe(report, msgspec.structs.replace(missing, at=at(seconds)))
+    assert first(report).presence == "Unknown"
+    report = ledger.observe(report, seen(gpu(2), seconds=300))
+    assert first(report).presence == "Lost"
+
+
+class TestTheClockIsSet:
+    @pytest.mark.parametrize("step", [timedelta(hours=1), timedelta(hours=-1)])
+    def test_a_missing_gpu_is_lost_after_a_real_minute(self, step: timedelta) -> None:
+        report = ledger.observe(FRESH, seen(gpu(), gpu(2)))
+        report = ledger.observe(report, seen(gpu(2), seconds=30))
+        shift = step.total_seconds()
+        report = ledger.observe(report, seen(gpu(2), seconds=60 + shift), clock_step=step)
+        assert first(report).presence == "Unknown"
+        report = ledger.observe(report, seen(gpu(2), seconds=90 + shift))
+        assert first(report).presence == "Lost"
+
+    def test_an_error_after_a_clock_that_was_set_back_is_of_this_epoch(self) -> None:
+        report = story(gpu(recovery_action=1), gpu(recovery_action=0))
+        assert (first(report).epoch, first(report).epoch_started) == (2, at(60))
+        hour, sensed = 3600, Sensed()
+        for seconds in (60 - hour, 70 - hour):
+            report = ledger.take(
+                report,
+                [sensed.kmsg(seconds, 48)],
+                run="run-1",
+                kernel_sequence=None,
+                now=at(seconds + 1),
+            )
+            report = ledger.observe(report, seen(gpu(), seconds=seconds + 2))
+        (record,) = first(report).xids
+        assert (record.count, record.epoch) == (2, 2)
+
+    def test_what_the_driver_wants_after_the_clock_was_set_back_is_heard(self) -> None:
+        report, sensed = story(gpu()), Sensed()
+        for seconds, wanted in ((60, 1), (70 - 3600, 2)):
+            line = sensed.kmsg(seconds, 154, recovery_to=wanted)
+            report = ledger.take(
+                report, [line], run="run-1", kernel_sequence=None, now=at(seconds + 1)
+            )
+        assert first(report).recovery_action.logged == 2
+
+    @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
+    def test_no_epoch_begins_and_no_record_ends_before_it_began(self, jump: float) -> None:
+        sensed = Sensed()
+        report = ledger.observe(FRESH, seen(gpu()))
+        for seconds in (10.0, 20.0 + jump, 30.0, 40.0 - jump):
+            signal = sensed.kmsg(seconds, 13)
+            report = ledger.take(report, [signal], run="run-1", kernel_sequence=None)
+            step = timedelta(seconds=jump)
+            report = ledger.observe(report, seen(gpu(), seconds=seconds), clock_step=step)
+        (record,) = first(report).xids
+        assert first(report).epoch == 1
+        assert record.count == 4
+        assert record.first_seen == at(20 - 86_400 if jump < 0 else 40 - 86_400)
+        assert record.last_seen == at(40 + 86_400 if jump < 0 else 20 + 86_400)
+
+
+class TestMemory:
+    def test_a_remap_that_mig_hides_is_kept_with_its_age(self) -> None:
+        report = story(gpu(remap_pending=True, remap_failure=False), mig_gpu(), mig_gpu())
+        memory = first(report).memory
+        assert (memory.remap_pending, memory.remap_failure) == (True, False)
+        assert memory.remap_observed_at == START
+
+    def test_a_reset_carries_out_a_remap_but_repairs_no_board(self) -> None:
+        worn = gpu(remap_pending=True, remap_failure=True, recovery_action=1)
+        memory = first(story(worn, mig_gpu(recovery_action=0))).memory
+        assert (memory.remap_pending, memory.remap_failure) == (None, True)
+
+    def test_a_state_without_a_time_beside_it_is_absent_when_it_cannot_be_read(self) -> None:
+        report = story(gpu(sram_threshold=True, retired_pending=True))
+        assert first(report).memory.sram_threshold is True
+        assert first(report).memory.retired_pending is True
+        later = ledger.observe(report, seen(gpu(), seconds=60))
+        assert first(later).memory == MemoryHealth()
+
+    @pytest.mark.parametrize("state", ["lost", "hung_call", "released"])
+    def test_a_gpu_that_does_not_answer_keeps_what_was_known(self, state: str) -> None:
+        whole = gpu(sram_threshold=True, links=(LinkReading(link=0, up=True),), slowdown=8)
+        how: dict[str, Any] = {state: "nvmlDeviceGetName" if state == "hung_call" else True}
+        silent = gpu(**how)
+        before, after = first(story(whole)), first(story(whole, silent))
+        assert (after.memory, after.nvlink, after.slowdowns) == (
+            before.memory,
+            before.nvlink,
+            before.slowdowns,
+        )
+
+
+class TestFabricAndLinks:
+    def test_a_link_that_was_up_and_is_down_is_told_from_one_that_was_never_wired(self) -> None:
+        def links(states: str) -> Any:
+            read = {"+": True, "-": False, "?": None}
+            return gpu(links=tuple(LinkReading(link=n, up=read[s]) for n, s in enumerate(states)))
+
+        assert first(story(links("++-"))).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
+        report = story(links("++-"), links("+?-"), links("+--"))
+        assert first(report).nvlink == NvlinkHealth(up=(0,), down=(1, 2), failed=(1,))
+        report = ledger.observe(report, seen(gpu(), seconds=500))
+        assert first(report).nvlink.failed == (1,), "not read is no recovery"
+        report = ledger.observe(report, seen(links("++-"), seconds=600))
+        assert first(report).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
+
+    def test_the_fabric_is_told_where_there_is_one(self) -> None:
+        info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
+        assert first(story(gpu(fabric=info))).fabric == FabricHealth(
+            state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7
+        )
+        assert first(story(gpu(fabric=FabricReading(state=0, status=0)))).fabric == FabricHealth()
+
+    def test_hostile_link_numbers_cannot_fill_the_report(self) -> None:
+        many = gpu(links=tuple(LinkReading(link=n, up=True) for n in range(5000)))
+        assert len(first(story(many)).nvlink.up) == condition.MAX_LINKS
+
+
+class TestSlowdown:
+    def test_only_reasons_that_point_at_hardware_or_cooling_are_told(self) -> None:
+        assert [one.reason for one in first(story(gpu(slowdown=0x3FF))).slowdowns] == [
+            "HwSlowdown",
+            "HwThermal",
+            "HwPowerBrake",
+            "SwThermal",
+        ]
+        assert first(story(gpu(slowdown=0x1 | 0x2 | 0x4 | 0x10))).slowdowns == ()
+
+    def test_one_that_comes_and_goes_is_one_finding_and_ends_ten_minutes_after_it(self) -> None:
+        (found,) = first(story(gpu(slowdown=8), gpu(slowdown=0), gpu(slowdown=8))).slowdowns
+        assert (found.since, found.last_seen) == (START, at(120))
+        readings = [gpu(slowdown=8)] + [gpu(slowdown=0)] * 10
+        assert len(first(story(*readings)).slowdowns) == 1
+        assert first(story(*readings, gpu(slowdown=None))).slowdowns == ()
+
+
+class TestWhatTheLogWants:
+    def test_the_newest_line_about_the_recovery_action_is_kept_beside_the_reading(self) -> None:
+        sensed = Sensed()
+        lines = [sensed.kmsg(20, 154, recovery_to=1), sensed.kmsg(10, 154, recovery_to=2)]
+        report = ledger.take(story(gpu()), lines, run="run-1", kernel_sequence=None)
+        report = ledger.observe(report, seen(gpu(), seconds=30))
+        action = first(report).recovery_action
+        assert (action.logged, action.logged_at, action.value) == (1, at(20), 0)
+
+    def test_it_is_kept_where_nvml_cannot_say_it(self) -> None:
+        sensed = Sensed()
+        silent = gpu(recovery_supported=False, recovery_action=None)
+        line = sensed.kmsg(20, 154, recovery_to=1)
+        report = ledger.take(story(silent), [line], run="run-1", kernel_sequence=None)
+        report = ledger.observe(report, seen(silent, seconds=30))
+        assert first(report).recovery_action.logged == 1
+        assert first(ledger.observe(report, unseen(60))).recovery_action.logged == 1
+
+
+def test_a_lost_gpu_that_is_lost_still_begins_no_new_epoch() -> None:
+    assert first(story(gpu(), gpu(lost=True), gpu(lost=True), gpu(lost=True))).epoch == 1

@@ -1,0 +1,257 @@
+"""Which signals speak of the same error."""
+
+import itertools
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.agent.report.xid_counts import Layout, counted
+from exporter.model import xid_dedup
+from exporter.model.node_health import XidRecord
+from exporter.model.signals import Kind, Signal
+from exporter.model.xid_dedup import Pairing
+
+START = datetime(2026, 1, 5, 8, tzinfo=UTC)
+Witness = Literal["kmsg", "syslog", "nvml", "dcgm"]
+WITNESSES: tuple[Witness, ...] = ("kmsg", "nvml", "dcgm")
+
+
+def signal(
+    number: int,
+    source: Witness,
+    seconds: float,
+    *,
+    code: int = 94,
+    gi: int | None = None,
+    kind: Kind = "xid",
+    bus_id: str = "0000:18:00.0",
+    uuid: str = "",
+) -> Signal:
+    return Signal(
+        kind=kind,
+        source=source,
+        number=number,
+        at=START + timedelta(seconds=seconds),
+        code=code,
+        gi=gi,
+        bus_id=bus_id,
+        uuid=uuid,
+    )
+
+
+def records(told: Iterable[Signal]) -> tuple[XidRecord, ...]:
+    """Count signals of one GPU in the order in which they come, as the agent does."""
+    pairs = Pairing()
+    kept: tuple[XidRecord, ...] = ()
+    for one in told:
+        kept = counted(kept, pairs.pair(one), epoch=1, layout=Layout(mig=True))
+    return kept
+
+
+def partners(*signals: Signal) -> list[int | None]:
+    pairs = Pairing()
+    paired = [pairs.pair(one) for one in signals]
+    return [one.partner.number if one.partner else None for one in paired]
+
+
+def test_kernel_line_and_event_within_five_seconds_are_one_error() -> None:
+    assert partners(signal(1, "kmsg", 0), signal(2, "nvml", 0.2, gi=5)) == [None, 1]
+    assert partners(signal(1, "nvml", 0), signal(2, "kmsg", 4.9)) == [None, 1]
+
+
+def test_the_log_is_one_source_however_it_is_read() -> None:
+    assert partners(signal(1, "syslog", 0), signal(2, "nvml", 0.2, gi=5)) == [None, 1]
+    assert partners(signal(1, "syslog", 0), signal(2, "syslog", 0.2)) == [None, None]
+    assert partners(signal(1, "syslog", 0), signal(2, "kmsg", 0.2)) == [None, None]
+
+
+def test_six_seconds_apart_they_are_two() -> None:
+    assert partners(signal(1, "kmsg", 0), signal(2, "nvml", 6)) == [None, None]
+
+
+def test_one_witness_alone_never_pairs_with_itself() -> None:
+    assert partners(signal(1, "kmsg", 0), signal(2, "kmsg", 0.1)) == [None, None]
+
+
+def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
+    """A new sensor reads lines that another one had paired already."""
+    pairs = Pairing()
+    pairs.pair(signal(1, "kmsg", 0, code=79), {"nvml", "dcgm"})
+    told = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
+    paired = [pairs.pair(one) for one in told]
+    assert [one.partner and one.partner.number for one in paired] == [None, 2]
+    text = pairs.pair(signal(4, "kmsg", 0.1, code=79, kind="fell-off"))
+    assert text.partner is not None
+    assert text.partner.number == 1
+
+
+def test_each_sighting_has_one_partner() -> None:
+    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 1), signal(3, "nvml", 1.1)]
+    assert partners(*told, signal(4, "nvml", 1.2), signal(5, "nvml", 1.3)) == [
+        None,
+        None,
+        1,
+        2,
+        None,
+    ]
+
+
+def test_other_codes_and_other_gpus_are_other_errors() -> None:
+    assert partners(signal(1, "kmsg", 0), signal(2, "nvml", 0, code=95)) == [None, None]
+    other = signal(2, "nvml", 0, bus_id="0000:2a:00.0")
+    assert partners(signal(1, "kmsg", 0), other) == [None, None]
+
+
+def test_two_named_instances_do_not_pair_but_the_fitting_one_does() -> None:
+    told = [signal(1, "kmsg", 0, gi=5), signal(2, "kmsg", 0, gi=3)]
+    assert partners(*told, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=7)) == [
+        None,
+        None,
+        2,
+        None,
+    ]
+
+
+def test_a_lost_gpu_told_three_times_is_one_error() -> None:
+    told = [
+        signal(1, "kmsg", 0, code=79),
+        signal(2, "kmsg", 0, code=79, kind="fell-off"),
+        signal(3, "nvml", 0.3, code=79),
+    ]
+    assert partners(*told) == [None, 1, 1]
+
+
+@pytest.mark.parametrize("named", [(), ("nvml",), ("kmsg", "nvml"), ("dcgm",), WITNESSES])
+@pytest.mark.parametrize("order", list(itertools.permutations(WITNESSES)))
+def test_three_witnesses_in_any_order_are_one_count_with_three_sources(
+    order: tuple[Witness, ...], named: tuple[Witness, ...]
+) -> None:
+    told = [
+        signal(number, witness, 0.2 * number, gi=5 if witness in named else None)
+        for number, witness in enumerate(order, start=1)
+    ]
+    [record] = records(told)
+    assert (record.count, record.gi) == (1, 5 if named else None)
+    assert record.sources == ("dcgm", "kmsg", "nvml")
+
+
+def test_what_dcgm_tells_a_minute_later_of_the_same_moment_is_no_further_error() -> None:
+    storm = [signal(number, "kmsg", number, code=31) for number in range(3, 90)]
+    told = [signal(1, "kmsg", 0), signal(2, "nvml", 0.3), *storm]
+    assert partners(*told, signal(99, "dcgm", 0.4))[-1] == 1
+
+
+def test_the_times_of_the_events_are_compared_not_of_their_telling() -> None:
+    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 60)]
+    assert partners(*told, signal(3, "dcgm", 60.5), signal(4, "dcgm", 0.5)) == [None, None, 2, 1]
+
+
+def test_an_error_waits_two_minutes_for_its_witnesses() -> None:
+    later = signal(2, "kmsg", 121, code=31)
+    assert partners(signal(1, "kmsg", 0), later, signal(3, "dcgm", 0)) == [None, None, None]
+
+
+def test_in_a_burst_lines_and_late_events_pair_one_to_one() -> None:
+    lines = [signal(number, "kmsg", 0.01 * number) for number in range(1, 31)]
+    events = [signal(100 + number, "nvml", 0.01 * number + 0.4) for number in range(1, 31)]
+    told = sorted((*lines, *events), key=lambda one: one.at)
+    answered = [number for number in partners(*told) if number]
+    assert answered == list(range(1, 31))
+
+
+def test_a_witness_that_names_the_instance_prefers_the_error_that_has_it() -> None:
+    told = [signal(1, "kmsg", 0), signal(2, "kmsg", 0, gi=3)]
+    assert partners(*told, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=5)) == [
+        None,
+        None,
+        2,
+        1,
+    ]
+
+
+def test_a_gpu_known_by_uuid_only_pairs_once_its_bus_id_was_told() -> None:
+    late = signal(2, "dcgm", 0.1, bus_id="", uuid="GPU-1")
+    assert partners(signal(1, "kmsg", 0), late) == [None, None]
+    both = signal(1, "nvml", 0, uuid="GPU-1")
+    assert partners(both, late) == [None, 1]
+    introduced = signal(1, "kmsg", 0, kind="identity", uuid="GPU-1")
+    line = signal(2, "kmsg", 0)
+    later = signal(3, "dcgm", 0.1, bus_id="", uuid="GPU-1")
+    assert partners(introduced, line, later) == [None, None, 2]
+
+
+def test_signals_that_name_no_gpu_never_pair() -> None:
+    assert partners(signal(1, "nvml", 0, bus_id=""), signal(2, "dcgm", 0, bus_id="")) == [None] * 2
+
+
+def test_switch_errors_and_other_news_never_pair() -> None:
+    told = [signal(1, "kmsg", 0, kind="sxid"), signal(2, "nvml", 0, kind="sxid")]
+    assert partners(*told) == [None, None]
+
+
+def test_a_late_witness_of_a_storm_is_not_counted_again() -> None:
+    lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
+    late = [signal(5000 + number, "dcgm", number / 1000) for number in range(1, 3001)]
+    assert None not in partners(*lines, *late)[3000:]
+
+
+def test_an_error_stays_open_around_all_that_was_told_of_it() -> None:
+    told = [signal(1, "kmsg", 0), signal(2, "nvml", 4.9), signal(3, "dcgm", 5.2)]
+    assert partners(*told) == [None, 1, 1]
+
+
+def test_of_a_storm_the_newest_are_kept() -> None:
+    lines = [signal(number, "kmsg", number / 1000) for number in range(1, 301)]
+    assert partners(*lines, signal(999, "nvml", 0.4))[-1] == 301 - xid_dedup.KEPT_OF_ONE_CODE
+
+
+def test_a_storm_that_both_told_of_hides_no_further_error() -> None:
+    lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
+    events = [signal(5000 + number, "nvml", number / 1000) for number in range(1, 3001)]
+    told = [one for pair in zip(lines, events, strict=True) for one in pair]
+    assert partners(*told, signal(9999, "nvml", 3))[-1] is None
+
+
+def test_after_a_storm_a_new_error_is_new() -> None:
+    lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
+    assert partners(*lines, signal(5000, "nvml", 60))[-1] is None
+
+
+def test_a_storm_of_many_codes_on_many_gpus_is_kept_in_little_memory() -> None:
+    pairs = Pairing()
+    tracemalloc.start()
+    for number in range(1, 60_001):
+        code, bus = number % 100, f"0000:{number // 100 % 16:02x}:00.0"
+        pairs.pair(signal(number, "kmsg", number / 1000, code=code, bus_id=bus))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 1500 * xid_dedup.KEPT
+
+
+@given(
+    st.lists(st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.sets(st.sampled_from(WITNESSES)),
+    st.randoms(use_true_random=False),
+)
+def test_every_order_of_the_tellings_gives_the_same_totals(
+    bursts: list[list[int]], naming: set[Witness], random: Random
+) -> None:
+    """Bursts of errors 15 s apart, each told by all; a witness names instances or does not."""
+    told: list[Signal] = []
+    for place, burst in enumerate(bursts):
+        for (error, gi), (lag, witness) in itertools.product(
+            enumerate(burst), enumerate(WITNESSES)
+        ):
+            seconds = 15 * place + 0.3 * error + 0.1 * lag
+            instance = gi if witness in naming else None
+            told.append(signal(len(told) + 1, witness, seconds, gi=instance))
+    random.shuffle(told)
+    errors = [gi if naming else None for gi in itertools.chain(*bursts)]
+    assert {one.gi: one.count for one in records(told)} == Counter(errors)

@@ -1,0 +1,266 @@
+"""The kernel's records from systemd's journal: files that systemd has written."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from exporter.model.signals import Signal
+from exporter.sensor.kernel_log import driver_lines
+from exporter.sensor.kernel_log.driver_lines import Rejected
+from exporter.sensor.kernel_log.journal import JournalFolder
+from exporter.sensor.kernel_log.journal_file import JournalError, JournalFile, KernelRecord
+from exporter.sensor.kernel_log.kmsg import as_line
+from exporter.sensor.kernel_log.kmsg_file import KernelLogError
+from exporter.sensor.kernel_log.record_order import RecordOrder
+from tests.exporter.running import wait_for
+from tests.exporter.sensor.kernel_log.test_kmsg import BOOT_ID, Heard, running
+from tests.fuzz.journal_files import whole
+
+BOOT = bytes.fromhex(BOOT_ID.replace("-", ""))
+CRASH = b"y[7]: segfault in y\nNVRM: Xid (PCI:0000:3b:00): 95 pid=1[1132]"
+XID_31 = b"NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007"
+LOST = b"NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=train, Ch 00000000"
+
+
+def reader(data: bytes) -> Callable[[int, int], bytes]:
+    return lambda at, size: data[at : at + size]
+
+
+def records(name: str) -> list[KernelRecord]:
+    return list(JournalFile(reader(whole(name))).news())
+
+
+def signals(found: list[KernelRecord]) -> list[Signal]:
+    order, heard = RecordOrder(), list[Signal]()
+    for record in found:
+        try:
+            split = driver_lines.split(as_line(record, order).raw)
+            signal = driver_lines.understand(split, datetime(2026, 1, 5, tzinfo=UTC))
+        except Rejected:
+            continue
+        heard += [signal] if signal else []
+    return heard
+
+
+@pytest.mark.parametrize("name", ["compact-whole", "regular-whole"])
+def test_the_kernels_records_are_read_in_their_order_and_no_others(name: str) -> None:
+    found = records(name)
+
+    messages = [one.message for one in found]
+    assert messages[:3] == [b"an older boot", b"Linux version 6.18", b"line 0"]
+    assert [one.microseconds for one in found[2:62]] == list(range(1000, 1600, 10))
+    assert {one.boot for one in found[1:]} == {BOOT}
+    assert found[62].facility == 1
+    assert messages[63:67] == [XID_31, CRASH, None, LOST]
+    assert len(found) == 68
+
+
+def test_what_journald_reads_of_a_forged_line_is_no_signal() -> None:
+    """A program crashed whose file name has a line break, and a user wrote to /dev/kmsg."""
+    found = records("journald")
+
+    assert [one.facility for one in found] == [1, 0, 0]
+    assert found[1].message
+    assert b"\nNVRM: Xid (PCI:0000:9a:00): 95" in found[1].message
+    assert signals(found) == []
+
+
+def test_the_drivers_records_are_signals_and_quoted_ones_are_none() -> None:
+    heard = signals(records("compact-whole"))
+    assert [(one.kind, one.code) for one in heard] == [("xid", 31), ("xid", 79), ("fell-off", 79)]
+
+
+def test_of_a_file_that_grows_only_what_is_new_is_given() -> None:
+    data = whole("compact-first")
+    file = JournalFile(lambda at, size: data[at : at + size])
+    before = list(file.news())
+    assert list(file.news()) == []
+
+    data = whole("compact-whole")
+    assert before + list(file.news()) == records("compact-whole")
+
+
+def test_a_file_that_ends_too_early_is_refused() -> None:
+    data = whole("compact-whole")
+    for size in (0, 100, 263, len(data) // 2, len(data) - 500):
+        with pytest.raises(JournalError):
+            list(JournalFile(reader(data[:size])).news())
+
+
+class Folder:
+    """A folder of journald's, below which the machine has its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.machine = path / "0123456789abcdef0123456789abcdee"
+        self.machine.mkdir()
+        self.rejected: list[str] = []
+        self.journal = JournalFolder(path, BOOT_ID, self.rejected.append)
+
+    def write(self, recording: str, name: str = "system.journal") -> Path:
+        """Write a file, in place where it is there."""
+        path = self.machine / name
+        with path.open("r+b" if path.exists() else "wb") as file:
+            file.write(whole(recording))
+        return path
+
+    def messages(self) -> list[bytes | None]:
+        return [one.message for one in self.journal.news()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_records_of_another_boot_are_left_out_and_compressed_ones_counted(folder: Folder) -> None:
+    folder.write("compact-whole")
+    found = folder.messages()
+    assert (found[0], found[-2], len(found)) == (b"Linux version 6.18", LOST, 66)
+    assert folder.rejected == ["compressed"]
+    assert folder.messages() == []
+
+
+def test_a_file_that_is_archived_is_read_on_under_its_new_name(folder: Folder) -> None:
+    """journald renames the full file and begins another: nothing is read twice or missed."""
+    active = folder.write("compact-first")
+    first = folder.messages()
+    active.rename(active.with_name("system@1-2-3.journal"))
+    folder.write("compact-whole", "system@1-2-3.journal")
+    folder.write("regular-whole")
+
+    assert len(first) == 64
+    found = folder.messages()
+    assert (found[0], found[2], len(found)) == (LOST, b"Linux version 6.18", 2 + 66)
+    assert folder.messages() == []
+
+
+def test_archived_files_come_first_and_those_of_other_boots_not_at_all(folder: Folder) -> None:
+    folder.write("journald", "system@0-0-0.journal")
+    folder.write("regular-whole", "system@1-2-3.journal~")
+    folder.write("compact-first")
+    assert folder.messages()[-1] == CRASH
+    assert folder.rejected == ["compressed", "compressed"]
+
+
+def test_a_journal_of_another_boot_alone_is_no_journal_until_journald_writes_it(
+    folder: Folder,
+) -> None:
+    """As where journald keeps nothing on this disk any more: nothing would ever be heard."""
+    folder.write("journald")
+    with pytest.raises(KernelLogError, match="no journal of this boot"):
+        folder.messages()
+    folder.write("compact-whole")
+    assert len(folder.messages()) == 66
+
+
+def test_what_journald_missed_is_counted_once_each_time(folder: Folder) -> None:
+    """It read five records and knew by their numbers that 5 and 51 others had been there."""
+    folder.write("missed")
+    assert folder.messages() == [b"Linux version 6.18", XID_31, LOST, b"line", b"line"]
+    assert folder.rejected == ["missed", "missed"]
+    assert folder.messages() == []
+    assert folder.rejected == ["missed", "missed"]
+
+
+def test_what_another_boot_missed_is_not_counted(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("missed")
+    assert list(JournalFile(reader(whole("missed"))).missed()) == [BOOT, BOOT]
+    other = JournalFolder(tmp_path, "f" * 32, folder.rejected.append)
+    with pytest.raises(KernelLogError, match="no journal of this boot"):
+        list(other.news())
+    assert folder.rejected == []
+
+
+def test_a_client_that_says_that_journald_missed_records_is_not_counted() -> None:
+    """`MESSAGE_ID` is any client's to set; `_TRANSPORT` is not."""
+    data = whole("missed").replace(b"_TRANSPORT=driver", b"_TRANSPORT=stdout")
+    assert list(JournalFile(reader(data)).missed()) == []
+
+
+def test_a_journal_without_the_kernels_records_is_none_of_a_silent_kernel(folder: Folder) -> None:
+    """Written with ReadKMsg=no."""
+    folder.write("nokmsg")
+    assert folder.messages() == []
+    assert not folder.journal.heard
+    folder.write("missed", "system@1-2-3.journal")
+    assert len(folder.messages()) == 5
+    assert folder.journal.heard
+
+
+@pytest.mark.parametrize("boot_id", ["", "none", "01234567", "ab" * 17])
+def test_without_a_boot_id_no_record_is_of_this_boot(tmp_path: Path, boot_id: str) -> None:
+    Folder(tmp_path).write("compact-whole")
+    with pytest.raises(KernelLogError, match="boot id") as found:
+        JournalFolder(tmp_path, boot_id, lambda _reason: None)
+    assert found.value.reason == "NoBootId"
+
+
+def test_an_archived_file_that_makes_no_sense_is_counted_once(folder: Folder) -> None:
+    (folder.machine / "system@1-2-3.journal").write_bytes(b"garbage")
+    folder.write("compact-whole")
+    assert len(folder.messages()) == 66
+    assert folder.messages() == []
+    assert folder.rejected == ["unreadable", "compressed"]
+
+
+def test_a_removed_file_is_let_go(folder: Folder) -> None:
+    folder.write("compact-whole", "system@1-2-3.journal")
+    folder.write("compact-first")
+    folder.messages()
+    (folder.machine / "system@1-2-3.journal").unlink()
+    assert folder.messages() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [(None, "NotFound"), (b"", "ReadFailed"), (b"x" * 300, "ReadFailed")]
+)
+def test_a_folder_without_a_journal_says_what_to_do(
+    folder: Folder, content: bytes | None, reason: str
+) -> None:
+    if content is not None:
+        (folder.machine / "system.journal").write_bytes(content)
+    with pytest.raises(KernelLogError) as found:
+        folder.messages()
+    assert found.value.reason == reason
+    assert str(folder.machine.parent) in str(found.value)
+
+
+def test_the_reader_follows_a_journal_as_it_does_the_device(tmp_path: Path) -> None:
+    heard, folder = Heard(), Folder(tmp_path)
+    with running(heard.reader(tmp_path)):
+        wait_for(lambda: heard.sources)
+        assert (heard.sources[0].up, heard.sources[0].reason) == (False, "NotFound")
+        folder.write("compact-first")
+        wait_for(lambda: heard.sources[-1].up)
+        assert heard.sources[-1].via == "Journal"
+        assert {at for _, at, _ in heard.records} == {None}
+        folder.write("compact-whole")
+        wait_for(lambda: len(heard.records) == 66)
+    assert [at is None for _, at, _ in heard.records[-3:]] == [True, False, False]
+    assert heard.places() == sorted(set(heard.places()))
+    assert (
+        3_000_000 * 16,
+        "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=train, Ch 00000007",
+    ) in (heard.told())
+
+
+def test_a_journal_without_the_kernels_records_is_a_state_until_they_come(tmp_path: Path) -> None:
+    heard, folder = Heard(), Folder(tmp_path)
+    folder.write("nokmsg")
+    with running(heard.reader(tmp_path)):
+        wait_for(lambda: heard.sources)
+        (source,) = heard.sources
+        assert (source.up, source.reason) == (False, "NoKernelRecords")
+        assert "ReadKMsg=yes" in source.message
+        folder.write("missed", "system@1-2-3.journal")
+        wait_for(lambda: heard.sources[-1].up)
+    assert len(heard.sources) == 2
+    assert heard.sources[-1].via == "Journal"
+    assert [message for message in heard.messages() if "NVRM" in message] == [
+        XID_31.decode(),
+        LOST.decode(),
+    ]
+    assert heard.rejected == ["missed", "missed"]

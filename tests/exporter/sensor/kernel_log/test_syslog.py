@@ -1,0 +1,51 @@
+"""The door to syslog(2), on this machine's own kernel."""
+
+import subprocess
+import sys
+
+from exporter.sensor.kernel_log.syslog import LIMIT, KernelText, SyslogError
+from exporter.sensor.kernel_log.syslog_text import SyslogText
+
+WITHOUT_RIGHTS = """
+import ctypes, os
+from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
+libc = ctypes.CDLL(None, use_errno=True)
+for capability in (34, 21):  # CAP_SYSLOG, and CAP_SYS_ADMIN that kernels took before
+    libc.prctl(24, capability, 0, 0, 0)
+if os.geteuid() == 0:
+    os.setresuid(65534, 65534, 65534)
+try:
+    print("read" if KernelText().read() else "empty")
+except SyslogError as error:
+    print(error.reason, error, sep="|")
+"""
+
+
+def read(door: KernelText) -> bytes | SyslogError:
+    try:
+        return door.read()
+    except SyslogError as error:
+        return error
+
+
+def test_the_kernel_gives_its_lines_or_a_named_refusal() -> None:
+    door = KernelText()
+    text = read(door)
+    if isinstance(text, SyslogError):
+        assert text.reason in ("PermissionDenied", "NotSupported")
+        assert "syslog(2) answers" in str(text)
+    else:
+        assert len(text) <= LIMIT
+        assert SyslogText().news(text).timed
+        # The oldest lines make room for new ones; the last one stays a while.
+        assert text.rstrip(b"\n").rpartition(b"\n")[2] in door.read()
+
+
+def test_without_the_capability_the_refusal_names_it() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RIGHTS], capture_output=True, text=True, check=True
+    )
+    said = ran.stdout.strip()
+    restricted = "PermissionDenied|syslog(2) answers Operation not permitted: give the sensor's"
+    # Kernels with dmesg_restrict=0 let everybody read.
+    assert said in ("read", "empty") or said.startswith(restricted)

@@ -1,0 +1,114 @@
+"""Profiling fields through GPM: GPUs, slices, and those that have none."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from exporter.sensor.nvml.gpm import METRICS, NOT_OF_SLICES
+from simulator.node import SimulatedNode
+from tests.exporter.sensor.nvml.child_run import NvmlChild
+
+SAID = {
+    1001: ("gpm_graphics", 500_000, 0.5),
+    1002: ("gpm_sm", 250_000, 0.25),
+    1003: ("gpm_occupancy", 125_000, 0.125),
+    1004: ("gpm_tensor", 750_000, 0.75),
+    1005: ("gpm_dram", 625_000, 0.625),
+    1006: ("gpm_fp64", 62_500, 0.0625),
+    1007: ("gpm_fp32", 31_250, 0.03125),
+    1008: ("gpm_fp16", 15_625, 0.015625),
+    1009: ("gpm_pcie_tx_mib", 3, 3 << 20),
+    1010: ("gpm_pcie_rx_mib", 5, 5 << 20),
+    1011: ("gpm_nvlink_tx_mib", 7, 7 << 20),
+    1012: ("gpm_nvlink_rx_mib", 9, 9 << 20),
+    1013: ("gpm_imma", 100_000, 0.1),
+    1014: ("gpm_hmma", 200_000, 0.2),
+    1015: ("gpm_dfma", 300_000, 0.3),
+    1016: ("gpm_integer", 400_000, 0.4),
+    1017: ("gpm_nvdec", 600_000, 0.6),
+    1025: ("gpm_nvjpg", 700_000, 0.7),
+    1033: ("gpm_nvofa", 800_000, 0.8),
+    1084: ("gpm_sm_cycles_elapsed", 1 << 50, 1 << 50),
+    1085: ("gpm_sm_cycles_active", 101, 101),
+    1086: ("gpm_mma_cycles", 102, 102),
+    1087: ("gpm_dmma_cycles", 103, 103),
+    1088: ("gpm_hmma_cycles", 104, 104),
+    1089: ("gpm_imma_cycles", 105, 105),
+    1090: ("gpm_dfma_cycles", 106, 106),
+    1091: ("gpm_pcie_tx_bytes", 107, 107),
+    1092: ("gpm_pcie_rx_bytes", 108, 108),
+    1093: ("gpm_integer_cycles", 109, 109),
+    1094: ("gpm_fp64_cycles", 110, 110),
+    1095: ("gpm_fp32_cycles", 111, 111),
+    1096: ("gpm_fp16_cycles", 112, 112),
+}
+
+
+def _node(root: str, gpus: str, mig: dict[int, list[str]] | None = None) -> SimulatedNode:
+    return SimulatedNode(Path(root), "node-a").create(gpus, mig=mig)
+
+
+def test_profiling_fields_are_ratios_and_bytes_a_second() -> None:
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "2xH100") as node:
+        with node.scenario.edit() as scenario:
+            scenario.gpus[1].values |= {name: said for name, said, _ in SAID.values()}
+        with NvmlChild(node) as child:
+            assert child.gpu(1, METRICS).values == {}, "nothing happened between two samples yet"
+            values = child.gpu(1, METRICS).values
+    assert {number: values[number] for number in SAID} == {
+        number: pytest.approx(shown) for number, (_, _, shown) in SAID.items()
+    }
+    whole = {*NOT_OF_SLICES, *range(1084, 1097)}
+    assert all(isinstance(values[number], float) == (number not in whole) for number in SAID)
+
+
+def test_only_what_is_wanted_is_computed() -> None:
+    with (
+        TemporaryDirectory(prefix="dg-") as root,
+        _node(root, "1xH100") as node,
+        NvmlChild(node) as child,
+    ):
+        child.sample((1001,))
+        assert set(child.gpu(0, (1001, 1004)).values) == {1001, 1004}
+        child.sample(())
+        # Nobody looked in between: the next one is a first sample again.
+        assert child.gpu(0, (1001,)).values == {}
+
+
+def test_a_gpu_before_hopper_leaves_them_to_dcgm() -> None:
+    with (
+        TemporaryDirectory(prefix="dg-") as root,
+        _node(root, "1xA100") as node,
+        NvmlChild(node) as child,
+    ):
+        child.sample(METRICS)
+        gpu = child.gpu(0, METRICS)
+    assert (gpu.values, gpu.error) == ({}, "")
+
+
+def test_each_slice_has_its_own_numbers_and_none_of_the_gpus_wires() -> None:
+    layout = {0: ["3g.40gb", "1g.10gb"]}
+    with TemporaryDirectory(prefix="dg-") as root, _node(root, "1xH100", layout) as node:
+        with node.scenario.edit() as scenario:
+            for number, instance in enumerate(scenario.gpus[0].instances, 1):
+                instance.values |= {"gpm_sm": 100_000 * number, "gpm_pcie_tx_mib": 5}
+        with NvmlChild(node) as child:
+            child.sample(METRICS)
+            slices = child.gpu(0, METRICS).instances or ()
+    assert [one.values[1002] for one in slices] == [pytest.approx(0.1), pytest.approx(0.2)]
+    assert all(not one.values.keys() & NOT_OF_SLICES for one in slices)
+
+
+def test_a_slice_that_was_made_again_begins_anew() -> None:
+    with (
+        TemporaryDirectory(prefix="dg-") as root,
+        _node(root, "1xH100", {0: ["1g.10gb"] * 2}) as node,
+        NvmlChild(node) as child,
+    ):
+        child.sample((1002,))
+        with node.scenario.edit() as scenario:
+            scenario.gpus[0].instances[0].uuid = "MIG-00000000-0000-5000-8000-000000000001"
+        slices = child.gpu(0, (1002,)).instances or ()
+        assert [1002 in one.values for one in slices] == [False, True]
+        assert all(1002 in one.values for one in child.gpu(0, (1002,)).instances or ())

@@ -1,0 +1,219 @@
+"""What a sensor keeps for its agent, and how far it says that it has told."""
+
+import time
+
+import msgspec
+import pytest
+
+from exporter.flags.parser import parse
+from exporter.model.node_health import Cursor
+from exporter.model.signals import PASSING, Signal
+from exporter.sensor.kernel_log.reload import SETTLED
+from exporter.sensor.process import Position, Sensor
+from simulator.node import SimulatedNode
+from tests.exporter.worlds import START
+
+XID = Signal(kind="xid", source="kmsg", at=START, code=48, bus_id="0000:18:00.0", kernel_sequence=9)
+
+
+def sensor() -> Sensor:
+    """Return one that was not started: nothing but what a test adds."""
+    settings, _ = parse(["sensor"], {})
+    return Sensor(settings)
+
+
+def test_a_cursor_is_never_behind_the_signals_that_go_with_it() -> None:
+    """A record's signal is kept before the record counts as read."""
+    one = sensor()
+    position, _ = one.resume(Cursor(), "")
+    one.add(XID)
+    told, _ = one.news(position)
+    assert told is not None
+    assert told.kernel_sequence == 9
+
+
+@pytest.mark.parametrize("in_between", [False, True])
+def test_an_agent_that_comes_before_the_old_log_is_read_counts_nothing_twice(
+    in_between: bool,
+) -> None:
+    """A new sensor reads all of this boot again; its agent may be there first."""
+    one = sensor()
+    cursor = Cursor(kernel_sequence=9, sensor_run="the one before", signal_sequence=4)
+    _, boot_id = one.resume(Cursor(), "")
+    position, _ = one.resume(cursor, boot_id)
+    one.news(position)
+    if in_between:
+        one.add(msgspec.structs.replace(XID, source="nvml", kernel_sequence=None))
+        told, _ = one.news(position)
+        assert told is not None
+        cursor = Cursor(kernel_sequence=9, sensor_run=position.run, signal_sequence=1)
+        position, _ = one.resume(cursor, boot_id)
+        one.news(position)
+
+    for sequence in (7, 9, 10):
+        one.add(msgspec.structs.replace(XID, code=13, kernel_sequence=sequence))
+
+    told, _ = one.news(position)
+    assert told is not None
+    assert [signal.kernel_sequence for signal in told.signals] == [10]
+
+
+def test_an_event_of_now_is_no_word_on_a_line_from_before_the_sensor(node: SimulatedNode) -> None:
+    """The sensor before this one had the event of that line, which it paired and which is over."""
+    node.inject_xid(0, 94, nvml=False)
+    flags = [*node.exporter_flags(), "--nvml-library-dir=/not/there"]
+    settings, _ = parse(["sensor", *flags], {})
+    one = Sensor(settings)
+    one.start()
+    try:
+        old = _taken(one, 1)[0]
+        event = msgspec.structs.replace(old, source="nvml", kernel_sequence=None, gi=3, ci=0)
+        one.add(event)
+        node.inject_xid(0, 94, nvml=False)
+        told = _taken(one, 3)
+    finally:
+        one.stop()
+
+    assert [signal.source for signal in told] == ["kmsg", "nvml", "kmsg"]
+    partners = [signal.partner and signal.partner.number for signal in told]
+    assert partners == [None, None, told[1].number]
+
+
+def _taken(sensor: Sensor, count: int) -> list[Signal]:
+    """Wait until an agent that begins with nothing is told of XID 94 so often."""
+    position, _ = sensor.resume(Cursor(), "")
+    found: list[Signal] = []
+    end = time.monotonic() + 60
+    while len(found) < count and time.monotonic() < end:
+        told, _ = sensor.news(position)
+        found += [signal for signal in told.signals if signal.code == 94] if told else []
+    return found
+
+
+def test_what_only_has_the_gpus_looked_at_pushes_no_error_out() -> None:
+    one = sensor()
+    one.add(XID)
+    for _ in range(9000):
+        for kind in PASSING:
+            one.add(Signal(kind=kind, source="nvml", at=START))
+    position, _ = one.resume(Cursor(), "")
+    told, seen = one.news(position)
+    assert told is not None
+    assert [(signal.kind, signal.number) for signal in told.signals] == [("xid", 1)]
+    assert seen is not None
+    assert seen.signals_dropped == 0
+
+
+def test_an_agent_that_comes_late_counts_more_than_the_ring_holds() -> None:
+    one = sensor()
+    for sequence in range(9000):
+        one.add(msgspec.structs.replace(XID, kernel_sequence=sequence))
+    position, _ = one.resume(Cursor(), "")
+    count, seen = 0, None
+    while seen is None:
+        told, seen = one.news(position)
+        count += sum(signal.times for signal in told.signals) if told else 0
+    while position.backlog:
+        told, _ = one.news(position)
+        count += sum(signal.times for signal in told.signals) if told else 0
+    assert count == 9000
+    assert seen.signals_dropped == 0
+
+
+def test_a_gpu_off_the_bus_is_told_by_its_config_space_while_nvml_is_not_there(
+    node: SimulatedNode,
+) -> None:
+    node.lose(0)
+    flags = [*node.exporter_flags(), "--nvml-library-dir=/not/there", "--interval=0.2"]
+    settings, _ = parse(["sensor", *flags], {})
+    one = Sensor(settings)
+    one.start()
+    try:
+        position, _ = one.resume(Cursor(), "")
+        told = _told_of_the_bus(one, position, gpus=3)
+    finally:
+        one.stop()
+
+    assert told == {
+        node.gpu(0).pci: "AllOnes",
+        node.gpu(1).pci: "Answers",
+        node.gpu(2).pci: "Answers",
+    }
+
+
+class Moments:
+    """A clock that is set forwards."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+LOAD = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23 10:11:16 UTC 2025"
+
+
+def test_a_load_of_a_driver_that_nvml_goes_on_to_use_is_none(
+    node: SimulatedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in node.environment().items():
+        monkeypatch.setenv(name, value)
+    moments = Moments()
+    node.kernel_log.write(LOAD)
+    settings, _ = parse(["sensor", *node.exporter_flags(), "--interval=0.2"], {})
+    one = Sensor(settings, moments)
+    one.start()
+    try:
+        position, _ = one.resume(Cursor(), "")
+        loads = [*_loads_until(one, position, up=True)]
+        assert len(loads) == 1  # of before the sensor
+
+        moments.ahead += SETTLED - 30
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+
+        moments.ahead += 60
+        node.kernel_log.write(LOAD)
+        assert _loads_until(one, position, contradicted=1) == []
+
+        node.unload_driver()
+        assert _loads_until(one, position, up=False) == []
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+
+        node.load_driver()
+        assert _loads_until(one, position, up=True) == []
+        node.kernel_log.write(LOAD)
+        loads += _loads_until(one, position)
+    finally:
+        one.stop()
+    assert [signal.kernel_sequence for signal in loads] == [0, 1, 3, 4]
+
+
+def _loads_until(
+    sensor: Sensor, position: Position, *, up: bool | None = None, contradicted: int | None = None
+) -> list[Signal]:
+    """Return the loads that are told until NVML is up or not, or so many were refused, or one."""
+    end, found = time.monotonic() + 60, list[Signal]()
+    while time.monotonic() < end:
+        signals, seen = sensor.news(position)
+        told = signals.signals if signals else ()
+        found += [signal for signal in told if signal.kind == "driver-load"]
+        if up is None and found:
+            return found
+        if seen is not None and up is not None and (seen.nvml is not None) == up:
+            return found
+        if seen is not None and seen.rejected.get("contradicted", 0) == contradicted:
+            return found
+    raise AssertionError("the sensor did not tell it within a minute")
+
+
+def _told_of_the_bus(sensor: Sensor, position: Position, *, gpus: int) -> dict[str, str]:
+    """Wait until each GPU has an answer."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        _, observation = sensor.news(position)
+        if observation is not None and len(observation.pci_config) == gpus:
+            return dict(observation.pci_config)
+    raise AssertionError("not every GPU was read within a minute")

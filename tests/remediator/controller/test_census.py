@@ -1,0 +1,359 @@
+"""The census: where every GPU is, how many there are, and what changed on a node."""
+
+from collections import Counter
+from datetime import datetime
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.device import Device
+from exporter.model.node_health import FabricHealth, GpuHealth, VersionSince
+from exporter.model.resource_slices import SliceDevice
+from remediator.controller.census import Census
+from remediator.model.claim import Claim
+from remediator.plan.fleet import Changed, GpuPlace, names_on
+from remediator.policy.limits import GROUNDS
+from tests.remediator.builders import DRIVER, at, gpu, mig_gpu, published, report, told, uuid, view
+
+DAY = 86400
+CLUSTER = "11111111-2222-3333-4444-555555555555"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = at(0)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def census(clock: Clock) -> Census:
+    return Census(clock)
+
+
+def joined(one: GpuHealth, clique: int = 7, cluster: str = CLUSTER, state: int = 3) -> GpuHealth:
+    fabric = FabricHealth(state=state, clique=clique, cluster_uuid=cluster)
+    return msgspec.structs.replace(one, fabric=fabric)
+
+
+def publish(census: Census, node: str, *gpus: GpuHealth) -> None:
+    census.published(node, tuple(part for one in gpus for part in published(one, node)))
+
+
+def claim(*devices: str, node: str = "node-a", through: str = "h100", admin: bool = False) -> Claim:
+    """A claim as the API server stores it."""
+    results = [
+        {"request": "r", "driver": DRIVER, "pool": node, "device": one, "adminAccess": admin}
+        for one in devices
+    ]
+    body = {
+        "metadata": {"name": "c", "namespace": "team"},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": through}}]}},
+        "status": {"allocation": {"devices": {"results": results}}},
+    }
+    return msgspec.convert(body, Claim)
+
+
+class TestPlaces:
+    def test_a_gpu_is_on_its_node_and_in_its_pool_and_counts_once_for_all_its_slices(
+        self, census: Census
+    ) -> None:
+        publish(census, "node-a", mig_gpu(0), gpu(1))
+
+        assert census.places[uuid(0)] == GpuPlace(
+            node="node-a", pools=frozenset({f"{DRIVER}/node-a"})
+        )
+        assert census.totals == {
+            ("node", "node-a"): 2,
+            ("pool", f"{DRIVER}/node-a"): 2,
+            ("cluster", ""): 2,
+        }
+
+    def test_what_is_published_no_more_is_nowhere_a_day_later(
+        self, census: Census, clock: Clock
+    ) -> None:
+        publish(census, "node-a", gpu(0), gpu(1))
+        clock.now = at(60)
+
+        publish(census, "node-a", gpu(1))
+        assert set(census.places) == {uuid(0), uuid(1)}
+
+        clock.now = at(60 + DAY)
+        census.forget_old()
+        assert set(census.places) == {uuid(1)}
+
+        publish(census, "node-a")
+        clock.now = at(60 + 2 * DAY)
+        census.forget_old()
+        assert not census.places
+        assert not census.totals
+
+    def test_a_gpu_that_two_nodes_publish_counts_once_until_one_lets_go(
+        self, census: Census
+    ) -> None:
+        publish(census, "node-a", gpu(0))
+        publish(census, "node-b", gpu(0))
+
+        assert census.totals["cluster", ""] == 1
+        assert census.places[uuid(0)].pools == {f"{DRIVER}/node-a", f"{DRIVER}/node-b"}
+
+        publish(census, "node-a")
+        assert census.places[uuid(0)].node == "node-b"
+        assert census.totals["node", "node-a"] == 0
+
+    def test_a_node_speaks_for_its_own_pool_only(self, census: Census) -> None:
+        stolen = tuple(
+            msgspec.structs.replace(one, device=Device(DRIVER, "node-b", "gpu-0"))
+            for one in published(gpu(0))
+        )
+
+        census.published("node-a", stolen)
+
+        assert not census.places
+
+    def test_what_is_no_gpu_is_not_counted(self, census: Census) -> None:
+        channel = SliceDevice(
+            device=Device("compute-domain.nvidia.com", "node-a", "channel-0"), node="node-a"
+        )
+
+        census.published("node-a", (channel,))
+
+        assert not census.totals
+
+
+class TestClasses:
+    def test_a_gpu_is_of_the_classes_through_which_it_is_claimed_now(self, census: Census) -> None:
+        publish(census, "node-a", gpu(0), gpu(1))
+        held = claim("gpu-0")
+
+        census.claimed(None, held)
+        assert census.places[uuid(0)].classes == {"h100"}
+        assert census.totals["class", "h100"] == 1
+
+        census.claimed(held, None)
+        assert census.places[uuid(0)].classes == frozenset()
+        assert ("class", "h100") not in census.totals
+
+    def test_a_claim_that_is_heard_of_before_the_slice_counts_when_it_comes(
+        self, census: Census
+    ) -> None:
+        census.claimed(None, claim("gpu-0"))
+
+        publish(census, "node-a", gpu(0))
+
+        assert census.totals["class", "h100"] == 1
+
+    def test_two_claims_on_one_gpu_are_one_gpu_until_both_are_gone(self, census: Census) -> None:
+        publish(census, "node-a", mig_gpu(0))
+        slices = [one.device.device for one in published(mig_gpu(0))]
+        first, second = claim(slices[0], slices[1]), claim(slices[0])
+        census.claimed(None, first)
+        census.claimed(None, second)
+
+        census.claimed(first, None)
+
+        assert census.totals["class", "h100"] == 1
+        census.claimed(second, None)
+        assert census.totals["class", "h100"] == 0
+
+    def test_an_administrators_look_is_no_claim_on_a_gpu(self, census: Census) -> None:
+        publish(census, "node-a", gpu(0))
+
+        census.claimed(None, claim("gpu-0", admin=True))
+
+        assert census.places[uuid(0)].classes == frozenset()
+
+
+class TestDomains:
+    def test_gpus_of_one_clique_are_one_domain_across_nodes(self, census: Census) -> None:
+        for node in ("node-a", "node-b"):
+            mine = [joined(gpu(index, node=node)) for index in range(2)]
+            publish(census, node, *mine)
+            census.reported(node, report(*mine))
+
+        assert census.totals["domain", f"{CLUSTER}/7"] == 4
+        assert census.peers(uuid(0)) == (
+            f"node-a/{uuid(1)}",
+            f"node-b/{uuid(0, 'node-b')}",
+            f"node-b/{uuid(1, 'node-b')}",
+        )
+
+    def test_a_large_domain_names_32_peers_and_the_number_of_the_others(
+        self, census: Census
+    ) -> None:
+        mine = [joined(gpu(index)) for index in range(40)]
+        publish(census, "node-a", *mine)
+        census.reported("node-a", report(*mine))
+
+        peers = census.peers(uuid(0))
+
+        assert len(peers) == 33
+        assert peers[-1] == "and 7 more"
+
+    @pytest.mark.parametrize(
+        "one",
+        [
+            gpu(0),
+            joined(gpu(0), state=2),
+            joined(gpu(0), cluster="00000000-0000-0000-0000-000000000000"),
+            joined(gpu(0), cluster=""),
+        ],
+        ids=["no fabric", "not joined yet", "a single machine's switches", "not told"],
+    )
+    def test_without_a_domain_there_are_no_peers(self, census: Census, one: GpuHealth) -> None:
+        publish(census, "node-a", one, gpu(1))
+        census.reported("node-a", report(one, gpu(1)))
+
+        assert census.peers(uuid(0)) == ()
+        assert census.places[uuid(0)].domain == ""
+
+    def test_a_node_cannot_put_another_nodes_gpu_into_a_domain(self, census: Census) -> None:
+        publish(census, "node-a", gpu(0))
+        publish(census, "node-b", gpu(0, node="node-b"))
+
+        census.reported("node-b", report(joined(gpu(0))))
+
+        assert census.places[uuid(0)].domain == ""
+        assert census.peers(uuid(0)) == ()
+
+    def test_a_domain_ends_with_the_report(self, census: Census) -> None:
+        publish(census, "node-a", gpu(0))
+        census.reported("node-a", report(joined(gpu(0))))
+
+        census.reported("node-a", None)
+
+        assert census.totals["domain", f"{CLUSTER}/7"] == 0
+
+
+class TestChanges:
+    def told(self, census: Census, driver: str, agent: str = "1") -> None:
+        seen = told(view(gpu(0)), driver_version=driver, agent_version=agent)
+        census.reported("node-a", seen)
+
+    def test_the_first_sight_of_a_version_is_no_change(self, census: Census) -> None:
+        self.told(census, "570")
+
+        assert "node-a" not in census.changes
+
+    def test_another_driver_and_another_agent_are_dated_apart(
+        self, census: Census, clock: Clock
+    ) -> None:
+        self.told(census, "570")
+        clock.now = at(10)
+        self.told(census, "580")
+        clock.now = at(20)
+        self.told(census, "580", agent="2")
+        clock.now = at(30)
+        self.told(census, "580", agent="2")
+
+        assert census.changes["node-a"] == Changed(driver_at=at(10), agent_at=at(20))
+
+    def test_a_driver_that_is_unloaded_and_loaded_again_has_not_changed(
+        self, census: Census
+    ) -> None:
+        self.told(census, "570")
+        self.told(census, "")
+        self.told(census, "570")
+
+        assert "node-a" not in census.changes
+
+    def test_a_driver_that_is_unloaded_between_two_versions_has_changed(
+        self, census: Census
+    ) -> None:
+        self.told(census, "570")
+        self.told(census, "")
+        self.told(census, "580")
+
+        assert census.changes["node-a"].driver_at == at(0)
+
+    def test_what_changed_before_we_started_is_told_by_the_agent(
+        self, census: Census, clock: Clock
+    ) -> None:
+        clock.now = at(100)
+        seen = told(
+            view(gpu(0)),
+            driver_since=VersionSince(version="580", time=at(40)),
+            agent_since=VersionSince(version="2", time=at(5000)),
+        )
+        census.reported("node-a", seen)
+
+        # A date ahead of our clock is of a clock that is wrong.
+        assert census.changes["node-a"] == Changed(driver_at=at(40), agent_at=at(100))
+
+    def test_a_change_that_we_saw_is_dated_by_our_own_clock(
+        self, census: Census, clock: Clock
+    ) -> None:
+        self.told(census, "570")
+        clock.now = at(100)
+        seen = told(
+            view(gpu(0)),
+            driver_version="580",
+            agent_version="1",
+            driver_since=VersionSince(version="580", time=at(-5000)),
+        )
+        census.reported("node-a", seen)
+
+        assert census.changes["node-a"].driver_at == at(100)
+
+    def test_a_node_that_is_gone_has_no_history(self, census: Census) -> None:
+        self.told(census, "570")
+        self.told(census, "580")
+
+        census.reported("node-a", None)
+        assert not census.changes
+        self.told(census, "590")
+        assert not census.changes
+
+
+NODES = st.sampled_from(["node-a", "node-b", "node-c"])
+SETS = st.frozensets(st.integers(0, 3))
+CLAIMS = st.builds(
+    claim,
+    st.sampled_from(["gpu-0", "gpu-1"]),
+    st.sampled_from(["gpu-2", "gpu-1"]),
+    node=NODES,
+    through=st.sampled_from(["h100", "mig"]),
+)
+NEWS = st.one_of(
+    st.tuples(st.just("slice"), NODES, SETS),
+    st.tuples(st.just("report"), NODES, SETS),
+    st.tuples(st.just("gone"), NODES, SETS),
+    st.tuples(st.just("claim"), CLAIMS, SETS),
+)
+
+
+@given(st.lists(NEWS, max_size=30))
+def test_the_totals_are_always_what_counting_the_places_anew_gives(
+    news: list[tuple[str, str | Claim, frozenset[int]]],
+) -> None:
+    """GPUs are numbered alike on all nodes, so that most of them are published twice."""
+    census, standing = Census(lambda: at(0)), list[Claim]()
+    for what, about, numbers in news:
+        gpus = [joined(gpu(index), clique=index % 2) for index in sorted(numbers)]
+        if isinstance(about, Claim):
+            old = standing.pop() if standing and 0 in numbers else None
+            census.claimed(old, None if 1 in numbers else about)
+            standing += [] if 1 in numbers else [about]
+        elif what == "slice":
+            publish(census, about, *gpus)
+        else:
+            census.reported(about, None if what == "gone" else report(*gpus))
+
+        anew = Counter(
+            (ground, name)
+            for place in census.places.values()
+            for ground in GROUNDS
+            for name in names_on(ground, place)
+        )
+        assert census.totals == anew
+        for one, place in census.places.items():
+            alike = [other for other, its in census.places.items() if its.domain == place.domain]
+            assert len(census.peers(one)) == (len(alike) - 1 if place.domain else 0)

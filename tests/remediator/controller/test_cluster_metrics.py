@@ -1,0 +1,217 @@
+"""What is told of the cluster: gathered when all is known, and not more often than is needed."""
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.model.node_health import NodeDeviceHealth, ObjectMeta
+from kubeapi.client import Client
+from kubeapi.endpoint import Endpoint
+from remediator.controller.cache import World
+from remediator.controller.cluster import Cluster
+from remediator.controller.cluster_metrics import FRESH, Survey, cluster_rows
+from remediator.controller.metrics import Metrics
+from remediator.controller.rate_limit import Pace
+from remediator.metrics.brakes import brake_rows
+from remediator.metrics.families import CLUSTER_FAMILIES
+from remediator.metrics.rows import Rows, labels
+from remediator.model.incident import Incident
+from remediator.model.node import NodeFacts
+from remediator.plan.fleet import Fleet
+from remediator.plan.spending import usage
+from remediator.policy.limits import Limits
+from remediator.policy.table import Policy
+from tests.remediator.builders import T0, at, gpu, report
+from tests.remediator.controller.test_cache import incident, raw_rule, slice_of
+from tests.remediator.controller.test_metrics import reading
+from tests.remediator.metrics.test_claim_rows import ALLOCATION, POD, claim, exactly
+
+LIMITS = usage(Fleet(), Limits(), at(0))
+
+
+class Source:
+    """Counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.whole = True
+        self.asked = 0
+        self.now = 100.0
+
+    def gather(self) -> Rows:
+        self.asked += 1
+        return {"incidents_untold": {(): float(self.asked)}}
+
+    def survey(self) -> Survey:
+        return Survey(lambda: self.whole, self.gather, lambda: self.now)
+
+
+def told_world() -> World:
+    """One node of two GPUs, one of them fenced and held; three claims; one incident."""
+    world = World(lambda _: None)
+    world.slice("s", None, slice_of("node-a", 0, 1))
+    world.rule("r", raw_rule())
+    world.incident("node-a-1", incident())
+    world.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
+    for name, one in (
+        ("held", claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
+        ("waits", claim(exactly(count=2), name="waits")),
+        ("alone", claim(name="alone", owner="")),
+    ):
+        world.claim(f"team/{name}", None, one)
+    return world
+
+
+def names(page: bytes) -> set[str]:
+    return {
+        sample.name
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+    }
+
+
+def test_nothing_is_told_before_all_was_listed_and_what_is_known_stays_afterwards() -> None:
+    source = Source()
+    source.whole = False
+    survey = source.survey()
+    assert survey.rows() == {}
+
+    source.whole = True
+    first = survey.rows()
+    assert first != {}
+
+    source.whole, source.now = False, 100 + 10 * FRESH
+    assert survey.rows() != {}
+    assert source.asked == 2
+
+
+def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
+    source = Source()
+    survey = source.survey()
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(survey.rows) for _ in range(16)]
+    asked = [one.result() for one in answers]
+    assert all(one is asked[0] for one in asked)
+    assert source.asked == 1
+
+    source.now += FRESH
+    assert survey.rows() is not asked[0]
+    assert source.asked == 2
+
+
+def test_a_cluster_is_told_from_its_caches() -> None:
+    rows = cluster_rows(told_world(), {"node-a": False, "node-b": True})
+    (pending,) = rows["claim_pending_since_timestamp_seconds"]
+
+    assert rows["claims"] == {
+        ("pending",): 1,
+        ("allocated",): 0,
+        ("in-use",): 1,
+        ("unowned",): 1,
+    }
+    assert pending == ("team", "waits", "NoneFree")  # what is fenced is in use too
+    assert {key[-1]: count for key, count in rows["devices"].items()} == {"fenced": 1, "free": 1}
+    assert rows["agent_stale"] == {("node-a",): 0, ("node-b",): 1}
+    assert len(rows["incident_info"]) == 1
+
+
+def test_each_limit_is_told_with_what_counts_for_it() -> None:
+    world = told_world()
+    rows = cluster_rows(world, {}, usage(world.fleet(), Limits(), at(0)))
+
+    assert rows["budget_used_gpus"][labels("fence", "cluster")] == 1
+    assert rows["budget_limit_gpus"][labels("fence", "cluster")] == 24
+    assert rows["budget_used_gpus"][labels("evict", "rate")] == 0
+    assert rows["budget_limit_gpus"][labels("evict", "rate")] == 8
+    assert rows["budget_used_gpus"].keys() == rows["budget_limit_gpus"].keys()
+
+
+def test_a_fence_on_an_idle_device_is_why_a_claim_waits() -> None:
+    world = World(lambda _: None)
+    world.slice("s", None, slice_of("node-a", 0))
+    world.rule("r", raw_rule())
+    world.claim("team/waits", None, claim(name="waits"))
+    (pending,) = cluster_rows(world, {})["claim_pending_since_timestamp_seconds"]
+
+    assert pending == ("team", "waits", "Tainted")
+
+
+def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
+    client = Client(Endpoint(server="http://127.0.0.1:9"))
+    cluster = Cluster(
+        client,
+        mark=lambda _: None,
+        urgent=lambda _: None,
+        leading=lambda: False,
+        pace=Pace(1, 1, hurried=lambda: False),
+        lease_namespace="draguard-system",
+        stale_after=1.0,
+        now=lambda: T0,
+    )
+    cluster.world.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
+
+    assert cluster.world.reporting() == (), "nobody mends the agent of a node that is gone"
+    cluster.world.node("node-a", NodeFacts(name="node-a", uid="u-1"))
+    assert cluster.world.reporting() == ("node-a",)
+    assert cluster.stale_agents() == {}
+    client.close()
+
+
+def test_every_row_is_of_a_family_of_the_table_and_has_its_labels() -> None:
+    families = {one.name: one for one in CLUSTER_FAMILIES}
+    brakes = brake_rows(Fleet(), Policy(), at(0))
+    rows = cluster_rows(told_world(), {"node-a": False}, LIMITS, brakes)
+
+    assert set(rows) == set(families)
+    assert {
+        (name, len(key), len(families[name].labels))
+        for name, samples in rows.items()
+        for key in samples
+        if len(key) != len(families[name].labels)
+    } == set()
+
+
+def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> None:
+    metrics, begun, go_on = Metrics(), Event(), Event()
+
+    def slow() -> Iterator[Incident]:
+        begun.set()
+        go_on.wait(60)
+        yield incident()
+
+    def told(incidents: Iterable[Incident]) -> bytes:
+        return metrics.told(
+            incidents=incidents, rules=(), reading=reading(), rows={}, openmetrics=False
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(told, slow())
+        begun.wait(60)
+        second = pool.submit(told, [incident(), incident("node-b")])
+        done, _ = wait([second], timeout=0.5)
+        go_on.set()
+    line = 'draguard_remediator_incidents{class="gpu",phase="Suspected"}'
+
+    assert not done
+    assert f"{line} 1.0" in first.result().decode()
+    assert f"{line} 2.0" in second.result().decode()
+
+
+def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
+    metrics, world = Metrics(), told_world()
+    metrics.cluster(cluster_rows(world, {"node-a": False}))
+    text = names(metrics.page(openmetrics=False))
+    assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text
+    assert b'draguard_incident_info{UUID="GPU-' in metrics.page(openmetrics=True)
+
+    over = incident(version="6")
+    status = msgspec.structs.replace(over.status, closed_at=at(5))
+    world.incident("node-a-1", msgspec.structs.replace(over, status=status))
+    metrics.cluster(cluster_rows(world, {}))
+    left = names(metrics.page(openmetrics=False))
+
+    assert {one for one in left if one.startswith("draguard_incident_")} == set()
+    assert "draguard_agent_stale" not in left
+    assert b"draguard_incident_info{" not in metrics.page(openmetrics=True)

@@ -1,0 +1,201 @@
+"""Application XIDs put down to those who held the GPU, from one report to the next."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import GpuHealth, XidRecord
+from remediator.controller.crashes import Crashes
+from remediator.diagnose.fault import Healthy, Sick
+from remediator.model.claim import Claim
+from remediator.model.pod import PodFacts
+from remediator.plan.view import NodeView, cases
+from tests.remediator.builders import (
+    SLICE_5,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    told,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import claim
+
+TEAMS = ("team-a", "team-b")
+
+
+def held(device: str, namespace: str, pod: str = "train-0", *, admin: bool = False) -> Claim:
+    one = claim(device, f"{namespace}-{pod}")
+    assert one.status is not None
+    assert one.status.allocation is not None
+    meta = msgspec.structs.replace(one.metadata, namespace=namespace)
+    if not admin:
+        return msgspec.structs.replace(one, metadata=meta)
+    (result,) = one.status.allocation.devices.results
+    devices = msgspec.structs.replace(
+        one.status.allocation.devices,
+        results=(msgspec.structs.replace(result, admin_access=True),),
+    )
+    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
+    status = msgspec.structs.replace(one.status, allocation=allocation)
+    return msgspec.structs.replace(one, metadata=meta, status=status)
+
+
+def pod(namespace: str, name: str = "train-0", owner: str = "Job/train") -> PodFacts:
+    full = f"{namespace}-{name}"
+    return PodFacts(namespace=namespace, name=full, uid=f"u-{full}", owner=owner)
+
+
+PODS = tuple(map(pod, TEAMS))
+
+
+def seen(hours: float, *gpus: GpuHealth, holder: str = "", **fields: object) -> NodeView:
+    """A node as it is told of at some hour, its first GPU held by a team."""
+    one = view(*gpus, pods=PODS, claims=(held("gpu-0", holder),) if holder else ())
+    at_that_time = told(one, observed_at=at(hours * 3600 + 10))
+    return msgspec.structs.replace(one, report=at_that_time, **fields)
+
+
+def crashed(hours: float, count: int, code: int = 31) -> XidRecord:
+    return xid(code, seen=hours * 3600, count=count)
+
+
+def healthy(index: int, *records: XidRecord, hours: float = 0) -> GpuHealth:
+    return gpu(index, *records, recovery_action=action(observed=hours * 3600 + 9))
+
+
+def test_errors_of_two_teams_on_one_gpu_make_it_suspect() -> None:
+    crashes = Crashes()
+
+    assert crashes.seen(seen(0, healthy(0, crashed(0, 7)))) == {}
+    assert crashes.seen(seen(1, healthy(0, crashed(1, 8)), holder=TEAMS[0])) == {}
+    last = seen(3, healthy(0, crashed(3, 9), hours=3), healthy(1, hours=3), holder=TEAMS[1])
+    found = crashes.seen(last)
+
+    assert set(found) == {uuid(0)}
+    assert found[uuid(0)].cause == "xid-31-repeated"
+    first, second = cases(msgspec.structs.replace(last, suspects=found))
+    assert isinstance(first.verdict, Sick)
+    assert isinstance(second.verdict, Healthy)
+
+
+def test_what_was_there_at_the_first_sight_or_in_another_boot_counts_for_nobody() -> None:
+    crashes = Crashes()
+    crashes.seen(seen(0, healthy(0, crashed(0, 7)), holder=TEAMS[0]))
+    again = seen(1, healthy(0, crashed(1, 9)), holder=TEAMS[1])
+    rebooted = msgspec.structs.replace(again, report=told(again, boot_id="boot-2"))
+
+    assert not crashes.wants_pods(rebooted)
+    assert crashes.seen(rebooted) == {}
+    third = seen(2, healthy(0, crashed(2, 10)), holder=TEAMS[0])
+    third = msgspec.structs.replace(third, report=told(third, boot_id="boot-2"))
+    assert crashes.seen(third) == {}
+
+
+def test_pods_are_wanted_only_when_such_an_error_was_counted() -> None:
+    crashes = Crashes()
+    before = seen(0, healthy(0, crashed(0, 7), xid(43)))
+    risen = seen(1, healthy(0, crashed(1, 8), xid(43)))
+    other = seen(1, healthy(0, crashed(0, 7), xid(43, count=90), xid(95)))
+
+    assert not crashes.wants_pods(before)
+    crashes.seen(before)
+    assert not crashes.wants_pods(before)
+    assert not crashes.wants_pods(other)
+    assert crashes.wants_pods(risen)
+    assert not crashes.wants_pods(msgspec.structs.replace(risen, stale="silent"))
+    crashes.seen(risen)
+    assert not crashes.wants_pods(risen)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"pods": None},
+        {"pods": ()},
+        {"claims": ()},
+        {"claims": (held("gpu-1", TEAMS[1]),)},
+        {"claims": (held("gpu-0", TEAMS[1], admin=True),)},
+        {"claims": (held("gpu-0", TEAMS[1]), held("gpu-0", TEAMS[0]))},
+        {"claims": (held("gpu-0", TEAMS[1]), held("gpu-0", TEAMS[1], "unlisted"))},
+        {"stale": "silent"},
+        {"report": None},
+        {"elsewhere": {uuid(0): ("node-b",)}},
+    ],
+)
+def test_an_error_that_cannot_be_put_down_to_one_owner_accuses_nobody(
+    spoiled: dict[str, object],
+) -> None:
+    crashes = Crashes()
+    crashes.seen(seen(0, healthy(0)))
+    crashes.seen(seen(1, healthy(0, crashed(1, 1)), holder=TEAMS[0]))
+    second = seen(2, healthy(0, crashed(2, 2)), holder=TEAMS[1])
+
+    crashes.seen(msgspec.structs.replace(second, **spoiled))
+
+    assert crashes.seen(seen(3, healthy(0, crashed(2, 2)))) == {}
+
+
+def test_a_monitor_with_admin_access_is_no_second_owner() -> None:
+    crashes = Crashes()
+    monitor = held("gpu-0", "monitoring", admin=True)
+    found = crashes.seen(seen(0, healthy(0)))
+    for hour, team in enumerate(TEAMS, 1):
+        claims = (held("gpu-0", team), monitor)
+        found = crashes.seen(seen(hour, healthy(0, crashed(hour, hour)), claims=claims))
+
+    assert set(found) == {uuid(0)}
+
+
+def test_a_pod_without_a_controller_is_its_own_owner() -> None:
+    crashes = Crashes()
+    bare = tuple(pod(team, owner="") for team in TEAMS)
+    found = crashes.seen(seen(0, healthy(0)))
+    for hour, team in enumerate(TEAMS, 1):
+        one = seen(hour, healthy(0, crashed(hour, hour)), holder=team, pods=bare)
+        found = crashes.seen(one)
+
+    assert set(found) == {uuid(0)}
+
+
+def test_an_error_of_a_slice_is_its_holders_and_not_the_neighbours() -> None:
+    crashes = Crashes()
+    neighbour = held("gpu-0-mig-1g10gb-19-0", TEAMS[0], "other")
+    found = crashes.seen(view(mig_gpu(0), pods=PODS))
+    for hour, team in enumerate(TEAMS, 1):
+        record = xid(13, seen=hour * 3600, gi=5, count=hour)
+        one = view(mig_gpu(0, record), pods=PODS, claims=(held(SLICE_5, team), neighbour))
+        at_that_time = told(one, observed_at=at(hour * 3600))
+        found = crashes.seen(msgspec.structs.replace(one, report=at_that_time))
+
+    assert set(found) == {uuid(0)}
+
+
+def test_a_count_that_moves_to_its_slice_is_no_new_error() -> None:
+    crashes = Crashes()
+    crashes.seen(view(mig_gpu(0, xid(13, count=1)), pods=PODS))
+
+    assert not crashes.wants_pods(view(mig_gpu(0, xid(13, gi=5, count=1))))
+    assert crashes.wants_pods(view(mig_gpu(0, xid(13, gi=5, count=2))))
+
+
+def test_a_suspicion_is_forgotten_after_a_day_by_the_nodes_clock() -> None:
+    crashes = Crashes()
+    crashes.seen(seen(0, healthy(0)))
+    for hour, team in enumerate(TEAMS, 1):
+        crashes.seen(seen(hour, healthy(0, crashed(hour, hour)), holder=team))
+
+    day = timedelta(hours=24).total_seconds() / 3600
+    assert crashes.seen(seen(2, healthy(0, crashed(2, 2))))
+    assert crashes.seen(seen(1 + day + 0.1, healthy(0, crashed(2, 2)))) == {}
+
+
+def test_another_nodes_report_is_another_baseline() -> None:
+    crashes = Crashes()
+    crashes.seen(seen(0, healthy(0)))
+    other = view(gpu(0, crashed(1, 1), node="node-b"), node="node-b")
+
+    assert not crashes.wants_pods(other)

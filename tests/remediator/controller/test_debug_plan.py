@@ -1,0 +1,80 @@
+"""The page that says what would be done now, for people and for programs."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from remediator.controller.debug_plan import MOST, DebugPlan
+from remediator.plan.fleet import Fleet
+from remediator.plan.view import NodeView
+from serving.message import Request, Response
+from tests.remediator.builders import at, dead, gpu, policy, uuid, view
+
+
+class Eyes:
+    def __init__(self, views: Mapping[str, NodeView]) -> None:
+        self.views = views
+
+    def peek(self, node: str) -> NodeView:
+        return self.views[node]
+
+    def fleet(self) -> Fleet:
+        return Fleet()
+
+    def known(self) -> set[str]:
+        return set(self.views)
+
+    def talking(self) -> set[str]:
+        return {name for name in self.views if name != "node-quiet"}
+
+
+def page(eyes: Eyes, accept: str = "", **query: str) -> Response:
+    ask = DebugPlan(eyes, lambda: policy(mode="enforce"), lambda: "leader (one)", lambda: at(60))
+    return ask(Request("/debug/plan", accept=accept, query=query))
+
+
+SICK = Eyes({"node-a": view(dead(0), gpu(1)), "node-quiet": view(gpu(0), node="node-quiet")})
+
+
+def test_people_read_which_rule_is_wanted_and_why() -> None:
+    said = page(SICK).body.decode()
+
+    assert "leader (one)" in said
+    assert uuid(0) in said
+    assert "wanted: gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
+    assert "step: CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in said
+    assert uuid(1) not in said
+    assert "node-quiet" not in said
+
+
+def test_programs_read_the_same_as_json_by_header_or_by_query() -> None:
+    for answer in (page(SICK, accept="application/json"), page(SICK, format="json")):
+        told = msgspec.json.decode(answer.body)
+        (node,) = told["nodes"]
+        assert answer.content_type == "application/json"
+        assert node["node"] == "node-a"
+        assert [one["uuid"] for one in node["gpus"]] == [uuid(0)]
+        assert node["gpus"][0]["verdict"].startswith("sick: ")
+        assert "CreateRule gpu.nvidia.com/node-a/gpu-0 NoSchedule" in node["steps"]
+
+
+def test_a_node_that_is_asked_for_tells_of_all_its_gpus() -> None:
+    quiet = page(SICK, node="node-quiet").body.decode()
+
+    assert "verdict: healthy" in quiet
+
+
+def test_an_unknown_node_is_said_to_be_unknown() -> None:
+    assert page(SICK, node="node-z").status == 404
+
+
+def test_the_page_is_bounded_and_says_what_it_leaves_out() -> None:
+    many = {f"node-{number}": view(gpu(0)) for number in range(MOST + 5)}
+
+    said = page(Eyes(many)).body.decode()
+
+    assert "5 more nodes are left out" in said
+
+
+def test_where_nothing_is_wrong_it_says_so() -> None:
+    assert "nothing is wrong" in page(Eyes({})).body.decode()

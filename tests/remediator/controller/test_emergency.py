@@ -1,0 +1,137 @@
+"""The emergency stop as it is pulled and let go on the real API server."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from exporter.model.node_health import ObjectMeta
+from kubeapi.client import Client, Conflict
+from remediator.controller.emergency import ANNOTATION, NAMESPACES, Emergency, Namespace, stop_of
+from tests.kubeapi.hostile import Hostile, refusal
+from tests.lab.cluster import await_true
+
+OURS, OTHER = "emergency-test", "emergency-other"
+
+
+def annotate(client: Client, namespace: str, value: str | None) -> None:
+    body = {"metadata": {"annotations": {ANNOTATION: value}}}
+    client.merge_patch(f"{NAMESPACES}/{namespace}", body)
+
+
+class Changes(list[str]):
+    """What was stopped each time that somebody was told of a change."""
+
+    emergency: Emergency
+
+    def __call__(self) -> None:
+        self.append(self.emergency.stopped)
+
+
+@pytest.fixture
+def changes() -> Changes:
+    return Changes()
+
+
+@pytest.fixture
+def emergency(client: Client, changes: Changes) -> Iterator[Emergency]:
+    for namespace in (OURS, OTHER):
+        with suppress(Conflict):
+            client.create(NAMESPACES, {"metadata": {"name": namespace}})
+        annotate(client, namespace, None)
+    one = changes.emergency = Emergency(client, OURS, changes)
+    one.start()
+    try:
+        await_true("the namespace is read", lambda: one.settled)
+        yield one
+    finally:
+        one.stop()
+
+
+def test_setting_the_annotation_stops_and_taking_it_away_releases(
+    client: Client, emergency: Emergency, changes: Changes
+) -> None:
+    assert emergency.stopped == ""
+
+    annotate(client, OURS, "ann: roll-out went wrong")
+    await_true("it is stopped", lambda: emergency.stopped)
+    assert emergency.stopped == "ann: roll-out went wrong"
+
+    annotate(client, OURS, None)
+    await_true("it is released", lambda: not emergency.stopped)
+    await_true("both were told", lambda: changes == ["ann: roll-out went wrong", ""])
+
+
+def test_a_stop_that_stood_before_the_start_is_seen_before_anything_is_done(
+    client: Client, emergency: Emergency
+) -> None:
+    annotate(client, OURS, "bob: wait for me")
+    second = Emergency(client, OURS)
+
+    assert not second.settled
+    second.start()
+    try:
+        await_true("the namespace is read", lambda: second.settled)
+
+        assert second.stopped == "bob: wait for me"
+    finally:
+        second.stop()
+
+
+def test_another_namespace_stops_nothing(client: Client, emergency: Emergency) -> None:
+    annotate(client, OTHER, "not ours")
+    annotate(client, OURS, "ours")
+
+    await_true("it is stopped", lambda: emergency.stopped)
+
+    assert emergency.stopped == "ours"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        ({}, ""),
+        ({ANNOTATION: "ann: why"}, "ann: why"),
+        ({ANNOTATION: ""}, "nobody said why"),
+        ({ANNOTATION: " \n"}, "nobody said why"),
+        ({ANNOTATION: "ann:\nin two\tlines"}, "ann: in two lines"),
+    ],
+)
+def test_a_stop_says_who_and_why_in_one_line(annotations: dict[str, str], told: str) -> None:
+    assert stop_of(Namespace(ObjectMeta(annotations=annotations))) == told
+
+
+def test_a_namespace_that_may_not_be_read_stops_nothing_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    logger = "remediator.controller.emergency"
+    caplog.set_level(logging.WARNING, logger)
+    with Hostile([refusal(403, "Forbidden")]) as server:
+        client = Client(server.endpoint)
+        blind = Emergency(client, OURS)
+        blind.start()
+        try:
+            await_true("it is refused", lambda: blind.settled)
+
+            assert [blind.stopped, blind.stopped] == ["", ""]
+        finally:
+            blind.stop()
+            client.close()
+    (said,) = (one.getMessage() for one in caplog.records if one.name == logger)
+    assert f"annotation {ANNOTATION} of namespace {OURS} stops nothing" in said
+    assert "allow get, list and watch" in said
+
+
+def test_an_api_server_that_fails_is_waited_for() -> None:
+    with Hostile([refusal(500)]) as server:
+        client = Client(server.endpoint)
+        waiting = Emergency(client, OURS)
+        waiting.start()
+        try:
+            await_true("it has failed", lambda: waiting.blind)
+
+            assert not waiting.settled
+        finally:
+            waiting.stop()
+            client.close()

@@ -1,0 +1,99 @@
+"""Rules that nobody acts on are noticed, and nothing is said where nothing can be known."""
+
+import msgspec
+import pytest
+
+from kubeapi.store import Change
+from remediator.controller.feature_gates import SILENT_AFTER, Gates, StatedRule, has_status
+from remediator.model.taint_rule import manifest
+from tests.remediator.controller.test_cluster_writes import wanted
+
+
+class Time:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def stored(
+    effect: str = "NoExecute",
+    *conditions: str,
+    key: str = "",
+    generation: int = 2,
+    observed: int | None = 2,
+) -> StatedRule:
+    body = msgspec.json.decode(msgspec.json.encode(manifest(wanted(effect), "v1")))
+    body["metadata"]["generation"] = generation
+    told = [{"type": one, "observedGeneration": observed} for one in conditions]
+    body["status"] = {"conditions": told}
+    body["spec"]["taint"]["key"] = key or body["spec"]["taint"]["key"]
+    return msgspec.convert(body, StatedRule)
+
+
+def heard(gates: Gates, new: StatedRule | None) -> None:
+    gates.heard(Change("rule", None, new))
+
+
+def test_a_no_execute_without_a_word_for_a_minute_is_named() -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored())
+    time.now = SILENT_AFTER
+    assert gates.silent() == ()
+    heard(gates, stored())
+    time.now += 1
+    assert gates.silent() == ("rule",)
+
+
+def test_a_word_about_its_no_schedule_is_none_about_its_no_execute() -> None:
+    """The eviction controller says `OtherEffect` of each NoSchedule, and may end right after."""
+    gates = Gates(time := Time())
+    heard(gates, stored("NoSchedule", "EvictionInProgress", generation=1, observed=1))
+    heard(gates, stored("NoExecute", "EvictionInProgress", generation=2, observed=1))
+    time.now = SILENT_AFTER + 1
+    assert gates.silent() == ("rule",)
+
+
+def test_a_rule_that_was_changed_is_waited_for_anew() -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored(generation=2))
+    time.now = SILENT_AFTER
+    heard(gates, stored(generation=3))
+    time.now += 1
+    assert gates.silent() == ()
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        stored("NoExecute", "EvictionInProgress"),
+        stored("NoExecute", "EvictionInProgress", observed=None),
+        stored("NoSchedule"),
+        stored(key="example.com/theirs"),
+        None,
+    ],
+    ids=["told of", "told of without a generation", "moves nobody", "not ours", "gone"],
+)
+def test_nothing_is_said_of_a_rule_that(harmless: StatedRule | None) -> None:
+    gates = Gates(time := Time())
+    heard(gates, stored())
+    heard(gates, harmless)
+    time.now = 2 * SILENT_AFTER
+    assert gates.silent() == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "minor", "known"),
+    [
+        ("v1", None, True),
+        ("v1beta2", None, True),
+        ("v1alpha3", 35, True),
+        ("v1alpha3", 34, False),
+        ("v1alpha3", None, False),
+        (None, 37, False),
+    ],
+)
+def test_rules_have_a_status_since_1_35(
+    version: str | None, minor: int | None, known: bool
+) -> None:
+    assert has_status(version, minor) is known

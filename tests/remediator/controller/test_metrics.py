@@ -1,0 +1,151 @@
+"""The metrics page: what the table promises is there, and it means what it says."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from remediator.controller.metric_table import FAMILIES
+from remediator.controller.metrics import Metrics, Reading
+from remediator.metrics.family import markdown
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import decide_node
+from remediator.policy.fingerprint import name_of
+from remediator.policy.table import Policy
+from tests.remediator.builders import at, dead, gpu, policy, uuid, view
+
+ROOT = Path(__file__).parents[3]
+
+
+def reading(**changed: object) -> Reading:
+    quiet: dict[str, object] = {
+        "leading": True,
+        "queued": 3,
+        "queue_age": 1.5,
+        "watch_ages": {"nodes": 2.0},
+        "untrusted": {"slices": True, "claims": False},
+        "undecodable": 0,
+        "rules_served": True,
+        "rules_without_status": 0,
+        "evictions": {"granted": 2, "refused": 1},
+    }
+    return Reading(**{**quiet, **changed})  # type: ignore[arg-type] - by name, as in the table
+
+
+def samples(metrics: Metrics) -> Mapping[tuple[str, ...], float]:
+    """Values by name, without prefix, and the values of the labels in the order of their names."""
+    page = metrics.page(openmetrics=False).decode()
+    return {
+        (one.name.removeprefix("draguard_remediator_"), *one.labels.values()): one.value
+        for family in text_string_to_metric_families(page)
+        for one in family.samples
+    }
+
+
+def test_every_family_of_the_table_is_on_the_page_and_in_the_documents() -> None:
+    page = Metrics("1.2").page(openmetrics=False).decode()
+    for family in FAMILIES:
+        assert f"# TYPE {family.full_name} {family.kind}\n" in page
+        assert f"`{family.full_name}`" in markdown([family])
+
+
+def test_a_moment_is_shown_as_it_is_and_answers_add_up() -> None:
+    metrics = Metrics("1.2")
+    metrics.read(reading())
+    metrics.read(reading(leading=False, evictions={"granted": 5, "refused": 1}))
+    for status in (200, 200, 409, None):
+        metrics.answered("PATCH", status)
+    shown = samples(metrics)
+
+    assert shown["leader",] == 0
+    assert shown["queue_nodes",] == 3
+    assert shown["watch_age_seconds", "nodes"] == 2
+    assert shown["collection_untrusted", "slices"] == 1
+    assert shown["collection_untrusted", "claims"] == 0
+    assert shown["evictions_total", "granted"] == 5
+    assert shown["evictions_total", "refused"] == 1
+    assert shown["api_requests_total", "200", "PATCH"] == 2
+    assert shown["api_requests_total", "none", "PATCH"] == 1
+    assert shown["build_info", "1.2"] == 1
+
+
+def test_where_rules_have_no_status_nothing_is_said_of_it() -> None:
+    metrics = Metrics()
+    metrics.read(reading(rules_without_status=None))
+    unknown = samples(metrics)["rule_status_missing",]
+
+    assert unknown != unknown  # noqa: PLR0124 - NaN
+
+
+def test_what_cannot_be_tainted_and_who_ignores_taints_is_counted() -> None:
+    metrics = Metrics()
+    seen = view(dead(0), gpu(1), unbound={uuid(0): "by nodeSelector"}, inventory=())
+    metrics.decided(decide_node(seen, Fleet(), policy(), at(60)))
+    metrics.counted((), ())
+    assert samples(metrics)["gpus_not_taintable",] == 1
+    assert samples(metrics)["taint_ignored_claims",] == 0
+    metrics.forget(())
+    metrics.counted((), ())
+    assert samples(metrics)["gpus_not_taintable",] == 0
+
+
+def test_verdicts_and_what_is_held_are_counted_by_node_and_forgotten_with_it() -> None:
+    metrics = Metrics()
+    rows = policy(mode="enforce")
+    seen = view(dead(0), gpu(1))
+    metrics.decided(decide_node(seen, Fleet(), rows, at(60)))
+    metrics.counted((), ())
+    assert samples(metrics)["gpus", "sick"] == 1
+    assert samples(metrics)["gpus", "healthy"] == 1
+
+    stopped = Fleet(stopped="a person")
+    metrics.decided(decide_node(seen, stopped, rows, at(60)))
+    metrics.counted((), ())
+    assert samples(metrics)["held_gpus", "EmergencyStop"] == 1
+
+    metrics.forget(())
+    metrics.counted((), ())
+    assert samples(metrics)["gpus", "sick"] == 0
+
+
+def test_the_policy_in_force_has_a_name_of_its_own_and_tells_each_class() -> None:
+    metrics = Metrics()
+    metrics.policy(Policy())
+    first = {key[1] for key in samples(metrics) if key[0] == "policy_info"}
+    metrics.policy(policy(mode="enforce"))
+    shown = samples(metrics)
+
+    assert {key[1] for key in shown if key[0] == "policy_info"} != first
+    assert shown["policy_info", name_of(policy(mode="enforce"))] == 1
+    assert shown["policy_mode", "gpu", "enforce"] == 1
+    assert ("policy_mode", "gpu", "incident-only") not in shown
+
+
+EXEMPTED = """
+from remediator.controller.metrics import name_of
+from remediator.policy.reading import read
+devices = [f"GPU-{one}aaaaaaa-0000-0000-0000-000000000000" for one in "0123456789"]
+named = ", ".join(devices)
+print(name_of(read(f"exempt: [{{devices: [{named}], why: a test}}]".encode())))
+"""
+
+
+def test_every_replica_gives_a_policy_the_same_name() -> None:
+    """Each process has its own order of what is in a set."""
+
+    def named(seed: str) -> str:
+        told = subprocess.run(
+            [sys.executable, "-c", EXEMPTED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return told.stdout.strip()
+
+    names = {named(seed) for seed in ("1", "2", "3")}
+    assert [len(one) for one in names] == [12]

@@ -1,0 +1,144 @@
+"""The pods of one node, page by page, remembered for a moment, and unknown when nobody answers."""
+
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from kubeapi.client import Client
+from remediator.controller import node_pods
+from remediator.controller.node_pods import REMEMBERED, NodePods
+from remediator.model.pod import PodFacts
+from simulator.cluster import workloads
+from tests.kubeapi import hostile
+from tests.kubeapi.hostile import Behaviour, Hostile
+from tests.lab.cluster import Cluster, Json, await_true
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@contextmanager
+def listed(clock: Clock, answers: Sequence[Behaviour]) -> Generator[tuple[NodePods, Hostile]]:
+    with Hostile(answers) as server:
+        client = Client(server.endpoint, timeout=60.0)
+        yield NodePods(client, clock), server
+        client.close()
+
+
+def pod(name: str) -> Json:
+    return {"metadata": {"name": name, "namespace": "team", "uid": f"u-{name}"}}
+
+
+def names(pods: NodePods, node: str = "node-a") -> list[str] | None:
+    found = pods.of(node)
+    return None if found is None else [one.name for one in found]
+
+
+def test_all_pages_are_asked_for_with_the_nodes_name() -> None:
+    pages = [hostile.listing("1", pod("a"), more="token"), hostile.listing("1", pod("b"))]
+    with listed(Clock(), pages) as (pods, server):
+        assert names(pods) == ["a", "b"]
+
+        first, second = server.requests
+    assert "fieldSelector=spec.nodeName%3Dnode-a" in first
+    assert "limit=500" in first
+    assert "continue=token" in second
+
+
+def test_they_are_read_from_the_servers_cache_and_further_pages_go_on_from_there() -> None:
+    pages = [hostile.listing("1", pod("a"), more="token"), hostile.listing("1", pod("b"))]
+    with listed(Clock(), pages) as (pods, server):
+        assert names(pods) == ["a", "b"]
+
+        first, second = server.requests
+    assert "resourceVersion=0" in first
+    assert "resourceVersion" not in second
+
+
+def test_the_newest_state_is_asked_for_where_a_node_is_handed_over() -> None:
+    answers = [hostile.listing("1", pod(name)) for name in ("cached", "newest")]
+    with listed(Clock(), answers) as (pods, server):
+        assert names(pods) == ["cached"]
+        found = pods.of("node-a", live=True)
+
+        assert found is not None
+        assert [one.name for one in found] == ["newest"]
+        assert "resourceVersion" not in server.requests[1]
+
+
+def test_an_answer_is_remembered_for_a_moment_and_for_its_node_only() -> None:
+    clock = Clock()
+    answers = [hostile.listing("1", pod(name)) for name in ("a", "b", "c")]
+    with listed(clock, answers) as (pods, _):
+        assert names(pods) == ["a"]
+        assert names(pods, "node-b") == ["b"]
+        clock.seconds = REMEMBERED - 0.1
+        assert names(pods) == ["a"]
+        clock.seconds = REMEMBERED
+        assert names(pods) == ["c"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        hostile.refusal(500),
+        hostile.refusal(403, "Forbidden"),
+        hostile.drop,
+        hostile.body(b"no json"),
+        hostile.body(b'{"items": [{"metadata": 5}]}'),
+    ],
+)
+def test_pods_that_cannot_be_listed_are_unknown_and_that_is_said_once(
+    answer: Behaviour, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    with listed(clock, [answer]) as (pods, server):
+        for seconds in (0.0, 1.0, 10.0, 20.0):
+            clock.seconds = seconds
+            assert names(pods) is None
+        assert len(server.requests) == 3
+    ours = [one for one in caplog.records if one.name == node_pods.__name__]
+    (said,) = [one for one in ours if one.levelno == logging.WARNING]
+    assert "node-a: its pods cannot be listed" in said.getMessage()
+
+
+def test_a_failure_between_two_pages_makes_no_half_list() -> None:
+    pages = [hostile.listing("1", pod("a"), more="token"), hostile.refusal(410, "Expired")]
+    with listed(Clock(), pages) as (pods, _):
+        assert names(pods) is None
+
+
+def test_it_is_said_again_after_it_worked(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    answers = [hostile.refusal(500), hostile.listing("1"), hostile.refusal(500)]
+    with listed(clock, answers) as (pods, _):
+        seen: list[list[str] | None] = []
+        for seconds in (0.0, 10.0, 20.0):
+            clock.seconds = seconds
+            seen.append(names(pods))
+    assert seen == [None, [], None]
+    assert len([one for one in caplog.records if "cannot be listed" in one.getMessage()]) == 2
+
+
+def test_a_real_pod_is_read_with_its_owner(cluster: Cluster) -> None:
+    cluster.player.add_node("node-a")
+    template = workloads.pod_spec(node="node-a")
+    cluster.add("apps/v1", "deployments", workloads.deployment("web", 1, template))
+    await_true("it runs", cluster.running)
+
+    def running() -> list[PodFacts]:
+        # Read from the server's cache, which may be older than what was seen before.
+        return [one for one in NodePods(cluster.client).of("node-a") or () if one.running]
+
+    (one,) = await_true("it is listed as running", running)
+    assert (one.owner, one.terminating) == ("Deployment/web", False)
+    assert NodePods(cluster.client).of("node-b") == ()

@@ -1,0 +1,130 @@
+"""What the leader's Lease says of the policy, and what a new leader makes of it."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from remediator.controller.policy_on_lease import CHANGED, DISAGREEING, HASH, MODES, PolicyOnLease
+from remediator.policy.fingerprint import of_permissions
+from remediator.policy.limits import Limits
+from remediator.policy.table import Policy
+from tests.remediator.builders import at, policy
+
+MILD, STRONG = policy(mode="incident-only"), policy(mode="enforce")
+
+
+class Replica:
+    """One process with its clocks."""
+
+    def __init__(self, own: Policy) -> None:
+        self.seconds = 1000.0
+        self.changes: list[datetime] = []
+        self.lease = PolicyOnLease(
+            self.changes.append, lambda: at(self.seconds), lambda: self.seconds
+        )
+        self.lease.loaded(own)
+
+
+def test_the_lease_says_what_is_permitted_and_since_when() -> None:
+    one = Replica(MILD)
+    one.lease.gained({})
+    one.seconds = 1060
+    one.lease.loaded(STRONG)
+
+    said = one.lease.annotations()
+    assert said[HASH] == of_permissions(STRONG)
+    assert said[CHANGED] == f"{at(1060):%Y-%m-%dT%H:%M:%SZ}"
+    assert "gpu=enforce" in said[MODES]
+    assert one.changes == [at(1060)]
+
+
+def test_a_change_of_budgets_alone_is_no_change() -> None:
+    one = Replica(STRONG)
+    one.lease.loaded(policy(limits=Limits(evict=Limits().fence), mode="enforce"))
+
+    assert one.changes == []
+
+
+def test_a_new_leader_knows_when_the_policy_changed() -> None:
+    before, after = Replica(MILD), Replica(STRONG)
+    before.lease.loaded(STRONG)
+    after.seconds = 1500
+
+    after.lease.gained(before.lease.annotations())
+
+    assert after.changes == [at(1000)]
+    assert after.lease.disagrees(STRONG) == ""
+
+
+def test_a_date_ahead_of_our_clock_is_now() -> None:
+    one = Replica(STRONG)
+    one.lease.gained({HASH: of_permissions(STRONG), CHANGED: "2099-01-01T00:00:00Z"})
+
+    assert one.changes == [at(1000)]
+
+
+@pytest.mark.parametrize("said", ["", "yesterday", "2026-01-01T00:00:00", "2026-13-01T00:00:00Z"])
+def test_a_date_that_cannot_be_read_is_none(said: str) -> None:
+    one = Replica(STRONG)
+    one.lease.gained({HASH: of_permissions(STRONG), CHANGED: said})
+
+    assert one.changes == []
+
+
+class TestAnotherPolicy:
+    def gained(self) -> Replica:
+        one = Replica(MILD)
+        one.lease.gained(Replica(STRONG).lease.annotations())
+        return one
+
+    def test_disagrees_for_five_minutes_and_no_longer(self) -> None:
+        one = self.gained()
+        one.seconds += DISAGREEING - 1
+        assert of_permissions(STRONG) in one.lease.disagrees(MILD)
+
+        one.seconds += 1
+        assert one.lease.disagrees(MILD) == ""
+        assert one.lease.annotations()[HASH] == of_permissions(MILD)
+
+    def test_is_a_change_as_late_as_now(self) -> None:
+        assert self.gained().changes == [at(1000)]
+
+    def test_stays_on_the_lease_meanwhile(self) -> None:
+        """Who leads next, before this replica has obeyed its own, compares with the same."""
+        one = self.gained()
+
+        assert one.lease.annotations()[HASH] == of_permissions(STRONG)
+
+    def test_disagrees_until_the_same_file_is_in_force(self) -> None:
+        one = self.gained()
+        one.lease.loaded(STRONG)
+        assert one.lease.disagrees(MILD)
+
+        assert one.lease.disagrees(STRONG) == ""
+
+    def test_may_change_once_the_two_agreed(self) -> None:
+        one = self.gained()
+        one.lease.loaded(STRONG)
+        assert one.lease.disagrees(STRONG) == ""
+
+        one.lease.loaded(MILD)
+        assert one.lease.disagrees(MILD) == ""
+        assert one.lease.annotations()[HASH] == of_permissions(MILD)
+
+    def test_is_none_where_this_replica_led_before_and_changed_it_itself(self) -> None:
+        one = Replica(STRONG)
+        one.lease.gained({})
+        said = one.lease.annotations()
+        one.lease.loaded(MILD)
+
+        one.lease.gained(said)
+
+        assert one.lease.disagrees(MILD) == ""
+
+    def test_begins_anew_with_each_gain(self) -> None:
+        one = self.gained()
+        one.seconds += DISAGREEING - 1
+        one.lease.gained(Replica(STRONG).lease.annotations())
+        one.seconds += timedelta(minutes=4).total_seconds()
+
+        assert one.lease.disagrees(MILD)

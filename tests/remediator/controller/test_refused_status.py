@@ -1,0 +1,213 @@
+"""A status that the API server refuses costs what is told in it, and nothing of what is done."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import ObjectMeta
+from remediator.controller.unstored import FIRST_TRY, LAST_TRY, Unstored
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from remediator.plan.steps import WriteStatus
+from tests.remediator.builders import NODE, dead, gpu
+from tests.remediator.controller.api import INCIDENTS, Json
+from tests.remediator.controller.test_blind_watches import (
+    SETTLED,
+    Room,
+    _presence,  # pyright: ignore[reportPrivateUsage] - the same steps on the same server
+    room,  # noqa: F401 # pyright: ignore[reportUnusedImport] - a fixture
+    set_up,
+)
+
+
+def a_word(status: Json) -> str:
+    return 'status.phase: Unsupported value: "Tainted"' if status.get("phase") else ""
+
+
+def its_size(status: Json) -> str:
+    return "request is too large" if status.get("message") else ""
+
+
+@pytest.mark.parametrize(("misfit", "missing"), [(a_word, "phase"), (its_size, "message")])
+def test_taints_are_made_and_raised_though_a_part_of_the_status_is_refused(
+    room: Room,  # noqa: F811 - the fixture
+    misfit: Callable[[Json], str],
+    missing: str,
+) -> None:
+    room.api.misfit = misfit
+    set_up(room)
+    room.report(dead(0), gpu(1))
+    room.seen("the report is heard of", lambda: _presence(room) == "Lost")
+
+    room.decide()
+    assert room.api.effects() == {"gpu-0": "NoSchedule"}
+    room.ahead = SETTLED
+    room.decide()
+
+    assert room.api.effects() == {"gpu-0": "NoExecute"}
+    status: Any = next(iter(room.api.stored[INCIDENTS].values()))["status"]
+    assert missing not in status
+    assert (status["fault"], len(status["rules"])) == ("lost", 1)
+    assert room.cluster.writer.statuses_refused > 0
+
+
+def _without(field: str) -> Callable[[Json], str]:
+    """The CRD of an older release: what it does not know in a field is refused."""
+    return lambda status: f'status.{field}: Unsupported value: "new"' if status.get(field) else ""
+
+
+def _told(at: Room) -> Json:
+    (one,) = at.api.stored[INCIDENTS].values()
+    status: Json = one["status"]
+    return status
+
+
+def _evicting(at: Room, misfit: Callable[[Json], str]) -> None:
+    at.api.misfit = misfit
+    set_up(at)
+    at.report(dead(0), gpu(1))
+    at.seen("the report is heard of", lambda: _presence(at) == "Lost")
+    at.decide()
+    at.ahead = SETTLED
+    at.decide()
+    assert at.api.effects() == {"gpu-0": "NoExecute"}
+
+
+def _writes(at: Room) -> list[tuple[str, str]]:
+    return [one for one in at.api.writes if one[1].startswith(INCIDENTS)]
+
+
+@pytest.mark.parametrize("field", ["phase", "mode", "rules"])
+def test_what_is_refused_is_not_written_again_at_each_decision(
+    room: Room,  # noqa: F811 - the fixture
+    field: str,
+) -> None:
+    _evicting(room, _without(field))
+    status, before, refused = _told(room), len(_writes(room)), room.cluster.writer.statuses_refused
+    assert before < 20
+    assert field not in status
+
+    for minutes in range(1, 5):
+        room.ahead = SETTLED + timedelta(minutes=minutes)
+        room.decide()
+
+    assert len(_writes(room)) == before
+    assert room.cluster.writer.statuses_refused == refused
+    assert _told(room) == status
+    assert len({one["text"] for one in status["timeline"]}) == len(status["timeline"])
+
+
+@pytest.mark.parametrize("field", ["taintedTime", "message", "hardware", "rules"])
+def test_what_an_older_crd_drops_is_written_once_and_remembered(
+    room: Room,  # noqa: F811 - the fixture
+    field: str,
+) -> None:
+    room.api.lacks = frozenset({field})
+    _evicting(room, lambda _: "")
+    before, known = len(_writes(room)), room.cluster.peek(NODE).incidents
+    assert field not in _told(room)
+
+    for minutes in range(1, 4):
+        room.ahead = SETTLED + timedelta(minutes=minutes)
+        room.decide()
+
+    assert len(_writes(room)) == before
+    assert room.cluster.peek(NODE).incidents == known
+
+
+def test_a_change_in_what_is_dropped_is_remembered_too(
+    room: Room,  # noqa: F811 - the fixture
+) -> None:
+    """What is stored stays the same; later the watch tells it once more."""
+    room.api.lacks = frozenset({"message"})
+    _evicting(room, lambda _: "")
+    (before,) = room.cluster.peek(NODE).incidents
+    said = msgspec.structs.replace(before.status, message="more is known")
+    room.cluster.writer.take(WriteStatus(before, said))
+    known = room.cluster.peek(NODE).incidents
+    (name,) = room.api.stored[INCIDENTS]
+    spec = room.api.stored[INCIDENTS][name]["spec"]
+    room.api.put(INCIDENTS, name, spec={**spec, "hold": {"by": "ana", "reason": "a run"}})
+    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+
+    assert room.cluster.peek(NODE).incidents[0].status.message == "more is known"
+
+
+@pytest.mark.parametrize("field", ["phase", "mode", "rules"])
+def test_an_edit_by_a_user_in_between_costs_the_incident_nothing(
+    room: Room,  # noqa: F811 - the fixture
+    field: str,
+) -> None:
+    _evicting(room, _without(field))
+    known = room.cluster.peek(NODE).incidents
+    hold = {"by": "ana", "reason": "a run must end first"}
+    (name,) = room.api.stored[INCIDENTS]
+    spec = room.api.stored[INCIDENTS][name]["spec"]
+    room.api.put(INCIDENTS, name, spec={**spec, "hold": hold})
+    room.seen("it is heard of", lambda: room.cluster.peek(NODE).incidents != known)
+
+    (after,) = room.cluster.peek(NODE).incidents
+    assert [after.status] == [one.status for one in known]
+    assert after.spec.intents
+
+
+def test_once_the_crd_is_replaced_the_whole_status_is_written_as_it_was(
+    room: Room,  # noqa: F811 - the fixture
+) -> None:
+    _evicting(room, _without("phase"))
+    (known,) = room.cluster.peek(NODE).incidents
+    room.decide()
+    assert "phase" not in _told(room)
+
+    room.api.misfit = lambda _: ""
+    later = FIRST_TRY + 1
+    unstored = room.cluster.writer.unstored
+    clock = unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes
+    unstored._clock = lambda: clock() + later  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
+    room.decide()
+
+    assert _told(room)["phase"] == known.status.phase
+    (after,) = room.cluster.peek(NODE).incidents
+    assert after.status == known.status
+
+
+def test_the_same_status_is_tried_ever_more_rarely() -> None:
+    now, stored = (
+        0.0,
+        Incident(ObjectMeta(name="gpu-a-1", uid="u"), IncidentSpec("node-a", "GPU-a")),
+    )
+    unstored = Unstored(lambda: now)
+    waits: list[float] = []
+    for _ in range(6):
+        unstored.note(stored, IncidentStatus(fault="lost", phase="Tainted"))
+        begun = now
+        while not unstored.due():
+            now += FIRST_TRY
+        waits.append(now - begun)
+    assert waits == [300, 600, 1200, 2400, LAST_TRY, LAST_TRY]
+
+    unstored.note(stored, IncidentStatus(fault="lost", phase="Drained"))
+    now += FIRST_TRY
+    assert [*unstored.due()] == ["gpu-a-1"], "another one is tried soon"
+    unstored.forget("gpu-a-1")
+    assert not unstored.due()
+
+
+def test_what_another_leader_has_written_since_is_left_as_it_is(
+    room: Room,  # noqa: F811 - the fixture
+) -> None:
+    _evicting(room, _without("phase"))
+    unstored = room.cluster.writer.unstored
+    (name,) = room.api.stored[INCIDENTS]
+    room.api.put(INCIDENTS, name, status={**_told(room), "message": "by another leader"})
+    room.seen(
+        "it is heard of",
+        lambda: "another leader" in room.cluster.peek(NODE).incidents[0].status.message,
+    )
+    before, clock = len(_writes(room)), unstored._clock  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - five minutes
+    unstored._clock = lambda: clock() + FIRST_TRY + 1  # pyright: ignore[reportPrivateUsage] # noqa: SLF001 - as above
+    room.cluster.writer.turn_to(NODE)
+    assert len(_writes(room)) == before
+    assert not unstored.due()

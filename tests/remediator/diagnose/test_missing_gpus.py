@@ -1,0 +1,144 @@
+"""A GPU that its node offers and NVML never listed, and boards that moved."""
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import (
+    GpuHealth,
+    Inventory,
+    SourceHealth,
+)
+from remediator.diagnose.fault import Sick, Unknown
+from remediator.diagnose.presence import NEVER_LISTED, NOT_REPORTED, unlisted
+from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.verdict import verdict
+from remediator.plan.view import NodeView, cases
+from tests.remediator.builders import (
+    BOOT,
+    Stored,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    published,
+    report,
+    told,
+    uuid,
+    view,
+)
+from tests.remediator.telling import settle
+
+NVML_UP = (SourceHealth(name="nvml", state="Up"),)
+
+
+class TestMissing:
+    LATE = Surroundings(
+        reported_at=at(60), sources=NVML_UP, inventory=Inventory(missing=("0000:01:00.0",))
+    )
+
+    def never(self) -> GpuHealth:
+        return gpu(0, presence="Unknown", presence_reason=NEVER_LISTED, presence_since=at(0))
+
+    def test_a_gpu_that_was_never_listed_is_lost_and_doubtful(self) -> None:
+        judged = verdict(self.never(), self.LATE)
+
+        assert isinstance(judged, Sick)
+        (fault,) = judged.faults
+        assert (fault.fault_class, fault.cause) == ("lost", "gpu-missing")
+        assert fault.needs == "person"
+        assert not fault.certain
+        assert "may be of before" in fault.doubt
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"reported_at": at(59)},
+            {"reported_at": None},
+            {"sources": ()},
+            {"sources": (SourceHealth(name="nvml", state="Down"),)},
+            {"inventory": Inventory()},
+        ],
+    )
+    def test_short_of_a_live_nvml_that_misses_it_for_a_minute_nobody_knows(
+        self, fields: dict[str, object]
+    ) -> None:
+        around = msgspec.structs.replace(self.LATE, **fields)
+
+        assert isinstance(verdict(self.never(), around), Unknown)
+
+    @pytest.mark.parametrize("reason", ["Hung", "Released", "NotPublished", "DriverReloaded"])
+    def test_another_reason_not_to_see_it_is_no_finding(self, reason: str) -> None:
+        one = msgspec.structs.replace(self.never(), presence_reason=reason)
+
+        assert isinstance(verdict(one, self.LATE), Unknown)
+
+    def test_only_what_is_published_and_missed_gets_an_entry(self) -> None:
+        told = report(gpu(0))
+        inventory = (*published(gpu(0)), *published(gpu(1)), *published(mig_gpu(2)))
+        by_bus = msgspec.structs.replace(told, inventory=Inventory(missing=("0000:02:00.0",)))
+        by_uuid = msgspec.structs.replace(told, inventory=Inventory(missing=(uuid(2),)))
+
+        assert unlisted(told, inventory) == {}
+        assert set(unlisted(by_bus, inventory)) == {uuid(1)}
+        assert set(unlisted(by_uuid, inventory)) == {uuid(2)}
+        entry = unlisted(by_bus, inventory)[uuid(1)]
+        assert (entry.presence, entry.presence_reason) == ("Unknown", NOT_REPORTED)
+        assert entry.presence_since == BOOT
+
+    def test_it_is_missed_since_the_first_gpu_of_the_node_was_seen(self) -> None:
+        """A neighbour that came later must not make a GPU that never came look young."""
+        others = (gpu(0, presence_since=at(-900)), gpu(2, presence_since=at(-5)))
+        missing = Inventory(missing=("0000:02:00.0",))
+        told = msgspec.structs.replace(report(*others), inventory=missing)
+
+        assert unlisted(told, published(gpu(1)))[uuid(1)].presence_since == at(-900)
+
+    def test_a_gpu_that_only_slices_name_is_known_to_be_on_the_node(self) -> None:
+        sick = gpu(0, recovery_action=action(1, 1, 1))
+        stored = Stored()
+        settle(stored, view(sick, inventory=(*published(sick), *published(gpu(1)))), 2)
+
+        assert stored.incident.status.siblings == (uuid(1),)
+
+    def test_a_gpu_for_virtual_machines_is_not_missed(self) -> None:
+        twins = tuple(msgspec.structs.replace(one, kind="vfio") for one in published(gpu(1)))
+        told = msgspec.structs.replace(
+            report(gpu(0)), inventory=Inventory(missing=("0000:02:00.0",))
+        )
+
+        assert unlisted(told, twins) == {}
+
+    def offered(self, **fields: object) -> NodeView:
+        """A node with a GPU, and another in its slices only."""
+        one = view(gpu(0), inventory=(*published(gpu(0)), *published(gpu(1))))
+        return msgspec.structs.replace(
+            one, report=told(one, inventory=Inventory(missing=("0000:02:00.0",))), **fields
+        )
+
+    def test_it_has_a_case_and_new_work_is_kept_away_from_its_name(self) -> None:
+        stored = Stored()
+        seen = self.offered()
+        case = next(one for one in cases(seen) if one.uuid == uuid(1))
+
+        settle(stored, seen, 1)
+        settle(stored, seen, 60)
+
+        assert not case.reported
+        assert stored.effects() == {"gpu-1": "NoSchedule"}
+        assert stored.incident.status.cause == "gpu-missing"
+
+    @pytest.mark.parametrize("fields", [{"stale": "silent"}, {"elsewhere": {uuid(1): ("node-b",)}}])
+    def test_a_board_that_another_node_has_and_one_of_a_silent_node_are_not_fenced(
+        self, fields: dict[str, object]
+    ) -> None:
+        stored = Stored()
+
+        settle(stored, self.offered(**fields), 1)
+
+        assert not stored.taken
+
+
+def test_a_board_that_moved_is_told_of_by_the_node_that_has_it() -> None:
+    seen = TestMissing().offered(elsewhere={uuid(1): ("node-b",)})
+
+    assert [case.uuid for case in cases(seen)] == [uuid(0)]

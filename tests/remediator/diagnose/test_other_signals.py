@@ -1,0 +1,308 @@
+"""Signals beside the XIDs: the recovery action's log line, memory, links, switches, silence."""
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import (
+    FabricHealth,
+    GpuHealth,
+    MemoryHealth,
+    NvlinkHealth,
+    RecoveryAction,
+    Slowdown,
+    SourceHealth,
+    SwitchHealth,
+    SxidRecord,
+    kubernetes_case,
+)
+from exporter.model.node_health_words import answer
+from remediator.diagnose import links, memory, recovery_action
+from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, faults_of
+from remediator.diagnose.surroundings import Surroundings
+from remediator.diagnose.verdict import verdict
+from tests.remediator.builders import (
+    NO_ACTION_FIELD,
+    RESET,
+    action,
+    at,
+    dead,
+    gpu,
+    mig_gpu,
+    xid,
+)
+
+NVML_UP = (SourceHealth(name="nvml", state="Up"),)
+
+
+def faults(one: GpuHealth, **around: object) -> dict[str, Fault]:
+    surroundings = msgspec.structs.replace(Surroundings(), **around)
+    return {fault.cause: fault for fault in faults_of(verdict(one, surroundings))}
+
+
+def health(flag: str, *, state: bool | None) -> MemoryHealth:
+    return msgspec.convert({kubernetes_case(flag): answer(state)}, MemoryHealth)
+
+
+class TestRecoveryAction:
+    @pytest.mark.parametrize("value", [*recovery_action.LEVELS, 8, 99])
+    def test_a_logged_action_means_what_a_read_one_means_and_is_not_certain(
+        self, value: int
+    ) -> None:
+        logged = msgspec.structs.replace(action(observed=-1), logged=value, logged_at=at(0))
+        (by_log,) = faults(gpu(0, recovery_action=logged)).values()
+        (by_reading,) = faults(gpu(0, recovery_action=action(value))).values()
+
+        assert "XID 154" in by_log.evidence
+        assert not by_log.certain
+        for word in ("fault_class", "needs", "cause"):
+            assert getattr(by_log, word) == getattr(by_reading, word)
+
+    @pytest.mark.parametrize(
+        ("value", "fault_class", "needs"),
+        [
+            (1, "gpu", "gpu-reset"),
+            (2, "node", "node-reboot"),
+            (3, "fabric", "fabric-recovery"),
+            (4, "gpu", "gpu-reset"),
+            (5, "fabric", "fabric-recovery"),
+            (6, "gpu", "gpu-reset"),
+            (7, "node", "node-reboot"),
+            (8, "gpu", "person"),
+            (255, "gpu", "person"),
+        ],
+    )
+    def test_each_level_says_what_repairs_it(
+        self, value: int, fault_class: str, needs: str
+    ) -> None:
+        (found,) = faults(gpu(0, recovery_action=action(value))).values()
+
+        assert (found.fault_class, found.needs) == (fault_class, needs)
+
+    def test_a_reading_after_the_line_outranks_it(self) -> None:
+        after = msgspec.structs.replace(action(observed=2), logged=1, logged_at=at(1))
+        same = msgspec.structs.replace(action(observed=1), logged=1, logged_at=at(1))
+
+        assert isinstance(verdict(gpu(0, recovery_action=after)), Healthy)
+        assert isinstance(verdict(gpu(0, recovery_action=same)), Sick)
+
+    def test_a_line_that_says_none_heals_nothing(self) -> None:
+        reading = msgspec.structs.replace(action(1, observed=0), logged=0, logged_at=at(5))
+
+        assert isinstance(verdict(gpu(0, recovery_action=reading)), Sick)
+
+    def test_a_line_counts_where_nvml_has_no_such_field_until_a_new_epoch(self) -> None:
+        logged = msgspec.structs.replace(NO_ACTION_FIELD, logged=1, logged_at=at(-5))
+        after_reset = gpu(0, recovery_action=logged, epoch=2, epoch_started=at(3))
+
+        assert isinstance(verdict(gpu(0, recovery_action=logged)), Sick)
+        assert isinstance(verdict(after_reset), Healthy)
+        away = msgspec.structs.replace(after_reset, presence="Unknown")
+        assert isinstance(verdict(away), Sick)
+
+    def test_an_xid_is_certain_by_the_line_that_follows_it_at_once(self) -> None:
+        logged = RecoveryAction(
+            support="Supported", value=0, observed_at=at(-9), logged=1, logged_at=at(0)
+        )
+
+        assert faults(gpu(0, xid(95), recovery_action=logged))["xid-95"].certain
+
+    def test_a_reading_of_zero_does_not_end_what_a_later_line_wants_mended(self) -> None:
+        logged = msgspec.structs.replace(action(0, -9, 1), logged=1, logged_at=at(2))
+        found = faults(gpu(0, xid(95), recovery_action=logged))
+
+        assert found["xid-95"].ended is None
+
+    def test_a_reading_from_before_the_reset_proves_no_health(self) -> None:
+        one = gpu(0, recovery_action=action(observed=0), epoch=2, epoch_started=at(1))
+
+        assert isinstance(verdict(one), Unknown)
+
+
+class TestMemory:
+    @pytest.mark.parametrize(
+        ("flag", "cause", "fault_class", "needs"),
+        [
+            ("row_remap_failed", "row-remap-failure", "memory", "replacement"),
+            ("sram_threshold_exceeded", "sram-threshold", "memory", "diagnosis"),
+            ("row_remap_pending", "row-remap-pending", "pending", "gpu-reset"),
+            ("page_retirement_pending", "page-retirement-pending", "pending", "gpu-reset"),
+        ],
+    )
+    def test_each_flag_is_a_fault_when_it_is_set_and_moves_nobody(
+        self, flag: str, cause: str, fault_class: str, needs: str
+    ) -> None:
+        found = faults(gpu(0, memory=health(flag, state=True)))
+
+        assert set(found) == {cause}
+        assert (found[cause].fault_class, found[cause].needs) == (fault_class, needs)
+        assert not found[cause].certain
+        for value in (None, False):
+            assert isinstance(verdict(gpu(0, memory=health(flag, state=value))), Healthy)
+
+    def test_every_flag_of_the_table_is_one_of_the_report(self) -> None:
+        assert {one.flag for one in memory.SIGNALS} <= set(MemoryHealth.__struct_fields__)
+
+    def test_a_pending_remap_ends_with_the_epoch_and_a_failure_does_not(self) -> None:
+        old = MemoryHealth(
+            row_remap_pending="True", row_remap_failed="True", remap_observed_at=at(-9)
+        )
+        one = mig_gpu(0, memory=old, epoch=2, epoch_started=at(-5))
+        found = faults(one)
+
+        assert set(found) == {"row-remap-failure"}
+        assert "last read at 2026-01-05T11:59:51" in found["row-remap-failure"].evidence
+
+    @pytest.mark.parametrize(
+        ("state", "read", "known"),
+        [(False, 5, True), (True, 5, True), (None, 5, False), (False, -5, False)],
+    )
+    def test_good_news_of_before_the_reset_is_no_news(
+        self, state: bool | None, read: int, known: bool
+    ) -> None:
+        told = MemoryHealth(row_remap_failed=answer(state), remap_observed_at=at(read))
+
+        assert (memory.unread(gpu(0, memory=told, epoch_started=at(0))) == "") is known
+
+
+class TestFabric:
+    @pytest.mark.parametrize(
+        ("fabric", "cause"),
+        [
+            (FabricHealth(state=3, status=0, health_summary=1), None),
+            (FabricHealth(state=3, status=999), "fabric-status"),
+            (FabricHealth(state=2, status=999), None),
+            (FabricHealth(state=1), None),
+            (FabricHealth(state=3, status=None), None),
+            (FabricHealth(state=3, status=0, health_summary=2), "fabric-unhealthy"),
+            (FabricHealth(state=3, status=0, health_summary=3), None),
+            (FabricHealth(state=3, status=0, health_summary=0), None),
+        ],
+    )
+    def test_registration_and_health(self, fabric: FabricHealth, cause: str | None) -> None:
+        found = faults(gpu(0, fabric=fabric))
+
+        assert set(found) == ({cause} if cause else set())
+        for fault in found.values():
+            assert (fault.fault_class, fault.needs) == ("fabric", "fabric-recovery")
+            assert not fault.certain
+
+    def test_links_that_went_down_are_a_fault_of_the_only_gpu_that_lost_some(self) -> None:
+        one = gpu(0, nvlink=NvlinkHealth(up=(0,), down=(4, 5), failed=(4,)))
+        found = faults(one, gpus=(one, gpu(1)))
+
+        assert found["nvlink-failed"].fault_class == "fabric"
+        assert "NVLink 4 went down" in found["nvlink-failed"].evidence
+        assert not found["nvlink-failed"].certain
+
+    def test_links_that_were_never_up_are_no_fault(self) -> None:
+        assert not faults(gpu(0, nvlink=NvlinkHealth(up=(0,), down=(4, 5))))
+
+    @pytest.mark.parametrize(
+        "peer",
+        [
+            dead(1),
+            gpu(1, presence="Unknown"),
+            gpu(1, recovery_action=RESET),
+            gpu(1, nvlink=NvlinkHealth(failed=(2,))),
+        ],
+    )
+    def test_a_neighbour_in_trouble_explains_lost_links_and_is_told_of(
+        self, peer: GpuHealth
+    ) -> None:
+        one = gpu(0, nvlink=NvlinkHealth(failed=(4,)))
+        around = Surroundings(gpus=(one, peer))
+
+        assert isinstance(verdict(one, around), Healthy)
+        (remark,) = links.remarks(one, around)
+        assert peer.uuid in remark
+
+    @pytest.mark.parametrize("mig", [True, None])
+    def test_links_are_down_where_mig_may_be_on(self, mig: bool | None) -> None:
+        assert not faults(gpu(0, nvlink=NvlinkHealth(failed=(4,)), mig=mig))
+
+    def test_what_a_peer_caused_is_told_and_no_fault(self) -> None:
+        record = msgspec.structs.replace(
+            xid(149), message="NETIR_LINK_DOWN Fatal XC0 i0 Link 5 (0x02000011 0x0 0x0)"
+        )
+        around = Surroundings(driver_version="580.65.06")
+        one = gpu(0, record, xid(74), recovery_action=action(observed=1))
+        beside = msgspec.structs.replace(around, gpus=(one, dead(1)))
+
+        assert links.remarks(one, around) == (
+            "XID 149 on link 5: the device at the other end caused it",
+        )
+        came = "XID 74 came when a peer on this node was lost"
+        assert came in links.remarks(one, beside)
+        assert came not in links.remarks(gpu(0, record, xid(31)), beside)
+
+
+class TestSwitches:
+    def told(self, code: int, *, fatal: bool | None = None) -> tuple[SwitchHealth, ...]:
+        record = SxidRecord(
+            code=code,
+            count=1,
+            first_seen=at(0),
+            last_seen=at(0),
+            severity="Unknown" if fatal is None else "Fatal" if fatal else "NonFatal",
+        )
+        return (SwitchHealth(pci_bus_id="0000:c2:00.0", sxids=(record,)),)
+
+    def test_an_always_fatal_code_is_a_fault_of_every_gpu_of_the_node(self) -> None:
+        for index in range(2):
+            found = faults(gpu(index), switches=self.told(23001))
+
+            assert set(found) == {"sxid-23001"}
+            assert found["sxid-23001"].needs == "node-reboot"
+            assert found["sxid-23001"].fault_class == "fabric"
+            assert not found["sxid-23001"].certain
+
+    @pytest.mark.parametrize("fatal", [None, True, False])
+    def test_other_codes_are_no_fault_by_themselves(self, fatal: bool | None) -> None:
+        for code in (20034, 19084, 24001, 99999):
+            one = verdict(gpu(), Surroundings(switches=self.told(code, fatal=fatal)))
+            assert isinstance(one, Healthy)
+
+    def test_one_that_was_printed_as_fatal_is_evidence_for_a_74(self) -> None:
+        found = faults(gpu(0, xid(74, seen=3)), switches=self.told(20034, fatal=True))
+
+        mild = faults(gpu(0, xid(74, seen=3)), switches=self.told(20034, fatal=False))
+        assert "SXid 20034 of NVSwitch 0000:c2:00.0, printed as fatal" in found["xid-74"].evidence
+        assert "SXid" not in mild["xid-74"].evidence
+
+    def test_a_recovery_action_does_not_speak_for_a_switch_and_a_reset_does(self) -> None:
+        read = gpu(0, recovery_action=action(observed=60))
+        reset = gpu(0, recovery_action=action(observed=60), epoch=2, epoch_started=at(50))
+        away = msgspec.structs.replace(reset, presence="Unknown")
+
+        assert faults(read, switches=self.told(23001))
+        assert not faults(reset, switches=self.told(23001))
+        assert faults(away, switches=self.told(23001))
+
+
+def test_lowered_clocks_are_no_fault() -> None:
+    hot = tuple(
+        Slowdown(reason=reason, since=at(-900), last_seen=at(0))
+        for reason in ("HwSlowdown", "HwThermal", "HwPowerBrake", "SwThermal")
+    )
+
+    assert isinstance(verdict(gpu(0, slowdowns=hot)), Healthy)
+
+
+@pytest.mark.parametrize(("up", "healthy"), [(True, True), (False, False)])
+def test_silence_proves_health_only_while_somebody_listens(up: bool, healthy: bool) -> None:
+    around = Surroundings(sources=(SourceHealth(name="kmsg", state="Up" if up else "Down"),))
+
+    judged = verdict(gpu(0, recovery_action=NO_ACTION_FIELD), around)
+
+    assert isinstance(judged, Healthy if healthy else Unknown)
+    assert isinstance(verdict(gpu(0), around), Healthy)
+
+
+def test_a_driver_upgrade_and_a_reset_alone_are_no_fault() -> None:
+    upgraded = gpu(0, epoch=2, epoch_started=at(-1), presence_since=at(-1))
+    reading = msgspec.structs.replace(
+        upgraded, presence="Unknown", presence_reason="DriverReloaded"
+    )
+
+    assert isinstance(verdict(upgraded), Healthy)
+    assert isinstance(verdict(reading), Unknown)

@@ -1,0 +1,117 @@
+"""A rule follows the hardware and not the name, through every way in which names move."""
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth
+from exporter.model.resource_slices import SliceDevice
+from tests.remediator.builders import (
+    ALL_SEVEN,
+    NODE,
+    RESET,
+    Stored,
+    dead,
+    gpu,
+    mig_gpu,
+    published,
+    report,
+    slice_uuid,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.telling import settle
+
+
+def fenced() -> Stored:
+    """A store in which gpu-0 of the node is fenced and emptied."""
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead(), gpu(1)), second)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    return stored
+
+
+def renumbered(one: GpuHealth, minor: int) -> GpuHealth:
+    return msgspec.structs.replace(one, minor=minor)
+
+
+def bound(stored: Stored) -> dict[str, str]:
+    """Return the GPU that each rule is for, by device name."""
+    return {rule.device.device: rule.gpu for rule in stored.rules.values()}
+
+
+def test_a_swapped_board_is_not_held_for_the_one_before_it() -> None:
+    stored = fenced()
+    fresh = msgspec.structs.replace(gpu(0), uuid=uuid(77))
+
+    settle(stored, view(fresh, gpu(1)), 60)
+
+    assert stored.effects() == {}
+
+
+def test_a_board_under_a_new_number_takes_its_rule_along() -> None:
+    stored = fenced()
+
+    settle(stored, view(renumbered(dead(), 1), renumbered(gpu(1), 0)), 60)
+
+    assert bound(stored) == {"gpu-1": uuid(0)}
+
+
+def test_the_old_name_keeps_its_rule_until_another_board_is_proven_there() -> None:
+    stored = fenced()
+    moved = renumbered(dead(), 5)
+
+    settle(stored, view(moved), 60)
+    assert bound(stored) == {"gpu-0": uuid(0), "gpu-5": uuid(0)}
+    settle(stored, view(moved, renumbered(gpu(1), 0)), 61)
+
+    assert bound(stored) == {"gpu-5": uuid(0)}
+
+
+def test_two_sick_boards_that_change_numbers_change_rules() -> None:
+    stored = Stored()
+    settle(stored, view(dead(0), dead(1)), 1)
+
+    settle(stored, view(renumbered(dead(0), 1), renumbered(dead(1), 0)), 60)
+
+    assert bound(stored) == {"gpu-0": uuid(1), "gpu-1": uuid(0)}
+
+
+def test_a_new_layout_of_slices_on_a_sick_gpu_is_fenced_whole() -> None:
+    stored = Stored()
+    sick = mig_gpu(0, xid(95), recovery_action=RESET)
+    settle(stored, view(sick), 1)
+    anew = tuple(
+        msgspec.structs.replace(one, uuid=slice_uuid(9, one.gi), gi_profile_id=15)
+        for one in sick.instances[:4]
+    )
+    again = msgspec.structs.replace(sick, instances=anew)
+    new_names = {f"gpu-0-mig-1g10gb-15-{start}" for start in range(4)}
+
+    settle(stored, view(again), 60)
+
+    assert set(stored.effects()) == ALL_SEVEN | new_names
+    assert {rule.gpu for rule in stored.rules.values()} == {sick.uuid}
+
+
+def test_a_node_registered_again_finds_the_rule_of_its_board() -> None:
+    stored = fenced()
+
+    settle(stored, view(dead(), gpu(1), inventory=()), 60)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    settle(stored, view(dead(), gpu(1)), 61)
+
+    assert bound(stored) == {"gpu-0": uuid(0)}
+
+
+def test_a_device_that_is_not_published_for_a_while_keeps_its_rule() -> None:
+    stored = fenced()
+    here = view(gpu(1))
+    without: tuple[SliceDevice, ...] = published(gpu(1))
+
+    for second in (60, 3600, 86400):
+        settle(stored, view(dead(), gpu(1), inventory=without), second)
+        settle(stored, msgspec.structs.replace(here, report=report(gpu(1))), second + 1)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert {rule.node for rule in stored.rules.values()} == {NODE}

@@ -1,0 +1,167 @@
+"""Claims on the page: by state, and which are waited for and why."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remediator.metrics.claims import (
+    STATES,
+    Claims,
+    Reason,
+    Room,
+    claim_rows,
+    state,
+    why_pending,
+)
+from remediator.model.claim import Claim
+from tests.remediator.builders import DRIVER, at
+
+GPU, MIG = (DRIVER, "gpu"), (DRIVER, "mig")
+ALLOCATION = {"devices": {"results": [{"driver": DRIVER, "pool": "node-a", "device": "gpu-0"}]}}
+POD = {"resource": "pods", "name": "train-0", "uid": "u"}
+
+
+def exactly(device_class: str = "gpu.nvidia.com", **rest: object) -> dict[str, Any]:
+    return {"name": "r", "exactly": {"deviceClassName": device_class, "count": 1, **rest}}
+
+
+def any_of(*classes: str) -> dict[str, Any]:
+    choices = [{"name": one, "deviceClassName": one, "count": 1} for one in classes]
+    return {"name": "r", "firstAvailable": choices}
+
+
+def claim(
+    *requests: dict[str, Any],
+    owner: str = "Pod",
+    name: str = "claim-0",
+    made: float = 0,
+    **status: object,
+) -> Claim:
+    """A claim as the API server sends it."""
+    owners = [{"apiVersion": "v1", "kind": owner, "name": "p", "uid": "u"}] if owner else []
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "team",
+            "creationTimestamp": at(made).isoformat(),
+            "ownerReferences": owners,
+        },
+        "spec": {"devices": {"requests": list(requests or (exactly(),))}},
+        "status": status,
+    }
+    return msgspec.json.decode(msgspec.json.encode(body), type=Claim)
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (claim(), "pending"),
+        (claim(owner="PodGroup"), "pending"),
+        (claim(owner=""), "unowned"),
+        (claim(owner="Notebook"), "unowned"),
+        (claim(allocation=ALLOCATION), "allocated"),
+        (claim(allocation=ALLOCATION, owner=""), "allocated"),
+        (claim(allocation=ALLOCATION, reservedFor=[POD]), "in-use"),
+    ],
+)
+def test_a_claim_waits_only_for_somebody(one: Claim, expected: str) -> None:
+    assert state(one) == expected
+
+
+def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_is_asked_for() -> None:
+    kept = claim(allocation=ALLOCATION).metadata
+
+    assert kept.creation_timestamp is None
+    assert kept.owner_references == ()
+    assert (kept.namespace, kept.name) == ("team", "claim-0")
+
+
+ROOMS = {GPU: Room(free=1, without_fences=2), MIG: Room(free=0, without_fences=0)}
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        ((exactly(),), "Other"),  # one is free: what else is missing is not known here
+        ((exactly(count=2),), "Tainted"),
+        ((exactly(), exactly()), "Tainted"),  # one node has to have both
+        ((exactly(count=3),), "NoneFree"),
+        ((exactly("mig.nvidia.com"),), "NoneFree"),
+        ((exactly("vfio.gpu.nvidia.com"),), "NoneFree"),  # none is published
+        ((exactly(count=2), exactly("mig.nvidia.com")), "NoneFree"),
+        ((any_of("mig.nvidia.com", "gpu.nvidia.com"),), "Other"),
+        ((any_of("mig.nvidia.com", "vfio.gpu.nvidia.com"),), "NoneFree"),
+        ((exactly("own-class"),), "Other"),
+        ((exactly(count=3), exactly("own-class")), "Other"),
+        ((any_of("mig.nvidia.com", "own-class"),), "Other"),
+        ((exactly(count=0, allocationMode="All"),), "Other"),
+    ],
+)
+def test_why_a_claim_waits_is_told_as_far_as_counting_tells(
+    requests: tuple[dict[str, Any], ...], expected: Reason
+) -> None:
+    assert why_pending(claim(*requests), ROOMS) == expected
+
+
+def test_a_claim_without_requests_waits_for_something_else() -> None:
+    body = {"metadata": {"name": "c", "namespace": "n"}, "spec": {}}
+
+    assert why_pending(msgspec.convert(body, Claim), {}) == "Other"
+
+
+def test_the_oldest_are_told_one_by_one_and_all_are_counted() -> None:
+    index = Claims()
+    for number in range(7):
+        index.changed(f"team/c-{number}", None, claim(name=f"c-{number}", made=-number))
+    states, pending = index.told()
+    rows = claim_rows(states, pending, ROOMS, most=3)
+
+    assert rows["claims"] == {
+        ("pending",): 7,
+        ("allocated",): 0,
+        ("in-use",): 0,
+        ("unowned",): 0,
+    }
+    assert rows["claim_pending_since_timestamp_seconds"] == {
+        ("team", f"c-{number}", "Other"): at(-number).timestamp() for number in (6, 5, 4)
+    }
+
+
+def test_a_pending_claim_of_unknown_age_is_counted_and_has_no_date() -> None:
+    body = {
+        "metadata": {"name": "c", "ownerReferences": [{"kind": "Pod"}], "creationTimestamp": None}
+    }
+    index = Claims()
+    index.changed("c", None, msgspec.convert(body, Claim))
+    rows = claim_rows(*index.told(), {})
+
+    assert rows["claims"]["pending",] == 1
+    assert rows["claim_pending_since_timestamp_seconds"] == {}
+
+
+STAGES = [
+    claim(),
+    claim(owner=""),
+    claim(allocation=ALLOCATION),
+    claim(allocation=ALLOCATION, reservedFor=[POD]),
+    None,
+]
+CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(STAGES)), max_size=30)
+
+
+@settings(deadline=None)
+@given(CHANGES)
+def test_counting_change_by_change_is_counting_all(changes: list[tuple[str, Claim | None]]) -> None:
+    index, known = Claims(), dict[str, Claim]()
+    for key, new in changes:
+        index.changed(key, known.pop(key, None), new)
+        if new is not None:
+            known[key] = new
+    counted = [state(one) for one in known.values()]
+
+    states, pending = index.told()
+    assert states == {one: counted.count(one) for one in STATES}
+    assert len(pending) == counted.count("pending")

@@ -1,0 +1,251 @@
+"""Open incidents on the page: what is stored of each, and nothing of what is not known."""
+
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from exporter.model.node_health import ObjectMeta
+from remediator.controller.metrics import Metrics
+from remediator.metrics.families import CLUSTER_FAMILIES
+from remediator.metrics.incidents import incident_rows
+from remediator.metrics.rows import Labels, Rows
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
+from remediator.model.incident import (
+    Condition,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    PodHold,
+    ScopeRecord,
+)
+from remediator.model.intent import IntentRecord
+from remediator.plan.fleet import Fleet
+from tests.remediator.builders import T0, Stored, at, dead, gpu, uuid, view
+from tests.remediator.telling import claim, settle
+
+HELD = Condition("Held", "True", "Budget", T0, "one GPU at a time")
+ALONE = Condition("FaultUnconfirmed", "True", "DriverTooOld", T0, "only the kernel log")
+BLOCKED = Condition("EvictionBlocked", "True", "DisruptionBudget", T0, "t/web (Ready): budget web")
+UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
+
+
+def story(number: int = 1, fault: str = "gpu", **status: object) -> Incident:
+    meta = ObjectMeta(name=f"i-{number}", creation_timestamp=T0 + timedelta(seconds=number))
+    spec = IncidentSpec("node-a", f"GPU-{number}")
+    standard = IncidentStatus(
+        fault=fault,
+        cause="xid-79",
+        scope=ScopeRecord("GPU 0"),
+        phase="Tainted",
+        phase_since=at(9),
+        mode="Enforce",
+        needs="GPUReset",
+    )
+    return Incident(meta, spec, msgspec.structs.replace(standard, **status))
+
+
+def of(rows: Rows, family: str) -> set[Labels]:
+    """Return the labels of a family's samples, without which incident it is of."""
+    return {key[3:] for key in rows.get(f"incident_{family}", {})}
+
+
+def test_a_story_that_was_really_decided_is_told_as_it_is_stored() -> None:
+    stored = Stored()
+    seen = view(dead(0), gpu(1), claims=(claim("gpu-0"),))
+    for seconds in (60, 61, 70):
+        settle(stored, seen, seconds)
+    rows = incident_rows(stored.incidents.values(), stored.rules.values())
+    (one,) = stored.incidents.values()
+    key = (one.name, "node-a", uuid(0))
+
+    assert of(rows, "info") == {("lost", "xid-79", "whole GPU")}
+    assert of(rows, "phase") == {("Evicting",)}
+    assert of(rows, "mode") == {("enforce",)}
+    assert of(rows, "needs") == {("node-reboot",)}
+    assert of(rows, "held") == set()
+    assert of(rows, "consumer_info") == {("team", "claim-of-train-0", "train-0", "claim")}
+    assert {kind: rows["incident_rules"][*key, kind] for kind in ("None", "NoExecute")} == {
+        "None": 0,
+        "NoExecute": 1,
+    }
+    assert rows["incident_recurrence"] == {key: 1}
+
+
+def test_every_sample_has_the_labels_of_its_family() -> None:
+    families = {one.name: one for one in CLUSTER_FAMILIES}
+    hit = (PodHold("team", "train-0", "claim-0", "d"),)
+    conditions = (HELD, ALONE, BLOCKED)
+    rows = incident_rows([story(hit=hit, conditions=conditions, recurrence=2)], ())
+
+    assert set(rows) == {name for name in families if name.startswith("incident")}
+    for name, samples in rows.items():
+        assert {len(key) for key in samples} == {len(families[name].labels)}, name
+
+
+def test_what_is_not_written_yet_has_no_sample() -> None:
+    fresh = Incident(ObjectMeta(name="i-1"), IncidentSpec("node-a", "GPU-1"))
+    rows = incident_rows([fresh], ())
+    told = {name for name, samples in rows.items() if samples}
+
+    assert told == {
+        "incident_info",
+        "incident_rules",
+        "incident_evicted_pods",
+        "incidents_untold",
+    }
+
+
+def test_only_what_is_held_back_now_is_held() -> None:
+    over = msgspec.structs.replace(HELD, status="False", reason="AsExpected")
+
+    assert of(incident_rows([story(conditions=(HELD, UNKNOWN))], ()), "held") == {("Budget",)}
+    assert of(incident_rows([story(conditions=(over,))], ()), "held") == set()
+
+
+@pytest.mark.parametrize(("state", "held"), [("InForce", [("Human",)]), ("Expired", [])])
+def test_what_a_person_ignores_is_held_for_whoever_is_paged(
+    state: str, held: list[tuple[str]]
+) -> None:
+    said = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
+
+    assert sorted(of(incident_rows([story(intents=(said,))], ()), "held")) == held
+
+
+@pytest.mark.parametrize(
+    ("foreign", "held"),
+    [
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:NoSchedule", [("Maintenance",)]),
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:NoExecute", [("Maintenance",)]),
+        ("rule draguard-maintenance-1: draguard.dev/maintenance:None", []),
+        ("rule mine: example.com/maintenance:NoSchedule", []),
+        ("taint draguard.dev/maintenance=x:NoSchedule on gpu-0", []),
+    ],
+)
+def test_what_a_person_has_fenced_by_hand_is_held_for_whoever_is_paged(
+    foreign: str, held: list[tuple[str]]
+) -> None:
+    assert sorted(of(incident_rows([story(foreign=(foreign,))], ()), "held")) == held
+
+
+def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so() -> None:
+    over = msgspec.structs.replace(ALONE, status="False", reason="AsExpected")
+
+    assert of(incident_rows([story(conditions=(ALONE,))], ()), "unconfirmed") == {("DriverTooOld",)}
+    assert of(incident_rows([story(conditions=(over,))], ()), "unconfirmed") == set()
+
+
+@pytest.mark.parametrize("reason", ["DisruptionBudget", "PodsJoin"])
+def test_evictions_that_are_blocked_are_told_with_the_reason_while_they_are(reason: str) -> None:
+    blocked = msgspec.structs.replace(BLOCKED, reason=reason)
+    over = msgspec.structs.replace(blocked, status="False", reason="AsExpected")
+
+    assert of(incident_rows([story(conditions=(blocked,))], ()), "eviction_blocked") == {(reason,)}
+    assert of(incident_rows([story(conditions=(over,))], ()), "eviction_blocked") == set()
+    assert of(incident_rows([story()], ()), "eviction_blocked") == set()
+
+
+def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
+    assert of(incident_rows([story(node_gone_since=T0)], ()), "held") == {("NodeGone",)}
+
+
+def test_a_closed_incident_is_gone_from_every_family() -> None:
+    rows = incident_rows([story(closed_at=T0)], ())
+
+    assert {name: samples for name, samples in rows.items() if samples} == {
+        "incidents_untold": {(): 0.0}
+    }
+
+
+def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest_counted() -> None:
+    stories = [story(number, "suspect") for number in range(5)]
+    stories += [story(number, "lost") for number in range(5, 8)]
+    rows = incident_rows(reversed(stories), (), most=4)
+
+    assert {key[0] for key in rows["incident_info"]} == {"i-5", "i-6", "i-7", "i-0"}
+    assert rows["incidents_untold"] == {(): 4.0}
+
+
+def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction() -> None:
+    holds = tuple(PodHold("team", "train-0", "claim-0", f"d-{n}", "u-0") for n in range(8))
+    rows = incident_rows([story(hit=holds, evicted=holds)], ())
+
+    assert [key[-1] for key in rows["incident_consumer_info"]] == ["claim", "evicted"]
+    assert set(rows["incident_evicted_pods"].values()) == {1.0}
+
+
+def test_who_is_hit_is_bounded_and_evictions_beyond_the_limit_are_counted() -> None:
+    hit = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(100))
+    rows = incident_rows([story(hit=hit, evicted=hit, evicted_left_out=7)], ())
+
+    assert len(rows["incident_consumer_info"]) == 64
+    assert set(rows["incident_evicted_pods"].values()) == {107.0}
+
+
+def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
+    hit = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
+    rows = incident_rows([story(number, hit=hit) for number in range(1000)], ())
+    told = Counter(key[0] for key in rows["incident_consumer_info"])
+
+    assert len(told) == 1000
+    assert set(told.values()) == {8}
+
+
+@pytest.mark.parametrize(
+    ("via", "told"),
+    [("", "claim"), (ADMIN, "admin"), (EXTENDED_RESOURCE, "extended"), (GANG, "gang")],
+)
+def test_how_a_pod_holds_is_never_an_empty_label(via: str, told: str) -> None:
+    hold = PodHold("team", "train-0", "claim-0", "d", via=via)
+
+    assert of(incident_rows([story(hit=(hold,))], ()), "consumer_info") == {
+        ("team", "claim-0", "train-0", told)
+    }
+
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
+STORIES = st.lists(
+    st.builds(
+        Incident,
+        st.builds(ObjectMeta, name=TEXT, creation_timestamp=st.none() | st.just(T0)),
+        st.builds(IncidentSpec, TEXT, TEXT),
+        st.builds(
+            IncidentStatus,
+            fault=TEXT,
+            cause=TEXT,
+            phase=TEXT,
+            phase_since=st.none() | st.just(T0),
+            mode=TEXT,
+            needs=TEXT,
+            closed_at=st.none() | st.just(T0),
+            recurrence=st.integers(0, 9),
+            hit=st.lists(st.builds(PodHold, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
+            conditions=st.just((HELD,)),
+        ),
+    ),
+    max_size=4,
+)
+
+
+@settings(deadline=None)
+@given(STORIES)
+def test_whatever_is_written_into_incidents_the_page_can_be_read(stories: list[Incident]) -> None:
+    rows = incident_rows(stories, ())
+    metrics = Metrics()
+    metrics.cluster(rows)
+    page = metrics.page(openmetrics=False).decode()
+    read = Counter(
+        sample.name for family in text_string_to_metric_families(page) for sample in family.samples
+    )
+
+    assert metrics.page(openmetrics=True).endswith(b"# EOF\n")
+    for name, samples in rows.items():
+        assert read[f"draguard_{name}"] == len(samples)
+
+
+def test_an_idle_fleet_tells_that_nothing_is_left_out() -> None:
+    assert incident_rows(Fleet().incidents, ())["incidents_untold"] == {(): 0.0}

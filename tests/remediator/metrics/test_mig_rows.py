@@ -1,0 +1,66 @@
+"""A node whose slices are not what its label asks for is told, by what its report says."""
+
+import pytest
+
+from exporter.model.node_health import GpuHealth, MigInstance, NodeDeviceHealth, ObjectMeta
+from remediator.controller.cache import World
+from remediator.controller.cluster_metrics import cluster_rows
+from remediator.metrics.mig import MigAsked, mig_rows
+from remediator.model.node import NodeFacts
+from tests.remediator.builders import gpu, report, slice_uuid
+
+DIFFERS = "node_mig_config_differs_gpus"
+
+
+def cut(index: int, *profiles: str) -> GpuHealth:
+    """Return a GPU with slices of these profiles."""
+    slices = tuple(
+        MigInstance(uuid=slice_uuid(index, gi), gi=gi, ci=0, profile=profile)
+        for gi, profile in enumerate(profiles)
+    )
+    return gpu(index, mig=True, instances=slices)
+
+
+def asked(config: str, *gpus: GpuHealth, state: str = "success") -> MigAsked:
+    facts = NodeFacts(name="node-a", mig_config=config, mig_state=state)
+    return MigAsked(facts, NodeDeviceHealth(ObjectMeta(name="node-a"), report(*gpus)))
+
+
+@pytest.mark.parametrize(
+    ("config", "gpus", "differing"),
+    [
+        ("all-disabled", (gpu(0), gpu(1)), 0),
+        ("all-disabled", (gpu(0), cut(1, "1g.10gb")), 1),
+        ("all-enabled", (cut(0), gpu(1)), 1),
+        ("all-1g.10gb", (cut(0, "1g.10gb", "1g.10gb"), cut(1, "1g.10gb")), 0),
+        ("all-1g.10gb", (cut(0, "1g.10gb", "2g.20gb"), cut(1), gpu(2)), 3),
+        ("all-1g.10gb.me", (cut(0, "1g.10gb+me"),), 0),
+        ("all-1g.10gb", (gpu(0, mig=None), cut(1, "1g.10gb")), 0),
+    ],
+)
+def test_gpus_that_are_not_as_the_label_says_are_counted(
+    config: str, gpus: tuple[GpuHealth, ...], differing: int
+) -> None:
+    assert mig_rows([asked(config, *gpus)])[DIFFERS] == {("node-a",): differing}
+
+
+@pytest.mark.parametrize("config", ["all-balanced", "team-a", "all-1g"])
+def test_a_name_that_does_not_say_what_it_means_is_not_judged(config: str) -> None:
+    assert mig_rows([asked(config, gpu(0))])[DIFFERS] == {}
+
+
+def test_what_the_mig_manager_says_is_told_and_that_it_says_nothing() -> None:
+    failed, silent = asked("all-balanced", state="failed"), asked("all-balanced", state="")
+    told = mig_rows([failed])["node_mig_config"]
+    assert told == {("node-a", "all-balanced", "failed"): 1}
+    assert mig_rows([silent])["node_mig_config"] == {("node-a", "all-balanced", "none"): 1}
+
+
+def test_a_cluster_tells_of_the_nodes_that_are_asked_for_a_geometry() -> None:
+    world = World(lambda _: None)
+    for name, config in (("node-a", "all-disabled"), ("node-b", "")):
+        world.node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
+    world.report("node-a", asked("", cut(0, "1g.10gb")).report)
+    rows = cluster_rows(world, {})
+    assert rows["node_mig_config"] == {("node-a", "all-disabled", "success"): 1}
+    assert rows[DIFFERS] == {("node-a",): 1}

@@ -1,0 +1,280 @@
+"""What has happened to an incident, told from two stored versions of it: each thing once."""
+
+from collections import Counter
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import ObjectMeta
+from remediator.metrics.lifecycle import LIFECYCLE_FAMILIES
+from remediator.metrics.transitions import Happened, changed, opened
+from remediator.model.claim import EXTENDED_RESOURCE
+from remediator.model.incident import (
+    Condition,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    PodHold,
+    RuleRecord,
+    TimelineEntry,
+)
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import OpenIncident, Step, WriteStatus
+from remediator.plan.view import NodeView
+from remediator.policy.table import Evict, Policy
+from tests.remediator.builders import (
+    SLICE_5,
+    T0,
+    Stored,
+    action,
+    at,
+    gpu,
+    mig_gpu,
+    policy,
+    view,
+    xid,
+)
+from tests.remediator.telling import ENFORCE, claim, pod, settle, tick
+
+SICK = gpu(0, xid(95), recovery_action=action(1, 1, 1))
+MENDED = gpu(0, xid(95), recovery_action=action(0, since=100, observed=100))
+TAINT, DRAIN, REPAIR = (f"time_to_{word}_seconds" for word in ("taint", "drain", "repair"))
+FAMILIES = {one.name: one for one in LIFECYCLE_FAMILIES}
+
+
+class Told(Stored):
+    """A store that writes down what has happened with each of its writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Happened] = []
+
+    def take(self, step: Step, now: datetime) -> None:
+        super().take(step, now)
+        if isinstance(step, OpenIncident):
+            self.told += opened(step.incident)
+        if isinstance(step, WriteStatus):
+            after = self.incidents[step.incident.name]
+            self.told += changed(step.incident, after, step.spared)
+
+    def of(self, family: str) -> Counter[tuple[str, ...]]:
+        found = Counter[tuple[str, ...]]()
+        for one in self.told:
+            found[one.labels] += int(one.amount) if one.family == family else 0
+        return +found
+
+    def seconds(self, family: str) -> list[float]:
+        return [one.amount for one in self.told if one.family == family]
+
+
+def history(rows: Policy = ENFORCE) -> Told:
+    """Tell of a GPU that fails, is drained of a pod, and is healthy again."""
+    stored = Told()
+    held = view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
+    for second in (2, 5, 6):
+        settle(stored, held, second, rows)
+    gone = view(SICK, pods=())
+    for second in (20, 31):
+        settle(stored, gone, second, rows)
+    for second in (100, 690, 699, 700, 800):
+        settle(stored, view(MENDED, pods=()), second, rows)
+    return stored
+
+
+def incident(status: IncidentStatus, fault: str = "gpu") -> Incident:
+    meta = ObjectMeta(name="i-1", creation_timestamp=T0)
+    status = msgspec.structs.replace(status, fault=fault)
+    return Incident(meta, IncidentSpec("node-a", "GPU-1"), status)
+
+
+def between(old: IncidentStatus, new: IncidentStatus, fault: str = "gpu") -> dict[str, float]:
+    """Return what has happened, with the sum of each family."""
+    found: dict[str, float] = {}
+    for one in changed(incident(old, fault), incident(new, fault)):
+        found[one.family] = found.get(one.family, 0) + one.amount
+    return found
+
+
+def test_a_whole_history_is_told_once_with_the_times_that_are_stored() -> None:
+    stored = history()
+
+    assert stored.of("incidents_opened") == {("gpu",): 1}
+    assert stored.of("incidents_closed") == {("gpu", "Recovered"): 1}
+    assert stored.of("pods_evicted") == {("gpu", "NoExecute"): 1}
+    assert stored.seconds(TAINT) == [1], "from the driver's word at 1 s"
+    assert stored.seconds(DRAIN) == [26], "from the NoExecute at 5 s to the second look at 31 s"
+    assert stored.seconds(REPAIR) == [698], "opened at 2 s"
+
+
+def test_every_label_is_one_that_the_table_knows_and_so_has_a_series_from_the_start() -> None:
+    told = [*history().told, *_deferred(Fleet(stopped="ann")).told]
+
+    assert {one.family for one in told} >= {"incidents_opened", TAINT, "deferrals"}
+    for one in told:
+        known = FAMILIES[one.family].known
+        assert len(one.labels) == len(known)
+        assert all(word in words for word, words in zip(one.labels, known, strict=True)), one
+
+
+def test_nothing_has_happened_between_a_version_and_itself() -> None:
+    (closed,) = history().incidents.values()
+
+    assert list(changed(closed, closed)) == []
+
+
+def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> None:
+    tainted = IncidentStatus(
+        mode="enforce", fenced_at=at(1), seen_through=T0, rules=(RuleRecord("r", "u", "d", "None"),)
+    )
+    rule = RuleRecord("r", "u", "d", "NoSchedule")
+    in_part = msgspec.structs.replace(tainted, fenced_at=None, rules=(rule,))
+    again = msgspec.structs.replace(tainted, fenced_at=at(50), rules=(rule,))
+
+    assert TAINT not in between(in_part, again)
+    assert TAINT not in between(tainted, again)
+
+
+@pytest.mark.parametrize(
+    ("old", "signal", "seconds"),
+    [
+        (IncidentStatus(), at(2), 3),
+        (IncidentStatus(mode="enforce", seen_through=at(1)), at(4), 4),
+        (IncidentStatus(), at(9), 1),  # the node's clock is ahead: the first entry counts
+        (IncidentStatus(), None, None),  # rules without an incident: nobody knows since when
+        (IncidentStatus(mode="incident-only", seen_through=at(1)), at(1), None),
+    ],
+)
+def test_the_time_to_taint_counts_from_the_first_signal_that_is_known(
+    old: IncidentStatus, signal: datetime | None, seconds: float | None
+) -> None:
+    entry = TimelineEntry(at(4), "Tainted", "")
+    new = IncidentStatus(mode="enforce", fenced_at=at(5), seen_through=signal, timeline=(entry,))
+
+    assert between(old, new).get(TAINT) == seconds
+
+
+def test_an_incident_that_ends_without_recovery_was_not_repaired() -> None:
+    closed = IncidentStatus(phase="Closed", closed_at=at(90))
+    other = msgspec.structs.replace(closed, duplicate_of="i-0")
+
+    ends = [list(changed(incident(IncidentStatus()), incident(one))) for one in (closed, other)]
+    assert ends == [
+        [Happened("incidents_closed", ("gpu", "Closed"))],
+        [Happened("incidents_closed", ("gpu", "Duplicate"))],
+    ]
+
+
+def test_a_class_of_another_version_makes_no_series_of_its_own() -> None:
+    (told,) = opened(incident(IncidentStatus(), fault="tomorrow"))
+
+    assert told.labels == ("other",)
+
+
+def test_a_pod_with_eight_devices_is_evicted_once_and_those_beyond_the_limit_are_counted() -> None:
+    holds = tuple(PodHold("team", "train-0", "c", f"d-{n}", "u-0") for n in range(8))
+    api = PodHold("team", "train-1", "c", "d-0", "u-1", EXTENDED_RESOURCE)
+    old = IncidentStatus(evicted=holds[:1])
+    new = IncidentStatus(evicted=(*holds, api), evicted_left_out=3)
+
+    told = {one.labels: one.amount for one in changed(incident(IncidentStatus()), incident(new))}
+    assert told == {("gpu", "NoExecute"): 4, ("gpu", "EvictionAPI"): 1}
+    assert between(old, new) == {"pods_evicted": 4}
+
+
+def test_a_pod_that_the_eviction_api_took_from_a_tainted_device_is_counted_as_such() -> None:
+    rules = (RuleRecord("r-0", "u", "d-0", "Evict"), RuleRecord("r-1", "u", "d-1", "NoExecute"))
+    gone = (PodHold("team", "a", "c", "d-0", "u-0"), PodHold("team", "b", "c", "d-1", "u-1"))
+    old = IncidentStatus(rules=rules)
+    new = IncidentStatus(rules=rules, evicted=gone)
+
+    told = {one.labels: one.amount for one in changed(incident(old), incident(new))}
+    assert told == {("gpu", "NoExecute"): 1, ("gpu", "EvictionAPI"): 1}
+
+
+def test_pods_on_other_slices_are_spared_when_an_eviction_begins() -> None:
+    stored = Told()
+    claims = (
+        claim(SLICE_5, "train-0"),
+        claim("gpu-0-mig-1g10gb-19-2", "train-1"),
+        claim("gpu-0-mig-1g10gb-19-3", "train-2"),
+    )
+    seen = view(mig_gpu(0, xid(94, gi=5)), claims=claims, pods=())
+    for second in (1, 5, 6, 7):
+        settle(stored, seen, second)
+
+    assert stored.effects() == {SLICE_5: "NoExecute"}
+    assert stored.of("pods_spared") == {("contained", "NotInScope"): 2}
+
+
+def test_pods_that_are_passed_by_are_spared_by_kind_when_evictions_begin() -> None:
+    stored, rows = Told(), policy(evict=Evict())
+    pods = (pod("a", owner="DaemonSet/watch"), pod("b", mirror=True), pod("c"))
+    seen = view(SICK, claims=tuple(claim("gpu-0", one.name) for one in pods), pods=pods)
+    for second in (1, 1, 1, 5, 5, 5, 6):
+        tick(stored, seen, second, rows)
+
+    assert stored.effects() == {"gpu-0": "Evict"}
+    assert stored.of("pods_spared") == {("gpu", "DaemonSet"): 1, ("gpu", "MirrorPod"): 1}
+
+
+def _deferred(fleet: Fleet, seconds: float = 5) -> Told:
+    """Return a store in which a taint stands and its eviction is asked for in such a fleet."""
+    stored, held = Told(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
+    settle(stored, held, 1)
+    for _ in range(4):
+        _decide(stored, held, fleet, at(seconds))
+    return stored
+
+
+def _decide(stored: Told, seen: NodeView, fleet: Fleet, now: datetime) -> None:
+    known = msgspec.structs.replace(stored.fleet(), stopped=fleet.stopped)
+    for step in decide_node(stored.over(seen), known, policy(), now).steps:
+        stored.take(step, now)
+
+
+def test_an_eviction_that_is_deferred_is_counted_once_however_often_it_is_decided() -> None:
+    stored = _deferred(Fleet(stopped="ann: driver"))
+
+    assert stored.of("deferrals") == {("Eviction", "EmergencyStop"): 1}
+    assert stored.of("pods_deferred") == {("EmergencyStop",): 1}
+
+
+def test_a_taint_that_is_deferred_defers_no_pods() -> None:
+    stored, seen = Told(), view(SICK, claims=(claim("gpu-0"),), pods=(pod(),))
+    for _ in range(4):
+        _decide(stored, seen, Fleet(stopped="ann"), at(1))
+
+    assert stored.of("deferrals") == {("Taint", "EmergencyStop"): 1}
+    assert stored.of("pods_deferred") == {}
+
+
+def held(kind: str, reason: str, status: str = "True") -> Condition:
+    return Condition(kind, "True" if status == "True" else "False", reason, T0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason", "told"),
+    [
+        ("Held", "Budget", ("Taint", "Budget")),
+        ("RepairDeferred", "Correlation", ("Repair", "Correlation")),
+        ("EvictionRefused", "EvictionAPI", ("Eviction", "EvictionRefused")),
+    ],
+)
+def test_a_deferral_is_told_when_its_condition_becomes_true_and_not_while_it_stays_so(
+    kind: str, reason: str, told: tuple[str, str]
+) -> None:
+    true = IncidentStatus(conditions=(held(kind, reason),))
+    false = IncidentStatus(conditions=(held(kind, "AsExpected", "False"),))
+
+    begins = list(changed(incident(false), incident(true)))
+    assert begins == [Happened("deferrals", told)]
+    assert list(changed(incident(true), incident(true))) == []
+    assert list(changed(incident(true), incident(false))) == []
+
+
+def test_a_shorter_soak_time_makes_the_repair_shorter() -> None:
+    stored = history(policy(soak=timedelta(seconds=590)))
+
+    assert stored.seconds(REPAIR) == [688]

@@ -1,0 +1,132 @@
+"""Statuses of incidents as no cluster would hold them: too long, too many, out of range."""
+
+from typing import get_args
+
+from hypothesis import strategies as st
+
+from exporter.model.node_health import MemorySlices
+from remediator.diagnose.fault import SEVERITY
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
+from remediator.model.incident import (
+    PHASES,
+    Condition,
+    Hardware,
+    IncidentStatus,
+    PodHold,
+    RuleRecord,
+    ScopeRecord,
+    SeenSignal,
+    Target,
+    TimelineEntry,
+    Untaint,
+    WouldFence,
+)
+from remediator.model.taint_rule import EFFECTS
+from remediator.plan.api_words import MODES, NEEDS
+from tests.remediator.builders import at
+
+SOURCES = ("Kmsg", "Syslog", "NvmlEvent", "Dcgm", "GpuLost", "Nvml")
+
+
+def _over(word: str, times: int) -> str:
+    return word * times
+
+
+def _entries(some: list[object], times: int) -> tuple[object, ...]:
+    return tuple(some) * times
+
+
+TEXT = st.builds(
+    _over,
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8),
+    st.integers(0, 700),
+)
+NUMBER = st.integers(-(2**70), 2**70)
+MOMENT = st.integers(-(10**9), 10**10).map(at)
+EFFECT = st.sampled_from(EFFECTS)
+CAMEL = st.sampled_from(["Held", "NeedsHuman", "AwaitingEvidence"])
+
+
+def many(one: st.SearchStrategy[object], most: int = 70) -> st.SearchStrategy[tuple[object, ...]]:
+    """Few different entries, and more of them than a list may have."""
+    return st.builds(
+        _entries,
+        st.lists(one, max_size=3),
+        st.sampled_from([1, 1, 1, most]),
+    )
+
+
+DEVICE = st.builds(Target, TEXT, TEXT, TEXT, TEXT)
+POD = st.builds(
+    PodHold,
+    TEXT,
+    TEXT,
+    TEXT,
+    TEXT,
+    TEXT,
+    via=st.sampled_from(["", ADMIN, EXTENDED_RESOURCE, GANG]),
+    tolerates=TEXT,
+)
+STATUSES = st.builds(
+    IncidentStatus,
+    schema_version=NUMBER,
+    observed_generation=NUMBER,
+    node=TEXT,
+    fault=st.sampled_from(SEVERITY),
+    cause=TEXT,
+    evidence=many(TEXT),
+    sources=many(st.sampled_from(SOURCES)),
+    scope=st.builds(ScopeRecord, TEXT, many(DEVICE, 200)),
+    phase=st.sampled_from(["", *PHASES]),
+    phase_since=st.none() | MOMENT,
+    mode=st.sampled_from(["", *MODES.values()]),
+    message=TEXT,
+    needs=st.sampled_from(["", *NEEDS.values()]),
+    untaint=st.sampled_from(["", *get_args(Untaint)]),
+    healthy_since=st.none() | MOMENT,
+    conditions=many(
+        st.builds(
+            Condition, CAMEL, st.just("True"), CAMEL, MOMENT, TEXT, observed_generation=NUMBER
+        )
+    ),
+    timeline=many(st.builds(TimelineEntry, MOMENT, TEXT, TEXT)),
+    rules=many(st.builds(RuleRecord, TEXT, TEXT, TEXT, EFFECT), 300),
+    hardware=many(
+        st.builds(
+            Hardware,
+            uuid=TEXT,
+            placement=st.none() | st.builds(MemorySlices, NUMBER, NUMBER),
+            effect=EFFECT,
+            fault=TEXT,
+            cause=TEXT,
+        )
+    ),
+    would_fence=many(st.builds(WouldFence, TEXT, EFFECT), 300),
+    hit=many(POD, 300),
+    evicted=many(POD),
+    informed=many(TEXT),
+    foreign=many(TEXT),
+    recurrence=NUMBER,
+    device_classes=many(TEXT),
+    opened_boot_id=TEXT,
+    opened_epoch=NUMBER,
+    pci_bus_id=TEXT,
+    siblings=st.none() | many(TEXT),
+    placed=st.none() | many(DEVICE),
+    seen_signals=st.none()
+    | many(
+        st.builds(
+            SeenSignal,
+            code=NUMBER,
+            gpu_instance=NUMBER,
+            compute_instance=NUMBER,
+            placement_start=NUMBER,
+            count=NUMBER,
+            first_seen_time=MOMENT,
+        )
+    ),
+    soak_epoch=NUMBER,
+    soak_dbe_volatile=st.none() | NUMBER,
+    duplicate_of=TEXT,
+    hit_left_out=NUMBER,
+)

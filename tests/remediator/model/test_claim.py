@@ -1,0 +1,190 @@
+"""Who holds a device, as the API server's ResourceClaims tell it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from exporter.model.device import Device
+from remediator.model.claim import Claim, compute_domain, device_classes, holds
+from remediator.model.incident import PodHold
+from remediator.model.pod import PodFacts
+from tests.remediator.builders import DRIVER, NODE
+
+GPU = frozenset({Device(DRIVER, NODE, "gpu-0")})
+TRAIN = {"resource": "pods", "name": "train-0", "uid": "u-0"}
+IMEX = "compute-domain.nvidia.com"
+
+
+def claim(*reserved: dict[str, str], **fields: Any) -> Claim:
+    """A claim of gpu-0; `result`, `config`, `requests` and `annotations` say more."""
+    result = {"driver": DRIVER, "pool": NODE, "device": "gpu-0", "request": "gpu"}
+    devices = {
+        "results": [result | fields.get("result", {})],
+        "config": fields.get("config", []),
+    }
+    raw = {
+        "metadata": {
+            "name": "c",
+            "namespace": "team",
+            "annotations": fields.get("annotations", {}),
+        },
+        "spec": {"devices": {"requests": fields.get("requests", [])}},
+        "status": {"allocation": {"devices": devices}, "reservedFor": list(reserved)},
+    }
+    return msgspec.json.decode(msgspec.json.encode(raw), type=Claim)
+
+
+def held_by(one: Claim, *pods: PodFacts) -> list[PodHold]:
+    return list(holds([one], GPU, pods))
+
+
+def pod(name: str, **fields: Any) -> PodFacts:
+    return PodFacts(namespace="team", name=name, uid=f"u-{name[-1]}", **fields)
+
+
+def test_a_claim_that_is_not_allocated_holds_nothing() -> None:
+    bare = msgspec.json.decode(b'{"metadata": {"name": "c"}}', type=Claim)
+
+    assert holds([bare], GPU) == ()
+    assert (device_classes(bare), compute_domain(bare)) == (frozenset(), "")
+
+
+def test_each_pod_of_a_shared_claim_holds_its_device() -> None:
+    other = {"resource": "pods", "name": "train-1", "uid": "u-1"}
+
+    assert [(one.pod, one.uid, one.via) for one in held_by(claim(TRAIN, other))] == [
+        ("train-0", "u-0", ""),
+        ("train-1", "u-1", ""),
+    ]
+
+
+def test_a_claim_reserved_for_nobody_is_listed_without_a_pod() -> None:
+    (one,) = held_by(claim())
+
+    assert (one.pod, one.claim) == ("", "c")
+
+
+def test_a_claim_of_a_pod_group_is_held_by_the_groups_pods_here() -> None:
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "ring", "uid": "g"}
+    members = [pod("w-0", pod_group="ring"), pod("w-1", pod_group="ring")]
+    strangers = [pod("x-2", pod_group="other"), pod("x-3")]
+    elsewhere = PodFacts(namespace="other", name="w-9", uid="u-9", pod_group="ring")
+
+    found = held_by(claim(group), *members, *strangers, elsewhere)
+
+    assert [one.pod for one in found] == ["w-0", "w-1"]
+    assert [one.pod for one in held_by(claim(group))] == [""]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"annotations": {"resource.kubernetes.io/extended-resource-claim": "true"}}, {}]
+)
+def test_an_extended_resource_is_known_by_the_claims_annotation_or_the_pods_status(
+    fields: dict[str, Any],
+) -> None:
+    (one,) = held_by(claim(TRAIN, **fields), pod("train-0", extended_claim="c"))
+
+    assert one.via == "ExtendedResource"
+
+
+def test_an_extended_claim_of_the_same_name_in_another_namespace_is_not_meant() -> None:
+    stranger = PodFacts(namespace="other", name="train-0", uid="u-0", extended_claim="c")
+
+    (one,) = held_by(claim(TRAIN), stranger)
+
+    assert one.via == ""
+
+
+def test_admin_access_is_told_of_as_such() -> None:
+    (one,) = held_by(claim(TRAIN, result={"adminAccess": True}))
+
+    assert one.via == "AdminAccess"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "words"),
+    [
+        ({"operator": "Exists"}, "NoSchedule"),
+        ({"operator": "Exists", "effect": "NoExecute"}, "NoExecute"),
+        (
+            {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            "NoExecute for 300s",
+        ),
+        (
+            {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1},
+            "NoExecute for 0s",
+        ),
+        (
+            {"key": "draguard.dev/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            "NoSchedule of draguard.dev/gpu",
+        ),
+        (
+            {"key": "draguard.dev/gpu", "value": "xid-79", "effect": "NoExecute"},
+            "NoExecute of draguard.dev/gpu=xid-79",
+        ),
+        ({"key": "gpu.nvidia.com/xid", "operator": "Exists"}, ""),
+        ({"key": "", "operator": "Equal"}, ""),
+    ],
+)
+def test_what_is_tolerated_is_said_as_the_eviction_controller_reads_it(
+    toleration: dict[str, Any], words: str
+) -> None:
+    (one,) = held_by(claim(TRAIN, result={"tolerations": [toleration]}))
+
+    assert one.tolerates == words
+
+
+def test_several_tolerations_are_all_said() -> None:
+    both = [
+        {"operator": "Exists", "effect": "NoSchedule"},
+        {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60},
+    ]
+
+    (one,) = held_by(claim(TRAIN, result={"tolerations": both}))
+
+    assert one.tolerates == "NoExecute for 60s, NoSchedule"
+
+
+def test_a_class_counts_through_the_alternative_that_was_taken() -> None:
+    requests = [
+        {
+            "name": "gpu",
+            "firstAvailable": [
+                {"name": "big", "deviceClassName": "h200"},
+                {"name": "small", "deviceClassName": "l4"},
+            ],
+        },
+        {"name": "nic", "exactly": {"deviceClassName": "rdma"}},
+    ]
+
+    taken = claim(result={"request": "gpu/small"}, requests=requests)
+
+    assert device_classes(taken) == {"l4"}
+    assert device_classes(claim(result={"request": "nic"}, requests=requests)) == {"rdma"}
+
+
+class TestComputeDomain:
+    CONFIG = [{"opaque": {"driver": IMEX, "parameters": {"kind": "X", "domainID": "cd-1"}}}]
+
+    def test_is_known_by_the_channel_that_was_given(self) -> None:
+        channel = {"driver": IMEX, "device": "channel-0"}
+
+        assert compute_domain(claim(result=channel, config=self.CONFIG)) == "cd-1"
+
+    @pytest.mark.parametrize(
+        "result", [{}, {"driver": IMEX, "device": "daemon-0"}, {"device": "channel-0"}]
+    )
+    def test_is_of_no_claim_without_a_channel(self, result: dict[str, str]) -> None:
+        assert compute_domain(claim(result=result, config=self.CONFIG)) == ""
+
+    @pytest.mark.parametrize(
+        "parameters", [{"domainID": 5}, {"domainID": {"a": []}}, {"domainID": None}, {}]
+    )
+    def test_parameters_of_any_shape_make_no_claim_unreadable(
+        self, parameters: dict[str, Any]
+    ) -> None:
+        config = [{}, {"opaque": {"driver": IMEX, "parameters": parameters}}]
+        channel = {"driver": IMEX, "device": "channel-0"}
+
+        assert compute_domain(claim(result=channel, config=config)) == ""

@@ -1,0 +1,83 @@
+"""A GPU that pods hold, under a policy that evicts by the Eviction API first."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from remediator.model.claim import Claim, ConsumerReference, Toleration
+from remediator.model.incident import EVICTION_BLOCKED
+from remediator.model.pod import PodFacts
+from remediator.plan.reconcile import NodeDecision
+from remediator.plan.steps import EvictPod
+from remediator.plan.view import NodeView
+from remediator.policy.table import Evict, Policy, Then
+from tests.remediator.builders import (
+    Stored,
+    dead,
+    policy,
+    view,
+)
+from tests.remediator.telling import claim, pod, tick
+
+WITHIN = timedelta(minutes=10)
+REFUSED = "The disruption budget web needs 1 healthy pods and has 1 currently"
+START = 10.0
+"""Seconds after T0 at which the first eviction is requested in these stories."""
+
+
+def rows(then: Then = "NoExecute", **fields: Any) -> Policy:
+    return policy(evict=Evict(within=WITHIN, then=then), **fields)
+
+
+def seen(*pods: PodFacts, claims: Iterable[Claim] | None = None, **fields: Any) -> NodeView:
+    """A dead GPU that pods hold, each by a claim of its own unless said otherwise."""
+    held = tuple(claim("gpu-0", one.name) for one in pods) if claims is None else tuple(claims)
+    return view(dead(), claims=held, pods=pods, **fields)
+
+
+def tolerating(name: str, *tolerations: Toleration) -> Claim:
+    one = claim("gpu-0", name)
+    assert one.status is not None
+    assert one.status.allocation is not None
+    (result,) = one.results
+    odd = msgspec.structs.replace(result, tolerations=tolerations)
+    devices = msgspec.structs.replace(one.status.allocation.devices, results=(odd,))
+    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
+    return Claim(one.metadata, msgspec.structs.replace(one.status, allocation=allocation))
+
+
+def begun(one: NodeView, asks: Policy, stored: Stored | None = None) -> Stored:
+    """Play a node until evictions may be requested, at START."""
+    stored = stored or Stored()
+    for second in (0.0, 0.5, 1.0, 5.0):
+        tick(stored, one, second, asks)
+    assert set(stored.effects().values()) == {"Evict"}, stored.effects()
+    return stored
+
+
+def requested(decision: NodeDecision) -> list[str]:
+    return [one.pod.pod for one in decision.steps if isinstance(one, EvictPod)]
+
+
+def blocked(stored: Stored) -> str:
+    found = stored.incident.status.conditions
+    return next((one.message for one in found if one.type == EVICTION_BLOCKED), "")
+
+
+def play(  # noqa: PLR0917 - a world, and when it is looked at
+    stored: Stored, one: NodeView, asks: Policy, first: float, last: float, every: float = 5.0
+) -> list[NodeDecision]:
+    """Decide again and again, as the loop does."""
+    moments = [first + every * number for number in range(int((last - first) / every) + 1)]
+    return [tick(stored, one, moment, asks) for moment in moments]
+
+
+def shared(*names: str) -> tuple[NodeView, Claim]:
+    """A claim that several pods share."""
+    one = claim("gpu-0", names[0])
+    assert one.status is not None
+    reserved = tuple(ConsumerReference(name, "pods", f"u-{name}") for name in names)
+    both = Claim(one.metadata, msgspec.structs.replace(one.status, reserved_for=reserved))
+    return seen(*(pod(name) for name in names), claims=(both,)), both

@@ -1,0 +1,98 @@
+"""Fleets in few words: GPUs `a0`, `a1`, `b0`... on `node-a`, `node-b`..., one device each."""
+
+from datetime import datetime
+
+import msgspec
+
+from exporter.model.device import Device
+from exporter.model.node_health import ObjectMeta
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus, TimelineEntry
+from remediator.model.taint_rule import Effect, Rule
+from remediator.plan.budget import budget
+from remediator.plan.case import Desired
+from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.policy.limits import Limits
+from tests.remediator.builders import DRIVER, at, policy, uuid
+
+NOW = at(0)
+
+
+def node_of(name: str) -> str:
+    """Return the node of GPU `a0`."""
+    return f"node-{name[0]}"
+
+
+def gpu_of(name: str) -> str:
+    return uuid(int(name[1:]), node_of(name))
+
+
+def story(
+    name: str,
+    cause: str = "xid-95",
+    fault: str = "gpu",
+    opened: datetime | None = NOW,
+    episode: int = 1,
+    **status: object,
+) -> Incident:
+    """An incident of one GPU; `opened` None: it is not stored yet."""
+    timeline = (TimelineEntry(opened, "Suspected", "opened"),) if opened else ()
+    return Incident(
+        ObjectMeta(name=f"{name}-{episode}", uid=f"uid-{name}-{episode}" if opened else ""),
+        IncidentSpec(node_of(name), gpu_of(name)),
+        msgspec.structs.replace(
+            IncidentStatus(fault=fault, cause=cause, timeline=timeline), **status
+        ),
+    )
+
+
+def rule(name: str, effect: Effect, device: str = "", fault: str = "gpu", **fields: object) -> Rule:
+    standard = Rule(
+        device=Device(DRIVER, node_of(name), device or f"gpu-{name[1:]}"),
+        effect=effect,
+        fault=fault,
+        cause="xid-95",
+        incident=f"{name}-1",
+        uuid=gpu_of(name),
+        gpu=gpu_of(name),
+        node=node_of(name),
+    )
+    return msgspec.structs.replace(standard, **fields)
+
+
+def stored(*rules: Rule) -> tuple[Rule, ...]:
+    return tuple(
+        msgspec.structs.replace(one, uid=f"uid-{one.device}", resource_version="1") for one in rules
+    )
+
+
+def wish(
+    name: str, *effects: Effect, incident: Incident | None = None, **fields: object
+) -> Desired:
+    """What should be so for one GPU: a rule for each effect, on a device of its own."""
+    rules = tuple(
+        rule(name, effect, device="" if number == 0 else f"gpu-{name[1:]}-part-{number}")
+        for number, effect in enumerate(effects)
+    )
+    standard = Desired(uuid=gpu_of(name), incident=incident or story(name), rules=rules)
+    return msgspec.structs.replace(standard, **fields)
+
+
+def place(name: str, **fields: object) -> GpuPlace:
+    standard = GpuPlace(node=node_of(name), pools=frozenset({f"{DRIVER}/{node_of(name)}"}))
+    return msgspec.structs.replace(standard, **fields)
+
+
+def places(*names: str, **fields: object) -> dict[str, GpuPlace]:
+    return {gpu_of(name): place(name, **fields) for name in names}
+
+
+def grant(
+    limits: Limits, fleet: Fleet, *wishes: Desired, now: datetime = NOW, calling: bool = False
+) -> dict[str, Desired]:
+    """Return what was granted, by GPU as `a0`."""
+    answers = budget(wishes, fleet, policy(limits), now, calling=calling)
+    return {one.incident.name.partition("-")[0] if one.incident else "": one for one in answers}
+
+
+def effects(answer: Desired) -> list[str]:
+    return [one.effect for one in answer.rules]

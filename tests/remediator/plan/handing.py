@@ -1,0 +1,145 @@
+"""Short ways to write down what a handover is decided on."""
+
+from datetime import datetime, timedelta
+from typing import Literal
+
+import msgspec
+
+from exporter.model.node_health import ObjectMeta
+from remediator.diagnose.fault import Fault, Healthy, Need, Sick, Unknown, Verdict
+from remediator.model.claim import Claim
+from remediator.model.incident import (
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+)
+from remediator.model.node import REPAIR_NEEDED, NodeCondition, NodeFacts
+from remediator.model.pod import PodFacts
+from remediator.plan.api_words import NEEDS
+from remediator.plan.case import Case, Desired
+from remediator.plan.node_condition import (
+    HandoverOptions,
+    conditions,
+)
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import EvictPod
+from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED
+from remediator.policy.table import Policy
+from tests.remediator.builders import NODE, Stored, at, gpu, policy, uuid, view
+
+ON = HandoverOptions(enabled=True, deadline=timedelta(hours=1))
+EKS = msgspec.structs.replace(ON, accelerated_hardware_ready=True)
+SICK = Sick((Fault(fault_class="node", cause="xid-79", last_seen=at(0), evidence="XID 79"),))
+HEALTHY = Healthy(at(50), "recovery action 0")
+UNKNOWN = Unknown("no report")
+
+
+def pair(
+    index: int = 0,
+    needs: Need = "node-reboot",
+    verdict: Verdict = SICK,
+    *,
+    held: str = "",
+    call_held: str = "",
+    closing: bool = False,
+    cause: str = "xid-79",
+    mode: str = "Enforce",
+    since: datetime | None = at(0),  # noqa: B008 - immutable
+    insists: bool = True,
+) -> tuple[Case, Desired]:
+    """A GPU with an open incident, and what is wished for it."""
+    name = f"{uuid(index).lower()}-1"
+    incident = Incident(
+        ObjectMeta(name=name, uid=f"uid-{name}"),
+        IncidentSpec(NODE, uuid(index)),
+        IncidentStatus(
+            fault="node",
+            cause=cause,
+            mode=mode,
+            needs=NEEDS[needs],
+            needs_since=since,
+            deadline_start_time=since if insists else None,
+        ),
+    )
+    case = Case(node=NODE, uuid=uuid(index), verdict=verdict, incidents=(incident,))
+    return case, Desired(
+        uuid=uuid(index),
+        incident=incident,
+        needs=needs,
+        calls=needs if isinstance(verdict, Sick) else "nothing",
+        insists=needs if insists else "nothing",
+        held=held,
+        call_held=call_held,
+        closing=closing,
+    )
+
+
+def node(
+    *stored: NodeCondition, pods: tuple[PodFacts, ...] | None = (), claims: tuple[Claim, ...] = ()
+) -> NodeView:
+    facts = NodeFacts(name=NODE, uid="uid-node", conditions=stored)
+    return view(gpu(0), gpu(1), facts=facts, pods=pods, claims=claims)
+
+
+def pod(name: str, **fields: object) -> PodFacts:
+    standard = PodFacts(namespace="team", name=name, uid=f"u-{name}", claims=(f"claim-of-{name}",))
+    return msgspec.structs.replace(standard, **fields)
+
+
+def told(
+    seen: NodeView,
+    *pairs: tuple[Case, Desired],
+    seconds: float = 60,
+    options: HandoverOptions = ON,
+    stopped: str = "",
+) -> dict[str, NodeCondition]:
+    written = conditions(seen, pairs, at(seconds), options, stopped)
+    assert all(one.node == NODE for one in written)
+    return {one.condition.type: one.condition for one in written}
+
+
+def repair(
+    seen: NodeView, *pairs: tuple[Case, Desired], seconds: float = 60, stopped: str = ""
+) -> NodeCondition:
+    return told(seen, *pairs, seconds=seconds, stopped=stopped)[REPAIR_NEEDED]
+
+
+def stored(
+    status: Literal["True", "False"] = "True", kind: str = REPAIR_NEEDED, **fields: object
+) -> NodeCondition:
+    standard = NodeCondition(
+        type=kind,
+        status=status,
+        reason="NodeRebootNeeded",
+        message="as it was",
+        last_transition_time=at(-500),
+    )
+    return msgspec.structs.replace(standard, **fields)
+
+
+def reconciled(
+    stored: Stored,
+    seen: NodeView,
+    seconds: float,
+    rows: Policy | None = None,
+    options: HandoverOptions = ON,
+    **fleet: object,
+) -> tuple[str, str, str]:
+    """Reconcile until nothing is left to do but to request evictions; return what the Node says."""
+    for _ in range(8):
+        conditions = tuple(stored.conditions.values())
+        facts = NodeFacts(name=seen.node, uid="u", conditions=conditions)
+        full = msgspec.structs.replace(stored.over(seen), facts=facts, nodes_known=True)
+        around = msgspec.structs.replace(stored.fleet(), **fleet)
+        others = (*stored.incidents.values(), *around.incidents)
+        around = msgspec.structs.replace(
+            around, incidents=tuple({one.name: one for one in others}.values())
+        )
+        decision = decide_node(full, around, rows or policy(LIFTED), at(seconds), options)
+        for step in decision.steps:
+            stored.take(step, at(seconds))
+        if all(isinstance(step, EvictPod) for step in decision.steps):
+            one = stored.conditions.get(REPAIR_NEEDED)
+            return (one.status, one.reason, one.message) if one else ("", "", "")
+    raise AssertionError("never settles")

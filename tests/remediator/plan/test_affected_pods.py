@@ -1,0 +1,224 @@
+"""Whom NoExecute does not reach and we move, and who is hit without holding anything."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.device import Device
+from remediator.diagnose.fault import Sick, Unknown
+from remediator.model.claim import (
+    ADMIN,
+    EXTENDED_RESOURCE,
+    GANG,
+    Allocation,
+    Claim,
+    ClaimMarks,
+    ClaimMeta,
+    ClaimStatus,
+    Configuration,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+    Opaque,
+    Parameters,
+)
+from remediator.model.incident import PodHold
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.affected_pods import LOOK_AGAIN, gang, moving, to_evict
+from remediator.plan.case import Case, Desired
+from remediator.plan.fleet import Fleet
+from remediator.policy.table import Policy
+from tests.remediator.builders import DRIVER, NODE, Stored, at, dead, uuid, view
+from tests.remediator.telling import claim, settle
+
+GPU = Device(DRIVER, NODE, "gpu-0")
+IMEX = "compute-domain.nvidia.com"
+
+
+def rule(effect: Any = "NoExecute", device: Device = GPU) -> Rule:
+    return Rule(
+        device=device,
+        effect=effect,
+        fault="gpu",
+        cause="xid-79",
+        incident="i-1",
+        uuid=uuid(0),
+        gpu=uuid(0),
+        node=NODE,
+    )
+
+
+def hold(pod: str = "nb-0", via: str = EXTENDED_RESOURCE, device: Device = GPU) -> PodHold:
+    return PodHold("team", pod, f"claim-of-{pod}", str(device), f"u-{pod}", via)
+
+
+def pod(name: str = "nb-0", **fields: Any) -> PodFacts:
+    return PodFacts(namespace="team", name=name, uid=f"u-{name}", **fields)
+
+
+def case(**fields: Any) -> Case:
+    standard: dict[str, Any] = {
+        "node": NODE,
+        "uuid": uuid(0),
+        "verdict": Sick(()),
+        "rules": (rule(),),
+        "holds": (hold(),),
+        "pods": (pod(),),
+    }
+    return Case(**(standard | fields))
+
+
+WISH = Desired(uuid=uuid(0), rules=(rule(),))
+
+
+class TestMoving:
+    def test_a_pod_by_resource_name_under_a_noexecute_in_force_is_moved(self) -> None:
+        assert to_evict(case(), WISH, at(0)) == (hold(),)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"pods": None},
+            {"pods": ()},
+            {"pods": (pod(running=False),)},
+            {"pods": (pod(terminating=True),)},
+            {"pods": (msgspec.structs.replace(pod(), uid="another"),)},
+            {"rules": (rule("NoSchedule"),)},
+            {"rules": ()},
+            {"rules": (rule(device=Device(DRIVER, NODE, "gpu-1")),)},
+            {"holds": (hold(via=""),)},
+            {"holds": (hold(via=ADMIN),)},
+            {"holds": (hold(device=Device(DRIVER, NODE, "gpu-1")),)},
+            {"verdict": Unknown("no report")},
+        ],
+    )
+    def test_nobody_else_is(self, fields: dict[str, Any]) -> None:
+        assert to_evict(case(**fields), WISH, at(0)) == ()
+
+    @pytest.mark.parametrize("rules", [(), (rule("NoSchedule"),)])
+    def test_nobody_is_for_a_rule_that_is_to_go_or_to_be_milder(
+        self, rules: tuple[Rule, ...]
+    ) -> None:
+        assert to_evict(case(), msgspec.structs.replace(WISH, rules=rules), at(0)) == ()
+
+    @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
+    def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
+        held = msgspec.structs.replace(WISH, held="wait", held_by=by)
+
+        assert to_evict(case(), held, at(0)) == ()
+
+    def test_a_budget_has_let_pass_what_is_stored(self) -> None:
+        held = msgspec.structs.replace(WISH, held="its sibling waits", held_by="Budget")
+
+        assert to_evict(case(), held, at(0)) == (hold(),)
+
+    def test_a_pod_with_two_devices_is_moved_once(self) -> None:
+        second = Device(DRIVER, NODE, "gpu-1")
+        both = case(rules=(rule(), rule(device=second)), holds=(hold(), hold(device=second)))
+        wish = msgspec.structs.replace(WISH, rules=both.rules)
+
+        assert len(to_evict(both, wish, at(0))) == 1
+
+    def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
+        assert moving(case(), WISH, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
+
+    def test_it_is_looked_at_again_while_somebody_is_to_be_moved(self) -> None:
+        assert moving(case(), WISH, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+
+    def test_it_is_looked_at_again_while_the_pods_cannot_be_listed(self) -> None:
+        assert moving(case(pods=None), WISH, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+
+    def test_an_earlier_look_is_kept(self) -> None:
+        wish = msgspec.structs.replace(WISH, wake_at=at(1))
+
+        assert moving(case(), wish, Fleet(), Policy(), at(0)).wake_at == at(1)
+
+    def test_nothing_is_woken_for_a_pod_that_is_not_to_be_moved(self) -> None:
+        for quiet in (case(pods=()), case(pods=None, rules=())):
+            assert moving(quiet, WISH, Fleet(), Policy(), at(0)) == WISH
+
+
+def test_a_whole_story_moves_the_pod_after_the_rule_is_stored() -> None:
+    stored = Stored()
+    one = claim("gpu-0", "nb-0")
+    meta = msgspec.structs.replace(one.metadata, annotations=ClaimMarks("true"))
+    seen = view(dead(), claims=(msgspec.structs.replace(one, metadata=meta),), pods=(pod(),))
+
+    settle(stored, seen, 1)
+    assert (stored.effects(), stored.evicted) == ({"gpu-0": "NoSchedule"}, [])
+    with pytest.raises(AssertionError, match="never settles"):
+        settle(stored, seen, 5)
+
+    assert {one.pod for one in stored.evicted} == {"nb-0"}
+    names = [type(step).__name__ for step in stored.taken]
+    assert names.index("ChangeRule") < names.index("EvictPod")
+
+
+class TestGang:
+    def channel(self, name: str, domain: str = "cd-1", node: str = NODE) -> Claim:
+        parameters = Configuration(Opaque(IMEX, Parameters(domain)))
+        devices = DeviceAllocation((DeviceResult(IMEX, node, "channel-0"),), (parameters,))
+        reserved = (ConsumerReference(name, "pods", f"u-{name}"),)
+        return Claim(
+            ClaimMeta(name=f"channel-of-{name}", namespace="team"),
+            ClaimStatus(Allocation(devices), reserved),
+        )
+
+    def test_peers_of_a_pod_group_lose_with_the_holder(self) -> None:
+        pods = (
+            pod("w-0", pod_group="ring"),
+            pod("w-1", pod_group="ring"),
+            pod("w-2", pod_group="ring", running=False),
+            pod("x-0", pod_group="other"),
+            pod("y-0"),
+        )
+
+        (peer,) = gang([hold("w-0", "")], [], pods)
+
+        assert (peer.pod, peer.uid, peer.via, peer.device) == ("w-1", "u-w-1", GANG, str(GPU))
+
+    def test_peers_of_a_compute_domain_lose_with_it_on_any_node(self) -> None:
+        claims = [
+            self.channel("w-0"),
+            self.channel("w-1", node="node-b"),
+            self.channel("x-0", domain="cd-2"),
+        ]
+
+        (peer,) = gang([hold("w-0", "")], claims, None)
+
+        assert (peer.pod, peer.claim, peer.via) == ("w-1", "channel-of-w-1", GANG)
+
+    def test_a_holder_is_nobodys_peer(self) -> None:
+        claims = [self.channel("w-0"), self.channel("w-1")]
+
+        assert gang([hold("w-0", ""), hold("w-1", "")], claims, None) == ()
+
+    def test_a_domain_without_a_holder_in_it_is_not_hit(self) -> None:
+        assert gang([hold("w-5", "")], [self.channel("w-0"), self.channel("w-1")], None) == ()
+        assert gang([], [self.channel("w-0")], (pod("w-0", pod_group="ring"),)) == ()
+
+
+@given(
+    st.lists(st.sampled_from(["None", "NoSchedule", "NoExecute"]), min_size=2, max_size=2),
+    st.sampled_from(["", EXTENDED_RESOURCE, ADMIN, GANG]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
+    effects: list[str], via: str, running: bool, terminating: bool
+) -> None:
+    seen = case(
+        rules=(rule(effects[0]),),
+        holds=(hold(via=via),),
+        pods=(pod(running=running, terminating=terminating),),
+    )
+    wish = msgspec.structs.replace(WISH, rules=(rule(effects[1]),))
+
+    moved = bool(to_evict(seen, wish, at(0)))
+
+    due = effects == ["NoExecute", "NoExecute"] and via == EXTENDED_RESOURCE
+    assert moved == (due and running and not terminating)

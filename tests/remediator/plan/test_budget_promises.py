@@ -1,0 +1,343 @@
+"""What holds for every budget, over random fleets, wishes and limits."""
+
+import random
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.device import Device
+from remediator.model.incident import Incident, IncidentStatus, RuleRecord
+from remediator.model.taint_rule import EFFECTS, Effect, Rule
+from remediator.plan.budget import budget
+from remediator.plan.case import Desired
+from remediator.plan.fleet import Changed, Fleet, names_on
+from remediator.plan.spending import RuleHarm, Spending, placed, suffers
+from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
+from tests.remediator.builders import at, policy
+from tests.remediator.plan.fleets import (
+    NOW,
+    effects,
+    gpu_of,
+    grant,
+    place,
+    places,
+    rule,
+    stored,
+    story,
+    wish,
+)
+
+NODES = "abc"
+NAMES = [f"{node}{number}" for node in NODES for number in range(2)]
+EFFECT = st.sampled_from(EFFECTS)
+CAUSES = st.sampled_from(["xid-95", "xid-79", "recovery-action-1"])
+TIMES = st.integers(-3000, 0).map(at)
+BOUNDED = Cap(30, percent=True, least=2, most=3)
+CAPS = st.sampled_from([None, Cap(0), Cap(1), Cap(2), Cap(4), Cap(50, percent=True), BOUNDED])
+RATES = st.none() | st.builds(Rate, st.integers(0, 4), st.just(timedelta(minutes=10)))
+LIMITS_OF_HARM = st.builds(
+    Caps, node=CAPS, pool=CAPS, device_class=CAPS, domain=CAPS, cluster=CAPS, rate=RATES
+)
+LIMITS = st.builds(
+    Limits,
+    evict=LIMITS_OF_HARM,
+    fence=LIMITS_OF_HARM,
+    correlation=st.sampled_from(
+        [LIFTED.correlation, Correlation(nodes=2), Correlation(nodes=2, taint=Cap(1))]
+    ),
+)
+PRODUCTS = st.sampled_from(["", "H100", "B200"])
+DOMAINS = st.sampled_from(["", "d/1", "d/2"])
+CLASSES = st.frozensets(st.sampled_from(["h100", "mig"]))
+
+
+@st.composite
+def rules_of(draw: st.DrawFn, name: str) -> tuple[Rule, ...]:
+    """Up to three rules of one GPU."""
+    found = draw(st.lists(EFFECT, max_size=3))
+    return tuple(rule(name, effect, f"{name}-{n}") for n, effect in enumerate(found))
+
+
+@st.composite
+def wishes_of(draw: st.DrawFn, node: str) -> tuple[Desired, ...]:
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    mine = [name for name in names if name.startswith(node)]
+    return tuple(
+        wish(name, rules=draw(rules_of(name)), incident=story(name, draw(CAUSES), opened=NOW))
+        for name in mine
+    )
+
+
+def noted(rules: Iterable[Rule]) -> tuple[RuleRecord, ...]:
+    return tuple(RuleRecord(one.name, one.uid, str(one.device), one.effect) for one in rules)
+
+
+@st.composite
+def fleets(draw: st.DrawFn) -> Fleet:
+    standing = stored(*(one for name in NAMES for one in draw(rules_of(name))))
+    incidents = draw(
+        st.lists(
+            st.builds(
+                story,
+                st.sampled_from(NAMES),
+                CAUSES,
+                opened=TIMES,
+                evicting_at=st.none() | TIMES,
+                fenced_at=st.none() | TIMES,
+                drained_at=st.none() | TIMES,
+                empty_since=st.none() | TIMES,
+                eviction_start_time=st.none() | TIMES,
+                rules=st.sampled_from([(), noted(standing)]),
+                node_gone_since=st.none() | TIMES,
+                needs_since=st.none() | TIMES,
+                closed_at=st.none() | TIMES,
+            ),
+            unique_by=lambda one: one.name,
+            max_size=6,
+        )
+    )
+    known = draw(st.lists(st.sampled_from(NAMES), unique=True))
+    where = {
+        gpu_of(name): place(
+            name, domain=draw(DOMAINS), classes=draw(CLASSES), product=draw(PRODUCTS)
+        )
+        for name in known
+    }
+    changed = draw(st.none() | TIMES)
+    return Fleet(
+        rules=standing,
+        incidents=tuple(incidents),
+        places=where,
+        totals={("cluster", ""): 6, ("domain", "d/1"): 5},
+        changes={"node-a": Changed(driver_at=changed)} if changed else {},
+        policy_changed_at=draw(st.none() | TIMES),
+        stopped=draw(st.sampled_from(["", "", "", "ann: why"])),
+    )
+
+
+def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
+    """Return the fleet when a node's grants are carried out."""
+    gpus = {one.uuid for one in answers}
+    others = tuple(one for one in fleet.rules if one.gpu not in gpus)
+    new = stored(*(one for answer in answers for one in answer.rules))
+    return msgspec.structs.replace(fleet, rules=(*others, *new))
+
+
+def of_each_harm(limits: Limits) -> tuple[tuple[RuleHarm, Caps], ...]:
+    return ("fence", limits.fence), ("evict", limits.evict)
+
+
+def over(status: IncidentStatus) -> frozenset[Effect]:
+    """Return the effects of an incident's noted rules that evict nobody now."""
+    if status.drained_at and status.empty_since:
+        return frozenset(("NoExecute", "Evict"))
+    return frozenset[Effect]() if status.eviction_start_time else frozenset[Effect](("Evict",))
+
+
+def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
+    """Count GPUs per ground, in the slow and obvious way."""
+    told = [one for one in fleet.incidents if one.open]
+    gone = {one.node for one in told if one.status.node_gone_since}
+    empty = {
+        (record.uid, effect)
+        for one in told
+        for record in one.status.rules
+        if record.effect in over(one.status)
+        for effect in (record.effect, "Evict")
+    }
+    sick = {
+        one.gpu: one.node
+        for one in fleet.rules
+        if suffers(one, harm)
+        and one.node not in gone
+        and (harm == "fence" or (one.uid, one.effect) not in empty)
+    }
+    found: dict[tuple[Ground, str], int] = {}
+    for gpu, node in sick.items():
+        for ground in GROUNDS:
+            for name in names_on(ground, placed(gpu, node, fleet)):
+                found[ground, name] = found.get((ground, name), 0) + 1
+    return found
+
+
+@given(
+    fleets(),
+    LIMITS,
+    st.tuples(*(wishes_of(node) for node in NODES)),
+    st.permutations(range(3)),
+)
+def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
+    fleet: Fleet, limits: Limits, wishes: tuple[tuple[Desired, ...], ...], order: list[int]
+) -> None:
+    for index in order:
+        before = fleet
+        answers = budget(wishes[index], fleet, policy(limits), NOW)
+        fleet = after(fleet, answers)
+        for harm, caps in of_each_harm(limits):
+            was, now = counted(before, harm), counted(fleet, harm)
+            for ground, cap in caps.by_ground():
+                for key, count in now.items():
+                    if key[0] == ground:
+                        most = cap.of(fleet.totals.get(key, 0))
+                        assert count <= max(most, was.get(key, 0)), (harm, key)
+            sick = {one.gpu for one in before.rules if suffers(one, harm)}
+            new = {one.gpu for one in fleet.rules if suffers(one, harm)} - sick
+            if caps.rate is not None and new:
+                lately = len(Spending(before, NOW).lately(harm, caps))
+                assert lately + len(new) <= caps.rate.count + _again(before, new, harm, NOW)
+
+
+def _again(fleet: Fleet, gpus: set[str], harm: RuleHarm, now: datetime) -> int:
+    """Return how many of the GPUs have begun lately already: each counts once."""
+    rate = timedelta(minutes=10)
+    begun = [
+        (one.spec.uuid, one.status.evicting_at if harm == "evict" else one.status.fenced_at)
+        for one in fleet.incidents
+    ]
+    return len({gpu for gpu, moment in begun if moment and moment > now - rate} & gpus)
+
+
+@given(fleets(), LIMITS, wishes_of("a"))
+def test_healing_is_never_held_and_what_stands_is_never_weakened(
+    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+) -> None:
+    answers = {one.uuid: one for one in budget(wishes, fleet, policy(limits), NOW)}
+
+    for one in wishes:
+        standing = {rule.device: rule for rule in fleet.rules if rule.gpu == one.uuid}
+        wanted = {rule.device: rule for rule in one.rules}
+        got = {rule.device: rule for rule in answers[one.uuid].rules}
+        assert got.keys() <= wanted.keys(), "a rule that should go stays"
+        for device, rule_ in wanted.items():
+            asked, has = _rank(rule_), _rank(standing.get(device))
+            given_ = _rank(got.get(device))
+            assert min(asked, has) <= given_ <= asked
+            assert given_ <= max(has, asked)
+        if all(_rank(rule_) < _rank(standing.get(device)) for device, rule_ in wanted.items()):
+            assert answers[one.uuid] == one
+
+
+def _rank(rule: Rule | None) -> int:
+    return -1 if rule is None else EFFECTS.index(rule.effect)
+
+
+@given(fleets(), LIMITS, wishes_of("a"), st.randoms(use_true_random=False))
+def test_the_order_of_anything_does_not_matter(
+    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...], chance: random.Random
+) -> None:
+    mixed = list(wishes)
+    rules, incidents = list(fleet.rules), list(fleet.incidents)
+    for one in (mixed, rules, incidents):
+        chance.shuffle(one)
+    other = msgspec.structs.replace(fleet, rules=tuple(rules), incidents=tuple(incidents))
+
+    first = budget(wishes, fleet, policy(limits), NOW)
+    second = budget(mixed, other, policy(limits), NOW)
+
+    for one, two in zip(first, second, strict=True):
+        assert msgspec.structs.replace(one, rules=sorted(one.rules, key=_device)) == (
+            msgspec.structs.replace(two, rules=sorted(two.rules, key=_device))
+        )
+
+
+def _device(rule: Rule) -> Device:
+    return rule.device
+
+
+@given(fleets(), LIMITS, st.sampled_from(NAMES), st.data())
+def test_a_larger_limit_never_grants_a_gpu_less(
+    fleet: Fleet, limits: Limits, name: str, data: st.DataObject
+) -> None:
+    """For one wish. Of several, the first may now take what two others on other grounds had.
+
+    A larger cap of a node lets more of what it began lately count for the rate, on purpose.
+    """
+    one = wish(name, rules=data.draw(rules_of(name)))
+    less = budget((one,), fleet, policy(limits), NOW)[0]
+    for harm, caps in of_each_harm(limits):
+        fields = [one for one in Caps.__struct_fields__ if one != "node" or caps.rate is None]
+        field = data.draw(st.sampled_from(fields))
+        larger_caps = msgspec.structs.replace(caps, **{field: more(getattr(caps, field))})
+        larger = msgspec.structs.replace(limits, **{harm: larger_caps})
+        got = budget((one,), fleet, policy(larger), NOW)[0]
+        assert _milder(less, got)
+
+
+def more(cap: Cap | Rate | None) -> Cap | Rate | None:
+    if isinstance(cap, Rate):
+        return Rate(cap.count + 1, cap.within)
+    return cap and msgspec.structs.replace(cap, amount=cap.amount + 10)
+
+
+def _milder(one: Desired, other: Desired) -> bool:
+    got = {rule.device: _rank(rule) for rule in other.rules}
+    return all(_rank(rule) <= got.get(rule.device, -1) for rule in one.rules)
+
+
+@given(fleets(), LIMITS, wishes_of("a"))
+def test_everything_reopens_by_itself_when_the_others_are_well_again(
+    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+) -> None:
+    """Hours later, the stop let go, the first GPU in line gets what no limit of 0 forbids."""
+    later = NOW + timedelta(hours=3)
+    well = msgspec.structs.replace(fleet, rules=(), stopped="")
+    for one in wishes[:1]:
+        (answer,) = budget((one,), well, policy(limits), later)
+        nothing = [cap for caps in (limits.fence, limits.evict) for cap in _zeros(caps)]
+        assert nothing or answer == one
+
+
+def _zeros(caps: Caps) -> list[object]:
+    zero = [cap for _, cap in caps.by_ground() if not cap.amount]
+    return [*zero, *([caps.rate] if caps.rate and not caps.rate.count else [])]
+
+
+@given(fleets(), LIMITS, wishes_of("a"))
+def test_whatever_is_held_says_by_whom_and_why_and_the_rest_says_nothing(
+    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+) -> None:
+    by_gpu = {one.uuid: one for one in wishes}
+    for answer in budget(wishes, fleet, policy(limits), NOW):
+        assert bool(answer.held) == (answer != by_gpu[answer.uuid])
+
+
+CALM = Limits()
+
+
+@given(
+    causes=st.lists(CAUSES | st.integers(0, 999).map("xid-{}".format), max_size=60),
+    granted=st.lists(st.sampled_from(["NoSchedule", "NoExecute"]), min_size=20, max_size=60),
+    domains=st.lists(st.sampled_from(["", "d/1", "d/2", "d/3"]), min_size=60, max_size=60),
+)
+def test_a_node_that_lies_never_holds_another_nodes_first_fence_or_eviction(
+    causes: list[str], granted: list[Effect], domains: list[str]
+) -> None:
+    """It invents GPUs, causes and domains, and has used up whatever its own caps allow."""
+    lies = [story(f"a{number}", cause) for number, cause in enumerate(causes)]
+    where = {gpu_of(f"a{n}"): place(f"a{n}", domain=domain) for n, domain in enumerate(domains)}
+    fleet = Fleet(places=where | places("b0", domain="d/1"), incidents=tuple(lies))
+    greedy = tuple(
+        wish(f"a{number}", effect, incident=story(f"a{number}", "xid-95"))
+        for number, effect in enumerate(granted)
+    )
+    fleet = after(fleet, budget(greedy, fleet, policy(CALM), NOW))
+
+    fenced = grant(CALM, fleet, wish("b0", "NoSchedule"))["b0"]
+    fleet = after(fleet, (fenced,))
+    evicted = grant(CALM, fleet, wish("b0", "NoExecute", incident=story("b0")))["b0"]
+
+    assert (effects(fenced), effects(evicted)) == (["NoSchedule"], ["NoExecute"])
+
+
+def test_incidents_are_all_that_a_restart_needs() -> None:
+    """Nothing is remembered: the same fleet gives the same answer in a new process."""
+    lately: list[Incident] = [story(name, evicting_at=at(-60)) for name in ("a0", "b0")]
+    fleet = Fleet(incidents=tuple(lately), rules=stored(rule("c0", "NoSchedule")))
+    slow = msgspec.structs.replace(LIFTED, evict=Caps(rate=Rate(2, timedelta(minutes=10))))
+
+    answers = {grant(slow, fleet, wish("c0", "NoExecute"))["c0"].held for _ in range(2)}
+
+    assert answers == {"NoExecute held: budget evict.rate=2 in 10m is used up (2/2 GPUs lately)"}

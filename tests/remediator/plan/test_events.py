@@ -1,0 +1,205 @@
+"""What is told to the incident, the node and the pods, once, and never in floods."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from remediator.model.claim import (
+    Allocation,
+    ClaimStatus,
+    DeviceAllocation,
+    Toleration,
+)
+from remediator.plan.events import POD_EVENTS_AT_ONCE, Event, manifest
+from remediator.policy.table import Evict
+from tests.remediator.builders import RESET, Stored, action, at, dead, gpu, policy, until, view, xid
+from tests.remediator.telling import claim, pod, settle, tick
+
+
+def events_of(stored: Stored, seconds: float, **fields: object) -> list[Event]:
+    """Everything that is posted while a dead GPU is reconciled until nothing is left to do."""
+    seen = msgspec.structs.replace(view(dead()), **fields)
+    return [event for _ in range(4) for event in tick(stored, seen, seconds).events]
+
+
+def name_of(event: Event) -> str:
+    """Name of the Event object: the same for the same words."""
+    made = msgspec.json.decode(msgspec.json.encode(manifest(event, at(0))))
+    return made["metadata"]["name"]
+
+
+def reasons(events: list[Event], kind: str) -> list[str]:
+    return [one.reason for one in events if one.kind == kind]
+
+
+def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
+    stored = Stored()
+    events = events_of(stored, 1)
+
+    assert reasons(events, "DeviceIncident") == ["DeviceTainted"]
+    assert reasons(events, "Node") == ["DeviceTainted"]
+    assert {one.name for one in events} == {"node-a", stored.incident.name}
+
+
+def test_a_pod_is_warned_when_it_is_fenced_and_told_when_it_was_evicted() -> None:
+    stored = Stored()
+    fenced = events_of(stored, 1, claims=(claim("gpu-0"),))
+    (warned,) = [one for one in fenced if one.kind == "Pod"]
+    assert (warned.reason, warned.namespace, warned.uid) == (
+        "PodEvictionPlanned",
+        "team",
+        "u-train-0",
+    )
+    assert "xid-79 was seen" in warned.message
+
+    again = events_of(stored, 5, claims=(claim("gpu-0"),))
+    assert {name_of(one) for one in again if one.kind == "Pod"} == {name_of(warned)}
+    assert reasons(events_of(stored, 6, pods=()), "Pod") == ["PodEvicted"]
+
+
+def test_who_would_not_be_evicted_is_not_warned() -> None:
+    stored = Stored()
+    seen = view(dead(), claims=(claim("gpu-0"),))
+    told = [
+        event
+        for _ in range(4)
+        for event in tick(stored, seen, 1, policy(mode="incident-only")).events
+    ]
+    told += [
+        event
+        for _ in range(4)
+        for event in tick(Stored(), seen, 1, policy(ceiling="NoSchedule")).events
+    ]
+
+    assert reasons(told, "Pod") == []
+
+
+@pytest.mark.parametrize(
+    ("key", "seconds", "reasons_told"),
+    [
+        ("draguard.dev/lost", None, []),
+        ("", None, []),
+        ("draguard.dev/gpu", None, ["PodEvictionPlanned", "PodEvicted"]),
+        ("draguard.dev/lost", 60, ["PodEvictionPlanned", "PodEvicted"]),
+    ],
+)
+def test_who_tolerates_it_and_ends_by_itself_was_not_evicted(
+    key: str, seconds: int | None, reasons_told: list[str]
+) -> None:
+    stays = Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+    held = claim("gpu-0")
+    (result,) = held.results
+    given = msgspec.structs.replace(result, tolerations=(stays,))
+    allocation = Allocation(DeviceAllocation((given,)))
+    held = msgspec.structs.replace(held, status=ClaimStatus(allocation, held.consumers))
+    stored = Stored()
+
+    told = [one for at_ in (1, 5) for one in events_of(stored, at_, claims=(held,), pods=(pod(),))]
+    told += events_of(stored, 40, pods=(pod(running=False),))
+
+    assert list(dict.fromkeys(reasons(told, "Pod"))) == reasons_told
+    assert [one.pod for one in stored.incident.status.evicted] == ["train-0"]
+
+
+def test_each_pod_that_the_incident_names_has_its_event_and_no_other() -> None:
+    claims = tuple(claim("gpu-0", f"train-{index}") for index in range(300))
+
+    assert len(reasons(events_of(Stored(), 1, claims=claims), "Pod")) == POD_EVENTS_AT_ONCE
+
+
+PLANS = [
+    (Evict(within=timedelta()), "; not before 2026-01-05T12:00:04Z"),
+    (
+        Evict(),
+        "; by the Eviction API, not before 2026-01-05T12:00:04Z; "
+        "deleted not before 2026-01-05T12:10:04Z",
+    ),
+    (Evict(then="wait"), "; by the Eviction API, not before 2026-01-05T12:00:04Z"),
+]
+
+
+@pytest.mark.parametrize(("plan", "when"), PLANS)
+def test_a_pod_is_told_when_it_is_evicted_and_only_once(plan: Evict, when: str) -> None:
+    stored, asks = Stored(), policy(evict=plan)
+    seen = view(dead(), claims=(claim("gpu-0"),), pods=(pod(),))
+
+    told = [
+        event
+        for seconds in (1, 1, 1, 1, 5, 5, 10, 20, 30, 700, 900)
+        for event in tick(stored, seen, seconds, asks).events
+        if event.reason == "PodEvictionPlanned"
+    ]
+
+    assert {name_of(one) for one in told} == {name_of(told[0])}
+    assert told[0].message.endswith(when)
+    assert len(told) <= 2, "when it is tainted, and when the eviction begins"
+
+
+def test_a_pod_that_joins_later_is_told_too() -> None:
+    stored, asks = Stored(), policy(evict=Evict())
+    first = view(dead(), claims=(claim("gpu-0", "a"),), pods=(pod("a"),))
+    for seconds in (1, 1, 1, 5, 10):
+        tick(stored, first, seconds, asks)
+
+    both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
+    later = view(dead(), claims=both, pods=(pod("a"), pod("b")))
+    told = [one for seconds in (15, 20, 25) for one in tick(stored, later, seconds, asks).events]
+
+    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+
+
+def test_who_is_passed_by_for_good_is_not_warned() -> None:
+    stored, asks = Stored(), policy(evict=Evict(then="wait"))
+    both = (claim("gpu-0", "a"), claim("gpu-0", "b"))
+    pods = (pod("a", owner="DaemonSet/watch"), pod("b"))
+
+    seen = view(dead(), claims=both, pods=pods)
+    told = [one for _ in range(4) for one in tick(stored, seen, 1, asks).events]
+
+    assert [one.name for one in told if one.kind == "Pod"] == ["b"]
+
+
+def test_what_becomes_of_an_intent_has_its_reason() -> None:
+    stored = Stored()
+    events_of(stored, 1)
+    stored.intend("Hold", until(20))
+    held = events_of(stored, 2)
+    assert {"IntentInForce", "DeviceHeld"} <= {*reasons(held, "DeviceIncident")}
+
+    assert "IntentExpired" in reasons(events_of(stored, 30), "DeviceIncident")
+
+
+def test_a_fault_in_probation_is_told_as_a_relapse() -> None:
+    stored = Stored()
+    settle(stored, view(gpu(0, recovery_action=RESET)), 1)
+    for second in (10, 700):
+        settle(stored, view(gpu(0, recovery_action=action(0, 9, 9))), second)
+
+    again = view(gpu(0, xid(95, seen=800), recovery_action=action(1, 800, 801)))
+    told = [event for _ in range(4) for event in tick(stored, again, 802).events]
+
+    assert reasons(told, "Node").count("DeviceRelapsed") == 1
+
+
+def test_an_event_on_a_pod_lives_in_its_namespace() -> None:
+    event = Event("Pod", "train-0", "u-1", "PodEvicted", "gone", namespace="team")
+    made = manifest(event, at(0))
+
+    assert made["metadata"] == {"name": name_of(event), "namespace": "team"}
+    assert made["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "train-0",
+        "namespace": "team",
+        "uid": "u-1",
+    }
+
+
+def test_an_event_on_a_node_is_found_by_kubectl() -> None:
+    """`kubectl describe node` looks for the node's name as the UID, as kubelets write it."""
+    stored = Stored()
+    (event,) = [one for one in events_of(stored, 1) if one.kind == "Node"]
+
+    assert event.uid == "node-a"
+    assert event.posted_in == "default"

@@ -1,0 +1,399 @@
+"""What is under way, what began lately, and what stands: three things, each with its own limit."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.model.incident import Incident, RuleRecord
+from remediator.model.taint_rule import Rule
+from remediator.plan.fleet import Fleet
+from remediator.plan.reconcile import decide_node
+from remediator.plan.spending import CALL_LASTS, usage
+from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
+from tests.remediator.builders import Stored, at, dead, policy, told, uuid, view, xid
+from tests.remediator.plan.fleets import (
+    NOW,
+    effects,
+    gpu_of,
+    grant,
+    place,
+    places,
+    rule,
+    stored,
+    story,
+    wish,
+)
+
+MINUTES_10 = timedelta(minutes=10)
+DAY = 86400
+EVICTED = [f"{node}0" for node in "abcdefghijklmnop"]
+"""As many GPUs as may be evicted from at once in a large cluster, each on its own node."""
+
+
+def evicting(caps: Caps) -> Limits:
+    return msgspec.structs.replace(LIFTED, evict=caps)
+
+
+def noted(*rules: Rule) -> tuple[RuleRecord, ...]:
+    return tuple(RuleRecord(one.name, one.uid, str(one.device), one.effect) for one in rules)
+
+
+def drained(name: str, since: float = -DAY, **status: Any) -> tuple[Rule, Incident]:
+    """A GPU that was emptied long ago and waits for its repair."""
+    (mine,) = stored(rule(name, "NoExecute", time_added=at(since)))
+    fields: dict[str, Any] = {
+        "evicting_at": at(since),
+        "drained_at": at(since + 30),
+        "empty_since": at(since + 20),
+        "rules": noted(mine),
+        "mode": "enforce",
+    }
+    return mine, story(name, opened=at(since), **(fields | status))
+
+
+def fleet_of(*known: tuple[Rule, Incident], **fields: object) -> Fleet:
+    return msgspec.structs.replace(
+        Fleet(rules=tuple(one for one, _ in known), incidents=tuple(one for _, one in known)),
+        **fields,
+    )
+
+
+class TestWhatStands:
+    BUSY = Limits()
+
+    def test_boards_that_wait_for_their_repair_stop_no_eviction(self) -> None:
+        fleet = fleet_of(*map(drained, EVICTED), totals={("cluster", ""): 80_000})
+
+        answer = grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"]
+
+        assert effects(answer) == ["NoExecute"]
+        assert not answer.held
+
+    def test_nor_do_nodes_that_were_taken_away(self) -> None:
+        gone = (
+            drained(name, drained_at=None, empty_since=None, node_gone_since=at(-60))
+            for name in EVICTED
+        )
+        fleet = fleet_of(*gone, totals={("cluster", ""): 80_000})
+
+        assert not grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"].held
+
+    def test_sixteen_that_are_not_empty_yet_do(self) -> None:
+        busy = (drained(name, drained_at=None, empty_since=None) for name in EVICTED)
+        fleet = fleet_of(*busy, totals={("cluster", ""): 80_000})
+
+        answer = grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"]
+
+        assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.held
+
+    def test_a_drained_gpu_on_which_somebody_is_seen_again_counts_again(self) -> None:
+        limits = evicting(Caps(cluster=Cap(1)))
+        fleet = fleet_of(drained("a0", empty_since=None))
+
+        assert grant(limits, fleet, wish("b0", "NoExecute"))["b0"].held
+
+    def test_a_rule_that_its_incident_has_not_noted_counts(self) -> None:
+        mine, old = drained("a0")
+        (new,) = stored(rule("a0", "NoExecute", "gpu-0-part-1"))
+        fleet = fleet_of((mine, old), (new, story("z9")))
+
+        assert grant(evicting(Caps(cluster=Cap(1))), fleet, wish("b0", "NoExecute"))["b0"].held
+
+    def test_a_drained_gpu_asks_again_for_a_further_device_and_keeps_what_it_has(self) -> None:
+        full = evicting(Caps(cluster=Cap(0)))
+
+        same = grant(full, fleet_of(drained("a0")), wish("a0", "NoExecute"))["a0"]
+        more = grant(full, fleet_of(drained("a0")), wish("a0", "NoExecute", "NoExecute"))["a0"]
+
+        assert (effects(same), same.held) == (["NoExecute"], "")
+        assert effects(more) == ["NoExecute", "NoSchedule"]
+
+    def test_what_stands_fenced_counts_for_the_fences_drained_or_not(self) -> None:
+        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(2)))
+        fleet = fleet_of(drained("a0"), drained("b0"))
+
+        assert "fence.cluster=2 is used up (2/2" in (
+            grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
+        )
+
+    def test_what_stands_on_a_node_that_was_taken_away_is_no_capacity_lost(self) -> None:
+        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(2)))
+        fleet = fleet_of(drained("a0"), drained("b0", node_gone_since=at(-60)))
+
+        assert not grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
+
+
+class TestCalls:
+    ONE = evicting(Caps(cluster=Cap(1)))
+
+    def held(self, *known: Incident, mine: Incident | None = None) -> str:
+        call = wish("z0", calls="node-reboot", incident=mine or story("z0"))
+        return grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"].call_held
+
+    def called(self, seconds: float, **status: Any) -> Incident:
+        return story("a0", mode="Enforce", needs_since=at(seconds), **status)
+
+    def test_a_call_that_nobody_acted_on_stops_no_other_for_ever(self) -> None:
+        lasts = CALL_LASTS.total_seconds()
+
+        assert self.held(self.called(1 - lasts))
+        assert not self.held(self.called(-lasts))
+
+    def test_nor_does_one_whose_node_was_replaced(self) -> None:
+        assert not self.held(self.called(-60, node_gone_since=at(-30)))
+
+    def test_one_that_was_made_long_ago_is_made_and_asks_no_more(self) -> None:
+        old = story("z0", mode="Enforce", needs_since=at(-DAY))
+
+        assert not self.held(self.called(-60), old, mine=old)
+
+
+class TestOneNodeAndTheRate:
+    RATE = evicting(Caps(node=Cap(2), rate=Rate(3, MINUTES_10)))
+
+    def displaced(self, *seconds: float, node: str = "a") -> tuple[Incident, ...]:
+        """Boards of one node that began so long ago and whose names belong to others by now."""
+        return tuple(
+            story(f"{node}{number}", evicting_at=at(-ago)) for number, ago in enumerate(seconds)
+        )
+
+    def test_a_displaced_rule_keeps_its_place_in_its_nodes_cap_for_the_time_of_the_rate(
+        self,
+    ) -> None:
+        fleet = Fleet(incidents=self.displaced(500, 100))
+
+        held = grant(self.RATE, fleet, wish("a7", "NoExecute"))["a7"]
+
+        assert held.held == (
+            "NoExecute held: budget evict.node=2 is used up "
+            "(2/2 GPUs of node node-a, 2 of them lately)"
+        )
+        assert held.wake_at == at(100)
+        assert not grant(self.RATE, fleet, wish("a7", "NoExecute"), now=at(100))["a7"].held
+
+    def test_a_board_that_is_evicted_from_again_takes_no_second_place(self) -> None:
+        fleet = Fleet(incidents=self.displaced(500, 100))
+
+        assert not grant(self.RATE, fleet, wish("a0", "NoExecute"))["a0"].held
+
+    def test_of_one_node_no_more_than_its_cap_counts_for_the_rate(self) -> None:
+        many = self.displaced(*range(10, 500, 10))
+
+        assert not grant(self.RATE, Fleet(incidents=many), wish("b0", "NoExecute"))["b0"].held
+
+    def test_two_nodes_use_it_up_and_the_youngest_say_when_it_reopens(self) -> None:
+        fleet = Fleet(
+            incidents=(
+                *self.displaced(500, 400, 300),
+                *self.displaced(200, 100, node="b"),
+            )
+        )
+
+        held = grant(self.RATE, fleet, wish("c0", "NoExecute"))["c0"]
+
+        assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.held
+        assert held.wake_at == at(300)
+        assert not grant(self.RATE, fleet, wish("c0", "NoExecute"), now=at(300))["c0"].held
+
+    def test_without_a_cap_of_its_node_each_counts(self) -> None:
+        limits = evicting(Caps(rate=Rate(3, MINUTES_10)))
+
+        assert grant(limits, Fleet(incidents=self.displaced(1, 2, 3)), wish("b0", "NoExecute"))[
+            "b0"
+        ].held
+
+
+class TestANodeThatRepublishesItsBoards:
+    """Whole decisions: `gpu-0` of node-a is a new dead board every 8 s, then one of node-b dies."""
+
+    def decided(self, stored: Stored, seen: NodeView, seconds: float) -> None:
+        for later in (0, 1, 5, 6):
+            mine = msgspec.structs.replace(
+                seen,
+                rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
+                incidents=tuple(
+                    story for story in stored.incidents.values() if story.node == seen.node
+                ),
+                report=told(seen, observed_at=at(seconds + later)),
+            )
+            now = at(seconds + later)
+            for step in decide_node(mine, stored.fleet(), policy(), now).steps:
+                stored.take(step, now)
+
+    def test_the_other_nodes_gpu_is_evicted_from_at_once(self) -> None:
+        stored = Stored()
+        for cycle in range(10):
+            board = msgspec.structs.replace(
+                dead(cycle), minor=0, xids=(xid(79, cycle * 8),), presence_since=at(cycle * 8)
+            )
+            seen = view(board)
+            for part in seen.inventory:
+                stored.rules.pop(part.device, None)  # its name belongs to another board now
+            self.decided(stored, seen, cycle * 8)
+        lost = msgspec.structs.replace(
+            dead(0), uuid=uuid(0, "node-b"), xids=(xid(79, 90),), presence_since=at(90)
+        )
+
+        self.decided(stored, view(lost, node="node-b"), 90)
+
+        assert {rule.node: rule.effect for rule in stored.rules.values()} == {
+            "node-a": "NoSchedule",
+            "node-b": "NoExecute",
+        }
+        began = [one.node for one in stored.incidents.values() if one.status.evicting_at]
+        assert began == ["node-a", "node-a", "node-b"]
+
+
+class TestWavesOfFences:
+    """`correlation.taint`: also NoSchedule waits, once enough of a product is fenced."""
+
+    SWITCHED = Limits(
+        evict=Caps(), fence=Caps(), correlation=Correlation(taint=Cap(25, percent=True, least=2))
+    )
+    H100 = "H100 with driver 580"
+
+    def answer(self, limits: Limits, *names: str, product: str = H100) -> tuple[list[str], str]:
+        where = places(*names, product=self.H100) | places("z0", product=product)
+        fleet = Fleet(
+            rules=stored(*(rule(name, "NoSchedule") for name in names)),
+            incidents=tuple(story(name) for name in names),
+            places=where,
+            totals={("product", self.H100): 12, ("product", "B200"): 12},
+        )
+        given = grant(limits, fleet, wish("z0", "NoSchedule"))["z0"]
+        return effects(given), given.held
+
+    def test_a_wave_fences_so_many_of_a_product_and_no_more(self) -> None:
+        assert self.answer(self.SWITCHED, "a0", "b0") == (["NoSchedule"], "")
+        given, held = self.answer(self.SWITCHED, "a0", "b0", "c0")
+
+        assert given == []
+        assert "xid-95 is new on 3 nodes or more" in held
+        assert "3 GPUs of H100 with driver 580 are fenced (budget correlation.taint=25%" in held
+
+    def test_another_product_goes_on(self) -> None:
+        assert self.answer(self.SWITCHED, "a0", "b0", "c0", product="B200")[0] == ["NoSchedule"]
+
+    def test_many_that_are_no_wave_go_on(self) -> None:
+        assert self.answer(self.SWITCHED, "a0", "a1", "a2", "a3")[0] == ["NoSchedule"]
+
+    def test_as_shipped_a_wave_is_fenced_whole(self) -> None:
+        assert self.answer(Limits(), "a0", "b0", "c0", "d0")[0] == ["NoSchedule"]
+
+
+class TestSmallClusters:
+    def test_a_cluster_of_eight_gpus_may_fence_all_and_evict_from_four_at_once(self) -> None:
+        totals: dict[tuple[Ground, str], int] = {("cluster", ""): 8}
+        names = [f"{node}0" for node in "abcdefgh"]
+
+        fences = grant(
+            Limits(), Fleet(totals=totals), *(wish(name, "NoSchedule") for name in names)
+        )
+        evictions = grant(
+            Limits(), Fleet(totals=totals), *(wish(name, "NoExecute") for name in names)
+        )
+
+        assert sum(bool(one.rules) for one in fences.values()) == 8
+        assert sum(effects(one) == ["NoExecute"] for one in evictions.values()) == 4
+
+    def test_a_machine_that_fails_as_a_whole_leaves_room_for_others(self) -> None:
+        fleet = Fleet(rules=stored(*(rule(f"a{number}", "NoSchedule") for number in range(16))))
+
+        assert not grant(Limits(), fleet, wish("b0", "NoSchedule"))["b0"].held
+
+
+NAMES = [f"a{number}" for number in range(12)]
+ENDINGS: Mapping[str, Mapping[str, object]] = {
+    "evicting": {"drained_at": None, "empty_since": None},
+    "drained": {},
+    "displaced": {},
+    "closed": {"closed_at": NOW},
+    "gone": {"node_gone_since": NOW},
+}
+
+
+@st.composite
+def histories_of_one_node(draw: st.DrawFn) -> tuple[tuple[Rule, ...], tuple[Incident, ...]]:
+    """Whatever one node's reports may have led to: any number of begins, however they ended."""
+    rules, incidents = list[Rule](), list[Incident]()
+    for name in draw(st.lists(st.sampled_from(NAMES), unique=True)):
+        since = draw(st.integers(-3600, 0))
+        mine, about = drained(name, since)
+        ending = draw(st.sampled_from([*ENDINGS]))
+        status = msgspec.structs.replace(about.status, **ENDINGS[ending])
+        incidents.append(msgspec.structs.replace(about, status=status))
+        rules += [] if ending in ("displaced", "closed") else [mine]
+    return tuple(rules), tuple(incidents)
+
+
+@given(
+    histories_of_one_node(),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.lists(st.sampled_from(NAMES), unique=True),
+)
+def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_rate(
+    history: tuple[tuple[Rule, ...], tuple[Incident, ...]], node: int, more: int, asks: list[str]
+) -> None:
+    """For every rate above the cap of one node, whatever the node has begun and asks for now."""
+    caps = Caps(node=Cap(node), rate=Rate(node + more, MINUTES_10))
+    limits = Limits(evict=caps, fence=caps, correlation=LIFTED.correlation)
+    fleet = Fleet(rules=history[0], incidents=history[1])
+    given = grant(limits, fleet, *(wish(name, "NoExecute") for name in asks))
+    new = stored(*(one for answer in given.values() for one in answer.rules))
+    asked = {gpu_of(name) for name in asks}
+    others = tuple(one for one in fleet.rules if one.gpu not in asked)
+    fleet = msgspec.structs.replace(fleet, rules=(*others, *new))
+
+    answer = grant(limits, fleet, wish("b0", "NoExecute"))["b0"]
+
+    assert effects(answer) == ["NoExecute"]
+
+
+@given(histories_of_one_node(), st.integers(0, 4), st.lists(st.sampled_from(NAMES), unique=True))
+def test_one_node_begins_no_more_within_the_time_of_a_rate_than_its_cap(
+    history: tuple[tuple[Rule, ...], tuple[Incident, ...]], cap: int, asks: list[str]
+) -> None:
+    limits = evicting(Caps(node=Cap(cap), rate=Rate(99, MINUTES_10)))
+    fleet = Fleet(rules=history[0], incidents=history[1])
+    lately = {
+        one.spec.uuid
+        for one in fleet.incidents
+        if one.status.evicting_at and NOW - one.status.evicting_at < MINUTES_10
+    }
+    standing = {one.gpu for one in fleet.rules}
+
+    given = grant(limits, fleet, *(wish(name, "NoExecute") for name in asks))
+
+    began = {one.uuid for one in given.values() if "NoExecute" in effects(one)} - standing
+    assert not began - lately or len(began | lately) <= max(cap, len(lately))
+
+
+class TestUsage:
+    def test_it_says_of_each_limit_how_full_it_is_and_of_a_ground_the_fullest(self) -> None:
+        fleet = Fleet(
+            rules=stored(
+                rule("a0", "NoExecute"), rule("a1", "NoExecute"), rule("b0", "NoSchedule")
+            ),
+            incidents=(story("a0", evicting_at=at(-60)), story("a1", evicting_at=at(-6000))),
+            places=places("a0", "a1", "b0") | {gpu_of("b0"): place("b0", domain="d/1")},
+            totals={("cluster", ""): 400, ("node", "node-a"): 8, ("node", "node-b"): 8},
+        )
+
+        assert {
+            (one.budget, one.ground): (one.used, one.limit) for one in usage(fleet, Limits(), NOW)
+        } == {
+            ("evict", "node"): (2, 2),
+            ("evict", "cluster"): (2, 16),
+            ("evict", "rate"): (1, 8),
+            ("fence", "node"): (2, 16),
+            ("fence", "cluster"): (3, 40),
+        }
+
+    def test_without_caps_there_is_nothing_to_say(self) -> None:
+        assert usage(Fleet(), LIFTED, NOW) == ()

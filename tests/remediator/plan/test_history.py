@@ -1,0 +1,188 @@
+"""Episodes of one GPU: counted, told as relapses, and pruned when they are old."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from exporter.model.node_health import ObjectMeta
+from remediator.model.incident import (
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    incident_name,
+    intending,
+)
+from remediator.plan import history
+from remediator.plan.words import days, ordinal
+from remediator.policy.table import Policy, Repeat
+from tests.remediator.builders import (
+    LASTS,
+    NODE,
+    Stored,
+    action,
+    at,
+    gpu,
+    policy,
+    until,
+    uuid,
+    view,
+)
+from tests.remediator.telling import ENFORCE, settle
+
+DAY = 86400.0
+THREE_A_MONTH = policy(repeat=Repeat(count=3, within=timedelta(days=30)))
+
+
+def episode(stored: Stored, start: float, rows: Policy = THREE_A_MONTH) -> None:
+    """A GPU that wants a reset, gets it, and is healthy for the soak time."""
+    sick = view(gpu(0, recovery_action=action(1, start, start)))
+    mended = view(gpu(0, recovery_action=action(0, start + 20, start + 20)))
+    settle(stored, sick, start + 1, rows)
+    for second in (20, 720):
+        settle(stored, mended, start + second, rows)
+
+
+def last(stored: Stored) -> Incident:
+    return stored.incidents[max(stored.incidents)]
+
+
+def test_the_third_episode_in_thirty_days_needs_a_person() -> None:
+    stored = Stored()
+    for start in (0, 5 * DAY, 10 * DAY):
+        episode(stored, start)
+
+    status = last(stored).status
+    assert [one.status.recurrence for one in stored.incidents.values()] == [1, 2, 3]
+    assert (status.phase, status.untaint) == ("NeedsHuman", "OnConfirmation")
+    assert status.message.startswith("3rd episode in 30 days: healthy for the whole soak time")
+    assert stored.effects() == {"gpu-0": "NoSchedule"}
+
+
+def test_an_episode_outside_the_window_is_forgiven() -> None:
+    stored = Stored()
+    for start in (0, 5 * DAY, 31 * DAY):
+        episode(stored, start)
+
+    assert last(stored).status.recurrence == 2
+    assert last(stored).status.phase == "Recovered"
+
+
+def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
+    rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(days=1))
+    stored = Stored()
+    episode(stored, 0, rows)
+    assert last(stored).status.probation_until == at(720) + timedelta(days=1)
+
+    episode(stored, 5000, rows)
+
+    assert last(stored).status.evidence[0].startswith("relapse: ")
+    assert incident_name(uuid(0), 1) in last(stored).status.evidence[0]
+    assert last(stored).status.recurrence == 2
+    assert last(stored).status.phase == "NeedsHuman"
+
+
+def test_after_probation_it_is_a_new_story() -> None:
+    rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(hours=1))
+    stored = Stored()
+    episode(stored, 0, rows)
+    episode(stored, 5000, rows)
+
+    assert last(stored).status.recurrence == 1
+    assert not any(one.startswith("relapse") for one in last(stored).status.evidence)
+
+
+def test_a_duplicate_is_no_episode() -> None:
+    stored = Stored()
+    episode(stored, 0)
+    (name,) = stored.incidents
+    one = stored.incidents[name]
+    stored.incidents[name] = msgspec.structs.replace(
+        one,
+        status=msgspec.structs.replace(one.status, duplicate_of="another", probation_until=None),
+    )
+    episode(stored, DAY)
+
+    assert last(stored).status.recurrence == 1
+
+
+def closed(number: int, age: float, gpu_index: int = 0) -> Incident:
+    """An incident that was closed so many days before T0."""
+    when = at(-age * DAY)
+    name = incident_name(uuid(gpu_index), number)
+    meta = ObjectMeta(name=name, uid=f"uid-{name}", creation_timestamp=when)
+    spec = IncidentSpec(NODE, uuid(gpu_index))
+    return Incident(meta, spec, IncidentStatus(fault="gpu", phase="Recovered", closed_at=when))
+
+
+class TestPruning:
+    def test_old_closed_incidents_go_and_open_ones_never(self) -> None:
+        forever = msgspec.structs.replace(closed(3, 400), status=IncidentStatus())
+        found = history.pruned((closed(1, 32), closed(2, 30), forever), ENFORCE, at(0))
+
+        assert [one.name for one in found] == [incident_name(uuid(0), 1)]
+
+    def test_one_with_an_intent_that_the_next_would_inherit_stays(self) -> None:
+        old = closed(1, 32)
+
+        assert history.pruned((intending(old, "Ignore", LASTS),), ENFORCE, at(0)) == ()
+        over = intending(old, "Ignore", until(-1))
+        assert history.pruned((over,), ENFORCE, at(0)) == (over,)
+
+    def test_a_longer_repeat_window_keeps_them_longer(self) -> None:
+        quarter = policy(repeat=Repeat(count=3, within=timedelta(days=90)))
+
+        assert history.pruned((closed(1, 60),), quarter, at(0)) == ()
+        assert history.pruned((closed(1, 92),), quarter, at(0)) != ()
+
+    def test_of_one_gpu_only_so_many_are_kept(self) -> None:
+        many = tuple(closed(number, 20 - number / 10) for number in range(40))
+
+        found = history.pruned((*many, closed(1, 19, gpu_index=1)), ENFORCE, at(0))
+
+        assert found == many[:8]
+
+    def test_of_one_node_only_so_many_are_kept(self) -> None:
+        """It may tell of ever new GPUs."""
+        count = history.KEPT_PER_NODE + 2
+        many = tuple(closed(1, 20 - index / 1000, gpu_index=index) for index in range(count))
+
+        assert history.pruned(many, ENFORCE, at(0)) == many[:2]
+
+    def test_a_few_at_a_time_oldest_first(self) -> None:
+        many = tuple(closed(1, 100 + index, gpu_index=index) for index in range(50))
+
+        assert history.pruned(many, ENFORCE, at(0)) == many[:29:-1]
+
+    def test_a_story_prunes_what_it_no_longer_needs(self) -> None:
+        stored = Stored()
+        episode(stored, 0)
+        settle(stored, view(gpu(0)), 40 * DAY)
+
+        assert stored.incidents == {}
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (13, "13th"), (21, "21st")],
+)
+def test_numbers_are_said_as_people_say_them(number: int, said: str) -> None:
+    assert ordinal(number) == said
+
+
+def test_spans_are_said_in_days_or_seconds() -> None:
+    assert days(timedelta(days=30)) == "30 days"
+    assert days(timedelta(days=1)) == "1 day"
+    assert days(timedelta(hours=36)) == "129600 s"
+
+
+@settings(deadline=None)
+@given(st.permutations([closed(number, 10 + 3 * number) for number in range(12)]))
+def test_the_order_of_incidents_does_not_matter(found: list[Incident]) -> None:
+    pruned = history.pruned(tuple(found), ENFORCE, at(0))
+
+    assert [one.status.closed_at for one in pruned] == [
+        at(-days * DAY) for days in (43, 40, 37, 34)
+    ]

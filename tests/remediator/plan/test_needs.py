@@ -1,0 +1,328 @@
+"""What would repair a GPU, and how a need ends: by another boot, another board, or health."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from exporter.model.node_health import GpuHealth, Inventory, MemoryHealth
+from remediator.diagnose.fault import NEEDS, NODE_LEVEL, Need, most_needed
+from remediator.model.node import REPAIR_NEEDED
+from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED
+from remediator.policy.table import Ceiling, Evict
+from tests.remediator.builders import (
+    RESET,
+    Stored,
+    action,
+    at,
+    dead,
+    gpu,
+    policy,
+    told,
+    uuid,
+    view,
+    xid,
+)
+from tests.remediator.plan.handing import reconciled
+from tests.remediator.telling import claim, pod
+
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+NEW_BOARD = gpu(7, pci_bus_id=gpu(0).pci_bus_id, minor=0)
+"""In the slot of GPU 0, and with its number."""
+WORN = gpu(0, memory=MemoryHealth(row_remap_failed="True", remap_observed_at=at(0)))
+
+
+def on(*gpus: GpuHealth, boot: str = "boot-1", missing: tuple[str, ...] = ()) -> NodeView:
+    """An idle node with these GPUs."""
+    seen = view(*gpus, pods=())
+    inventory = Inventory(missing=missing)
+    report = told(seen, boot_id=boot, inventory=inventory)
+    return msgspec.structs.replace(seen, report=report)
+
+
+def rebooted(*gpus: GpuHealth, missing: tuple[str, ...] = ()) -> NodeView:
+    return on(*gpus, boot="boot-2", missing=missing)
+
+
+def handed_over() -> Stored:
+    """GPU 0 fell off the bus, and the node was handed over for a reboot."""
+    stored = Stored()
+    assert reconciled(stored, on(dead(), gpu(1)), 1)[:2] == ("True", "NodeRebootNeeded")
+    return stored
+
+
+class TestAReboot:
+    def test_that_did_not_bring_the_gpu_back_asks_for_a_replacement(self) -> None:
+        stored = handed_over()
+
+        first = reconciled(stored, rebooted(gpu(1)), 100)
+        assert first[:2] == ("True", "NodeRebootNeeded"), "NVML may still be finding its GPUs"
+        after = reconciled(stored, rebooted(gpu(1)), 100 + MINUTE)
+
+        assert after[:2] == ("True", "ReplacementNeeded")
+        assert stored.incident.status.needs == "Replacement"
+
+    def test_after_which_it_is_published_and_not_listed_asks_for_a_replacement(self) -> None:
+        stored = handed_over()
+        published = on(gpu(0), gpu(1)).inventory
+        seen = rebooted(gpu(1, presence_since=at(90)), missing=(uuid(0),))
+        seen = msgspec.structs.replace(seen, inventory=published)
+        late = msgspec.structs.replace(seen, report=told(seen, observed_at=at(200)))
+
+        for second in (100, 200, 201, DAY):
+            status, reason, _ = reconciled(stored, late if second > 100 else seen, second)
+            assert (status, reason) != ("False", "NoRepairNeeded")
+
+        assert (status, reason) == ("True", "ReplacementNeeded")
+
+    def test_that_brought_it_back_asks_for_nothing(self) -> None:
+        stored = handed_over()
+        reconciled(stored, rebooted(gpu(1)), 100)
+
+        seen = reconciled(stored, rebooted(gpu(0), gpu(1)), 130)
+
+        assert seen[:2] == ("False", "RepairBeingVerified")
+        assert stored.incident.status.missing_since_time is None
+
+    @pytest.mark.parametrize(
+        "seen",
+        [
+            on(gpu(1)),
+            msgspec.structs.replace(rebooted(gpu(1)), stale="silent"),
+            msgspec.structs.replace(
+                rebooted(gpu(1)), report=told(rebooted(gpu(1)), sources=(), boot_id="boot-2")
+            ),
+            msgspec.structs.replace(
+                rebooted(gpu(1)),
+                report=told(rebooted(gpu(1)), boot_id="boot-2", inventory=Inventory(set_aside=1)),
+            ),
+        ],
+        ids=["the same boot", "a silent agent", "NVML is down", "a GPU is set aside"],
+    )
+    def test_that_is_not_seen_changes_nothing(self, seen: NodeView) -> None:
+        stored = handed_over()
+
+        for second in (100, 100 + MINUTE, DAY):
+            assert reconciled(stored, seen, second)[:2] == ("True", "NodeRebootNeeded")
+
+    def test_of_a_node_without_an_open_node_level_need_asks_for_nothing(self) -> None:
+        stored = Stored()
+        reconciled(stored, on(gpu(0, xid(95), recovery_action=RESET), gpu(1)), 2)
+        assert stored.incident.status.needs == "GPUReset"
+
+        for second in (100, 100 + MINUTE, DAY):
+            assert reconciled(stored, rebooted(gpu(1)), second)[0] == ""
+        assert stored.incident.status.needs == "GPUReset"
+
+    def test_costs_pods_nothing_where_the_class_may_not_evict(self) -> None:
+        rows = policy(LIFTED, ceiling="NoSchedule")
+        stored = Stored()
+        reconciled(stored, on(dead(), gpu(1)), 1, rows)
+        busy = msgspec.structs.replace(
+            rebooted(gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
+        )
+
+        for second in (100, 100 + MINUTE, DAY):
+            assert reconciled(stored, busy, second, rows)[0] == "False"
+
+
+class TestAnotherBoard:
+    def test_in_the_same_slot_ends_the_need_and_the_incident(self) -> None:
+        stored = handed_over()
+
+        said = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), 100)
+
+        assert said[:2] == ("False", "NoRepairNeeded")
+        status = stored.incident.status
+        assert status.closed_at is not None
+        assert (status.phase, status.message) == (
+            "Closed",
+            f"another board is in its place: {NEW_BOARD.uuid}",
+        )
+        assert stored.rules == {}
+
+    def test_ends_the_need_of_a_worn_board(self) -> None:
+        stored = Stored()
+        assert reconciled(stored, on(WORN, gpu(1)), 1)[1] == "ReplacementNeeded"
+
+        said = reconciled(stored, rebooted(NEW_BOARD, gpu(1)), DAY)
+
+        assert said[:2] == ("False", "NoRepairNeeded")
+
+    def test_is_not_proven_by_a_neighbour_that_got_its_name_and_number(self) -> None:
+        stored = handed_over()
+        moved_up = gpu(1, minor=0)
+
+        for second in (100, 100 + MINUTE, DAY):
+            said = reconciled(stored, rebooted(moved_up), second)
+
+        assert said[:2] == ("True", "ReplacementNeeded")
+        assert stored.incident.open
+
+    def test_is_not_proven_by_a_neighbour_in_its_slot(self) -> None:
+        stored = handed_over()
+        plugged_over = gpu(1, pci_bus_id=gpu(0).pci_bus_id)
+
+        reconciled(stored, rebooted(plugged_over), DAY)
+
+        assert stored.incident.open
+
+    def test_is_not_proven_by_a_new_board_in_another_slot(self) -> None:
+        stored = handed_over()
+
+        reconciled(stored, rebooted(gpu(1), gpu(7)), DAY)
+
+        assert stored.incident.open
+
+    def test_is_not_proven_while_the_old_one_is_there_or_published(self) -> None:
+        stored = handed_over()
+        both = rebooted(gpu(0, xid(79)), NEW_BOARD)
+        old = on(gpu(0), gpu(1)).inventory
+        published = msgspec.structs.replace(rebooted(NEW_BOARD, gpu(1)), inventory=old)
+
+        for seen in (both, published):
+            reconciled(stored, seen, 100)
+            assert stored.incident.open
+
+    @pytest.mark.parametrize(
+        "change", [{"stale": "silent"}, {"report": told(rebooted(NEW_BOARD), sources=())}]
+    )
+    def test_is_not_proven_by_a_report_that_nobody_believes(
+        self, change: dict[str, object]
+    ) -> None:
+        stored = handed_over()
+
+        reconciled(stored, msgspec.structs.replace(rebooted(NEW_BOARD, gpu(1)), **change), DAY)
+
+        assert stored.incident.open
+
+
+class TestTheGreatestNeed:
+    def test_a_person_hides_no_act_that_stops_the_node(self) -> None:
+        newer = action(99, 1, 1)
+        sick = gpu(0, recovery_action=newer, memory=WORN.memory)
+        stored = Stored()
+
+        said = reconciled(stored, on(sick, gpu(1)), 2)
+
+        assert said[:2] == ("True", "ReplacementNeeded")
+        assert stored.incident.status.needs == "Replacement"
+
+    @given(st.lists(st.sampled_from(NEEDS)))
+    def test_no_other_need_is_greater_than_one_of_the_node(self, found: list[Need]) -> None:
+        assert (most_needed(found) in NODE_LEVEL) == bool(NODE_LEVEL.intersection(found))
+
+    def test_what_is_over_needs_no_repair_of_the_node(self) -> None:
+        stored = Stored()
+        reconciled(stored, on(dead(), gpu(1)), 1)
+        back = gpu(0, xid(79), recovery_action=action(0, 50, 60), epoch=2, epoch_started=at(50))
+        still = msgspec.structs.replace(back, memory=MemoryHealth(row_remap_pending="True"))
+
+        said = reconciled(stored, on(still, gpu(1)), 70)
+
+        assert said[:2] == ("False", "OtherRepairNeeded")
+        assert uuid(0) in said[2]
+
+    def test_a_repair_is_not_said_to_be_over_while_the_gpu_is_not_healthy(self) -> None:
+        stored = handed_over()
+        sick = gpu(0, xid(95, 200), recovery_action=action(1, 201, 201), epoch_started=at(90))
+
+        said = reconciled(stored, rebooted(sick, gpu(1)), 202)
+
+        assert said[:2] == ("False", "OtherRepairNeeded")
+        assert stored.conditions[REPAIR_NEEDED].reason != "NoRepairNeeded"
+
+
+class TestCeilings:
+    """A call that overrides running pods is an eviction of them all."""
+
+    @pytest.mark.parametrize(
+        ("sick", "ceiling", "overridden"),
+        [
+            (dead(), "NoExecute", True),
+            (dead(), "NoSchedule", False),
+            (WORN, "NoSchedule", False),
+            (WORN, "NoExecute", False),
+        ],
+    )
+    def test_bind_the_call(self, sick: GpuHealth, ceiling: Ceiling, overridden: bool) -> None:
+        rows = policy(LIFTED, ceiling=ceiling)
+        stored = Stored()
+        busy = msgspec.structs.replace(
+            on(sick, gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
+        )
+
+        for second in (1, HOUR, HOUR + 2, DAY):
+            said = reconciled(stored, busy, second, rows)
+        assert said[0] == ("True" if overridden else "False")
+        if not overridden:
+            assert said[1] == "WaitingForNeighbours"
+            assert "until" not in said[2]
+            empty = reconciled(stored, on(sick, gpu(1)), DAY + 1, rows)
+            assert empty[0] == "True", "nobody is in the way any more"
+
+    def test_a_class_that_waits_for_disruption_budgets_overrides_no_pod_either(self) -> None:
+        stored, rows = Stored(), policy(LIFTED, evict=Evict(then="wait"))
+        busy = msgspec.structs.replace(
+            on(dead(), gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
+        )
+
+        for second in (1, HOUR, HOUR + 2, DAY):
+            said = reconciled(stored, busy, second, rows)
+
+        assert said[:2] == ("False", "WaitingForNeighbours")
+
+    def test_a_deadline_calls_for_no_more_than_its_class_needs(self) -> None:
+        both = msgspec.structs.replace(dead(), memory=WORN.memory)
+        stored = Stored()
+        busy = msgspec.structs.replace(
+            on(both, gpu(1)), claims=(claim("gpu-1"),), pods=(pod(claims=("claim-of-train-0",)),)
+        )
+
+        waiting = reconciled(stored, busy, 1)
+        overdue = reconciled(stored, busy, HOUR + 2)
+
+        assert stored.incident.status.needs == "Replacement"
+        assert waiting[2].startswith("replacement needed by")
+        assert overdue[:2] == ("True", "NodeRebootNeeded")
+        empty = reconciled(stored, on(both, gpu(1)), HOUR + 3)
+        assert empty[:2] == ("True", "ReplacementNeeded")
+
+    def test_a_deadline_of_one_class_calls_for_nothing_that_another_needs(self) -> None:
+        worn = gpu(1, memory=WORN.memory)
+        stored = Stored()
+        busy = msgspec.structs.replace(
+            on(dead(), worn, gpu(2)),
+            claims=(claim("gpu-2"),),
+            pods=(pod(claims=("claim-of-train-0",)),),
+        )
+
+        for second in (1, HOUR + 2):
+            said = reconciled(stored, busy, second)
+
+        assert said[:2] == ("True", "NodeRebootNeeded")
+        assert uuid(1) not in said[2]
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=8))
+def test_missing_is_counted_without_a_gap_in_which_it_was_there(sights: list[bool | None]) -> None:
+    """Sights are half a minute apart; None: nobody could tell."""
+    stored = handed_over()
+    absent = timedelta()
+    since = None
+    for number, sight in enumerate(sights):
+        moment = 100 + 30.0 * number
+        seen = rebooted(gpu(0), gpu(1)) if sight else rebooted(gpu(1))
+        if sight is None:
+            seen = msgspec.structs.replace(seen, stale="silent")
+        reconciled(stored, seen, moment)
+        if sight is False:
+            since = moment if since is None else since
+        elif sight:
+            since = None
+        absent = timedelta(seconds=moment - since) if since is not None else timedelta()
+    escalated = stored.incident.status.needs == "Replacement"
+    assert escalated <= (absent >= timedelta(minutes=1))

@@ -1,0 +1,196 @@
+"""Who holds a GPU of a node, by every sign there is, and when nobody can tell."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.model.claim import Claim, ClaimMeta, DeviceResult
+from remediator.model.incident import ScopeRecord, Target
+from remediator.model.pod import PodFacts
+from remediator.plan.neighbours import NOT_LISTED, NOT_LIVE, NOT_PUBLISHED, neighbours
+from remediator.plan.node_condition import WAITING
+from remediator.plan.trust import Blind
+from remediator.plan.view import NodeView
+from tests.remediator.builders import DRIVER, NODE, uuid
+from tests.remediator.plan.handing import node, pair, pod, repair, stored, told
+from tests.remediator.telling import claim
+
+NOBODY = pod("web", claims=())
+
+
+def names(seen: NodeView) -> tuple[str, ...]:
+    return neighbours(seen, ()).pods
+
+
+def wiped(seen: NodeView) -> NodeView:
+    """The same node after its slices were deleted."""
+    return msgspec.structs.replace(seen, inventory=())
+
+
+def with_plugin(seen: NodeView) -> NodeView:
+    """The same node, as one whose GPUs a device plugin hands out."""
+    assert seen.facts is not None
+    facts = msgspec.structs.replace(seen.facts, plugin_resources=("nvidia.com/gpu",))
+    return msgspec.structs.replace(seen, inventory=(), facts=facts)
+
+
+def plugin_pod(name: str = "train-0", resource: str = "nvidia.com/gpu") -> PodFacts:
+    return pod(name, claims=(), plugin_resources=(resource,))
+
+
+def admin(one: Claim) -> Claim:
+    """The same claim, with admin access to all that it names."""
+    assert one.status is not None
+    assert one.status.allocation is not None
+    devices = one.status.allocation.devices
+    results = tuple(msgspec.structs.replace(each, admin_access=True) for each in devices.results)
+    devices = msgspec.structs.replace(devices, results=results)
+    allocation = msgspec.structs.replace(one.status.allocation, devices=devices)
+    status = msgspec.structs.replace(one.status, allocation=allocation)
+    return msgspec.structs.replace(one, status=status)
+
+
+class TestWhoHoldsOne:
+    def test_pods_whose_slices_were_wiped_go_on_to_hold_their_gpus(self) -> None:
+        seen = node(pods=(pod("train-0"), NOBODY), claims=(claim("gpu-1"),))
+
+        assert names(wiped(seen)) == names(seen) == ("team/train-0",)
+
+    def test_whom_a_claim_is_reserved_for_holds_one_before_the_pod_is_listed(self) -> None:
+        seen = node(pods=(NOBODY,), claims=(claim("gpu-1"),))
+
+        assert names(wiped(seen)) == names(seen) == ("team/train-0",)
+
+    def test_a_pod_of_the_device_plugin_holds_one(self) -> None:
+        assert names(with_plugin(node(pods=(plugin_pod(), NOBODY)))) == ("team/train-0",)
+
+    def test_a_pod_whose_claim_is_not_known_may_hold_one(self) -> None:
+        assert names(node(pods=(pod("train-0"),))) == ("team/train-0",)
+
+    def test_a_claim_of_another_pool_counts_when_its_driver_publishes_gpus_here(self) -> None:
+        named = pod("train-0", claims=("claim-of-train-0",))
+
+        assert names(node(pods=(named,), claims=(claim("gpu-9", pool="rack-7"),)))
+        other = claim("nic-0", driver="nic.example.com", pool="rack-7")
+        assert not names(node(pods=(named,), claims=(other,)))
+
+    def test_where_nothing_is_published_every_allocated_claim_counts(self) -> None:
+        other = claim("x", driver="gpu.example.com", pool="rack-7")
+
+        assert names(wiped(node(pods=(pod("train-0"),), claims=(other,)))) == ("team/train-0",)
+
+    def test_a_claim_that_is_not_allocated_holds_nothing(self) -> None:
+        waiting = Claim(ClaimMeta(name="claim-of-train-0", namespace="team"))
+
+        assert not names(node(pods=(pod("train-0"),), claims=(waiting,)))
+
+    def test_admin_access_holds_nothing_beside_what_else_the_claim_has(self) -> None:
+        watching = admin(claim("gpu-1"))
+        assert not names(node(pods=(pod("train-0"),), claims=(watching,)))
+
+        assert watching.status is not None
+        assert watching.status.allocation is not None
+        devices = watching.status.allocation.devices
+        more = (*devices.results, DeviceResult(DRIVER, NODE, "gpu-0"))
+        devices = msgspec.structs.replace(devices, results=more)
+        allocation = msgspec.structs.replace(watching.status.allocation, devices=devices)
+        status = msgspec.structs.replace(watching.status, allocation=allocation)
+        both = msgspec.structs.replace(watching, status=status)
+        assert names(node(pods=(pod("train-0"),), claims=(both,))) == ("team/train-0",)
+
+    def test_a_finished_pod_holds_nothing_by_any_sign(self) -> None:
+        over = [
+            msgspec.structs.replace(one, running=False)
+            for one in (plugin_pod("a"), pod("train-0"), pod("c"))
+        ]
+
+        assert not names(node(pods=tuple(over), claims=(claim("gpu-1"),)))
+
+
+class TestWhatIsNotKnown:
+    @pytest.mark.parametrize(
+        ("seen", "why"),
+        [
+            (node(pods=None), NOT_LISTED),
+            (msgspec.structs.replace(node(), pods_live=False), NOT_LIVE),
+            (msgspec.structs.replace(node(), blind={"slices": "slices: 403"}), "slices: 403"),
+            (msgspec.structs.replace(node(), blind={"claims": "claims: old"}), "claims: old"),
+            (wiped(node()), NOT_PUBLISHED),
+        ],
+    )
+    def test_nobody_is_called_by_absence_and_nothing_is_taken_back(
+        self, seen: NodeView, why: str
+    ) -> None:
+        found = repair(seen, pair())
+        assert (found.status, found.reason) == ("False", WAITING)
+        assert why in found.message
+
+        assert seen.facts is not None
+        facts = msgspec.structs.replace(seen.facts, conditions=(stored(),))
+        said = told(msgspec.structs.replace(seen, facts=facts), pair())
+        assert all(one.status == "True" for one in said.values())
+
+        assert repair(seen, pair(), seconds=3600).status == "True", "the deadline ends the wait"
+        assert repair(seen, pair(insists=False), seconds=1e6).status == "False"
+
+    def test_who_is_reserved_in_an_old_copy_is_nobodys_neighbour_and_who_runs_is(self) -> None:
+        seen = node(pods=(plugin_pod("a"),), claims=(claim("gpu-1"),))
+
+        old = msgspec.structs.replace(seen, blind={"claims": "old"})
+
+        assert names(old) == ("team/a",)
+
+    def test_a_device_plugin_explains_why_nothing_is_published(self) -> None:
+        assert repair(with_plugin(node()), pair()).status == "True"
+
+    def test_a_device_plugin_explains_nothing_where_devices_were_published_before(self) -> None:
+        case, wish = pair()
+        assert wish.incident is not None
+        scope = ScopeRecord("whole GPU", (Target(DRIVER, NODE, "gpu-0", uuid(0)),))
+        found = msgspec.structs.replace(wish.incident.status, scope=scope)
+        incident = msgspec.structs.replace(wish.incident, status=found)
+
+        found = repair(
+            with_plugin(node()), (case, msgspec.structs.replace(wish, incident=incident))
+        )
+
+        assert NOT_PUBLISHED in found.message
+
+
+signs = st.sampled_from(["claim", "wiped claim", "plugin", "unknown claim"])
+
+
+@given(
+    st.lists(signs, max_size=4),
+    st.booleans(),
+    st.sampled_from([{}, {"claims": "old"}]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_condition_is_never_true_while_a_gpu_pod_runs_before_a_deadline(
+    held: list[str],
+    published: bool,
+    blind: Blind,
+    said: bool,
+    insists: bool,
+) -> None:
+    pods: list[PodFacts] = [NOBODY]
+    claims: list[Claim] = []
+    for number, sign in enumerate(held):
+        name = f"p-{number}"
+        pods.append(plugin_pod(name) if sign == "plugin" else pod(name))
+        if sign.endswith("claim") and sign != "unknown claim":
+            claims.append(claim("gpu-1" if sign == "claim" else "gpu-77", name))
+    seen = node(*((stored(),) if said else ()), pods=tuple(pods), claims=tuple(claims))
+    seen = msgspec.structs.replace(seen, blind=blind)
+    seen = seen if published else wiped(seen)
+
+    found = told(seen, pair(insists=insists), seconds=3599)
+
+    now = next(iter(found.values())).status if found else "True" if said else "False"
+    assert now == "False" or not held
+    late = told(seen, pair(insists=insists), seconds=3600)
+    after = next(iter(late.values())).status if late else "True" if said else "False"
+    assert (after == "True") >= insists
+    assert after == "False" or insists or not held

@@ -1,0 +1,252 @@
+"""Pods that no deadline overrides: a user holds their GPU, or their time to leave is not over."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from exporter.model.node_health import GpuHealth, RecoveryAction
+from remediator.diagnose.fault import Unknown
+from remediator.model.pod import PodFacts
+from remediator.plan.neighbours import neighbours
+from remediator.plan.node_condition import WAITING
+from remediator.plan.promised import with_promises
+from remediator.plan.reconcile import decide_node
+from remediator.plan.undecided import undecided
+from remediator.plan.view import NodeView
+from remediator.policy.limits import LIFTED
+from remediator.policy.table import Evict, Policy
+from tests.remediator.builders import RESET, Stored, at, dead, gpu, policy, until, uuid, view
+from tests.remediator.plan.handing import ON, reconciled
+from tests.remediator.telling import claim, pod
+
+HOUR = 3600.0
+REBOOT = dead(0)
+UNKNOWN = gpu(1, presence="Unknown", recovery_action=RecoveryAction())
+SECOND = f"{uuid(1).lower()}-1"
+
+
+def sick(index: int = 1) -> GpuHealth:
+    """A GPU that needs a reset, which is no repair of the node."""
+    return gpu(index, recovery_action=RESET)
+
+
+def busy(
+    second: GpuHealth, *, device: str = "gpu-1", others: tuple[PodFacts, ...] = (), **fields: Any
+) -> NodeView:
+    """A node whose first GPU needs a reboot, and a pod on another."""
+    held, pods = (claim(device, "big"),), (pod("big", claims=("claim-of-big",)),)
+    standard: dict[str, Any] = {"claims": held, "pods": (*pods, *others)}
+    return view(REBOOT, second, gpu(2), **(standard | fields))
+
+
+def waits(within: timedelta = timedelta(hours=2)) -> Policy:
+    """`gpu` evicts first; `lost`, for which a reboot is asked for, does not."""
+    rows = policy(LIFTED)
+    return msgspec.structs.replace(
+        rows,
+        rows=tuple(
+            msgspec.structs.replace(row, evict=Evict(within=within))
+            if row.fault_class == "gpu"
+            else row
+            for row in rows.rows
+        ),
+    )
+
+
+def play(  # noqa: PLR0917 - a world, and when it is looked at
+    stored: Stored, seen: NodeView, first: float, last: float, rows: Policy, every: float = 30.0
+) -> list[tuple[str, str, str]]:
+    moments = [first + every * number for number in range(int((last - first) / every) + 1)]
+    return [reconciled(stored, seen, moment, rows) for moment in moments]
+
+
+class TestHold:
+    def held(self, seen: NodeView, *, lasts: float = 3 * HOUR) -> Stored:
+        """Both incidents are open, and a user holds that of the second GPU."""
+        stored = Stored()
+        reconciled(stored, seen, 1)
+        stored.intend("Hold", until(lasts), SECOND)
+        return stored
+
+    def test_a_pod_of_a_gpu_that_a_user_holds_is_waited_for_until_the_hold_ends(self) -> None:
+        seen = busy(sick())
+        stored = self.held(seen)
+
+        for second in (HOUR - 10, HOUR + 10, 3 * HOUR - 10):
+            status, reason, message = reconciled(stored, seen, second)
+            assert (status, reason) == ("False", WAITING)
+            assert "not overridden: team/big (hold until 2026-01-05T15:00:00Z by " in message
+            assert f"incident {SECOND})" in message
+            assert "waiting until 2026-01-05T15:00:00Z at most" in message
+
+        assert reconciled(stored, seen, 3 * HOUR)[:2] == ("True", "NodeRebootNeeded")
+
+    def test_without_the_hold_the_deadline_overrides_it(self) -> None:
+        stored, seen = Stored(), busy(sick())
+        reconciled(stored, seen, 1)
+
+        assert reconciled(stored, seen, HOUR + 10)[0] == "True"
+
+    def test_a_hold_of_a_gpu_that_needs_a_reboot_itself_counts_for_the_others_deadline(
+        self,
+    ) -> None:
+        seen = busy(dead(1))
+        stored = self.held(seen)
+
+        assert reconciled(stored, seen, HOUR + 10)[:2] == ("False", WAITING)
+
+    def test_a_hold_of_a_gpu_that_nobody_holds_protects_nobody(self) -> None:
+        seen = busy(sick(), device="gpu-2")
+        stored = self.held(seen)
+
+        assert reconciled(stored, seen, HOUR + 10)[0] == "True"
+
+    def test_a_pod_whose_gpu_nobody_knows_may_hold_it(self) -> None:
+        plugin = pod("train", plugin_resources=("nvidia.com/gpu",))
+        seen = busy(sick(), device="gpu-2", others=(plugin,))
+        stored = self.held(seen)
+
+        status, _, message = reconciled(stored, seen, HOUR + 10)
+
+        assert (status, "not overridden: team/train (" in message) == ("False", True)
+
+    def test_while_the_pods_cannot_be_listed_somebody_may_hold_it(self) -> None:
+        seen = busy(sick(), device="gpu-2")
+        stored = self.held(seen)
+
+        blind = msgspec.structs.replace(seen, pods=None)
+
+        assert reconciled(stored, blind, HOUR + 10)[:2] == ("False", WAITING)
+        assert reconciled(stored, blind, 3 * HOUR)[0] == "True"
+
+    def test_it_counts_while_its_gpu_is_unknown_or_healthy_or_below_enforce(self) -> None:
+        for second in (gpu(1), UNKNOWN):
+            stored = self.held(busy(sick()))
+            assert reconciled(stored, busy(second), HOUR + 10)[:2] == ("False", WAITING)
+        milder = waits()
+        rows = tuple(
+            msgspec.structs.replace(row, mode="incident-only") if row.fault_class == "gpu" else row
+            for row in milder.rows
+        )
+        stored = self.held(busy(sick()))
+        said = reconciled(stored, busy(sick()), HOUR, msgspec.structs.replace(milder, rows=rows))
+        assert said[0] == "False"
+
+    def test_it_counts_for_a_gpu_of_which_nothing_can_be_decided(self) -> None:
+        seen = busy(sick())
+        stored = self.held(seen)
+        found = decide_node(stored.over(seen), stored.fleet(), policy(LIFTED), at(HOUR), ON)
+        (case,) = (case for case, _ in found.pairs if case.uuid == uuid(1))
+        odd = undecided(case, Unknown("a bug", bug="trace"))
+
+        promised = with_promises(neighbours(seen, ()), [odd], at(HOUR)).promised
+
+        assert [one.pods for one in promised] == [("team/big",)]
+        assert with_promises(neighbours(seen, ()), [odd], at(3 * HOUR)).promised == ()
+
+    def test_an_empty_node_is_handed_over_whatever_is_held(self) -> None:
+        stored = self.held(busy(sick()))
+
+        assert reconciled(stored, busy(sick(), claims=(), pods=()), 60)[0] == "True"
+
+    def test_what_was_said_before_the_hold_stays(self) -> None:
+        stored, seen = Stored(), busy(sick())
+        for second in (1, HOUR + 10):
+            reconciled(stored, seen, second)
+        stored.intend("Hold", until(3 * HOUR), SECOND)
+
+        assert reconciled(stored, seen, HOUR + 20)[0] == "True"
+
+
+class TestWithin:
+    def test_pods_inside_their_time_are_waited_for_until_it_is_over(self) -> None:
+        stored, seen = Stored(), busy(sick())
+
+        before = play(stored, seen, 1, 2 * HOUR, waits())
+        assert {one[:2] for one in before} == {("False", WAITING)}
+        assert stored.incidents[SECOND].status.eviction_start_time is not None
+        assert "not overridden: team/big (until its time to leave is over, " in before[-1][2]
+        begun = stored.incidents[SECOND].status.eviction_start_time
+        assert begun is not None
+        ends = (begun - at(0)).total_seconds() + 2 * HOUR
+
+        after = play(stored, seen, 2 * HOUR + 5, ends + 5, waits(), every=5)
+
+        assert stored.effects()["gpu-1"] == "NoExecute"
+        assert after[-1][:2] == ("True", "NodeRebootNeeded")
+        assert all(one[0] == "False" for one in after[:-2])
+
+    def test_a_time_that_is_over_before_the_deadline_postpones_nothing(self) -> None:
+        stored, seen = Stored(), busy(sick())
+        rows = waits(timedelta(minutes=10))
+
+        said = play(stored, seen, 1, HOUR + 31, rows)
+
+        assert [one[0] for one in said[-3:]] == ["False", "True", "True"]
+
+    def test_while_the_evictions_are_about_to_begin_it_is_not_over_either(self) -> None:
+        stored = Stored()
+        reconciled(stored, busy(gpu(1)), 1, waits())
+        for second in (HOUR - 1, HOUR + 1):
+            said = reconciled(stored, busy(sick()), second, waits())
+
+            assert said[:2] == ("False", WAITING)
+            assert stored.effects()["gpu-1"] == "NoSchedule"
+
+    def test_a_leader_that_was_away_gives_them_their_time_before_it_calls(self) -> None:
+        stored, seen = Stored(), busy(sick())
+        rows = waits(timedelta(minutes=10))
+        reconciled(stored, seen, 1, rows)
+
+        said = play(stored, seen, 2 * HOUR, 2 * HOUR + 605, rows, every=5)
+
+        assert {one[0] for one in said[:120]} == {"False"}
+        assert said[-1][0] == "True"
+
+    def test_a_time_that_a_budget_never_lets_begin_is_over_as_well(self) -> None:
+        stored, seen = Stored(), busy(sick())
+        reconciled(stored, seen, 1, waits())
+        found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
+        ((case, wish),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
+        assert wish.evicting
+        held = msgspec.structs.replace(wish, held="a budget", held_by="Budget", evicting=())
+        both = neighbours(seen, ())
+
+        early, late = (
+            with_promises(both, [(case, held)], at(when)).promised
+            for when in (2 * HOUR, 2 * HOUR + 10)
+        )
+
+        assert ([one.pods for one in early], late) == ([("team/big",)], ())
+        assert with_promises(both, [(case, wish)], at(9 * HOUR)).promised != ()
+
+    def test_a_time_that_stands_still_is_not_over(self) -> None:
+        """Nothing is known of the second GPU for hours, and its pods were asked for a minute."""
+        stored, seen = Stored(), busy(sick())
+        rows = waits(timedelta(minutes=10))
+        play(stored, seen, 1, 61, rows, every=5)
+
+        said = play(stored, busy(UNKNOWN), 70, 2 * HOUR, rows, every=600)
+
+        assert {one[:2] for one in said} == {("False", WAITING)}
+        assert len({one[2] for one in said}) == 1, "the Node is not written at each look"
+
+    def test_pods_on_other_gpus_are_overridden_with_none_left_inside_its_time(self) -> None:
+        stored = Stored()
+        seen = busy(sick(), device="gpu-2")
+
+        said = play(stored, seen, 1, HOUR + 31, waits())
+
+        assert said[-1][0] == "True"
+
+
+def test_the_end_of_a_hold_wakes_the_node() -> None:
+    stored, seen = Stored(), busy(sick())
+    reconciled(stored, seen, 1)
+    stored.intend("Hold", until(2 * HOUR), SECOND)
+
+    decision = decide_node(stored.over(seen), stored.fleet(), policy(LIFTED), at(HOUR + 10), ON)
+
+    assert decision.wake_at is not None
+    assert decision.wake_at <= at(2 * HOUR)

@@ -1,0 +1,110 @@
+"""What holds of a handover, whatever the node looks like."""
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remediator.diagnose.fault import NODE_LEVEL
+from remediator.model.claim import Claim
+from remediator.model.node import HARDWARE_READY, REPAIR_NEEDED, NodeCondition
+from remediator.model.pod import PodFacts
+from remediator.plan.case import Case, Desired
+from remediator.plan.node_condition import (
+    MESSAGE_LIMIT,
+    OFF,
+    HandoverOptions,
+)
+from remediator.plan.view import NodeView
+from tests.remediator.builders import at
+from tests.remediator.plan.handing import (
+    EKS,
+    HEALTHY,
+    ON,
+    SICK,
+    UNKNOWN,
+    node,
+    pair,
+    pod,
+    stored,
+    told,
+)
+from tests.remediator.telling import claim
+
+verdicts = st.sampled_from([SICK, SICK, HEALTHY, UNKNOWN])
+pairs_drawn = st.lists(
+    st.builds(
+        pair,
+        st.integers(0, 7),
+        st.sampled_from(["node-reboot", "node-reboot", "replacement", "gpu-reset"]),
+        verdicts,
+        held=st.sampled_from(["", "budget"]),
+        closing=st.sampled_from([False, False, True]),
+        cause=st.sampled_from(["xid-79", "gpu-lost", "é" * 700]),
+        mode=st.sampled_from(["enforce", "enforce", "dry-run"]),
+        since=st.sampled_from([None, at(0), at(3000)]),
+    ),
+    max_size=5,
+    unique_by=lambda one: one[0].uuid,
+)
+conditions_drawn = st.sampled_from(
+    [
+        (),
+        (stored(),),
+        (stored("False"),),
+        (stored(), stored("False", HARDWARE_READY)),
+        (stored("False"), stored("True", HARDWARE_READY)),
+    ]
+)
+
+
+def drawn_node(
+    old: tuple[NodeCondition, ...], pods: tuple[PodFacts, ...] | None, claims: tuple[Claim, ...]
+) -> NodeView:
+    return node(*old, pods=pods, claims=claims)
+
+
+nodes_drawn = st.builds(
+    drawn_node,
+    conditions_drawn,
+    st.sampled_from([None, (), (pod("train-0"),)]),
+    st.sampled_from([(), (claim("gpu-1"),)]),
+)
+options_drawn = st.sampled_from([OFF, ON, EKS])
+moments = st.sampled_from([60.0, 3600.0, 7000.0])
+
+
+@given(nodes_drawn, pairs_drawn, moments, options_drawn, st.sampled_from(["", "drill"]))
+def test_promises_over_any_node(
+    seen: NodeView,
+    pairs: list[tuple[Case, Desired]],
+    seconds: float,
+    options: HandoverOptions,
+    stopped: str,
+) -> None:
+    found = told(seen, *pairs, seconds=seconds, options=options, stopped=stopped)
+    assert seen.facts is not None
+    before = {one.type: one for one in seen.facts.conditions or ()}
+    after = {**before, **found}
+
+    for kind, one in found.items():
+        old = before.get(kind)
+        assert len(one.message.encode()) <= MESSAGE_LIMIT
+        assert one.reason.isalnum()
+        same = old is not None and old.status == one.status
+        assert one.last_transition_time == (at(-500) if same else at(seconds))
+    turned = found.get(REPAIR_NEEDED)
+    was = before.get(REPAIR_NEEDED)
+    if turned and turned.status == "True" and not (was and was.status == "True"):
+        assert options.enabled
+        assert not stopped
+        assert any(
+            case.verdict is SICK and wish.needs in NODE_LEVEL and not (wish.held or wish.closing)
+            for case, wish in pairs
+        )
+
+    facts = msgspec.structs.replace(seen.facts, conditions=tuple(after.values()))
+    settled = msgspec.structs.replace(seen, facts=facts)
+    again = told(settled, *pairs, seconds=seconds, options=options, stopped=stopped)
+    assert again == {}, "a second look at what was written writes again"
+    backwards = told(seen, *pairs[::-1], seconds=seconds, options=options, stopped=stopped)
+    assert backwards == found, "the order of observation matters"

@@ -1,0 +1,68 @@
+"""Each phase by what is true in it: one test for each row of the table."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import yaml
+
+from remediator.model.incident import PHASES
+from remediator.plan.phase import ROWS, Facts, Progress, phase_of
+
+ROOT = Path(__file__).parents[3]
+NOTHING = Progress(fenced=False, evicting=False, empty=False)
+FENCED = Progress(fenced=True, evicting=False, empty=False)
+MOVING = Progress(fenced=True, evicting=True, empty=False)
+EMPTY = Progress(fenced=True, evicting=True, empty=True)
+LEFT_BY_ITSELF = Progress(fenced=True, evicting=False, empty=True)
+SICK = Facts(
+    ruled=True,
+    ended=False,
+    verified=False,
+    repairing=False,
+    unknown=False,
+    healthy=False,
+    human=False,
+    settled=False,
+    done=NOTHING,
+)
+
+
+@pytest.mark.parametrize(
+    ("facts", "phase"),
+    [
+        ({"ruled": False}, "Suspected"),
+        ({"done": FENCED}, "Tainted"),
+        ({"done": MOVING}, "Evicting"),
+        ({"done": EMPTY}, "Drained"),
+        ({"done": LEFT_BY_ITSELF}, "Drained"),
+        ({"done": EMPTY, "repairing": True}, "Repairing"),
+        ({"done": EMPTY, "human": True}, "NeedsHuman"),
+        ({"done": EMPTY, "human": True, "repairing": True}, "Repairing"),
+        ({"done": EMPTY, "healthy": True, "settled": True}, "Verifying"),
+        ({"done": EMPTY, "healthy": True, "settled": True, "human": True}, "NeedsHuman"),
+        ({"done": MOVING, "healthy": True}, "Evicting"),
+        ({"done": EMPTY, "healthy": True, "verified": True}, "Verifying"),
+        ({"ruled": False, "healthy": True, "verified": True}, "Recovered"),
+        ({"ruled": False, "ended": True}, "Closed"),
+        ({"ruled": False, "ended": True, "verified": True}, "Closed"),
+    ],
+)
+def test_the_phase_is_what_is_true(facts: dict[str, object], phase: str) -> None:
+    assert phase_of(msgspec.structs.replace(SICK, **facts)) == phase
+
+
+def test_every_phase_has_one_row_and_is_told_in_the_same_words_everywhere() -> None:
+    meant = {phase: means for phase, means, _ in ROWS}
+    page = (ROOT / "docs" / "remediation.md").read_text(encoding="utf-8")
+    crd = yaml.safe_load(
+        (ROOT / "deploy" / "crds" / "deviceincidents.yaml").read_text(encoding="utf-8")
+    )
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
+    field = schema["properties"]["phase"]
+
+    assert len(ROWS) == len(meant)
+    assert set(meant) == set(PHASES) == set(field["enum"])
+    for phase, means in meant.items():
+        assert f"| `{phase}` | {means} |" in page
+        assert f"{phase}: {means}." in field["description"]

@@ -1,0 +1,35 @@
+"""What counts for the caps between a write and the status that notes it."""
+
+import msgspec
+
+from remediator.model.incident import EVICTION_BLOCKED, Condition, RuleRecord
+from remediator.model.taint_rule import Rule
+from remediator.plan.fleet import Fleet
+from remediator.policy.limits import LIFTED, Cap, Caps
+from tests.remediator.builders import at
+from tests.remediator.plan.fleets import NOW, grant, rule, stored, story, wish
+
+
+def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> None:
+    """Under Evict it waited for a PodDisruptionBudget, which counts for no cap."""
+    (waited,) = stored(rule("a0", "Evict"))
+    raised = msgspec.structs.replace(waited, effect="NoExecute")
+    blocked = Condition(
+        type=EVICTION_BLOCKED, status="True", reason="Refused", last_transition_time=NOW
+    )
+    noted = (RuleRecord(waited.name, waited.uid, str(waited.device), waited.effect),)
+    incident = story(
+        "a0",
+        eviction_start_time=at(-600),
+        evicting_at=at(-600),
+        rules=noted,
+        conditions=(blocked,),
+    )
+    one_a_node = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
+
+    def held(now: Rule) -> bool:
+        fleet = Fleet(rules=(now,), incidents=(incident,))
+        return bool(grant(one_a_node, fleet, wish("a1", "NoExecute"))["a1"].held)
+
+    assert not held(waited)
+    assert held(raised)

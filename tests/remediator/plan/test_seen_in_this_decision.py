@@ -1,0 +1,100 @@
+"""Caps count what a decision sees, also where incidents say so only from the next one on."""
+
+import msgspec
+
+from remediator.model.incident import RuleRecord
+from remediator.model.node import NodeFacts
+from remediator.plan.fleet import Fleet
+from remediator.policy.limits import LIFTED, Cap, Caps
+from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
+from tests.remediator.plan.fleets import effects, grant, rule, story, wish
+from tests.remediator.plan.fleets import stored as written
+from tests.remediator.telling import claim, pod, settle, tick
+
+LIMITS = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
+ONE = policy(LIMITS)
+PODS = (pod("web"), pod("train"))
+NODE = NodeFacts(name="node-a", uid="n-1")
+WEB, TRAIN = claim("gpu-0", "web"), claim("gpu-1", "train")
+
+
+def emptied() -> Stored:
+    """A node on which one of two GPUs has failed and nobody is left on it."""
+    stored = Stored()
+    for second in (1, 5, 10):
+        settle(stored, view(dead(0), gpu(1), pods=PODS, claims=(WEB, TRAIN)), second, ONE)
+    for second in (20, 40):
+        settle(stored, view(dead(0), gpu(1), pods=PODS[1:], claims=(TRAIN,)), second, ONE)
+    assert stored.incident.status.phase == "Drained"
+    return stored
+
+
+def test_a_gpu_that_a_pod_has_come_back_to_counts_at_once() -> None:
+    stored = emptied()
+    settle(stored, view(dead(0), dead(1), pods=PODS[1:], claims=(TRAIN,)), 50, ONE)
+    assert stored.effects()["gpu-1"] == "NoSchedule"
+
+    decision = tick(stored, view(dead(0), dead(1), pods=PODS, claims=(WEB, TRAIN)), 60, ONE)
+
+    (held,) = [wish.held for case, wish in decision.pairs if case.uuid == uuid(1)]
+    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
+    assert "evict.cluster=1 is used up (1/1" in held
+
+
+def test_while_nobody_comes_back_the_next_gpu_is_emptied() -> None:
+    stored = emptied()
+    for second in (50, 60):
+        settle(stored, view(dead(0), dead(1), pods=PODS[1:], claims=(TRAIN,)), second, ONE)
+
+    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoExecute"}
+
+
+def test_a_gpu_that_a_pod_has_come_back_to_takes_no_room_from_itself() -> None:
+    """It is emptied once more, whoever waits."""
+    stored = emptied()
+    seen = view(dead(0), gpu(1), pods=PODS, claims=(WEB, TRAIN))
+
+    decision = tick(stored, seen, 60, ONE)
+
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert not any(wish.held for _, wish in decision.pairs)
+
+
+def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:
+    fleet = stored_as_drained()
+
+    itself = grant(LIMITS, fleet, wish("a0", "NoExecute", "NoExecute"))["a0"]
+    other = grant(LIMITS, fleet, wish("b0", "NoExecute"))["b0"]
+
+    assert effects(itself) == ["NoExecute", "NoExecute"]
+    assert effects(other) == ["NoSchedule"]
+
+
+def stored_as_drained() -> Fleet:
+    """One drained GPU, a0, on which a pod is seen again."""
+    (mine,) = written(rule("a0", "NoExecute", time_added=at(-60)))
+    drained = story(
+        "a0",
+        opened=at(-60),
+        evicting_at=at(-60),
+        drained_at=at(-30),
+        empty_since=at(-40),
+        rules=(RuleRecord(mine.name, mine.uid, str(mine.device), mine.effect),),
+    )
+    again = frozenset({(mine.uid, mine.effect)})
+    return Fleet(rules=(mine,), incidents=(drained,), filled_again=again)
+
+
+def test_a_node_that_is_back_counts_at_once() -> None:
+    stored, both = Stored(), (WEB, TRAIN)
+    well = view(dead(0), gpu(1), pods=PODS, claims=both, nodes_known=True, facts=NODE)
+    sick = view(dead(0), dead(1), pods=PODS, claims=both, nodes_known=True, facts=NODE)
+    for second in (1, 5, 10):
+        settle(stored, well, second, ONE)
+    settle(stored, msgspec.structs.replace(well, facts=None), 15, ONE)
+    settle(stored, sick, 20, ONE)
+    settle(stored, msgspec.structs.replace(sick, facts=None), 21, ONE)
+
+    tick(stored, sick, 35, ONE)
+
+    assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}

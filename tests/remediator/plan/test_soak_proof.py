@@ -1,0 +1,110 @@
+"""A soak is proven by the agent while it runs: by renewals that confirm its report."""
+
+from datetime import datetime
+
+import msgspec
+import pytest
+
+from exporter.model.node_health import GpuHealth, NodeHealth
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.plan.steps import Step, WriteStatus
+from remediator.plan.view import NodeView
+from tests.remediator.builders import LASTS, Stored, action, at, dead, gpu, report, view
+from tests.remediator.telling import claim, pod, settle, tick
+
+REPAIRED = gpu(0, epoch_started=at(200), epoch=2, recovery_action=action(0, 250, 250))
+
+
+def held(*gpus: GpuHealth) -> NodeView:
+    """A node on which a pod has gpu-0."""
+    return view(*gpus, claims=(claim("gpu-0"),), pods=(pod(),))
+
+
+def healed(seconds: float, renewals: int) -> NodeView:
+    confirmed = tuple(at(seconds - 60 * one) for one in range(renewals))
+    return view(REPAIRED, renewals=confirmed)
+
+
+def sick_then_healthy(empty: Stored | None = None) -> Stored:
+    stored = empty or Stored()
+    for seconds in (100, 110):
+        settle(stored, held(dead(0)), seconds)
+    settle(stored, healed(300, 0), 300)
+    return stored
+
+
+@pytest.mark.parametrize("renewals", range(RENEWALS_NEEDED))
+def test_a_soak_that_rests_on_one_report_releases_nothing(renewals: int) -> None:
+    stored = sick_then_healthy()
+    decision = settle(stored, healed(5000, renewals), 5000)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert "waiting for the agent to confirm its report" in stored.incident.status.message
+    assert decision.wake_at is not None
+
+    settle(stored, healed(5015, RENEWALS_NEEDED), 5015)
+    assert stored.effects() == {}
+
+
+def test_renewals_of_before_the_soak_prove_nothing() -> None:
+    stored = sick_then_healthy()
+    early = msgspec.structs.replace(healed(0, 0), renewals=(at(299),) * RENEWALS_NEEDED)
+    settle(stored, early, 5000)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def test_a_soak_that_was_confirmed_once_is_so_after_a_restart() -> None:
+    """The count is in memory alone, what came of it is in the incident."""
+    stored = sick_then_healthy()
+    settle(stored, healed(800, RENEWALS_NEEDED), 800)
+    assert stored.incident.status.soak_confirmed_time == at(800)
+    settle(stored, healed(905, 0), 905)
+    assert stored.effects() == {}
+
+
+class OlderSchema(Stored):
+    """What an API server holds whose CRD is of a release that did not store the confirmation."""
+
+    def take(self, step: Step, now: datetime) -> None:
+        if isinstance(step, WriteStatus):
+            kept = msgspec.structs.replace(step.status, soak_confirmed_time=None)
+            step = WriteStatus(step.incident, kept)
+        super().take(step, now)
+
+
+def test_where_the_confirmation_is_not_stored_it_is_enough_that_it_was_seen() -> None:
+    stored = sick_then_healthy(OlderSchema())
+    decision = tick(stored, healed(900, RENEWALS_NEEDED), 900)
+    assert decision.wake_at == at(910)
+    tick(stored, healed(909, RENEWALS_NEEDED), 909)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+    settle(stored, healed(910, RENEWALS_NEEDED), 910)
+    assert stored.effects() == {}
+
+
+def test_a_gap_in_health_makes_the_agent_confirm_anew() -> None:
+    stored = sick_then_healthy()
+    settle(stored, healed(800, RENEWALS_NEEDED), 800)
+    settle(stored, view(REPAIRED, stale="silent"), 850)
+    assert stored.incident.status.soak_confirmed_time is None
+    settle(stored, healed(900, 0), 900)
+    settle(stored, healed(5000, 0), 5000)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+
+
+def without_hash() -> NodeHealth:
+    told = report(REPAIRED)
+    return msgspec.structs.replace(told, content_hash="")
+
+
+def test_an_agent_of_the_release_before_releases_nothing_without_a_confirmation() -> None:
+    stored = sick_then_healthy()
+    old = msgspec.structs.replace(healed(0, 0), report=without_hash())
+    settle(stored, old, 5000)
+    assert stored.effects() == {"gpu-0": "NoExecute"}
+    assert "upgrade it, or confirm the repair" in stored.incident.status.message
+
+    stored.intend("RepairConfirmed", LASTS)
+    settle(stored, old, 5001)
+    settle(stored, old, 6000)
+    assert stored.effects() == {}

@@ -1,0 +1,162 @@
+"""What counts against a limit when dates and claims do not help: classes that pods have left."""
+
+from datetime import timedelta
+
+import pytest
+
+from remediator.model.taint_rule import Rule
+from remediator.plan.budget import budget
+from remediator.plan.fleet import Fleet
+from remediator.policy.limits import LIFTED, Cap, Caps, Limits, Rate
+from remediator.policy.place import Area, Place
+from remediator.policy.table import Policy
+from remediator.policy.windows import Once, Window
+from tests.remediator.builders import DRIVER, at, policy
+from tests.remediator.plan.fleets import (
+    NOW,
+    effects,
+    gpu_of,
+    grant,
+    node_of,
+    place,
+    places,
+    rule,
+    stored,
+    story,
+    wish,
+)
+
+NAMES = [f"{node}0" for node in "abcdefgh"]
+
+
+def evicting(caps: Caps) -> Limits:
+    return Limits(evict=caps, fence=LIFTED.fence, correlation=LIFTED.correlation)
+
+
+class TestClassesThatPodsHaveLeft:
+    CLASS = frozenset({"h100"})
+    NONE = frozenset[str]()
+    QUARTER = evicting(Caps(device_class=Cap(25, percent=True)))
+
+    def after_each_eviction(self, closed: bool) -> list[str]:
+        """Evict from one GPU after another; each loses its claim with its pod."""
+        claimed, rules, gone = set(NAMES), list[Rule](), list[str]()
+        for name in NAMES:
+            fleet = Fleet(
+                rules=stored(*rules),
+                incidents=tuple(
+                    story(
+                        one,
+                        device_classes=("h100",),
+                        closed_at=at(-1) if closed and one in gone else None,
+                    )
+                    for one in NAMES
+                ),
+                places={
+                    gpu_of(one): place(one, classes=self.CLASS if one in claimed else self.NONE)
+                    for one in NAMES
+                },
+                totals={("class", "h100"): len(claimed)},
+            )
+            if effects(grant(self.QUARTER, fleet, wish(name, "NoExecute"))[name]) == ["NoExecute"]:
+                gone.append(name)
+                claimed.discard(name)
+                rules += [] if closed else [rule(name, "NoExecute")]
+        return gone
+
+    def test_a_class_is_not_refilled_by_the_pods_that_leave_it(self) -> None:
+        assert self.after_each_eviction(closed=False) == NAMES[:2]
+
+    def test_an_incident_that_is_over_counts_no_more(self) -> None:
+        assert self.after_each_eviction(closed=True) == NAMES
+
+    def test_nor_does_it_make_its_class_any_larger(self) -> None:
+        over = [story(name, device_classes=("h100",), closed_at=at(-1)) for name in NAMES]
+        fleet = Fleet(
+            rules=stored(rule("a0", "NoExecute")),
+            incidents=tuple(over),
+            places=places("a0", "b0", classes=self.CLASS),
+            totals={("class", "h100"): 2},
+        )
+
+        assert grant(self.QUARTER, fleet, wish("b0", "NoExecute"))["b0"].held
+
+    def test_a_class_that_is_remembered_and_claimed_counts_once(self) -> None:
+        fleet = Fleet(
+            incidents=(story("a0", device_classes=("h100",)),),
+            places=places("a0", "b0", classes=self.CLASS),
+            totals={("class", "h100"): 7},
+            rules=stored(rule("a0", "NoExecute")),
+        )
+
+        answer = grant(self.QUARTER, fleet, wish("b0", "NoExecute"))["b0"]
+
+        assert "(1/1 GPUs of DeviceClass h100)" in answer.held
+
+
+class TestRulesThatNobodyHasNoted:
+    RATE = evicting(Caps(rate=Rate(2, timedelta(minutes=10))))
+
+    @pytest.mark.parametrize("behind", [0, 900, 86400])
+    def test_they_are_new_whatever_the_api_servers_clock_says(self, behind: float) -> None:
+        fleet = Fleet(
+            rules=stored(*(rule(name, "NoExecute", time_added=at(-behind)) for name in NAMES[:2])),
+            incidents=tuple(story(name) for name in NAMES[:2]),
+        )
+
+        answer = grant(self.RATE, fleet, wish("h0", "NoExecute"))["h0"]
+
+        assert "(2/2 GPUs lately)" in answer.held
+        assert answer.wake_at == at(600)
+
+    def test_once_noted_they_count_from_then(self) -> None:
+        fleet = Fleet(
+            rules=stored(*(rule(name, "NoExecute", time_added=at(-900)) for name in NAMES[:2])),
+            incidents=tuple(story(name, evicting_at=at(-601)) for name in NAMES[:2]),
+        )
+
+        assert not grant(self.RATE, fleet, wish("h0", "NoExecute"))["h0"].held
+
+
+class TestPlacesForThePolicy:
+    """A window by pool holds for a GPU of that pool also while it is published no more."""
+
+    PAUSED: Policy = policy(LIFTED)
+
+    def paused(self) -> Policy:
+        window = Window(
+            name="firmware",
+            area=Area(pools=("rack-7",)),
+            when=Once(start=at(-60), until=at(600)),
+        )
+        return Policy(rows=self.PAUSED.rows, limits=LIFTED, maintenance=(window,))
+
+    def test_the_view_knows_it(self) -> None:
+        seen = {gpu_of("a0"): Place(node=node_of("a0"), pools=frozenset({"rack-7"}))}
+        call = wish("a0", calls="node-reboot")
+
+        (held,) = budget((call,), Fleet(), self.paused(), NOW, seen)
+        (free,) = budget((call,), Fleet(), self.paused(), NOW)
+
+        assert held.held_by == "Maintenance"
+        assert not free.held
+
+    def test_a_rule_that_stands_knows_it(self) -> None:
+        standing = rule("a0", "NoSchedule")
+        device = type(standing.device)(DRIVER, "rack-7", "gpu-0")
+        kept = Rule(
+            device=device,
+            effect="NoSchedule",
+            fault="gpu",
+            cause="xid-95",
+            incident="a0-1",
+            uuid=standing.uuid,
+            gpu=standing.gpu,
+            node=standing.node,
+        )
+
+        (held,) = budget(
+            (wish("a0", calls="node-reboot"),), Fleet(rules=stored(kept)), self.paused(), NOW
+        )
+
+        assert held.held_by == "Maintenance"

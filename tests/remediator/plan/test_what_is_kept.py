@@ -1,0 +1,104 @@
+"""What an incident keeps of what it knew, and whom it believes."""
+
+import msgspec
+import pytest
+
+from remediator.diagnose.fault import Fault, Record, Sick, Source, Unknown
+from remediator.model.claim import Claim
+from remediator.model.incident import EVICTION_BLOCKED, SEEN_LIMIT, Condition, SeenSignal
+from remediator.plan.case import Case, Desired
+from remediator.plan.evicting import noted
+from remediator.plan.incident_spec import credible
+from remediator.plan.signals import seen
+from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view
+from tests.remediator.plan.fleets import story
+from tests.remediator.telling import claim, settle
+
+
+def fault(*sources: Source, code: int = 95) -> Fault:
+    return Fault(
+        fault_class="gpu",
+        cause=f"xid-{code}",
+        last_seen=at(0),
+        evidence="",
+        sources=sources,
+        record=Record(code=code, count=1, first_seen=at(0)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "by", "believed"),
+    [
+        ((), (("Syslog",),), 1),
+        (("Syslog",), (("Syslog",),), 1),
+        (("Kmsg",), (("Syslog",),), 0),
+        ((), (("Syslog",), ("Nvml", "Syslog")), 1),
+        (("Syslog",), (("Syslog",), ("Kmsg",)), 1),
+    ],
+)
+def test_a_forged_line_is_believed_only_while_nothing_better_is_known(
+    known: tuple[Source, ...], by: tuple[tuple[Source, ...], ...], believed: int
+) -> None:
+    found = credible([fault(*sources) for sources in by], story("a0", sources=known))
+    assert len(found) == believed
+    assert len(by) == 1 or not found[0].forgeable
+
+
+def test_new_signals_take_the_room_of_silent_ones() -> None:
+    before = tuple(
+        SeenSignal(code=code, count=1, first_seen_time=at(0)) for code in range(SEEN_LIMIT)
+    )
+    fresh = Sick(tuple(fault("Nvml", code=1000 + number) for number in range(3)))
+    kept = seen(Case(node=NODE, uuid=uuid(0), verdict=fresh), before)
+    assert kept is not None
+    assert len(kept) == SEEN_LIMIT
+    assert {one.code for one in kept} >= {1000, 1001, 1002}
+
+
+def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> None:
+    told = tuple(
+        Condition(type=kind, status="True", reason="x", message=text, last_transition_time=at(0))
+        for kind, text in (("Held", "another"), (EVICTION_BLOCKED, "web"))
+    )
+    case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
+    wish = Desired(uuid=uuid(0), incident=story("a0", conditions=told))
+    assert noted(case, wish, at(9), frozen=False).blocked == "web"
+
+
+@pytest.mark.parametrize(("pods", "incomplete"), [(None, "True"), ((), "False")])
+def test_pods_that_cannot_be_listed_are_said_to_be_missing(
+    pods: tuple[()] | None, incomplete: str
+) -> None:
+    stored = Stored()
+    for second in (1, 5):
+        settle(stored, view(dead(), claims=(claim("gpu-0"),), pods=pods), second)
+    said = {one.type: one for one in stored.incident.status.conditions}
+    assert said["AffectedPodsIncomplete"].status == incomplete
+    assert ("could not be listed" in said["AffectedPodsIncomplete"].message) == (pods is None)
+
+
+@pytest.mark.parametrize(
+    ("count", "named"), [(1, "team/a"), (3, "team/a, team/b, team/c"), (4, "team/c and 1 more")]
+)
+def test_three_claims_that_ignore_the_taint_are_named(count: int, named: str) -> None:
+    stored, mild = Stored(), policy(ceiling="NoSchedule")
+    settle(stored, view(dead()), 100, mild)
+    stored.rules = {
+        name: msgspec.structs.replace(rule, time_added=at(100))
+        for name, rule in stored.rules.items()
+    }
+    settle(
+        stored, view(dead(), claims=[allocated(one) for one in "abcd"[:count]], pods=()), 140, mild
+    )
+    (told,) = [one for one in stored.incident.status.conditions if one.type == "TaintIgnored"]
+    assert told.message.endswith(named)
+
+
+def allocated(name: str) -> Claim:
+    held = claim("gpu-0", name)
+    assert held.status is not None
+    assert held.status.allocation is not None
+    allocation = msgspec.structs.replace(held.status.allocation, allocation_timestamp=at(131))
+    status = msgspec.structs.replace(held.status, allocation=allocation)
+    metadata = msgspec.structs.replace(held.metadata, name=name)
+    return msgspec.structs.replace(held, metadata=metadata, status=status)
