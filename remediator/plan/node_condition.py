@@ -177,8 +177,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should say, None where not knowing leaves it as it is."""
-    # Without its rules an incident is in no mode that calls for anything: that proves nothing.
-    undecided = any(wish.undecided or unseen_rules(case) for case, wish in pairs)
+    undecided = any(_is_undecided(case, wish) for case, wish in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(one for one in due if one.stands)
@@ -198,6 +197,16 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     overdue = any(one.is_overdue(deadline, now) for one in due)
     kept = overdue or not seen.pods
     return None if kept else answer or _waiting(due, seen, deadline, now)
+
+
+def _is_undecided(case: Case, wish: Desired) -> bool:
+    """Whether it is not known if a GPU needs an act on its node.
+
+    Without its rules or its status an incident is in no mode that calls for anything: that proves
+    nothing.
+    """
+    lost = any(one.open and one.blank for one in case.incidents)
+    return lost or wish.undecided is not None or bool(unseen_rules(case))
 
 
 def _answer_for_none(

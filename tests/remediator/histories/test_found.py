@@ -115,3 +115,14 @@ def test_whoever_confirms_a_repair_vouches_for_what_came_before_it() -> None:
     history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
     history.teardown()
     assert not history.calm.rules
+
+
+def test_a_call_stands_while_the_incident_behind_it_has_lost_its_status() -> None:
+    """Killed or not: in the decision that fills it again nobody knows yet what it needs."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_gpu_goes_or_comes(dies=0, index=0, presence="Lost", then=0.1)
+    history.maintenance(dies=0, lasts=2.0, then=0.1)
+    history.a_status_is_lost(dies=1, ruled=False, then=0.1, which=0)
+    history.teardown()

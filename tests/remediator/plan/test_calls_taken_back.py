@@ -18,3 +18,17 @@ def test_an_undecided_gpu_keeps_no_call_beside_pods_that_came_later() -> None:
     for second in (100, 200, 3000):
         seen = view(*boards, pods=pods, claims=claims, unread=unread)
         assert reconciled(stored, seen, second)[:2] == ("False", WAITING)
+
+
+def test_an_incident_that_has_lost_its_status_takes_no_call_back() -> None:
+    """What it needs is not known in the decision that fills it again."""
+    stored = Stored()
+    for second in (1, 2, 6, 20):
+        said = reconciled(stored, view(dead(0), pods=(), claims=()), second)
+    assert said[0] == "True"
+    stored.rules.clear()
+    stored.loses_status(stored.incident.name)
+
+    again = reconciled(stored, view(dead(0), pods=(), claims=()), 30, stopped="alice: looking")
+
+    assert again == said
