@@ -47,7 +47,8 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(site)
     script = (
-        "import exporter, exporter.xid; print(exporter.__file__, exporter.xid.lookup(79).xid_class)"
+        "import exporter, exporter.model.xid as xid\n"
+        "print(exporter.__file__, xid.lookup(79).xid_class)"
     )
 
     ran = subprocess.run(

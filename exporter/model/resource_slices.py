@@ -170,7 +170,7 @@ class SliceDevice(msgspec.Struct, frozen=True, kw_only=True):
     memory: int | None = None
     """Bytes: capacity `memory`, and `addressableMemory` of a VFIO device."""
     gi_profile_id: int | None = None
-    """Of a MIG slice, by its name (`exporter.mig_names`)."""
+    """Of a MIG slice, by its name (`exporter.model.mig_names`)."""
     placement_start: int | None = None
     """First memory slice of a MIG slice, by the counters that it takes, else by its name."""
     placement_size: int | None = None

@@ -15,7 +15,7 @@ from remediator.diagnose.fault import Fault, FaultClass, Need
 
 
 class Signal(msgspec.Struct, frozen=True):
-    """One flag of `exporter.report.MemoryHealth` and what it means when it is set."""
+    """One flag of `node_health.MemoryHealth` and what it means when it is set."""
 
     flag: str
     cause: str

@@ -22,7 +22,7 @@ from tests.exporter.running import wait_for
 
 _THREAD = """
 import threading, time
-from exporter.ending import end_with_any_thread
+from exporter.shutdown import end_with_any_thread
 
 end_with_any_thread()
 threading.Thread(target={target}, name="kernel log", daemon=True).start()

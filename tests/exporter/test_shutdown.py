@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 import signal
-from exporter.ending import Ending
+from exporter.shutdown import Ending
 
 ending = Ending()
 ending.listen(signal.SIGTERM)
@@ -37,7 +37,7 @@ def test_many_signals_at_once_are_one_end() -> None:
 
 BUSY = """
 import signal, sys, threading
-from exporter.ending import Ending
+from exporter.shutdown import Ending
 
 ending = Ending()
 ending.listen(signal.SIGTERM, signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""Answers of DCGM as `exporter.readings` and `exporter.signals`. Pure."""
+"""Answers of DCGM as `exporter.model.readings` and `signals`. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -133,7 +133,7 @@ def test_sighup_ends_no_process_of_it(node: SimulatedNode, pair: tuple[Exporter,
 
 LATE = """
 import time
-from exporter.ending import Ending
+from exporter.shutdown import Ending
 import signal
 ending = Ending(0.2)
 ending.listen(signal.SIGTERM)

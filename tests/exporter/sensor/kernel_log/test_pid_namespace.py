@@ -16,7 +16,7 @@ from tests.exporter.worlds import at, gpu
 _APART = """
 import json, sys
 from pathlib import Path
-from exporter.kernel import pid_namespace
+from exporter.sensor.kernel_log import pid_namespace
 print(json.dumps([pid_namespace.certainly_apart(Path(one)) for one in sys.argv[1:]]))
 """
 
