@@ -6,7 +6,8 @@ _ENDED = re.compile(r"^=+ (.*?\d+ (?:passed|failed|errors?).*?) in [\d.]+s.*=+$"
 _COUNT = re.compile(r"(\d+) (passed|failed|error)")
 _EXAMPLES = re.compile(r"^ +- (\d+) passing\b.*?, (\d+) failing\b", re.MULTILINE)
 _CHAOS = re.compile(
-    r"^seed \d+, \d+ replicas: .*?; (\d+) faults, (\d+) rules written, (\d+) pods evicted",
+    r"^seed \d+, \d+ replicas: .*, (\d+) faults under a name, "
+    r"(\d+) rules written, (\d+) pods evicted",
     re.MULTILINE,
 )
 _FUZZ = re.compile(r"^([\d,]+ inputs) in .*: (\d+ findings)$", re.MULTILINE)

@@ -19,6 +19,7 @@ from benchmarks.soak.parts import NAMES, Part, chosen, parts
 from benchmarks.soak.running import Outcome, run_all
 from benchmarks.table import table
 from benchmarks.waiting import await_true
+from tests.chain.chaos import closing_line
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "soak.md"
 RUN = Run(
@@ -325,10 +326,9 @@ class TestClosingFigures:
         assert closing.properties(found.stdout.decode()) == said
 
     def test_of_chaos(self) -> None:
+        made = "{'kills': 3}; {'swap': 6}"
         runs = "".join(
-            f"seed 7, {replicas} replicas: {{'kills': 3}}; 40 faults, 100 rules written, 12 pods "
-            f"evicted, 3 new lists after 410; right again 2.0 s after the end\n"
-            for replicas in (1, 2)
+            f"{closing_line(7, replicas, made, (40, 100, 12, 3), 2.0)}\n" for replicas in (1, 2)
         )
 
         assert closing.chaos(PYTEST.format(runs, "17 passed")) == (

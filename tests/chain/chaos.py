@@ -270,3 +270,15 @@ def _pays(evicted: Eviction, home: Tenancy, episode: Episode, lag: timedelta) ->
     """Whether a pod was on a GPU when that was broken."""
     there = episode.ended is None or home.since <= episode.ended
     return home.device == episode.device and there and episode.covers(evicted.at, lag)
+
+
+def closing_line(
+    seed: int, replicas: int, made: str, counts: tuple[int, int, int, int], seconds: float
+) -> str:
+    """Return one run in a line, which `make soak` reads; faults, rules, evictions, lists."""
+    faults, rules, evicted, lists = counts
+    return (
+        f"seed {seed}, {replicas} replicas: {made}, {faults} faults under a name, {rules} rules "
+        f"written, {evicted} pods evicted, {lists} new lists after 410; "
+        f"right again {seconds:.1f} s after the end"
+    )

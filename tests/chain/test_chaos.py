@@ -22,7 +22,7 @@ from simulator.cluster.workloads import gpu_request
 from tests.chain import audit_log
 from tests.chain.audit_log import AuditLog, Eviction, RuleWrite, Tenancy
 from tests.chain.breaking import CLOCKS, GPUS, Episode, Fleet, History, Named
-from tests.chain.chaos import Trouble, wrongs
+from tests.chain.chaos import Trouble, closing_line, wrongs
 from tests.chain.conftest import install
 from tests.chain.proxy import Proxy
 from tests.chain.scene import Scene
@@ -90,12 +90,9 @@ def test_under_chaos_no_fault_is_lost_and_no_healthy_device_is_touched(
             one.kill()  # a polite end waits for each watch behind this HTTP/1.0 proxy
     lists = sum(one.said().count("listing again") for one in remediators)
     evictions = log.evictions()
-    print(  # noqa: T201 - what a person who runs it for longer wants to know
-        f"\nseed {SEED}, {replicas} replicas: {dict(trouble.made)}; {dict(fleet.made)}, "
-        f"{len(fleet.episodes)} faults under a name, "
-        f"{len(log.rules())} rules written, {len(evictions)} pods evicted, {lists} new lists "
-        f"after 410; right again {converged:.1f} s after the end"
-    )
+    made = f"{dict(trouble.made)}; {dict(fleet.made)}"
+    counts = (len(fleet.episodes), len(log.rules()), len(evictions), lists)
+    print(f"\n{closing_line(SEED, replicas, made, counts, converged)}")  # noqa: T201 - of a long run
     found = wrongs(fleet, log.rules(), log.tenancies(), evictions, trouble.lag)
     assert not found, "\n".join(
         [*found, "", *what_happened(fleet.episodes, log.rules(), evictions)]
