@@ -48,7 +48,7 @@ def _failed(thread: threading.ExceptHookArgs) -> None:
 
 def _leave() -> None:
     _log.warning("not everything ended in time (%s); what is left ends with this process", _where())
-    # 0: it was asked to. Children are ended by the kernel (`lifeline`).
+    # 0: it was asked to. Children are ended by the kernel (`pdeathsig`).
     logging.shutdown()
     os._exit(0)
 

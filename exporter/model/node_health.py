@@ -6,7 +6,7 @@ them, the remediator and anybody else reads them. Rules of the file:
 - `None` means "could not read" and travels as such; nothing is 0 or False by
   default of ignorance.
 - Unknown fields are ignored, absent ones take their default, and a word that is not
-  known is Unknown (`report_words`), so that agents, CRDs and remediators one version
+  known is Unknown (`node_health_words`), so that agents, CRDs and remediators one version
   apart understand each other.
 - The status is replaced as a whole, so defaults are left out.
 - Code asks `gpu.mig` or `source.up`: True, False, or None for unknown. What is stored

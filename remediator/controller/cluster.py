@@ -1,7 +1,7 @@
 """The hands: reflectors that feed the world, and the writer that acts on it.
 
 The only place that knows which collections are watched. Decoding is kubeapi's,
-indexing is `world`'s, deciding happens elsewhere.
+indexing is `cache`'s, deciding happens elsewhere.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping

@@ -6,8 +6,8 @@ The rules, in the order of the design's safety argument:
   XID, it says whether the fault stands; 0 ends it. Where the driver has no such
   field, the catalogue decides, and recovery is a new epoch (reset, reboot,
   driver load) and silence in it.
-- Application XIDs, information and unknown codes are never a fault (`xids`,
-  `xid_rules`). Some that repeat on one GPU make it suspect (`suspicion`).
+- Application XIDs, information and unknown codes are never a fault (`xid_faults`,
+  `xid_table`). Some that repeat on one GPU make it suspect (`suspicion`).
 - A contained error is over as soon as it is written: its process is dead. Its
   slice is emptied and watched all the same; that is `episode`.
 - A change of epoch alone is neither a fault nor, while the GPU does not answer,

@@ -1,4 +1,4 @@
-"""XID records of one GPU into faults, each by its row of the table (`xid_rules`).
+"""XID records of one GPU into faults, each by its row of the table (`xid_table`).
 
 A record says that something happened; whether it is over, others say
 (`recovery_action.over`). A fault is certain, complete enough to move pods, when

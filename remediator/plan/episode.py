@@ -2,14 +2,14 @@
 
 Level triggered: everything is computed anew from the verdict, the incident, the
 rules and the claims as stored. Each fault asks for itself, by its own row of
-the policy and its own scope (`ladder`); a device gets the strongest that any of
+the policy and its own scope (`escalation`); a device gets the strongest that any of
 them asks for. Promises that hold here:
 
 - An Unknown verdict changes no rule, in either direction, but for names that move.
 - What an incident has tainted stays tainted under each name that it gets, in every
   state but its ends, `ignore` and a milder policy (`hardware`).
 - Inside one episode severity and effects only rise. A rule goes for one of four
-  reasons (`standing`), and when a witness names the slice.
+  reasons (`retained_rules`), and when a witness names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident
   that says so: rules without a story get one first.
 - A GPU that fails again and again, or of a sticky class, waits for a person
@@ -17,7 +17,7 @@ them asks for. Promises that hold here:
 - A person outranks every ratchet: a lowered mode and `ignore` take rules down
   at once, whatever the verdict; `hold` stops new harm and takes nothing down.
 
-How much at once is `budget`; in which order, `plan`. Pure.
+How much at once is `budget`; in which order, `steps`. Pure.
 """
 
 from datetime import datetime

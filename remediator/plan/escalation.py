@@ -277,7 +277,7 @@ def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
 def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
     """Return until when to wait for a second witness, None when that time is over.
 
-    It counts from when the incident began to wait (`casefile`), which neither a repeated
+    It counts from when the incident began to wait (`incident_status`), which neither a repeated
     signal nor one that comes and goes moves.
     """
     noted = [

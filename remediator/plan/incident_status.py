@@ -57,9 +57,9 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `handover.called_since` says.
+    """Return what the incident should read now, but for what `node_condition.called_since` says.
 
-    What was found is in the desired incident already (`story`); the rest of it is as stored.
+    What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
     story = desired.incident
     if story is None:

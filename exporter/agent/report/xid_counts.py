@@ -5,7 +5,7 @@ one error are one count; when the second one names the slice, the count moves
 from the record without instance to the slice's, so that no doubt is left behind.
 The MIG mode and the place are those of when the error is counted. Where NVML had
 not read them by then, the first reading fills them in.
-Pure: signals carry their time and, from `pairing`, their partner.
+Pure: signals carry their time and, from `xid_dedup`, their partner.
 """
 
 from collections.abc import Iterable

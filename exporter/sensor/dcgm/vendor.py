@@ -32,7 +32,7 @@ class DcgmVendor:
     def __init__(self, settings: Settings, wanted: Callable[[], tuple[int, ...]]) -> None:
         """Prepare for the engine that `settings.dcgm` names; that must not be `off`.
 
-        `wanted` is asked at each sample; `dcgm_wanted.left_to_dcgm` leaves out what NVML tells.
+        `wanted` is asked at each sample; `wanted.left_to_dcgm` leaves out what NVML tells.
         """
         self._settings = settings
         self._wanted = wanted

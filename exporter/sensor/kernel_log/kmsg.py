@@ -3,7 +3,7 @@
 From /dev/kmsg where it opens, else by syslog(2); from a folder of systemd's journal,
 or from a file of records that grows. All of this boot is read at the start. What is
 wrong with the log is a state with a sentence, never the end of the thread.
-Understanding is `kernel_log`'s.
+Understanding is `driver_lines`'s.
 """
 
 import contextlib

@@ -25,7 +25,7 @@ _STALE = 1.5
 is named before all that was read is withdrawn."""
 
 Notes = Sequence[CallNote | None]
-"""What each slot of `callnotes` says, in their order."""
+"""What each slot of `call_notes` says, in their order."""
 
 
 class Deadlines(msgspec.Struct, frozen=True):
