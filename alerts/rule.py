@@ -28,7 +28,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, str]
     """Variables of that dashboard, to the alert's labels that have their values."""
     annotations: dict[str, str] = {}
-    """Of all alerts of it: who is hit, what was done."""
+    """Of all alerts of it: affected pods, what was done."""
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):

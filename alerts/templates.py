@@ -1,4 +1,4 @@
-"""Texts that ask Prometheus while a page is written: which GPU, who is hit, what was done.
+"""Texts that ask Prometheus while a page is written: which GPU, affected pods, what was done.
 
 Alerts must keep their labels while pods come and go and phases change; what changes is here.
 Label values reach a query through `%q`, so that a quote or a brace in one stays a value.
@@ -136,9 +136,9 @@ _UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "clu
 WHY = (
     "{{ with " + _UNSERVED + " }}The API server serves no DeviceTaintRules. {{ end }}"
     "{{ with " + _MODE + " }}The policy's mode is {{ (index . 0).Labels.mode }}. {{ end }}"
-    "{{ with " + _HELD + " }}Held back by "
+    "{{ with " + _HELD + " }}Deferred by "
     "{{ range $number, $one := . }}{{ if $number }} and {{ end }}{{ $one.Labels.reason }}{{ end }}."
-    "{{ else }}Nothing is held back.{{ end }}"
+    "{{ else }}Nothing is deferred.{{ end }}"
 )
 """Why a device is not fenced, or not as far as its class allows."""
 

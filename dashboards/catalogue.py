@@ -63,7 +63,7 @@ CLAIM = Board(
 REMEDIATION = Board(
     uid="draguard-remediation",
     title="Draguard / Remediation",
-    says="What was done, what would be done, what is held back and by what?",
+    says="What was done, what would be done, what is deferred and by what?",
     variables=("datasource", "cluster", "node", "incident"),
 )
 

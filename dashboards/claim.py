@@ -268,7 +268,7 @@ DASHBOARD = Dashboard(
         Row(title="Now", panels=_NOW),
         Row(title="What they hold", panels=(_devices(), _states())),
         Row(
-            title="Who is hit, and who waits",
+            title="Affected pods and pending claims",
             panels=(incidents.hit_table(FLEET, matchers=_CHOSEN), _pending()),
         ),
         Row(title="What they use", panels=_over_time()),

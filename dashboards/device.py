@@ -163,7 +163,7 @@ DASHBOARD = Dashboard(
         Row(title="Now", panels=(*_now(), _identity())),
         Row(title="Story", panels=_STORY),
         Row(
-            title="Who holds it, and who is hit",
+            title="Allocations and affected pods",
             panels=(held.holders_table(DEVICE, height=5), incidents.hit_table(DEVICE)),
         ),
         Row(title="Errors", panels=(xids.table(DEVICE), xids.by_class(DEVICE))),

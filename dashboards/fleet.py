@@ -271,7 +271,7 @@ DASHBOARD = Dashboard(
     rows=(
         Row(title="Is anything wrong?", panels=_VERDICT),
         Row(
-            title="Where, who is hit, and what is done",
+            title="Where, affected pods, and what is done",
             panels=(incidents.table(FLEET), incidents.hit_table(FLEET), _not_well(), _nodes()),
         ),
         Row(title="What nobody can see, and what is not used", panels=_BLIND_SPOTS),

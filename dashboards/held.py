@@ -18,7 +18,7 @@ def holders_table(scope: Scope, *, matchers: str = "", height: int = 8) -> Table
     rows = once(_ROW, scope.seen("draguard_device_allocation_info", matchers))
     queries = (Query(expr=numbered(rows, scope), value="one", empty="nobody holds a device here"),)
     return Table(
-        title="Who holds it",
+        title="Allocated to",
         says="One line per pod and device, of claims and of nvidia.com/gpu alike. Several lines "
         "for one device: it is shared. Looks on: a claim with admin access, such as monitoring, "
         "which holds nothing.",

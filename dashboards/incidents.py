@@ -79,7 +79,7 @@ def _queries(scope: Scope) -> tuple[Query, ...]:
             empty=f"{NO_INCIDENT}, or it is too new to have a mode",
         ),
         Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs anything"),
-        Query(expr=held, value="is held", empty="nothing is held back"),
+        Query(expr=held, value="is held", empty="nothing is deferred"),
         Query(
             expr=f"count by (cluster, incident) ({hit})",
             value="hit",
@@ -115,7 +115,7 @@ _COLUMNS = (
 
 
 def table(scope: Scope, *, height: int = 5) -> Table:
-    """Return open incidents: what, where, who is hit, what is done, what is next."""
+    """Return open incidents: what, where, affected pods, what is done, what is next."""
     return Table(
         title="Open incidents",
         says="One line per open incident: what failed and where, the phase that it is in, the mode "
@@ -137,7 +137,7 @@ def hit_table(scope: Scope, *, matchers: str = "") -> Table:
     chosen = ", ".join(part for part in ('via!="admin"', matchers) if part)
     hit = scope.done("draguard_incident_consumer_info", chosen)
     return Table(
-        title="Who is hit",
+        title="Affected pods",
         says="Pods and claims that hold a device of an open incident, as the remediator knows "
         "them; `via` says how: by a claim, by nvidia.com/gpu, or as a gang peer that is told "
         "and not moved. Who only looks on (admin access) is left out.",

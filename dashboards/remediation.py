@@ -55,14 +55,14 @@ def _waiting(
 def _held() -> Table:
     return _waiting(
         "draguard_incident_held",
-        title="Held back, and by what",
+        title="Deferred, and by what",
         says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
         "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
         "Maintenance: of the cluster or the node. Human: somebody answered. Blindness: a "
         "collection cannot be trusted. What stands stays, "
         "healing goes on, and it goes on by itself when the reason is gone. For: since it is in "
         "its phase.",
-        none="nothing is held back",
+        none="nothing is deferred",
         by="Held by",
         meanings=_HELD_BY,
     )
@@ -266,14 +266,14 @@ def _held_gpus() -> TimeSeries:
     leads = f"on (cluster) ({LEADING})"
     reasons = incidents.latest("reason", of_cluster("draguard_incident_held"))
     return TimeSeries(
-        title="Held back, over time",
-        says="Open incidents for which something was held back, by what held it. A gap: nothing "
+        title="Deferred, over time",
+        says="Open incidents for which something was deferred, by what deferred it. A gap: nothing "
         "was, or nobody led.",
         queries=(
             Query(
                 expr=f"count by (cluster, reason) ({reasons}) and {leads}",
                 legend="{{reason}}",
-                empty="nothing is held back",
+                empty="nothing is deferred",
             ),
         ),
         unit="short",

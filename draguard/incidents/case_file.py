@@ -1,4 +1,4 @@
-"""One incident as a user reads it: what is so, what to do, who is hit. Pure."""
+"""One incident as a user reads it: what is so, what to do, affected pods. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -86,7 +86,7 @@ def _standing(one: Incident) -> Iterator[Block]:
 def _who(one: Incident) -> Iterator[Block]:
     status = one.status
     for title, holds, more in (
-        ("Who is hit", status.hit, status.hit_left_out),
+        ("Affected pods", status.hit, status.hit_left_out),
         ("Who was evicted", status.evicted, status.evicted_left_out),
     ):
         rows = tuple(_hold(hold) for hold in holds)

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = teaching(
         "incidents",
         "List the incidents: one for each episode of trouble with a GPU. With a name, tell all of\n"
-        "one: what was seen, who is hit, which rules stand, what was decided and why.",
+        "one: what was seen, affected pods, which rules stand, what was decided and why.",
         EXAMPLES,
     )
     parser.add_argument(

@@ -114,7 +114,7 @@ def _counted(found: Status) -> Text:
     held = sum(bool(one.held) for one in found.incidents)
     parts = [f"{len(found.incidents)} open"]
     parts += [count(human, "needs a person", "need a person")] if human else []
-    parts += [f"{held} held back"] if held else []
+    parts += [f"{held} deferred"] if held else []
     return Cell(", ".join(parts), "bad")
 
 

@@ -64,7 +64,7 @@ class Hardware(msgspec.Struct, frozen=True):
 def of_report(gpus: Iterable[GpuHealth]) -> Hardware:
     """Take what the node's report knows now.
 
-    A GPU that hangs or that nobody can read keeps its last slices there, so that who is hit stays
+    A GPU that hangs or that nobody can read keeps its last slices there, so that affected pods stay
     known; each reading replaces them. A lost GPU gave up its number, another may have it.
     """
     return Hardware(

@@ -79,7 +79,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("gpus", "GPUs by verdict: healthy, sick, unknown.", "verdict"),
     _gauge("incidents", "Open incidents by phase and class of fault.", "phase", "class"),
     _gauge("rules", "DeviceTaintRules of ours, by effect.", "effect"),
-    _gauge("held_gpus", "GPUs for which something is held back, by what holds it.", "reason"),
+    _gauge("held_gpus", "GPUs for which something is deferred, by what defers it.", "reason"),
     _counter(
         "evictions",
         "Evictions requested, by answer: granted, refused (by a PodDisruptionBudget), failed (any "

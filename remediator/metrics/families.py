@@ -10,7 +10,7 @@ PREFIX = "draguard"
 INCIDENTS = 1000
 """Open incidents that are told one by one."""
 CONSUMERS = 64
-"""Rows for one incident of who is hit by it."""
+"""Rows for one incident of the pods that it affects."""
 ALL_CONSUMERS = 8000
 """Such rows of all incidents together, shared out evenly."""
 PENDING = 200
@@ -55,7 +55,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _story(
         "held",
-        "1 while something is held back, by what holds it: Budget, Correlation, EmergencyStop, "
+        "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
         "Maintenance (a window, or a person's own fence), Human, Blindness (a collection cannot be "
         "trusted), NodeGone (it was taken away).",
         "reason",

@@ -1,4 +1,4 @@
-"""Who is hit by a fault beside those whom NoExecute evicts: who is evicted, who loses a peer.
+"""Pods affected by a fault beside those whom NoExecute evicts: who is evicted, who loses a peer.
 
 Pure.
 """

@@ -1,4 +1,4 @@
-"""How much may be done now, and what is held back and why.
+"""How much may be done now, and what is deferred and why.
 
 The unit is a physical GPU, whatever number of slices it has. Only new harm is
 ever cut: what already stands is not taken back and not weakened here, and what

@@ -156,9 +156,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     wake_at: datetime | None = None
     """When time alone changes the answer."""
     held: str = ""
-    """What is held back, and why."""
+    """What is deferred, and why."""
     held_by: HeldBy = "Budget"
-    """By whom, when something is held back."""
+    """By whom, when something is deferred."""
     evict: tuple[PodHold, ...] = ()
     """Pods to be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach
     them."""

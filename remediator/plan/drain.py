@@ -18,7 +18,7 @@ LOOK_AGAIN, LOOK_AGAIN_AT_LAST = timedelta(seconds=5), timedelta(seconds=60)
 
 
 def holds_in_scope(case: Case, story: Incident) -> tuple[PodHold, ...]:
-    """Return who is hit: holders of a device in scope, and their gang peers."""
+    """Return the affected pods: holders of a device in scope, and their gang peers."""
     names = {str(target.name) for target in story.status.scope.devices}
     return tuple(hold for hold in (*case.holds, *case.gang) if hold.device in names)
 

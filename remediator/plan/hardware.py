@@ -3,7 +3,7 @@
 A rule selects a device by its name, and names move: boards are renumbered, swapped and cut anew.
 So an incident stores what it has tainted as hardware: the GPU, one MIG slice by its UUID, or the
 memory slices of an instance. As long as it is open, each device that its node publishes of that
-hardware has a rule, whatever else is known or held back. Such a rule only keeps new work away: to
+hardware has a rule, whatever else is known or deferred. Such a rule only keeps new work away: to
 evict needs fresh evidence. Pure.
 """
 

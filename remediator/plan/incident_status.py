@@ -247,7 +247,7 @@ def _record(rule: Rule) -> RuleRecord:
 
 
 def _pods(case: Case, new: IncidentStatus, old: IncidentStatus, story: Incident) -> IncidentStatus:
-    """Note who is hit, and who held a device when it carried NoExecute and holds it no longer."""
+    """Note the affected pods, and who held a device under NoExecute and holds it no longer."""
     hit = holds_in_scope(case, story)
     holding = {_hold(one) for one in case.holds}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}

@@ -9,7 +9,7 @@ from remediator.plan.view import NodeView, unnamed
 
 
 def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
-    """Return what is known of a node's GPUs, what is done now and what is held back."""
+    """Return what is known of a node's GPUs, what is done now and what is deferred."""
     told = [_gpu_in_words(case, wish) for case, wish in pairs if wish.incident is not None]
     verdicts = [case.verdict for case, _ in pairs]
     healthy = sum(isinstance(one, Healthy) for one in verdicts)

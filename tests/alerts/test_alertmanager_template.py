@@ -282,7 +282,7 @@ def test_pagerduty_gets_the_page_by_its_own_words(alertmanager_built: Path, tmp_
         "gpu": said["gpu"],
         "firing": f"DraguardGpuGone: {said['description']}",
         "resolved": "",
-        "who is hit": said["hit"],
+        "affected pods": said["hit"],
         "what Draguard did": said["done"],
         "what you do": said["next"],
         "num_firing": "1",

@@ -97,7 +97,7 @@ def test_words_of_an_incident_stay_what_they_are(
         "exp_annotations": {
             "summary": "A GPU is sick and nothing keeps new work off it.",
             "description": f"The GPU has a fault of class gpu, cause {value}, scope {value}, and "
-            f"is not fenced. The policy's mode is {value}. Held back by {value}.",
+            f"is not fenced. The policy's mode is {value}. Deferred by {value}.",
             "gpu": "not known: no exporter shows it, GPU-1 on node node-1",
             "hit": "nobody that Draguard knows of",
             "done": f"Incident {value} is {value}. Rules: none.",

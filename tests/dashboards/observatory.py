@@ -233,7 +233,7 @@ def a_gpu_is_lost_and_we_only_watch(one: Observatory, prometheus: Prometheus) ->
     victim = one.victim()
     one.node.lose(victim)
     one.node.inject_xid(victim, 79, nvml=False)
-    await_answer(prometheus, "who is hit", "draguard_incident_consumer_info")
+    await_answer(prometheus, "affected pods", "draguard_incident_consumer_info")
     await_answer(prometheus, "the XID is counted", 'draguard_xid_errors_total{code="79"}')
 
 

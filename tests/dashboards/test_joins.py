@@ -156,7 +156,7 @@ def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
         f'draguard_incident_held{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
         for one, reason in (("r", "Budget"), ("s", "Human"))
     }
-    over_time = queries_of(remediation.DASHBOARD, "Held back, over time")[""]
+    over_time = queries_of(remediation.DASHBOARD, "Deferred, over time")[""]
 
     asked = f"sum({over_time})"
     assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, {"{}": 1})

@@ -153,7 +153,7 @@ def test_no_chart_names_a_gpu_by_its_uuid(visits: Visits, uid: str, state: str) 
 def test_a_table_names_a_gpu_by_its_number_and_its_link_by_its_uuid(visits: Visits) -> None:
     """The column that the link takes the UUID from is there and not seen."""
     seen = visits.see(FLEET.uid, "xid-79")
-    hit = seen.panels["Who is hit"].text.splitlines()
+    hit = seen.panels["Affected pods"].text.splitlines()
     leads = [given.get("uuid", "") for to, given, _ in map(read, seen.links) if to == DEVICE.uid]
 
     assert "GPU" in hit

@@ -1,4 +1,4 @@
-"""Whom NoExecute does not reach and we move, and who is hit without holding anything."""
+"""Whom NoExecute does not reach and we move, and who is affected without holding anything."""
 
 from typing import Any
 

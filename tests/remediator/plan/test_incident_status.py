@@ -1,4 +1,4 @@
-"""What the status of an incident tells: phases, who is hit, what others did, in bounds."""
+"""What the status of an incident tells: phases, affected pods, what others did, in bounds."""
 
 import msgspec
 import pytest
