@@ -332,7 +332,7 @@ def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | N
             mine = asked.wish.uuid
             begun = spending.lately_on(harm, caps, name, mine) if ground == "node" else []
             used += len(begun)
-            used -= spending.counts(harm, mine)
+            used -= spending.counts_on(harm, mine, ground, name)
             if used >= limit:
                 where = f"{WORDS[ground]} {name}".strip()
                 where += f", {len(begun)} of them lately" if begun else ""

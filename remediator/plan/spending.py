@@ -104,9 +104,10 @@ class Spending:
         """Whether a repair of its node may be called for already, for a GPU."""
         return any(call.spec.uuid == gpu for call in _called(self._fleet))
 
-    def counts(self, harm: Harm, gpu: str) -> bool:
-        """Whether a GPU counts now."""
-        return gpu in self._places(harm)
+    def counts_on(self, harm: Harm, gpu: str, ground: Ground, name: str) -> bool:
+        """Whether a GPU counts now on a ground: where its rules are, whatever is asked for it."""
+        place = self._places(harm).get(gpu)
+        return place is not None and name in names_on(ground, place)
 
     def drained(self, rule: Rule) -> bool:
         """Whether nobody is evicted under a stored rule any more: seen, and noted as it is now.
@@ -149,9 +150,13 @@ class Spending:
     def grant(self, harm: Harm, gpu: str, place: GpuPlace) -> None:
         """Count a GPU that begins now."""
         for one in _INCLUDED[harm]:
-            if gpu in self._granted[one] or gpu in self._current(one):
+            counted = gpu in self._current(one)
+            if gpu in self._granted[one] or (counted and not one == harm == "evict"):
                 continue
+            # One that pods are back on begins anew on a further device: that is of the rate.
             self._granted[one][gpu] = place
+            if counted:
+                continue
             if one in self._standing:
                 self._standing[one][gpu] = place
             for kind, ground, name in self._counts:
@@ -239,7 +244,7 @@ class Spending:
         if harm not in self._standing:
             found = self._current(harm).items()
             known = {gpu: self._placed(gpu, node) for gpu, node in found}
-            self._standing[harm] = known | self._granted[harm]
+            self._standing[harm] = self._granted[harm] | known
         return self._standing[harm]
 
     def _placed(self, gpu: str, node: str) -> GpuPlace:

@@ -1,11 +1,13 @@
 """Caps count what a decision sees, also where incidents say so only from the next one on."""
 
+from datetime import timedelta
+
 import msgspec
 
 from remediator.model.incident import RuleRecord
 from remediator.model.node import NodeFacts
 from remediator.plan.fleet import Fleet
-from remediator.policy.limits import LIFTED, Cap, Caps
+from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
 from tests.remediator.plan.fleets import effects, grant, rule, story, wish
 from tests.remediator.plan.fleets import stored as written
@@ -70,15 +72,38 @@ def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:
     assert effects(other) == ["NoSchedule"]
 
 
-def stored_as_drained() -> Fleet:
+def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
+    """Its rule names the node that it counts on, which need not be the one that it is seen on."""
+    (other,) = written(rule("a1", "NoExecute"))
+    moved = stored_as_drained(node="node-z")
+    fleet = msgspec.structs.replace(moved, rules=(*moved.rules, other))
+    limits = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
+
+    answer = grant(limits, fleet, wish("a0", "NoExecute", "NoExecute"))["a0"]
+
+    assert "evict.node=1 is used up (1/1" in answer.held
+
+
+def test_a_further_device_of_it_counts_for_the_rate() -> None:
+    rate = Caps(rate=Rate(1, timedelta(minutes=10)))
+    limits = msgspec.structs.replace(LIFTED, evict=rate)
+    wishes = wish("a0", "NoExecute", "NoExecute"), wish("b0", "NoExecute")
+
+    answers = grant(limits, stored_as_drained(since=-3600), *wishes)
+
+    assert effects(answers["a0"]) == ["NoExecute", "NoExecute"]
+    assert "evict.rate=1 in 10m is used up" in answers["b0"].held
+
+
+def stored_as_drained(node: str = "node-a", since: float = -60) -> Fleet:
     """One drained GPU, a0, on which a pod is seen again."""
-    (mine,) = written(rule("a0", "NoExecute", time_added=at(-60)))
+    (mine,) = written(rule("a0", "NoExecute", time_added=at(since), node=node))
     drained = story(
         "a0",
-        opened=at(-60),
-        evicting_at=at(-60),
-        drained_at=at(-30),
-        empty_since=at(-40),
+        opened=at(since),
+        evicting_at=at(since),
+        drained_at=at(since + 30),
+        empty_since=at(since + 20),
         rules=(RuleRecord(mine.name, mine.uid, str(mine.device), mine.effect),),
     )
     again = frozenset({(mine.uid, mine.effect)})
