@@ -205,8 +205,10 @@ def _is_undecided(case: Case, wish: Desired) -> bool:
     Without its rules or its status an incident is in no mode that calls for anything: that proves
     nothing.
     """
+    known = [one.name for one in case.incidents if one.open and not one.blank]
+    adopted = wish.incident is not None and wish.incident.name not in known and bool(case.rules)
     lost = any(one.open and one.blank for one in case.incidents)
-    return lost or wish.undecided is not None or bool(unseen_rules(case))
+    return lost or adopted or wish.undecided is not None or bool(unseen_rules(case))
 
 
 def _answer_for_none(

@@ -126,3 +126,14 @@ def test_a_call_stands_while_the_incident_behind_it_has_lost_its_status() -> Non
     history.maintenance(dies=0, lasts=2.0, then=0.1)
     history.a_status_is_lost(dies=1, ruled=False, then=0.1, which=0)
     history.teardown()
+
+
+def test_nor_does_an_incident_that_was_deleted_change_what_is_said_of_the_repair() -> None:
+    """Its rules stand: in the decision that opens it again nobody knows yet what it needs."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_recovery_action(dies=0, index=0, then=0.1, value=2)
+    history.a_reboot(dies=0, then=0.1)
+    history.a_person_deletes_an_incident(dies=1, ruled=True, then=0.1, which=0)
+    history.teardown()
