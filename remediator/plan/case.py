@@ -73,7 +73,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     node_gone_since: datetime | None = None
     """Since when the API server has no Node of this name."""
     node_gone: bool = False
-    """Nodes are read, and there is none of this name now."""
+    """Nodes are read, there is none of this name now, and nobody hears of its hardware."""
     clock_doubt: str = ""
     """Why our own clock is not to be trusted now: no time that we count ends while it is not."""
     heard: bool = False

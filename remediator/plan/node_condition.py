@@ -190,7 +190,10 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     elif standing:
         answer = _held(standing, stopped)
     certain = len(standing) == len(due) and not undecided
-    if not said or (answer and answer.needed) or (free and certain):
+    if not said:
+        # What is lost of one GPU may speak against a call for another.
+        return None if undecided and answer and answer.needed else answer
+    if (answer and answer.needed) or (free and certain):
         return answer
     # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
     # unless a deadline has passed for one of them.
@@ -202,8 +205,8 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
 def _is_undecided(case: Case, wish: Desired) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
-    Without its rules or its status an incident is in no mode that calls for anything: that proves
-    nothing.
+    Without its rules or its status an incident is in no mode that calls for anything, and one that
+    is opened again for rules that stand has none yet: that proves nothing.
     """
     known = [one.name for one in case.incidents if one.open and not one.blank]
     adopted = wish.incident is not None and wish.incident.name not in known and bool(case.rules)

@@ -182,7 +182,7 @@ def proof(case: Case) -> str:
 def gone_until(case: Case, story: Incident) -> datetime | None:
     """Return when a node that is gone will have been gone for long enough."""
     since = story.status.node_gone_since
-    return since + NODE_GONE_FOR if since and case.node_gone and not case.heard else None
+    return since + NODE_GONE_FOR if since and case.node_gone else None
 
 
 def ending(case: Case, story: Incident, confirmed: Intent | None, now: datetime) -> str:

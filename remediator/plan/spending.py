@@ -227,16 +227,16 @@ class Spending:
                 yield rule.gpu, rule.node
 
     def _gone(self) -> frozenset[str]:
-        """Return the nodes that were taken away, by what their open incidents say.
+        """Return the nodes that were taken away: all of their open incidents say so.
 
-        The one that is decided about is not among them if it is back: its incidents say so next.
+        One that cannot be read or written goes on saying so when its node is back. The node that
+        is decided about is not among them if it is back: its incidents say so next.
         """
         if self._away is None:
-            self._away = frozenset(
-                incident.node
-                for incident in self._fleet.incidents
-                if incident.open and incident.status.node_gone_since is not None
-            ) - {self._fleet.seen_node}
+            told = [(one.node, one.status) for one in self._fleet.incidents if one.open]
+            away = {node for node, status in told if status.node_gone_since is not None}
+            there = {node for node, status in told if status.node_gone_since is None}
+            self._away = frozenset(away - there - {self._fleet.seen_node})
         return self._away
 
     def _places(self, harm: Harm) -> dict[str, GpuPlace]:

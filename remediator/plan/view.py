@@ -91,8 +91,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gone(self) -> bool:
-        """Nodes are read, and there is none of this name now."""
-        return self.nodes_known and self.facts is None
+        """Nodes are read, there is none of this name now, and nobody hears of its hardware."""
+        return self.nodes_known and self.facts is None and bool(_unbelieved(self))
 
 
 _NVIDIAS = ".nvidia.com"

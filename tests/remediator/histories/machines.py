@@ -56,6 +56,8 @@ class Machine:
         self.blind: frozenset[WatchedKind] = frozenset()
         """Kinds of object that nobody can see now."""
         self.confirmed_at = -1e9
+        self.watched = True
+        """The policy is not off: what is told becomes an incident."""
         self.confirms = True
         """Its agent renews its Lease and says by it what it sees."""
         self.tenants = Tenants()
@@ -307,7 +309,8 @@ class Machine:
         for one in self.gpus:
             action = one.recovery_action
             wants = action.supported is None or bool(action.value)
-            if not (self.silent or self.unseen) and action.supported is False:
+            heard = self.watched and not (self.silent or self.unseen)
+            if heard and action.supported is False:
                 # What nobody was told of, or nothing could begin for, is owed to nobody.
                 told = _told_of_the_whole(one, after=self._vouched.get(one.uuid))
                 owed = self.owes_an_epoch.get(one.uuid, frozenset()) | told

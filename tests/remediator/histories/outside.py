@@ -27,6 +27,7 @@ class Outside(Judged):
     @rule(mode=st.sampled_from(MODES), then=THEN, dies=DIES)
     def the_mode(self, mode: Mode, then: float, dies: int) -> None:
         self.policy = policy(LIMITS, mode=mode, evict=self.plan)
+        self.machine.watched = mode != "off"
         self.then(then, dies)
 
     @rule(

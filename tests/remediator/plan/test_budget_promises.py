@@ -141,6 +141,7 @@ def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
     told = [one for one in fleet.incidents if one.open]
     gone = {one.node for one in told if one.status.node_gone_since}
+    gone -= {one.node for one in told if not one.status.node_gone_since}
     empty = {
         (record.uid, effect)
         for one in told

@@ -1,8 +1,12 @@
-"""A call for repair of a node is taken back for pods that came later, whatever else is unknown."""
+"""What is not known of one GPU neither makes nor keeps a call for repair of its node."""
 
+from remediator.model.node import NodeFacts
 from remediator.plan.node_condition import WAITING
-from tests.remediator.builders import RESET, Stored, dead, gpu, uuid, view
-from tests.remediator.plan.handing import reconciled
+from remediator.plan.reconcile import decide_node
+from remediator.plan.steps import WriteNodeCondition
+from remediator.policy.limits import LIFTED
+from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view
+from tests.remediator.plan.handing import ON, reconciled
 from tests.remediator.telling import claim, pod
 
 
@@ -32,3 +36,21 @@ def test_an_incident_that_has_lost_its_status_takes_no_call_back() -> None:
     again = reconciled(stored, view(dead(0), pods=(), claims=()), 30, stopped="alice: looking")
 
     assert again == said
+
+
+def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:
+    """Its pods may have been promised more time than the other GPU gives them."""
+    stored, boards = Stored(), (dead(0), gpu(1, recovery_action=RESET))
+    busy = view(*boards, pods=(pod("web"),), claims=(claim("gpu-0", "web"),))
+    for second in (1, 2, 6, 20):
+        assert reconciled(stored, busy, second)[:2] == ("False", WAITING)
+    (lost,) = [name for name in stored.incidents if name.startswith(uuid(1).lower())]
+    stored.loses_status(lost)
+    conditions = tuple(stored.conditions.values())
+    facts = NodeFacts(name=NODE, uid="u", conditions=conditions)
+    empty = view(*boards, pods=(), claims=(), facts=facts, nodes_known=True)
+
+    decision = decide_node(stored.over(empty), stored.fleet(), policy(LIFTED), at(30), ON)
+
+    assert not [one for one in decision.steps if isinstance(one, WriteNodeCondition)]
+    assert reconciled(stored, empty, 30)[0] == "True"

@@ -116,10 +116,35 @@ def test_a_node_that_is_back_counts_at_once() -> None:
     sick = view(dead(0), dead(1), pods=PODS, claims=both, nodes_known=True, facts=NODE)
     for second in (1, 5, 10):
         settle(stored, well, second, ONE)
-    settle(stored, msgspec.structs.replace(well, facts=None), 15, ONE)
+    settle(stored, msgspec.structs.replace(well, facts=None, stale="silent"), 15, ONE)
     settle(stored, sick, 20, ONE)
-    settle(stored, msgspec.structs.replace(sick, facts=None), 21, ONE)
+    settle(stored, msgspec.structs.replace(sick, facts=None, stale="silent"), 21, ONE)
 
     tick(stored, sick, 35, ONE)
 
     assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
+
+
+def test_a_node_whose_object_is_gone_counts_while_its_hardware_is_heard_of() -> None:
+    """Somebody has deleted the Node; the machine runs on, and its pods with it."""
+    stored, both = Stored(), (WEB, TRAIN)
+    sick = view(dead(0), dead(1), pods=PODS, claims=both, nodes_known=True)
+    for second in (1, 5, 10):
+        settle(stored, sick, second, ONE)
+
+    settle(stored, sick, 30, ONE)
+
+    assert sorted(stored.effects().values()) == ["NoExecute", "NoSchedule"]
+
+
+def test_a_node_is_gone_while_all_of_its_incidents_say_so() -> None:
+    """One that cannot be written goes on saying so when the node is back."""
+    rules = written(rule("a0", "NoExecute"), rule("a1", "NoExecute"))
+    unwritten, back = story("a0", node_gone_since=at(-60)), story("a1")
+    limits = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(2)))
+
+    both = grant(limits, Fleet(rules=rules, incidents=(unwritten, back)), wish("b0", "NoExecute"))
+    gone = grant(limits, Fleet(rules=rules, incidents=(unwritten,)), wish("b0", "NoExecute"))
+
+    assert "evict.cluster=2 is used up (2/2" in both["b0"].held
+    assert not gone["b0"].held
