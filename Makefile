@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Say what can be made
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9.-]+):.*## /  make \1\t/'
 
-demo: $(STAMP) ## Watch Draguard fence a failed GPU on a real control plane (KEEP=1 leaves it up)
+demo: $(STAMP) ## Watch Draguard taint a failed GPU on a real control plane (KEEP=1 leaves it up)
 	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
 
 test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
@@ -35,7 +35,7 @@ soak: $(STAMP) ## Run the large counts before an issue is closed, into docs/soak
 	$(BIN)/python -m benchmarks.soak --write docs/soak.md $(SOAK)
 
 test-1.36: $(STAMP) ## The eviction stories on the programs of Kubernetes 1.36 (builds them once)
-	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_fence_and_move.py
+	$(BIN)/pytest --kubernetes 1.36 tests/chain/test_taint_and_move.py
 
 check: $(STAMP) ## Lint, types and import contracts only
 	$(BIN)/ruff check .

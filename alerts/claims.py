@@ -62,8 +62,8 @@ GROUP = Group(
             summary="A pod waits for GPUs.",
             description="Claim {{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }} has "
             "been pending for {{ $value | humanizeDuration }}" + templates.PENDING + ".",
-            next="Tainted: repair what is fenced. NoneFree: wait, or take idle claims back. Other: "
-            "`kubectl describe` its pod says what the scheduler misses.",
+            next="Tainted: repair what is tainted. NoneFree: wait, or take idle claims back. "
+            "Other: `kubectl describe` its pod says what the scheduler misses.",
         ),
     ),
 )

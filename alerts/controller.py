@@ -10,7 +10,7 @@ _CLUSTER = ("cluster",)
 _BUILD = "draguard_remediator_build_info"
 _WITH_GPUS = f"and {on(_CLUSTER)} last_over_time({GPUS}[1h])"
 """The exporters may be away together with it."""
-_STANDING = 'budget="fence",ground="cluster"'
+_STANDING = 'budget="taint",ground="cluster"'
 _USED = f"draguard_budget_used_gpus{{{_STANDING}}}"
 _LIMIT = f"draguard_budget_limit_gpus{{{_STANDING}}}"
 _UNTRUSTED = "draguard_remediator_collection_untrusted"
@@ -52,7 +52,7 @@ GROUP = Group(
             keep_why=_KEEP_WHY,
             summary="No remediator runs.",
             description="No remediator can be scraped, known are {{ $value }}: sick GPUs are "
-            "neither fenced nor released, and what is fenced stays so.",
+            "neither tainted nor untainted, and what is tainted stays so.",
             next="`kubectl -n draguard-system get pods` and the log of the remediator. After an "
             "uninstall this ends within the hour by itself.",
         ),
@@ -67,7 +67,7 @@ GROUP = Group(
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="Remediators run and none of them leads.",
-            description="No remediator holds the Lease: sick GPUs are neither fenced nor released. "
+            description="No remediator holds the Lease: no GPU is tainted or untainted. "
             + _counted("Running: ", "draguard_remediator_leader{cluster=%q}")
             + ".",
             next="Look at the Lease in draguard-system and at the logs: the API server refuses it, "
@@ -84,7 +84,7 @@ GROUP = Group(
             wait_why="A watch that is refused once is opened again within seconds.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The remediator is blind: nothing is tainted and nothing is released.",
+            summary="The remediator is blind: nothing is tainted or untainted.",
             description="Collections that cannot be trusted: "
             "{{ with printf `max by (collection) (draguard_remediator_collection_untrusted"
             "{cluster=%q} == 1)` $labels.cluster | query }}"
@@ -180,8 +180,8 @@ GROUP = Group(
             wait_why="An API server that is upgraded serves its groups one after the other.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The policy wants fences and the cluster has no rules for them.",
-            description="DeviceTaintRules are not served: nothing is fenced, whatever the policy "
+            summary="The policy wants taints and the cluster has no rules for them.",
+            description="DeviceTaintRules are not served: nothing is tainted, whatever the policy "
             "says. "
             + _counted(
                 "Classes that should be acted on: ",
@@ -212,7 +212,7 @@ GROUP = Group(
             name="DraguardTaintBudgetFull",
             severity="warning",
             of=OF_CLUSTER,
-            when="As many GPUs stand tainted (NoSchedule or NoExecute) as `budget.fence.cluster` "
+            when="As many GPUs stand tainted (NoSchedule or NoExecute) as `budget.taint.cluster` "
             "allows. Not where the policy allows none.",
             expr=f"{_any(f'{_USED} >= {_LIMIT} > 0')}\n{_WITH_GPUS}",
             wait="5m",
@@ -223,7 +223,7 @@ GROUP = Group(
             description="{{ $value }} GPUs are tainted, which is all that the policy allows. The "
             "next sick GPU stays schedulable.",
             next="Look whether they fail for one reason (driver, power, switch). If they do not, "
-            "repair them, or raise `budget.fence.cluster`.",
+            "repair them, or raise `budget.taint.cluster`.",
         ),
         Alert(
             name="DraguardTaintIgnored",

@@ -55,13 +55,13 @@ def _incident(kind: str) -> str:
 
 _OVER = f"unless {on(DEVICE)} {RECOVERY} == 0"
 """The driver has spoken since and wants nothing done."""
-_FENCING = 'effect=~"NoSchedule|NoExecute"'
+_TAINTING = 'effect=~"NoSchedule|NoExecute"'
 _UNWATCHED = (
     f"unless {on(DEVICE)} {_INCIDENT}\n"
-    f"unless {on(DEVICE)} (\n  last_over_time(draguard_incident_rules{{{_FENCING}}}[1h]) > 0\n"
+    f"unless {on(DEVICE)} (\n  last_over_time(draguard_incident_rules{{{_TAINTING}}}[1h]) > 0\n"
     "  unless on (cluster) draguard_remediator_build_info\n)"
 )
-"""With an incident the alerts on incidents speak, which know what was done. A fence stands when the
+"""With an incident the alerts on incidents speak, which know what was done. A taint stands when the
 remediators go down; that they did is a page of its own, and not one for each GPU."""
 _CLOSED = (
     f"unless {on(DEVICE)} (\n      last_over_time({_INCIDENT}[1h])\n"
@@ -92,7 +92,7 @@ GROUP = Group(
             + templates.xids(_GPU)
             + "."
             + templates.UNSEEN,
-            next="Not fenced yet? `draguard fence`, or cordon node {{ $labels.node }}. Look at "
+            next="Not tainted yet? `draguard cordon`, or cordon node {{ $labels.node }}. Look at "
             "`dmesg` there; reset the GPU, or drain and reboot the node. Replace the GPU when it "
             "is lost again.",
         ),
@@ -154,8 +154,8 @@ GROUP = Group(
             description="GPU {{ $labels.UUID }} answers on {{ $value }} nodes: "
             + templates.CLAIMANTS
             + ". It is in one machine. What is said of it may be of another GPU, pods of both "
-            "nodes may be given it, and a remediator that cannot tell whose it is neither fences "
-            "nor releases it.",
+            "nodes may be given it, and a remediator that cannot tell whose it is neither taints "
+            "nor untaints it.",
             next="Compare the bootID of the nodes (`kubectl get nodes -o yaml`): two nodes on one "
             "machine see the same GPUs, so give each its own. Else stop the exporter of the node "
             "that has not got the GPU; when nothing explains it, cordon that node and treat it as "
@@ -167,7 +167,7 @@ GROUP = Group(
             of=OF_DEVICE,
             when="An XID of class gpu, lost or node within the hour that the driver has not called "
             "over since, or a recovery action that asks for a reset or a reboot; and no remediator "
-            "keeps an incident of it, nor has closed one within the hour, nor left a fence there "
+            "keeps an incident of it, nor has closed one within the hour, nor left a taint there "
             "when it went silent within the hour.",
             expr=f"(\n  (\n    {_recent(_GPU, 3600)}\n    {_OVER}\n    {_CLOSED}\n  )\n"
             f"  or {RECOVERY} > 0 != 3 != 5\n)\n{_UNWATCHED}",
@@ -182,15 +182,15 @@ GROUP = Group(
             + "; "
             + templates.RECOVERY
             + ".",
-            next="Keep new work away (`draguard fence`, or cordon node {{ $labels.node }}), let or "
-            "make its pods go, then reset the GPU.",
+            next="Keep new work away (`draguard cordon`, or cordon node {{ $labels.node }}), let "
+            "or make its pods go, then reset the GPU.",
         ),
         Alert(
             name="DraguardMemoryFault",
             severity="critical",
             of=OF_DEVICE,
             when="A memory row could not be remapped, or the SRAM threshold is exceeded; and no "
-            "remediator keeps an incident of it, nor left a fence there when it went silent within "
+            "remediator keeps an incident of it, nor left a taint there when it went silent within "
             "the hour.",
             expr=f"(\n  {of(DEVICE, 'draguard_gpu_row_remap_failure')} == 1\n"
             f"  or {of(DEVICE, 'draguard_gpu_sram_threshold_exceeded')} == 1\n"

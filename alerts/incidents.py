@@ -1,6 +1,6 @@
 """Alerts on the stories of sick GPUs as the remediator tells them.
 
-Both replicas tell every story; each is taken once. The alerts on missing fences step aside for what
+Both replicas tell every story; each is taken once. The alerts on missing taints step aside for what
 people have decided: a GPU that somebody holds, ignores or maintains is known to them.
 """
 
@@ -10,9 +10,9 @@ from alerts.rule import Alert, Group
 from alerts.subjects import OF_HELD_INCIDENT, OF_INCIDENT
 
 _BY = f"max by ({', '.join(DEVICE)})"
-_FENCED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
+_TAINTED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
 _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Closed"} == 1'
-"""Healthy again; without a fence NeedsHuman is entered after verified health alone."""
+"""Healthy again; without a taint NeedsHuman is entered after verified health alone."""
 _MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
 """People know of it; or the node was taken away, where no work can land."""
 
@@ -36,14 +36,14 @@ LONGEST = {
 }
 """Seconds in a phase after which somebody should look.
 
-Suspected is not here: a GPU that should be fenced and is not has an alert of its own, and the
+Suspected is not here: a GPU that should be tainted and is not has an alert of its own, and the
 others have nothing to wait for. A soak time above two hours needs another limit."""
 
 
-def _unfenced(classes: str) -> str:
+def _untainted(classes: str) -> str:
     return (
         f'{_BY} (draguard_incident_info{{class=~"{classes}"}})\n'
-        f"unless {on(DEVICE)} {_FENCED}\n"
+        f"unless {on(DEVICE)} {_TAINTED}\n"
         f"unless {on(DEVICE)} {_NOT_SICK}\n"
         f"unless {on(DEVICE)} {_MEANT}"
     )
@@ -63,53 +63,53 @@ GROUP = Group(
     name="draguard-incidents",
     rules=(
         Alert(
-            name="DraguardDeviceNotFenced",
+            name="DraguardDeviceNotTainted",
             severity="critical",
             of=OF_HELD_INCIDENT,
             when="An incident of class gpu, lost or node is open, the GPU is not healthy again, "
             "and no NoSchedule or NoExecute rule of ours is stored. Not where a person holds, "
             "ignores or maintains it, nor where its node is gone.",
-            expr=_unfenced("gpu|lost|node"),
+            expr=_untainted("gpu|lost|node"),
             wait="2m",
-            wait_why="A fence is stored within seconds, and its page scraped within a minute.",
+            wait_why="A taint is stored within seconds, and its page scraped within a minute.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="A GPU is sick and nothing keeps new work off it.",
-            description="The GPU has " + templates.CAUSE + ", and is not fenced. " + templates.WHY,
-            next="Fence it by hand (`draguard fence`), or raise the mode of its class in the "
+            description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
+            next="Cordon it by hand (`draguard cordon`), or raise the mode of its class in the "
             "policy; then drain and repair it.",
         ),
         Alert(
-            name="DraguardDegradedNotFenced",
+            name="DraguardDegradedNotTainted",
             severity="warning",
             of=OF_HELD_INCIDENT,
             when="The same for the classes contained, fabric and memory, with which running work "
             "may go on.",
-            expr=_unfenced("contained|fabric|memory"),
+            expr=_untainted("contained|fabric|memory"),
             wait="5m",
-            wait_why="Patient classes wait for a second witness before they fence, and a contained "
+            wait_why="Patient classes wait for a second witness before they taint, and a contained "
             "error is over when its process is dead.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="A GPU is at fault in part and new work may still get it.",
-            description="The GPU has " + templates.CAUSE + ", and is not fenced. " + templates.WHY,
-            next="Decide whether work may go on there; fence it by hand (`draguard fence`), or "
+            description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
+            next="Decide whether work may go on there; cordon it by hand (`draguard cordon`), or "
             "raise the mode of its class in the policy.",
         ),
         Alert(
-            name="DraguardDeviceFenced",
+            name="DraguardDeviceTainted",
             severity="warning",
             of=OF_INCIDENT,
             when="A rule of ours (NoSchedule or NoExecute) is stored for an open incident, and the "
             "node is still there.",
-            expr=f"{_FENCED}\n{_HERE}",
+            expr=f"{_TAINTED}\n{_HERE}",
             wait="1m",
-            wait_why="Two scrapes; what is fenced is safe, so nothing is urgent.",
+            wait_why="Two scrapes; what is tainted is safe, so nothing is urgent.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A sick GPU is fenced and waits for its repair.",
+            summary="A sick GPU is tainted and waits for its repair.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
-            next="Repair it as needed (`draguard incidents` says what). The fence goes by itself "
+            next="Repair it as needed (`draguard incidents` says what). The taint goes by itself "
             "when the GPU has been healthy for the soak time.",
         ),
         Alert(
@@ -125,7 +125,7 @@ GROUP = Group(
             summary="A limit holds back what should be done about a sick GPU.",
             description="The GPU has " + templates.CAUSE + ". " + templates.WHY,
             next="Look whether many GPUs fail for one reason (driver, power, switch). If they do "
-            "not, repair those that are fenced, or raise the budget.",
+            "not, repair those that are tainted, or raise the budget.",
         ),
         Alert(
             name="DraguardIncidentStuck",
@@ -157,10 +157,10 @@ GROUP = Group(
             f"unless {on(DEVICE)} {_UNCONFIRMED} == 1\n"
             f"unless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
-            wait_why="Nobody is hit: what should be fenced is.",
+            wait_why="Nobody is hit: what should be tainted is.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A GPU is released only when a person says that it is repaired.",
+            summary="A GPU is untainted only when a person says that it is repaired.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
             next="Diagnose or replace the GPU, then `draguard confirm-repaired` its incident.",
         ),

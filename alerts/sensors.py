@@ -126,7 +126,7 @@ GROUP = Group(
             keep_why="An agent that crashes in a loop renews its Lease now and then.",
             summary="The remediator hears nothing of a node.",
             description="The agent of node {{ $labels.node }} is stale: its GPUs are Unknown to "
-            "the remediator, which neither fences nor releases there.",
+            "the remediator, which neither taints nor untaints there.",
             next="Look at the log of the container `agent` of the exporter's pod on node "
             "{{ $labels.node }}, and at its rights (`draguard doctor`).",
         ),

@@ -140,11 +140,11 @@ WHY = (
     "{{ range $number, $one := . }}{{ if $number }} and {{ end }}{{ $one.Labels.reason }}{{ end }}."
     "{{ else }}Nothing is deferred.{{ end }}"
 )
-"""Why a device is not fenced, or not as far as its class allows."""
+"""Why a device is not tainted, or not as far as its class allows."""
 
 
 def _nothing(ask: Ask) -> str:
-    """Return what to say without an incident; a remediator that is down has left its fences."""
+    """Return what to say without an incident; a remediator that is down has left its taints."""
     before = ask(
         "last_over_time(draguard_incident_phase{OWN}[1d]) "
         "unless on (cluster) draguard_remediator_build_info{cluster=%[1]q}"

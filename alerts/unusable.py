@@ -69,7 +69,7 @@ GROUP = Group(
             + templates.RECOVERY
             + ".",
             next="Read NVIDIA's XID catalogue of the driver's release. A hardware error: `draguard "
-            "fence`, then reset the GPU. A newer Draguard may know the code.",
+            "cordon`, then reset the GPU. A newer Draguard may know the code.",
         ),
         Alert(
             name="DraguardGpuOtherDriver",

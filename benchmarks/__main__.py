@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from benchmarks import (
     churn,
-    fencing,
     growth,
     pages,
     quiet,
@@ -18,6 +17,7 @@ from benchmarks import (
     sampling,
     scraping,
     storm,
+    tainting,
 )
 from benchmarks.figures import Section
 from benchmarks.lone import GPUS, SLICES, Ground
@@ -110,7 +110,7 @@ _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
 _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {
     "scrape": lambda stage, _rounds, _uptime: scraping.measure(stage, say),
     "cpu": lambda stage, _rounds, _uptime: resources.measure_cpu(stage, say),
-    "fence": lambda stage, rounds, _uptime: fencing.measure(stage, rounds, say),
+    "taint": lambda stage, rounds, _uptime: tainting.measure(stage, rounds, say),
     "memory": lambda stage, _rounds, uptime: resources.measure_memory(stage, say, uptime=uptime),
     "storm": lambda stage, _rounds, _uptime: storm.measure(stage, say),
 }

@@ -41,7 +41,7 @@ POLICY = """\
 defaults: {mode: enforce, settle: 500ms, soak: 600ms, repeat: {count: 1000}}
 budget:
   evict: {node: none, deviceClass: none, domain: none, cluster: none, rate: none}
-  fence: {node: none, cluster: none}
+  taint: {node: none, cluster: none}
   correlation: {nodes: 0, after_change: 0s}
 """
 

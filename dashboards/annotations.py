@@ -1,4 +1,4 @@
-"""Marks on every time series: XIDs, fences and releases, where and when. Pure."""
+"""Marks on every time series: XIDs, taints and untaints, where and when. Pure."""
 
 from msgspec import structs
 
@@ -6,15 +6,15 @@ from dashboards.panel import BLUE, ORANGE, RED, Annotation
 from dashboards.promql import LEADING, Scope, once
 
 _WHO = "incident, node, UUID"
-_FENCING = 'effect!="None"'
+_TAINTING = 'effect!="None"'
 STEP = "2m"
-"""How far apart releases are looked for: in two weeks Prometheus still gives that many points."""
+"""How far apart untaints are looked for: in two weeks Prometheus still gives that many points."""
 
 
 def of(scope: Scope, among: str = "") -> tuple[Annotation, ...]:
     """Return the marks of a dashboard; `among` narrows them to the GPUs of an expression."""
     only = f" and on (cluster, UUID) {among}" if among else ""
-    marks = _xids(scope), _fences(scope), _releases(scope)
+    marks = _xids(scope), _taints(scope), _untaints(scope)
     return tuple(structs.replace(one, expr=f"({one.expr}){only}") for one in marks)
 
 
@@ -31,34 +31,34 @@ def _xids(scope: Scope) -> Annotation:
     )
 
 
-def _fences(scope: Scope) -> Annotation:
+def _taints(scope: Scope) -> Annotation:
     since = once(_WHO, scope.done("draguard_incident_phase_since_timestamp_seconds"))
     phases = scope.done("draguard_incident_phase", 'phase=~"Tainted|Evicting"')
     named = f"{since} * on (cluster, incident) group_left (phase) {_latest('phase', phases)}"
     return Annotation(
-        name="Fences",
+        name="Taints",
         expr=f"({named}) * 1000",
         title="{{phase}}",
         text="{{node}} {{UUID}} {{incident}}",
         colour=ORANGE,
         value_is_time=True,
-        empty="no incident was being fenced or emptied",
+        empty="no incident was being tainted or emptied",
     )
 
 
-def _releases(scope: Scope) -> Annotation:
+def _untaints(scope: Scope) -> Annotation:
     """No rule where one was a step ago, if a leader can tell: silence is no release."""
-    rules = scope.done("draguard_incident_rules", _FENCING)
+    rules = scope.done("draguard_incident_rules", _TAINTING)
     before = f"{rules} offset {STEP}"
     stored, stood = _rules(rules), _rules(before)
     freed = f"({stood} > 0) unless on (cluster, node, UUID) ({stored} > 0)"
     return Annotation(
-        name="Releases",
+        name="Untaints",
         expr=f"({freed}) and on (cluster) ({LEADING})",
-        title="Released",
+        title="Untainted",
         text="{{node}} {{UUID}}",
         colour=BLUE,
-        empty="nothing was released",
+        empty="nothing was untainted",
     )
 
 

@@ -1,4 +1,4 @@
-"""Panels on what is published: free, allocated, fenced, by kind. Pure."""
+"""Panels on what is published: free, allocated, tainted, by kind. Pure."""
 
 from dashboards.panel import (
     BLUE,
@@ -15,15 +15,16 @@ from dashboards.panel import (
 from dashboards.promql import filled, of_cluster, once
 
 _KIND = "driver, type, product, profile"
-_STATES = ("free", "allocated", "fenced", "tainted")
-_COLOURS = {"free": GREEN, "allocated": BLUE, "fenced": ORANGE, "tainted": PLAIN}
+_STATES = ("free", "allocated", "tainted", "tainted_by_others")
+_COLOURS = {"free": GREEN, "allocated": BLUE, "tainted": ORANGE, "tainted_by_others": PLAIN}
 _NONE = "no driver publishes a device, or no remediator is heard of"
 _NOT_COUNTED = "no remediator counts devices"
 _SAYS = (
     "Devices as drivers publish them, by what the scheduler may do with them. free: nobody has it. "
-    "allocated: a claim has it. fenced: a rule of ours keeps new work away. tainted: somebody "
-    "else's taint does. Of a GPU that can be cut into slices, each slice that could be made is a "
-    "device, so that devices are not GPUs. Unknown where no remediator counts them."
+    "allocated: a claim has it. tainted: Draguard keeps new pods away. "
+    "tainted_by_others: another rule or the driver does. Of a GPU that can be cut into slices, "
+    "each possible slice is a device, so devices are not GPUs. Unknown where no remediator counts "
+    "them."
 )
 
 

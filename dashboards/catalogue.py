@@ -36,7 +36,7 @@ class LinkError(ValueError):
 FLEET = Board(
     uid="draguard-fleet",
     title="Draguard / Fleet",
-    says="How many GPUs are healthy, sick or unknown, what is fenced and free, what is open?",
+    says="How many GPUs are healthy, sick or unknown, what is tainted and free, what is open?",
     variables=("datasource", "cluster"),
 )
 NODE = Board(

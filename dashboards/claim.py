@@ -163,7 +163,7 @@ def _pending() -> Table:
     return Table(
         title="Claims that wait, and why",
         says="Claims that a pod waits for. Tainted: devices of its kind would be free but for our "
-        "fences. NoneFree: all are taken. Other: there are some, and the scheduler has another "
+        "taints. NoneFree: all are taken. Other: there are some, and the scheduler has another "
         "reason, or the DeviceClass is none of NVIDIA's own. The 200 oldest.",
         queries=(Query(expr=f"time() - {_PENDING}", value="age", empty="no claim of these waits"),),
         none="none waits, if a leader is there",
@@ -181,7 +181,7 @@ def _pending() -> Table:
 
 
 _WHY = (
-    Meaning("Tainted", "devices are fenced", ORANGE),
+    Meaning("Tainted", "devices are tainted", ORANGE),
     Meaning("NoneFree", "none is free", PLAIN),
     Meaning("Other", "another reason", PLAIN),
 )

@@ -30,7 +30,7 @@ def leader() -> Stat:
     """Return whether a replica leads."""
     return _state(
         "Leader",
-        "Whether a replica leads. Without a leader nothing is fenced and nothing is released, "
+        "Whether a replica leads. Without a leader nothing is tainted or untainted, "
         "and incidents are those that were open before.",
         f"max({_own('leader')})",
         (Meaning(1, "leads", GREEN), Meaning(0, "no leader", RED)),
@@ -89,7 +89,7 @@ def verdicts(*, width: int = 8) -> TimeSeries:
     believed = once("verdict", f"{_own('gpus')} and {leads}")
     return TimeSeries(
         title="GPUs by the remediator's verdict",
-        says="What the leading replica believes of each GPU. Unknown never adds a fence and never "
+        says="What the leading replica believes of each GPU. Unknown never adds a taint and never "
         "takes one away. What is 0 is not drawn. A gap: nobody led.",
         queries=(
             Query(

@@ -90,7 +90,7 @@ _MIG = (Meaning("true", "on", PLAIN), Meaning("false", "off", PLAIN))
 _EFFECTS = {"None": (1, BLUE), "NoSchedule": (2, ORANGE), "NoExecute": (3, RED)}
 
 
-def _fence() -> str:
+def _taint() -> str:
     """Return the strongest rule of ours, 0 for none; of `or`, the first arm wins."""
     arms = [
         f"(0 * {_stored(effect)} + {number})"
@@ -139,11 +139,11 @@ _STORY: tuple[Panel, ...] = (
         height=4,
     ),
     States(
-        title="Fence over time",
+        title="Taint over time",
         says="The strongest rule of ours on this GPU or a slice of it, as stored in the "
         "cluster: None tells and does nothing, NoSchedule keeps new pods away, NoExecute moves "
         "pods. A gap: no incident was open, or no remediator was heard of.",
-        queries=(Query(expr=_fence(), legend="fence", empty=incidents.NO_INCIDENT),),
+        queries=(Query(expr=_taint(), legend="taint", empty=incidents.NO_INCIDENT),),
         meanings=(
             Meaning(0, "no rule", BLUE),
             *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),

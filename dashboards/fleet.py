@@ -125,7 +125,7 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
     stats.number(
         "Stale agents",
         "Nodes whose agent has not renewed its Lease: the remediator believes nothing of what "
-        "they said, fences nothing there and releases nothing.",
+        "they said, taints and untaints nothing there.",
         f"sum({once('node', of_cluster('draguard_agent_stale'))})",
         stats.UNSEEN,
         empty="no remediator is heard of, or no node reports",

@@ -6,7 +6,7 @@ from dashboards.panel import BLUE, ORANGE, RED, Panel, Query, TimeSeries
 from dashboards.promql import of_cluster, once
 
 _OWN = "draguard_remediator"
-_STANDING = 'budget="fence", ground="cluster"'
+_STANDING = 'budget="taint", ground="cluster"'
 
 
 def incidents() -> tuple[Panel, ...]:
@@ -116,7 +116,7 @@ def limits() -> tuple[Panel, ...]:
 def _taint_budget() -> TimeSeries:
     return _steps(
         "Taint budget",
-        "GPUs that stand tainted (NoSchedule or NoExecute), and how many `budget.fence.cluster` "
+        "GPUs that stand tainted (NoSchedule or NoExecute), and how many `budget.taint.cluster` "
         "allows. At the limit the next sick GPU stays schedulable.",
         *(
             Query(
@@ -138,7 +138,7 @@ def _budgets() -> TimeSeries:
     used, limit = (once("budget, ground", of_cluster(_gpus(what))) for what in ("used", "limit"))
     return _steps(
         "Budgets, share used",
-        "Of each limit of the policy. evict: GPUs that are being evicted from. fence: GPUs that "
+        "Of each limit of the policy. evict: GPUs that are being evicted from. taint: GPUs that "
         "stand tainted. rate: begun within its time. Of node, pool, deviceClass and domain the "
         "fullest one. At 100 % the next one is deferred.",
         Query(

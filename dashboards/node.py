@@ -52,8 +52,8 @@ _NOW: tuple[Panel, ...] = (
     ),
     stats.state(
         "Agent",
-        "Whether the agent renews its Lease. While it is stale the remediator neither fences nor "
-        "releases anything here.",
+        "Whether the agent renews its Lease. While it is stale the remediator neither taints nor "
+        "untaints anything here.",
         f"max({NODE.done('draguard_agent_stale')})",
         (Meaning(0, "alive", GREEN), Meaning(1, "stale", UNKNOWN)),
         empty="no remediator is heard of, or this node never reported",

@@ -40,7 +40,7 @@ MANIFESTS: Mapping[str, Manifest] = {
         "The CRDs. Apply them first, and at every upgrade.", (), _only("crds.yaml")
     ),
     "draguard.yaml": Manifest(
-        "Exporter and remediator. Nothing is fenced until the ConfigMap draguard-policy says so.",
+        "Exporter and remediator. Nothing is tainted until the ConfigMap draguard-policy says so.",
         ("namespace.create=true",),
         _all_but("crds.yaml"),
     ),

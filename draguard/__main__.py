@@ -23,9 +23,9 @@ act
   untaint INCIDENT           remove Draguard's taints of a GPU; shows the verdict, asks
   ignore INCIDENT            the same, before there are taints
   confirm-repaired INCIDENT  the repair of a GPU in NeedsHuman is done
-  fence DEVICE               keep new work off a GPU or a slice, for maintenance
-  unfence DEVICE             take that away
-  release --all              remove all that is Draguard's, to uninstall it
+  cordon DEVICE               keep new work off a GPU or a slice, for maintenance
+  uncordon DEVICE             take that away
+  cleanup --all              remove all that is Draguard's, to uninstall it
 
 prepare
   policy check|explain       is a policy sound, and what would a signal do
@@ -33,7 +33,7 @@ prepare
 
 run
   exporter sensor|agent|run  watch this node's GPUs: metrics and health report
-  remediator                 fence failed GPUs and slices, move their pods
+  remediator                 taint failed GPUs and slices, move their pods
 
 `draguard COMMAND --help` has flags and examples; `--version` says which it is.
 `kubectl draguard COMMAND` is the same.
@@ -44,7 +44,7 @@ Ends with 0: done; 1: something is wrong or left undone; 2: nothing was asked.
 _BY_SIGNAL = 128
 """Added to a signal's number in the exit status, as shells do."""
 _WRITING = frozenset(
-    {"hold", "untaint", "ignore", "confirm-repaired", "fence", "unfence", "release"}
+    {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
 )
 _PERHAPS = "interrupted; a part may be done: look, or give the command again"
 _KUBECTLS = frozenset({"-n", "-o"})
@@ -62,9 +62,9 @@ _COMMANDS = {
     "untaint": ("draguard.answers.untaint", "cli"),
     "ignore": ("draguard.answers.ignore", "cli"),
     "confirm-repaired": ("draguard.answers.confirm", "cli"),
-    "fence": ("draguard.maintenance.fence", "cli"),
-    "unfence": ("draguard.maintenance.unfence", "cli"),
-    "release": ("draguard.release.command", "cli"),
+    "cordon": ("draguard.maintenance.cordon", "cli"),
+    "uncordon": ("draguard.maintenance.uncordon", "cli"),
+    "cleanup": ("draguard.cleanup.command", "cli"),
     "policy": ("draguard.policy.command", "cli"),
     "demo": ("draguard.demo.command", "cli,simulator"),
     "exporter": ("exporter.__main__", "exporter"),

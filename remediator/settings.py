@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     leader_identity: str = ""
     """Name in that Lease; "": host name and something random."""
     writes_per_second: float = 50.0
-    """Writes in the long run, new fences and deletions first. Twice as many may go at once."""
+    """Writes in the long run, new taints and deletions first. Twice as many may go at once."""
     stale_after: float = 150.0
     """Seconds without a word after which an agent counts as silent: two Leases missed and slack."""
     resync: float = 60.0
@@ -53,7 +53,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _VALUES: tuple[tuple[str, type, str], ...] = (
-    ("policy", Path, "policy file (YAML); without one nothing is fenced"),
+    ("policy", Path, "policy file (YAML); without one nothing is tainted"),
     ("listen", str, "address of /metrics, /healthz, /readyz and /debug/plan"),
     ("kube_server", str, "API server URL; default: the pod's service account"),
     ("kube_token_file", str, "file with a bearer token, read again when it changes"),
@@ -90,7 +90,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; prints usage and exits on a mistake."""
     parser = argparse.ArgumentParser(
         prog="draguard remediator",
-        description="Fence failed GPUs and slices, move their pods, prove the repair, release.",
+        description="Taint failed GPUs and slices, move their pods, prove the repair, release.",
     )
     standard = Settings()
     for name, kind, help_text in _VALUES:

@@ -43,7 +43,7 @@ POLICY = """\
 defaults: {mode: enforce}
 budget:
   evict: {node: none, deviceClass: none, domain: none, cluster: none, rate: none}
-  fence: {node: none, cluster: none}
+  taint: {node: none, cluster: none}
   correlation: {nodes: 0, after_change: 0s}
 """
 QUIET = 0.6
@@ -199,7 +199,7 @@ class FleetBench:
         self._start_remediator()
         await_true("the remediator is ready", self._is_ready, 300.0)
         synced, cpu = time.monotonic() - began, self._cpu()
-        await_true("the sick GPUs are fenced", lambda: self._fenced() >= self._size.sick, 300.0)
+        await_true("the sick GPUs are tainted", lambda: self._tainted() >= self._size.sick, 300.0)
         planned = time.monotonic() - began
         yield _once("cold start until the caches are complete", "s", synced)
         yield _once("its own CPU until then", "s", cpu, part=True)
@@ -241,10 +241,10 @@ class FleetBench:
         hit = range(size.sick, min(size.sick + size.storm, size.nodes))
         self._say(f"one GPU fails on each of {len(hit)} nodes")
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
-        goal = self._fenced() + len(hit)
+        goal = self._tainted() + len(hit)
         began = time.monotonic()
         told = self._loaded("reports of a failed GPU", map(self._failure, hit))
-        await_true("all are fenced", lambda: self._fenced() >= goal, 300.0)
+        await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
         new = (one.at - began for one in self._rules.since(began) if one.change.old is None)
         yield _once("reports of a failed GPU written in", "s", told.seconds)
         yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
@@ -305,8 +305,8 @@ class FleetBench:
             errors="replace"
         )
 
-    def _fenced(self) -> int:
-        """Return how many rules that fence are stored."""
+    def _tainted(self) -> int:
+        """Return how many rules that taint are stored."""
         return sum(
             one.spec.taint.effect in {"NoSchedule", "NoExecute"}
             for one in self._rules.items().values()

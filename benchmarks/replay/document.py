@@ -27,11 +27,11 @@ HEADER = (
     "precision",
     "recall, signalled",
     "recall, all",
-    "fences right / false / disputed",
+    "taints right / false / disputed",
     "false per 1,000 GPU-days",
     "healthy siblings",
     "slices left",
-    "to fence p50 / p99",
+    "to taint p50 / p99",
     "to free p50 / p99 (never)",
     "pods lost wrongly",
     "healthy GPU-hours lost",
@@ -57,11 +57,11 @@ def budgeted(runs: Iterable[Budgeted]) -> str:
             f"{one.held:,} of {one.incidents:,}",
             _share(one.score.precision),
             _share(one.score.recall),
-            _two(one.score.to_fence),
+            _two(one.score.to_taint),
         )
         for one in runs
     ]
-    header = ("profile", "fleet", "incidents held", "precision", "recall", "to fence p50 / p99")
+    header = ("profile", "fleet", "incidents held", "precision", "recall", "to taint p50 / p99")
     return _table(header, rows)
 
 
@@ -176,7 +176,7 @@ def _row(score: Score) -> Sequence[str]:
         f"{score.false_per_1000_gpu_days:,.2f}",
         f"{score.siblings:,}",
         f"{score.slices_left:,}",
-        _two(score.to_fence),
+        _two(score.to_taint),
         f"{_two(score.to_free)} ({score.never_freed:,})",
         f"{score.pods_lost:,}",
         f"{score.lost_hours:,.0f}",

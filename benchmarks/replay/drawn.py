@@ -41,7 +41,7 @@ def play_draw(draw: Draw, policy: Policy | None = None) -> Outcome:
         except Exception:  # noqa: BLE001 - whatever it is, it is what the draw has found
             found.append(f"node {node}: {traceback.format_exc()}")
             continue
-        score_node(of_node, history, player.store.fences.all(), parameters.days * DAY)
+        score_node(of_node, history, player.store.taints.all(), parameters.days * DAY)
         found += told(of_node.misses, history, player)
         score = joined([score, of_node])
     figures = [f"{name} {count}" for name, count in wrongs(score).items() if count]
@@ -51,7 +51,7 @@ def play_draw(draw: Draw, policy: Policy | None = None) -> Outcome:
 def wrongs(score: Score) -> dict[str, int]:
     """Return the counts that must all be 0."""
     return {
-        "false fences": score.false,
+        "false taints": score.false,
         "devices wrongly tainted": score.false_devices,
         "faults missed": score.demanded - score.recalled,
         "healthy siblings tainted": score.siblings,
@@ -74,7 +74,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     draw, score = outcome.draw, outcome.score
     yield (
         f"draw {draw.number}: {'FAILED' if outcome.wrong else 'passed'}: "
-        f"precision {_part(score.precision)}, recall {_part(score.recall)}, fences "
+        f"precision {_part(score.precision)}, recall {_part(score.recall)}, taints "
         f"{score.right} right {score.false} false {score.disputed} disputed, "
         f"{score.recalled} of {score.demanded} faults; {in_words(draw)}"
     )
@@ -92,7 +92,7 @@ def summed_up(outcomes: Sequence[Outcome]) -> str:
     whole = joined([Score(policy=OURS), *(outcome.score for outcome in outcomes)])
     failed = sum(bool(outcome.wrong) for outcome in outcomes)
     return (
-        f"{len(outcomes):,} fleets: {whole.right:,} fences right, {whole.false:,} false, "
+        f"{len(outcomes):,} fleets: {whole.right:,} taints right, {whole.false:,} false, "
         f"{whole.disputed:,} disputed; {whole.recalled:,} faults tainted, "
         f"{whole.demanded - whole.recalled:,} missed\n"
         f"{len(outcomes) - failed:,} passed, {failed:,} failed"

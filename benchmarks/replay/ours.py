@@ -12,7 +12,7 @@ from datetime import datetime
 import msgspec
 
 from benchmarks.replay.agent import EVERYTHING, ORIGIN, Agent, Heard, moment
-from benchmarks.replay.fences import Fences
+from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import WHOLE, Happening, NodeHistory
 from benchmarks.replay.truth import Device as Slot
 from exporter.model.device import Device
@@ -63,12 +63,12 @@ class NeverSettlesError(RuntimeError):
 
 
 class Store:
-    """What the API server would hold of one node, and the fences that follow from it."""
+    """What the API server would hold of one node, and the taints that follow from it."""
 
     def __init__(self) -> None:
         self.rules: dict[Device, Rule] = {}
         self.incidents: dict[str, Incident] = {}
-        self.fences = Fences()
+        self.taints = Taints()
         self.writes = 0
 
     def take(self, step: Step, at: float) -> None:
@@ -90,7 +90,7 @@ class Store:
                 self._keep(rule, stored.uid, at)
             case DeleteRule(stored):
                 del self.rules[stored.device]
-                self.fences.free(slot_of(stored.device), at)
+                self.taints.free(slot_of(stored.device), at)
             case DeleteIncident(incident):
                 del self.incidents[incident.name]
             case EvictPod() | WriteNodeCondition():
@@ -112,9 +112,9 @@ class Store:
         self.rules[rule.device] = msgspec.structs.replace(rule, uid=uid, resource_version=version)
         slot = slot_of(rule.device)
         if rule.effect == "None":
-            self.fences.free(slot, at)
+            self.taints.free(slot, at)
         else:
-            self.fences.fence(slot, at, evicting=rule.effect in EVICTING)
+            self.taints.taint(slot, at, evicting=rule.effect in EVICTING)
 
     def _write(self, incident: Incident, **fields: object) -> None:
         stored = self.incidents[incident.name]

@@ -1,14 +1,14 @@
 """The policies of others, each as small as its source allows.
 
-All play on the same happenings and leave `Fences`. What no code undoes, a person
-does: `PERSON` seconds after the fence began, but not while the GPU is truly
+All play on the same happenings and leave `Taints`. What no code undoes, a person
+does: `PERSON` seconds after the taint began, but not while the GPU is truly
 unfit. That is an assumption in their favour. Sources are named per class; facts
 are those of reference/nvidia-failures.md section 8. Pure.
 """
 
 from typing import ClassVar
 
-from benchmarks.replay.fences import Fences
+from benchmarks.replay.taints import Taints
 from benchmarks.replay.truth import GPUS, WHOLE, Device, Happening, NodeHistory
 from exporter.model import xid
 
@@ -25,21 +25,21 @@ class Peer:
 
     def __init__(self, history: NodeHistory) -> None:
         self.history = history
-        self.fences = Fences()
+        self.taints = Taints()
         self.actions = [0] * GPUS
         """What field 230 reads."""
 
-    def play(self) -> Fences:
+    def play(self) -> Taints:
         for one in self.history.happenings:
             self._person(one.at)
             if one.kind in {"asks", "reset", "booted", "nvml-up"}:
                 self._follow(one)
             self.take(one)
         self._person(float("inf"))
-        return self.fences
+        return self.taints
 
     def take(self, one: Happening) -> None:
-        """Fence and free for one happening."""
+        """Taint and free for one happening."""
         raise NotImplementedError
 
     def forget(self, device: Device) -> None:
@@ -57,13 +57,13 @@ class Peer:
             return frozenset({(one.gpu, WHOLE)})
         return frozenset() if one.gi is None else frozenset({(one.gpu, one.gi - 1)})
 
-    def fence(self, devices: frozenset[Device], at: float) -> None:
+    def taint(self, devices: frozenset[Device], at: float) -> None:
         for device in sorted(devices):
-            self.fences.fence(device, at)
+            self.taints.taint(device, at)
 
     def free(self, devices: frozenset[Device], at: float) -> None:
         for device in sorted(devices):
-            self.fences.free(device, at)
+            self.taints.free(device, at)
 
     def _follow(self, one: Happening) -> None:
         if one.kind == "asks":
@@ -74,11 +74,11 @@ class Peer:
             self.actions = [0] * GPUS
 
     def _person(self, now: float) -> None:
-        for device in self.fences.standing:
-            since = self.fences.since(device)
+        for device in self.taints.standing:
+            since = self.taints.since(device)
             at = max(since + PERSON, self._unfit_until(device, since + PERSON))
             if at <= now and at != float("inf"):
-                self.fences.free(device, at)
+                self.taints.free(device, at)
                 self.forget(device)
 
     def _unfit_until(self, device: Device, at: float) -> float:
@@ -135,8 +135,8 @@ class DraDriver(Peer):
 
     def _settle(self, at: float) -> None:
         wanted = frozenset(self._by_xid | self._by_loss)
-        self.free(self.fences.standing - wanted, at)
-        self.fence(wanted, at)
+        self.free(self.taints.standing - wanted, at)
+        self.taint(wanted, at)
 
 
 class DraDriverByAction(DraDriver):
@@ -166,7 +166,7 @@ class DevicePlugin(Peer):
 
     def take(self, one: Happening) -> None:
         if one.kind == "xid" and one.code not in APPLICATION:
-            self.fence(self.resolved(one) or self.whole(one.gpu), one.at)
+            self.taint(self.resolved(one) or self.whole(one.gpu), one.at)
         elif one.kind in {"booted", "nvml-up"}:
             self.free(self.node(), one.at)
 
@@ -196,7 +196,7 @@ class NvSentinel(Peer):
         else:
             self._note(one)
         if self._faults:
-            self.fence(self.node(), one.at)
+            self.taint(self.node(), one.at)
         else:
             self.free(self.node(), one.at)
 
@@ -268,7 +268,7 @@ class Gpud(Peer):
             case _:
                 pass
         if self._codes:
-            self.fence(self.node(), one.at)
+            self.taint(self.node(), one.at)
         else:
             self.free(self.node(), one.at)
 

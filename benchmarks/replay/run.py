@@ -84,7 +84,7 @@ def _part(asked: tuple[Parameters, str, range]) -> Result:
         truths.update(one.truth for one in history.episodes)
         player = play(history, policy)
         ticks, writes = ticks + player.ticks, writes + player.store.writes
-        score_node(ours, history, player.store.fences.all(), end)
+        score_node(ours, history, player.store.taints.all(), end)
         for peer, score in zip(PEERS, theirs, strict=True):
             score_node(score, history, peer(history).play().all(), end)
     for score in (ours, *theirs):
@@ -98,7 +98,7 @@ def with_budgets(parameters: Parameters, profile: str) -> Budgeted:
     score, held, incidents = Score(policy=HELD, gpu_days=parameters.gpu_days), 0, 0
     players = play_together(histories, enforced(Limits()))
     for history, player in zip(histories, players, strict=True):
-        score_node(score, history, player.store.fences.all(), parameters.days * DAY)
+        score_node(score, history, player.store.taints.all(), parameters.days * DAY)
         incidents += player.opened
         held += len(player.held)
     return Budgeted(profile, parameters, score, incidents, held)

@@ -1,19 +1,19 @@
-"""Fences against truth: the figures of one policy on one fleet. Pure.
+"""Taints against truth: the figures of one policy on one fleet. Pure.
 
 Definitions, the same for every policy:
 
-- A *fence* is one GPU with at least one of its devices kept away from the
+- A *taint* is one GPU with at least one of its devices kept away from the
   scheduler (NoSchedule or more, a cordon, unhealthy) without a gap.
-- A fence is *right* when it began while a truth demanded one on a device of that GPU,
+- A taint is *right* when it began while a truth demanded one on a device of that GPU,
   *disputed* when NVIDIA's own sources disagree (`Episode.may`), else *false*.
   Precision is right / (right + false).
-- An episode is *recalled* when every device that it demands was fenced within
+- An episode is *recalled* when every device that it demands was tainted within
   `IN_TIME` of its first sign and stayed so until its repair.
-- A *healthy sibling* is a device without any truth of its own, fenced from a moment
-  at which another device of its node was truly unfit. A fence that a device got for a truth of
+- A *healthy sibling* is a device without any truth of its own, tainted from a moment
+  at which another device of its node was truly unfit. A taint that a device got for a truth of
   its own is none.
 - A *slice left* is a slice that its GPU's need for a reset demands and that was
-  not fenced in time.
+  not tainted in time.
 """
 
 from collections import Counter, defaultdict
@@ -21,13 +21,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from benchmarks.replay.fences import FOREVER, Fence
+from benchmarks.replay.taints import FOREVER, Taint
 from benchmarks.replay.truth import SLICES, WHOLE, Device, Episode, NodeHistory
 
 IN_TIME = 300.0
 """Seconds: RSC's own health checks look every five minutes."""
 SLACK = 30.0
-"""Seconds after the repair within which a fence may still begin: news on its way."""
+"""Seconds after the repair within which a taint may still begin: news on its way."""
 
 
 class Miss(msgspec.Struct, frozen=True):
@@ -47,15 +47,15 @@ class Score(msgspec.Struct, kw_only=True):
     false: int = 0
     disputed: int = 0
     demanded: int = 0
-    """Episodes that demand a fence and give any sign."""
+    """Episodes that demand a taint and give any sign."""
     recalled: int = 0
     silent: int = 0
-    """Episodes that demand a fence and give none."""
+    """Episodes that demand a taint and give none."""
     silent_recalled: int = 0
     siblings: int = 0
     false_devices: int = 0
     slices_left: int = 0
-    to_fence: list[float] = []
+    to_taint: list[float] = []
     """Seconds from the first sign to the last demanded device."""
     to_free: list[float] = []
     """Seconds from the repair to the last device that is free again."""
@@ -63,10 +63,10 @@ class Score(msgspec.Struct, kw_only=True):
     lost_hours: float = 0.0
     """GPU-hours that healthy devices were kept away; a slice counts a seventh."""
     pods_lost: int = 0
-    """Devices that were emptied by eviction without a truth that demands a fence."""
+    """Devices that were emptied by eviction without a truth that demands a taint."""
     misses: list[Miss] = []
     by_truth: Counter[str] = msgspec.field(default_factory=Counter[str])
-    """What false fences stood for, and what was not recalled."""
+    """What false taints stood for, and what was not recalled."""
 
     @property
     def precision(self) -> float | None:
@@ -87,49 +87,49 @@ class Score(msgspec.Struct, kw_only=True):
         return 1000.0 * self.false / self.gpu_days if self.gpu_days else 0.0
 
 
-def score_node(score: Score, history: NodeHistory, fences: Iterable[Fence], end: float) -> None:
-    """Add one node's fences to a score; `end` is when the history ends."""
-    judge = _Judge(score, history, list(fences), end)
-    judge.fences()
+def score_node(score: Score, history: NodeHistory, taints: Iterable[Taint], end: float) -> None:
+    """Add one node's taints to a score; `end` is when the history ends."""
+    judge = _Judge(score, history, list(taints), end)
+    judge.taints()
     judge.episodes()
 
 
 class _Judge:
-    def __init__(self, score: Score, history: NodeHistory, fences: list[Fence], end: float) -> None:
+    def __init__(self, score: Score, history: NodeHistory, taints: list[Taint], end: float) -> None:
         self._score, self._history, self._end = score, history, end
-        self._fences: dict[Device, list[Fence]] = defaultdict(list)
-        for one in fences:
-            self._fences[one.device].append(one)
+        self._taints: dict[Device, list[Taint]] = defaultdict(list)
+        for one in taints:
+            self._taints[one.device].append(one)
         self._of_gpu: dict[int, list[Episode]] = defaultdict(list)
         for one in history.episodes:
             self._of_gpu[one.gpu].append(one)
         self._true = [one for one in history.episodes if one.must and one.signalled]
 
-    def fences(self) -> None:
+    def taints(self) -> None:
         for gpu, spans in self._by_gpu().items():
             for begin in spans:
-                self._judge_fence(gpu, begin)
-        for device, fences in self._fences.items():
-            for one in fences:
+                self._judge_taint(gpu, begin)
+        for device, taints in self._taints.items():
+            for one in taints:
                 self._judge_device(device, one)
 
     def _by_gpu(self) -> dict[int, list[float]]:
-        """Return when each gapless fence of each GPU began."""
-        spans: dict[int, list[Fence]] = defaultdict(list)
-        for fences in self._fences.values():
-            for one in fences:
+        """Return when each gapless taint of each GPU began."""
+        spans: dict[int, list[Taint]] = defaultdict(list)
+        for taints in self._taints.values():
+            for one in taints:
                 spans[one.device[0]].append(one)
         found: dict[int, list[float]] = {}
-        for gpu, fences in spans.items():
+        for gpu, taints in spans.items():
             through, begins = -1.0, list[float]()
-            for one in sorted(fences, key=lambda fence: fence.begin):
+            for one in sorted(taints, key=lambda taint: taint.begin):
                 if one.begin > through:
                     begins.append(one.begin)
                 through = max(through, one.end)
             found[gpu] = begins
         return found
 
-    def _judge_fence(self, gpu: int, begin: float) -> None:
+    def _judge_taint(self, gpu: int, begin: float) -> None:
         near = [one for one in self._of_gpu[gpu] if one.begin <= begin <= one.until + SLACK]
         if any(one.must for one in near):
             self._score.right += 1
@@ -139,34 +139,34 @@ class _Judge:
             self._score.false += 1
             label = self._label(gpu, begin)
             self._score.by_truth[f"false: {label}"] += 1
-            self._miss("false fence", gpu, begin, label)
+            self._miss("false taint", gpu, begin, label)
 
     def _label(self, gpu: int, at: float) -> str:
-        """Say what was going on when a false fence began."""
+        """Say what was going on when a false taint began."""
         own = [one for one in self._of_gpu[gpu] if one.begin <= at <= one.begin + 7200.0]
         if own:
             return max(own, key=lambda one: one.begin).label
         others = [one for one in self._true if one.begin <= at <= one.until + 7200.0]
         return f"beside {others[-1].label}" if others else "no episode"
 
-    def _judge_device(self, device: Device, fence: Fence) -> None:
+    def _judge_device(self, device: Device, taint: Taint) -> None:
         mine = [
             one
             for one in self._of_gpu[device[0]]
-            if device in one.must | one.may and one.begin <= fence.begin <= one.until + SLACK
+            if device in one.must | one.may and one.begin <= taint.begin <= one.until + SLACK
         ]
         weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
-        unfit = sum(_overlap(fence, one, self._end) for one in self._true if device in one.must)
-        kept = min(fence.end, self._end) - fence.begin
+        unfit = sum(_overlap(taint, one, self._end) for one in self._true if device in one.must)
+        kept = min(taint.end, self._end) - taint.begin
         self._score.lost_hours += weight * max(kept - unfit, 0.0) / 3600.0
         if mine:
             return
         self._score.false_devices += 1
-        self._score.pods_lost += fence.evicts_from < FOREVER
+        self._score.pods_lost += taint.evicts_from < FOREVER
         others = (one for one in self._true if device not in one.must)
-        if any(one.begin <= fence.begin <= one.until for one in others):
+        if any(one.begin <= taint.begin <= one.until for one in others):
             self._score.siblings += 1
-            self._miss("sibling", device[0], fence.begin, str(device))
+            self._miss("sibling", device[0], taint.begin, str(device))
 
     def episodes(self) -> None:
         for one in self._history.episodes:
@@ -194,7 +194,7 @@ class _Judge:
             return
         self._score.recalled += 1
         found = [cover for cover in covers.values() if cover is not None]
-        self._score.to_fence.append(max(max(cover.begin for cover in found) - one.begin, 0.0))
+        self._score.to_taint.append(max(max(cover.begin for cover in found) - one.begin, 0.0))
         if one.until >= self._end:
             return
         ends = [min(cover.end, self._after(cover)) for cover in found]
@@ -204,8 +204,8 @@ class _Judge:
         else:
             self._score.to_free.append(max(ends) - one.until)
 
-    def _after(self, cover: Fence) -> float:
-        """A fence that goes on for a later fault, a disputed one too, is not late: count to it."""
+    def _after(self, cover: Taint) -> float:
+        """A taint that goes on for a later fault, a disputed one too, is not late: count to it."""
         later = (
             one.begin
             for one in self._of_gpu[cover.device[0]]
@@ -213,25 +213,25 @@ class _Judge:
         )
         return min((one for one in later if one < cover.end), default=FOREVER)
 
-    def _cover(self, device: Device, one: Episode) -> Fence | None:
-        """Return the fence that covers an episode in time and up to its repair."""
-        for fence in self._fences.get(device, ()):
-            in_time = fence.begin <= min(one.begin + IN_TIME, max(one.until, one.begin + SLACK))
-            if in_time and fence.end >= min(one.until, self._end):
-                return fence
+    def _cover(self, device: Device, one: Episode) -> Taint | None:
+        """Return the taint that covers an episode in time and up to its repair."""
+        for taint in self._taints.get(device, ()):
+            in_time = taint.begin <= min(one.begin + IN_TIME, max(one.until, one.begin + SLACK))
+            if in_time and taint.end >= min(one.until, self._end):
+                return taint
         return None
 
     def _in_time(self, device: Device, one: Episode) -> bool:
         deadline = min(one.begin + IN_TIME, one.until)
-        return any(fence.begin <= deadline <= fence.end for fence in self._fences.get(device, ()))
+        return any(taint.begin <= deadline <= taint.end for taint in self._taints.get(device, ()))
 
     def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
         if len(self._score.misses) < 1000:
             self._score.misses.append(Miss(what, self._history.node, gpu, at, why))
 
 
-def _overlap(fence: Fence, one: Episode, end: float) -> float:
-    return max(min(fence.end, one.until, end) - max(fence.begin, one.begin), 0.0)
+def _overlap(taint: Taint, one: Episode, end: float) -> float:
+    return max(min(taint.end, one.until, end) - max(taint.begin, one.begin), 0.0)
 
 
 def joined(scores: Iterable[Score]) -> Score:
@@ -239,7 +239,7 @@ def joined(scores: Iterable[Score]) -> Score:
     first, *rest = scores
     whole = msgspec.structs.replace(
         first,
-        to_fence=list(first.to_fence),
+        to_taint=list(first.to_taint),
         to_free=list(first.to_free),
         misses=list(first.misses),
         by_truth=Counter(first.by_truth),

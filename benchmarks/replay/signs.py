@@ -200,12 +200,12 @@ def _play(found: Seen, row: Class, history: NodeHistory, end: float) -> None:
                 waiting.remove(episode)
 
     player = play_with(history, enforced(), look)
-    fences = list(player.store.fences.all())
-    score_node(found.score, history, fences, end)
+    taints = list(player.store.taints.all())
+    score_node(found.score, history, taints, end)
     found.gpus += len(episodes)
     found.shown += len(episodes) - len(waiting)
     found.too_early += len(early)
-    begun = [(fence.device[0], fence.begin) for fence in fences]
+    begun = [(taint.device[0], taint.begin) for taint in taints]
     for episode in episodes:
         found.incidents += any(_in(episode, gpu, at) for gpu, at in player.reported)
         found.tainted += any(_in(episode, gpu, at) for gpu, at in begun)

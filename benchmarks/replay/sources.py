@@ -46,7 +46,7 @@ MODES: dict[str, Mode] = {
 
 
 class Share(msgspec.Struct, kw_only=True):
-    """What one mode made of the faults that demand a fence and give a sign."""
+    """What one mode made of the faults that demand a taint and give a sign."""
 
     mode: str
     faults: int = 0
@@ -75,27 +75,27 @@ def shares(parameters: Parameters, profile: str) -> Iterator[Share]:
         for node in range(drawn.nodes):
             history = history_with(drawn, fails, node)
             player = play(history, enforced(), mode.heard)
-            score_node(score, history, player.store.fences.all(), drawn.days * DAY)
+            score_node(score, history, player.store.taints.all(), drawn.days * DAY)
             _add(share, history, player)
         share.precision = score.precision
         yield share
 
 
 def _add(share: Share, history: NodeHistory, player: Player) -> None:
-    fences = list(player.store.fences.all())
+    taints = list(player.store.taints.all())
     for episode in history.episodes:
         if not episode.must or not episode.signalled:
             continue
         share.faults += 1
         during = [
-            fence
-            for fence in fences
-            if fence.device in episode.must
-            and fence.begin <= episode.until
-            and fence.end >= episode.begin
+            taint
+            for taint in taints
+            if taint.device in episode.must
+            and taint.begin <= episode.until
+            and taint.end >= episode.begin
         ]
         share.tainted += bool(during)
-        share.emptied += any(fence.evicts_from <= episode.until for fence in during)
+        share.emptied += any(taint.evicts_from <= episode.until for taint in during)
         share.reported += not during and _is_reported(episode, player.reported)
 
 

@@ -28,7 +28,7 @@ TruthClass = Literal[
 
 
 class Episode(msgspec.Struct, kw_only=True):
-    """One cause on one GPU, and what a perfect policy would fence for it."""
+    """One cause on one GPU, and what a perfect policy would taint for it."""
 
     truth: TruthClass
     label: str
@@ -40,9 +40,9 @@ class Episode(msgspec.Struct, kw_only=True):
     until: float = float("inf")
     """Repaired, or over."""
     must: frozenset[Device] = frozenset()
-    """Devices that have to be fenced."""
+    """Devices that have to be tainted."""
     may: frozenset[Device] = frozenset()
-    """Devices on which NVIDIA's sources disagree: a fence is neither right nor wrong."""
+    """Devices on which NVIDIA's sources disagree: a taint is neither right nor wrong."""
     signalled: bool = True
     resets: bool = False
     """The whole GPU needs a reset or more."""

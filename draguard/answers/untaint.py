@@ -13,6 +13,8 @@ import msgspec
 from draguard.answers.command import said_of, write
 from draguard.answers.consequences import QUESTION, consequences
 from draguard.answers.value import FOREVER, WrongIntentError, intent_of, until_in_words, until_of
+from draguard.cleanup.ours import Found, Outcome, Remover
+from draguard.cleanup.removing import Rules, lines, removed
 from draguard.cluster.finding import NoIncidentError, meant
 from draguard.cluster.objects import Objects
 from draguard.cluster.one_gpu import judged
@@ -25,8 +27,6 @@ from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Block, Cell, Facts, Lines
-from draguard.release.ours import Found, Outcome, Releaser
-from draguard.release.removing import Rules, lines, removed
 from draguard.status.leading import leading
 from kubeapi import clock
 from kubeapi.client import Client
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _untaint(client: Client, options: argparse.Namespace) -> int:
-    reader, releaser = Reader(client, options.namespace), Releaser(client)
+    reader, releaser = Reader(client, options.namespace), Remover(client)
     objects = reader.objects("incidents", "leases", spared=("leases",))
     try:
         found = _found(releaser, objects, options.incident)
@@ -122,7 +122,7 @@ def _untaint(client: Client, options: argparse.Namespace) -> int:
     return WRONG if any(one.error for one in done.rules) else DONE
 
 
-def _found(releaser: Releaser, objects: Objects, word: str) -> _Found:
+def _found(releaser: Remover, objects: Objects, word: str) -> _Found:
     """Look what there is to untaint. Raises NoIncidentError, WrongIntentError, ApiError."""
     incident = meant(word, objects.incidents)
     rules = [one for one in releaser.rules() if _is_of(one[0], incident)]
@@ -150,7 +150,7 @@ def _agreed(reader: Reader, found: _Found, intent: Intent, options: argparse.Nam
 
 
 def _done(
-    client: Client, releaser: Releaser, found: _Found, intent: Intent, options: argparse.Namespace
+    client: Client, releaser: Remover, found: _Found, intent: Intent, options: argparse.Namespace
 ) -> Untainted:
     incident = found.incident
     outcomes: list[Outcome] = []
@@ -173,7 +173,7 @@ def _done(
     )
 
 
-def _left(releaser: Releaser, incident: Incident) -> list[Found]:
+def _left(releaser: Remover, incident: Incident) -> list[Found]:
     return [one for one, _ in releaser.rules() if _is_of(one, incident)]
 
 

@@ -122,7 +122,7 @@ ACTS = (
         play=contained_error,
         expects=(
             Expectation(
-                "{device} alone is fenced, NoSchedule before NoExecute", must.fenced_in_order
+                "{device} alone is tainted, NoSchedule before NoExecute", must.tainted_in_order
             ),
             Expectation(
                 "{pod} alone is evicted; the other slices keep their pods", must.only_target_moved
@@ -132,7 +132,7 @@ ACTS = (
                 "the incident goes from Tainted to Recovered",
                 must.phases("Tainted", "Evicting", "Recovered"),
             ),
-            Expectation("the slice is free again after the soak time", must.released),
+            Expectation("the slice is free again after the soak time", must.untainted),
         ),
     ),
     Act(
@@ -142,7 +142,7 @@ ACTS = (
         play=off_the_bus,
         expects=(
             Expectation(
-                "{device} alone is fenced, NoSchedule before NoExecute", must.fenced_in_order
+                "{device} alone is tainted, NoSchedule before NoExecute", must.tainted_in_order
             ),
             Expectation(
                 "{pod} alone is evicted; its 7 neighbours on {node} stay", must.only_target_moved
@@ -152,7 +152,7 @@ ACTS = (
                 "the incident is Drained",
                 must.phases("Tainted", "Evicting", "Drained"),
             ),
-            Expectation("the fence stays", must.still_fenced),
+            Expectation("the taint stays", must.still_tainted),
         ),
     ),
     Act(
@@ -164,8 +164,8 @@ ACTS = (
             Expectation(
                 "the recovery is verified, then believed", must.phases("Verifying", "Recovered")
             ),
-            Expectation("the fence stands for the whole soak time", must.soaked),
-            Expectation("no rule is left", must.released),
+            Expectation("the taint stands for the whole soak time", must.soaked),
+            Expectation("no rule is left", must.untainted),
             Expectation("no pod moves", must.stayed),
         ),
     ),

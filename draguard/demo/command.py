@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="draguard demo",
-        description="Watch Draguard fence failed GPUs: simulated ones, on a real control plane.",
+        description="Watch Draguard taint failed GPUs: simulated ones, on a real control plane.",
     )
     parser.add_argument("--keep", action="store_true", help="stay up after the story")
     parser.add_argument(

@@ -127,7 +127,7 @@ def of_incident(old: Incident | None, new: Incident | None, names: Names) -> Ite
 
 
 def of_rule(old: RawRule | None, new: RawRule | None) -> Iterator[News]:
-    """Tell that a device was fenced, fenced harder, or set free."""
+    """Tell that a device was tainted, tainted harder, or set free."""
     rule = new or old
     if rule is None:
         return

@@ -133,18 +133,18 @@ def replaced(acted: Acted) -> str:
     return f"{missing} pods fewer than before hold a device" if missing > 0 else ""
 
 
-def fenced_in_order(acted: Acted) -> str:
+def tainted_in_order(acted: Acted) -> str:
     """The target, and nothing else, got NoSchedule and then NoExecute."""
     return _rules_seen(acted, {acted.target.name: ["NoSchedule", "NoExecute"]})
 
 
-def still_fenced(acted: Acted) -> str:
+def still_tainted(acted: Acted) -> str:
     """The target's rule, and no other, is there."""
     good = dict(acted.now.rules) == {acted.target.name: "NoExecute"}
     return "" if good else _standing(acted)
 
 
-def released(acted: Acted) -> str:
+def untainted(acted: Acted) -> str:
     """The target's rule went, and no rule of any kind is left."""
     gone = acted.heard("rule", acted.target.name, "")
     return _standing(acted) if acted.now.rules or gone is None else ""

@@ -110,7 +110,7 @@ def view(scene: Scene, width: int, height: int) -> RenderableType:
 
 
 def grid(picture: Picture) -> Table:
-    """Return nodes by GPUs; each cell says who holds the device and what fences it."""
+    """Return nodes by GPUs; each cell says who holds the device and what taints it."""
     rows: list[list[Text]] = []
     for node, seats in groupby(picture.seats, key=lambda seat: seat.node):
         cells = [_cell(list(of_gpu)) for _, of_gpu in groupby(seats, key=lambda seat: seat.gpu)]

@@ -66,15 +66,15 @@ def _decided(acted: Acted) -> str:
 
 
 def _done(acted: Acted) -> str:
-    fenced = {one.news.subject for one in acted.news("rule") if one.news.value}
+    tainted = {one.news.subject for one in acted.news("rule") if one.news.value}
     freed = {one.news.subject for one in acted.news("rule") if not one.news.value}
     moved = {one.news.subject for one in acted.news("evicted")}
     started = len({one.news.subject for one in acted.news("given")}) - len(moved)
     stayed = len(acted.before.held().keys() & acted.now.held().keys())
     words = [
-        _devices(fenced - freed, "fenced"),
-        _devices(fenced & freed, "fenced, then free again"),
-        _devices(freed - fenced, "free again"),
+        _devices(tainted - freed, "tainted"),
+        _devices(tainted & freed, "tainted, then free again"),
+        _devices(freed - tainted, "free again"),
         _pods(started, "started") if started > 0 else "",
         _pods(len(moved), "moved"),
         f"{stayed} stayed",

@@ -13,7 +13,7 @@ _GROUP = "/apis/admissionregistration.k8s.io/v1"
 GUARDED = {
     "nodedevicehealths": "a node's token may write any node's report",
     "devicetaintrules": "whoever may write DeviceTaintRules may write ones with our key, or ones "
-    "that fence the whole cluster",
+    "that taint the whole cluster",
 }
 """By resource: what is possible without a policy."""
 

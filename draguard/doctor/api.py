@@ -72,7 +72,7 @@ def versions(client: Client) -> Iterator[Check]:
     if rules is None:
         yield warn(
             "DeviceTaintRules",
-            "not served: incidents are told of, and nothing is fenced whatever the policy says",
+            "not served: incidents are told of, and nothing is tainted whatever the policy says",
             "Kubernetes 1.37 serves them; 1.36 needs --runtime-config=resource.k8s.io/v1beta2=true "
             "and the gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions)",
         )

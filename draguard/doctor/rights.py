@@ -45,7 +45,7 @@ CALLER: dict[str, tuple[Right, ...]] = {
     "hold, ignore, untaint, confirm-repaired": (
         Right("draguard.dev", "deviceincidents", ("patch",)),
     ),
-    "fence, unfence, release": (
+    "taint, untaint, release": (
         Right("resource.k8s.io", "devicetaintrules", ("create", "patch", "delete")),
     ),
 }

@@ -60,7 +60,7 @@ def _tone(one: Incident) -> Tone:
 def _standing(one: Incident) -> Iterator[Block]:
     status = one.status
     rules = {rule.device: rule for rule in status.rules}
-    would = {plan.device: plan.effect for plan in status.would_fence}
+    would = {plan.device: plan.effect for plan in status.would_taint}
     devices = [*(str(target.name) for target in one.status.scope.devices), *rules, *would]
     rows = tuple(
         (

@@ -27,7 +27,7 @@ _STEPS: dict[str, tuple[str, ...]] = {
 }
 """By need; the first line says what, the others are commands."""
 _PAGES = {"fabric-recovery": "DraguardFabricFault", "person": "DraguardNeedsHuman"}
-_PAGE = "DraguardDeviceFenced"
+_PAGE = "DraguardDeviceTainted"
 _NODE_LEVEL = frozenset({"node-reboot", "replacement"})
 _BY_PHASE = {
     "Verifying": "nothing: the GPU is healthy; Draguard untaints it after the soak time",

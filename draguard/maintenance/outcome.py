@@ -1,4 +1,4 @@
-"""What became of fences, and who is on the devices. Pure."""
+"""What became of cordons, and who is on the devices. Pure."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,14 +19,14 @@ class Changed(msgspec.Struct, frozen=True):
     effect: str
     rule: str
     done: str
-    """`fenced`, `stood, by ...`, `unfenced`, the same with `would be`, or `NOT ...: why`."""
+    """`cordoned`, `stood, by ...`, `uncordoned`, the same with `would be`, or `NOT ...: why`."""
 
     @property
     def failed(self) -> bool:
         return self.done.startswith(FAILED)
 
 
-class Fences(msgspec.Struct, frozen=True, kw_only=True):
+class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     word: str
     """How the person named it."""
     what: str
@@ -36,7 +36,7 @@ class Fences(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[Holder, ...]
 
 
-def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
+def sheet(told: Cordons, *, evict: bool) -> Iterator[Block]:
     yield Facts((("GPU", told.gpu), ("means", told.what), ("by", told.by)))
     yield table(told.changed)
     yield Table(
@@ -45,12 +45,12 @@ def sheet(told: Fences, *, evict: bool) -> Iterator[Block]:
         title="Who is on it",
     )
     yield Lines(tuple(_left(told.changed)))
-    yield Lines((f"take it away: draguard unfence {told.word}",))
+    yield Lines((f"take it away: draguard uncordon {told.word}",))
 
 
 def taken_away(changed: tuple[Changed, ...]) -> Iterator[Block]:
     if not changed:
-        yield Lines(("no fence for maintenance stands",))
+        yield Lines(("no cordon for maintenance stands",))
         return
     yield table(changed)
     yield Lines(tuple(_left(changed)))

@@ -1,4 +1,4 @@
-"""A person's fence: what its DeviceTaintRule looks like. Pure.
+"""A person's cordon: what its DeviceTaintRule looks like. Pure.
 
 It is not the remediator's: another key, another name, no `managed-by`. So the
 remediator shows it and never changes it, and no release takes it away.
@@ -23,7 +23,7 @@ from remediator.model.taint_rule import (
 )
 
 KEY = MAINTENANCE
-FENCED_BY = f"{DOMAIN}/fenced-by"
+CORDONED_BY = f"{DOMAIN}/cordoned-by"
 """Label: who, as far as a label can say it; annotation: who exactly."""
 WHY = f"{DOMAIN}/why"
 SINCE = f"{DOMAIN}/since"
@@ -31,8 +31,8 @@ _NOBODY = "unnamed"
 _LABEL_LIMIT = 63
 
 
-class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """A fence for maintenance, wanted or stored."""
+class Cordon(msgspec.Struct, frozen=True, kw_only=True):
+    """A cordon for maintenance, wanted or stored."""
 
     target: Target
     gpu: str
@@ -43,55 +43,55 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """Return the same name for the same device, so that one device has one such fence."""
-        return fence_name(self.target.name)
+        """Return the same name for the same device, so that one device has one such cordon."""
+        return cordon_name(self.target.name)
 
 
-def fence_name(device: Device) -> str:
+def cordon_name(device: Device) -> str:
     words = "\0".join(msgspec.structs.astuple(device))
     return f"draguard-maintenance-{hashlib.sha256(words.encode()).hexdigest()[:20]}"
 
 
 def is_maintenance(raw: RawRule) -> bool:
-    """Whether a stored rule is a fence of this kind: by its label, or by name if that was lost."""
+    """Whether a stored rule is a cordon of this kind: by its label, or by name if that was lost."""
     if raw.spec.taint.key != KEY:
         return False
     device = device_of(raw)
-    named = device is not None and raw.metadata.name == fence_name(device)
-    return named or FENCED_BY in raw.metadata.labels
+    named = device is not None and raw.metadata.name == cordon_name(device)
+    return named or CORDONED_BY in raw.metadata.labels
 
 
 def device_of(raw: RawRule) -> Device | None:
-    """Return the device of a stored fence; None where it does not name one fully."""
+    """Return the device of a stored cordon; None where it does not name one fully."""
     selector = raw.spec.device_selector
     if selector is None or not all((selector.driver, selector.pool, selector.device)):
         return None
     return Device(selector.driver, selector.pool, selector.device)
 
 
-def manifest(fence: Fence, api_version: str, now: datetime) -> dict[str, object]:
+def manifest(cordon: Cordon, api_version: str, now: datetime) -> dict[str, object]:
     """Return the object to create. It always names driver, pool and device."""
-    device = fence.target.name
+    device = cordon.target.name
     if not all(part.strip() for part in msgspec.structs.astuple(device)):
         raise ValueError(f"{device!r} lacks a part: such a rule would match other devices too")
-    marks = {UUID: fence.target.uuid, GPU: fence.gpu}
+    marks = {UUID: cordon.target.uuid, GPU: cordon.gpu}
     labels = {key: value for key, value in marks.items() if is_label_value(value)}
-    labels |= {FENCED_BY: label_value(fence.by)}
+    labels |= {CORDONED_BY: label_value(cordon.by)}
     return {
         "apiVersion": f"resource.k8s.io/{api_version}",
         "kind": "DeviceTaintRule",
         "metadata": {
-            "name": fence.name,
+            "name": cordon.name,
             "labels": labels,
             "annotations": {
-                FENCED_BY: fence.by,
-                WHY: fence.why,
+                CORDONED_BY: cordon.by,
+                WHY: cordon.why,
                 SINCE: f"{now:%Y-%m-%dT%H:%M:%SZ}",
             },
         },
         "spec": {
             "deviceSelector": msgspec.to_builtins(device),
-            "taint": {"key": KEY, "value": label_value(fence.by), "effect": fence.effect},
+            "taint": {"key": KEY, "value": label_value(cordon.by), "effect": cordon.effect},
         },
     }
 

@@ -1,4 +1,4 @@
-"""Fences into DeviceTaintRules that stand, each by itself; each one's end is told.
+"""Cordons into DeviceTaintRules that stand, each by itself; each one's end is told.
 
 Two people may be at it at once, and the API server may refuse one of several or
 keep silent. So a write that lost a race looks again before it is repeated, one
@@ -13,9 +13,9 @@ from draguard.cluster.listing import listed
 from draguard.cluster.objects import Objects
 from draguard.maintenance.outcome import FAILED, Changed
 from draguard.maintenance.rule import (
-    FENCED_BY,
+    CORDONED_BY,
     WHY,
-    Fence,
+    Cordon,
     device_of,
     is_maintenance,
     label_value,
@@ -39,15 +39,15 @@ def rules_path(objects: Objects) -> str:
 
 
 def all_stand(
-    client: Client, objects: Objects, fences: Sequence[Fence], *, dry: bool
+    client: Client, objects: Objects, cordons: Sequence[Cordon], *, dry: bool
 ) -> tuple[Changed, ...]:
-    """Make every fence stand, or say of each why it does not.
+    """Make every cordon stand, or say of each why it does not.
 
     Raises ApiError where the very first shows that the caller may do none of it.
     """
     changed: list[Changed] = []
     silent = False
-    for one in fences:
+    for one in cordons:
         if silent:
             changed.append(_changed(one, UNTRIED))
             continue
@@ -57,96 +57,98 @@ def all_stand(
             if not changed and error.status in _NOBODY_THERE:
                 raise
             silent = error.status is None
-            changed.append(_changed(one, f"{FAILED} {'known to be ' * silent}fenced: {error}"))
+            changed.append(_changed(one, f"{FAILED} {'known to be ' * silent}cordoned: {error}"))
     return tuple(changed)
 
 
-def _changed(fence: Fence, done: str) -> Changed:
-    return Changed(str(fence.target.name), fence.effect, fence.name, done)
+def _changed(cordon: Cordon, done: str) -> Changed:
+    return Changed(str(cordon.target.name), cordon.effect, cordon.name, done)
 
 
-def _stand(client: Client, objects: Objects, fence: Fence, *, dry: bool) -> Changed:
-    """Make one fence stand, or raise one that stands; it is never lowered here."""
-    stored = standing(objects.rules, fence)
+def _stand(client: Client, objects: Objects, cordon: Cordon, *, dry: bool) -> Changed:
+    """Make one cordon stand, or raise one that stands; it is never lowered here."""
+    stored = standing(objects.rules, cordon)
     for left in reversed(range(TRIES)):
-        if stored is not None and _reaches(stored, fence):
+        if stored is not None and _reaches(stored, cordon):
             name, effect = stored.metadata.name, stored.spec.taint.effect
-            return Changed(str(fence.target.name), effect, name, stood(stored))
+            return Changed(str(cordon.target.name), effect, name, stood(stored))
         if dry:
-            return _changed(fence, "would be fenced")
+            return _changed(cordon, "would be cordoned")
         try:
-            _write(client, objects, fence, stored)
+            _write(client, objects, cordon, stored)
         except (Conflict, NotFound):
             if not left:
                 raise
-            stored = _look_again(client, objects, fence, stored)
+            stored = _look_again(client, objects, cordon, stored)
         else:
-            return _changed(fence, "fenced")
+            return _changed(cordon, "cordoned")
     raise AssertionError("the last try returns or raises")
 
 
-def _write(client: Client, objects: Objects, fence: Fence, stored: StatedRule | None) -> None:
+def _write(client: Client, objects: Objects, cordon: Cordon, stored: StatedRule | None) -> None:
     path = rules_path(objects)
     if stored is None:
-        client.create(path, manifest(fence, objects.rule_version or "", objects.at))
+        client.create(path, manifest(cordon, objects.rule_version or "", objects.at))
         return
     seen = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
-    change = {"metadata": seen, "spec": {"taint": {"effect": fence.effect}}}
+    change = {"metadata": seen, "spec": {"taint": {"effect": cordon.effect}}}
     client.merge_patch(f"{path}/{stored.metadata.name}", change)
 
 
 def _look_again(
-    client: Client, objects: Objects, fence: Fence, stored: StatedRule | None
+    client: Client, objects: Objects, cordon: Cordon, stored: StatedRule | None
 ) -> StatedRule | None:
     """Return what stands under the name now; who may list rules need not be allowed to get one."""
-    name = stored.metadata.name if stored else fence.name
+    name = stored.metadata.name if stored else cordon.name
     params = {"fieldSelector": f"metadata.name={name}"}
     found, _ = listed(client, rules_path(objects), StatedRule, params)
-    return standing(found, fence)
+    return standing(found, cordon)
 
 
 def stood(stored: StatedRule) -> str:
-    """Say whose fence stands already: what was asked for now is not what is written there."""
+    """Say whose cordon stands already: what was asked for now is not what is written there."""
     notes = stored.metadata.annotations
-    return f"stood, by {notes.get(FENCED_BY) or 'somebody'}: {notes.get(WHY) or 'no reason given'}"
+    return (
+        f"stood, by {notes.get(CORDONED_BY) or 'somebody'}: {notes.get(WHY) or 'no reason given'}"
+    )
 
 
-def standing(rules: Sequence[StatedRule], fence: Fence) -> StatedRule | None:
-    """Return the stored fence for maintenance of the same device."""
-    same = (r for r in rules if is_maintenance(r) and device_of(r) == fence.target.name)
+def standing(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:
+    """Return the stored cordon for maintenance of the same device."""
+    same = (r for r in rules if is_maintenance(r) and device_of(r) == cordon.target.name)
     return next(same, None)
 
 
-def taint_value(rules: Sequence[StatedRule], fence: Fence) -> str:
-    """Return the value of the taint: raising a fence leaves that of whoever made it."""
-    stored = standing(rules, fence)
-    return stored.spec.taint.value if stored else label_value(fence.by)
+def taint_value(rules: Sequence[StatedRule], cordon: Cordon) -> str:
+    """Return the value of the taint: raising a cordon leaves that of whoever made it."""
+    stored = standing(rules, cordon)
+    return stored.spec.taint.value if stored else label_value(cordon.by)
 
 
-def _reaches(stored: StatedRule, fence: Fence) -> bool:
+def _reaches(stored: StatedRule, cordon: Cordon) -> bool:
     effect = stored.spec.taint.effect
-    return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(fence.effect)
+    return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect)
 
 
 def take_away(
-    client: Client, objects: Objects, fences: Sequence[StatedRule], *, dry: bool
+    client: Client, objects: Objects, cordons: Sequence[StatedRule], *, dry: bool
 ) -> tuple[Changed, ...]:
-    """Delete exactly the fences that were seen, and say of each what became of it.
+    """Delete exactly the cordons that were seen, and say of each what became of it.
 
     Raises as `all_stand` does.
     """
     changed: list[Changed] = []
     silent = False
-    for one in fences:
-        done = "would be unfenced" if dry else UNTRIED if silent else "unfenced"
+    for one in cordons:
+        done = "would be uncordoned" if dry else UNTRIED if silent else "uncordoned"
         try:
-            if done == "unfenced":
+            if done == "uncordoned":
                 _delete(client, objects, one)
         except ApiError as error:
             if not changed and error.status in _NOBODY_THERE:
                 raise
             silent = error.status is None
-            done = f"{FAILED} {'known to be ' * silent}unfenced: {error}"
+            done = f"{FAILED} {'known to be ' * silent}uncordoned: {error}"
         effect, name = one.spec.taint.effect, one.metadata.name
         changed.append(Changed(str(device_of(one)), effect, name, done))
     return tuple(changed)
@@ -161,7 +163,7 @@ def _delete(client: Client, objects: Objects, one: StatedRule) -> None:
 
 
 def looked_at(
-    client: Client, objects: Objects, fences: Sequence[StatedRule], changed: Sequence[Changed]
+    client: Client, objects: Objects, cordons: Sequence[StatedRule], changed: Sequence[Changed]
 ) -> tuple[Changed, ...]:
     """Return what became of each, seen with our own eyes: asked for is not yet gone."""
     try:
@@ -169,11 +171,11 @@ def looked_at(
     except ApiError as error:
         return tuple(_unseen(one, str(error)) for one in changed)
     left = {one.metadata.name: one.metadata.uid for one in found}
-    pairs = zip(fences, changed, strict=True)
+    pairs = zip(cordons, changed, strict=True)
     if unreadable:
         hidden = f"this version cannot read {some(unreadable)}"
         return tuple(_unseen(one, hidden) for one in changed)
-    return tuple(_seen(one, fence.metadata.uid, left) for fence, one in pairs)
+    return tuple(_seen(one, cordon.metadata.uid, left) for cordon, one in pairs)
 
 
 def _unseen(one: Changed, why: str) -> Changed:
@@ -184,11 +186,11 @@ def _unseen(one: Changed, why: str) -> Changed:
 def _seen(one: Changed, uid: str, left: dict[str, str]) -> Changed:
     now = left.get(one.rule)
     if now is None:
-        return msgspec.structs.replace(one, done="unfenced")
+        return msgspec.structs.replace(one, done="uncordoned")
     if now != uid:
-        again = f"{FAILED} unfenced: somebody has fenced it again since"
+        again = f"{FAILED} uncordoned: somebody has cordoned it again since"
         return msgspec.structs.replace(one, done=again)
     if one.failed:
         return one
-    keeps = f"{FAILED} unfenced: it still stands, a finalizer keeps it"
+    keeps = f"{FAILED} uncordoned: it still stands, a finalizer keeps it"
     return msgspec.structs.replace(one, done=keeps)

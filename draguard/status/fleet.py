@@ -178,11 +178,11 @@ def _devices(objects: Objects) -> Devices:
     return Devices(
         published=len(published),
         held=_Seen(objects, "claims")(len(published & held)),
-        fenced=_Seen(objects, "rules")(_fenced(published, objects)),
+        tainted=_Seen(objects, "rules")(_tainted(published, objects)),
     )
 
 
-def _fenced(published: set[Device], objects: Objects) -> int:
+def _tainted(published: set[Device], objects: Objects) -> int:
     """Count devices that a rule keeps new work from; one that names no device means many."""
     rules = [
         foreign_rule(one) for one in objects.rules if one.spec.taint.effect in TAINT_EFFECTS[1:]
@@ -204,12 +204,12 @@ def _sources_down(objects: Objects, stale: tuple[str, ...]) -> Iterable[SourceDo
 
 
 def _rules(objects: Objects) -> Rules:
-    fences = [one for one in objects.rules if is_maintenance(one)]
+    taints = [one for one in objects.rules if is_maintenance(one)]
     mine = [one for one in objects.rules if is_ours(one) and not is_maintenance(one)]
     effects = Counter(one.spec.taint.effect for one in mine)
     return Rules(
         served=objects.rule_version or "",
         ours=dict.fromkeys(TAINT_EFFECTS, 0) | effects,
-        maintenance=len(fences),
-        others=len(objects.rules) - len(mine) - len(fences),
+        maintenance=len(taints),
+        others=len(objects.rules) - len(mine) - len(taints),
     )

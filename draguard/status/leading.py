@@ -31,7 +31,7 @@ def leading(leases: Iterable[Lease], now: datetime) -> Leading:
 def doubt(holder: str | None, renewed: datetime | None, now: datetime) -> str:
     """Say why nobody is believed to lead, "" when somebody is."""
     if not holder or renewed is None:
-        return "nobody leads: nothing is fenced and nothing is released"
+        return "nobody leads: nothing is tainted or untainted"
     if now - renewed > LEADERLESS:
         since = age(renewed, now)
         return f"{holder} was last heard of {since} ago: it is silent, and nobody has taken over"

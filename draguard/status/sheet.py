@@ -70,8 +70,8 @@ def _devices(found: Status) -> Text:
     devices = found.devices
     if devices is None:
         return UNSEEN
-    held, fenced = (_number(one) for one in (devices.held, devices.fenced))
-    return f"{devices.published} published, {held} held, {fenced} fenced"
+    held, tainted = (_number(one) for one in (devices.held, devices.tainted))
+    return f"{devices.published} published, {held} held, {tainted} tainted"
 
 
 def _number(one: int | None) -> str:
@@ -93,7 +93,7 @@ def _sources(found: Status) -> Text:
 def _rules(rules: Rules) -> Text:
     if not rules.served:
         return Cell(
-            "not served in this cluster, so nothing is fenced whatever the policy says; "
+            "not served in this cluster, so nothing is tainted whatever the policy says; "
             "see `draguard doctor`",
             "warn",
         )

@@ -34,7 +34,7 @@ class Gpus(msgspec.Struct, frozen=True, kw_only=True):
 
     healthy: int = 0
     storied: int = 0
-    """Of the healthy ones, those with an open incident: not released yet."""
+    """Of the healthy ones, those with an open incident: not untainted yet."""
     sick: int = 0
     unknown: int = 0
 
@@ -61,14 +61,14 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Devices(msgspec.Struct, frozen=True, kw_only=True):
-    """Published GPUs and slices; `fenced`: a rule, anybody's, keeps new work away.
+    """Published GPUs and slices; `tainted`: a rule, anybody's, keeps new work away.
 
     None where claims, or rules, may not be read.
     """
 
     published: int
     held: int | None
-    fenced: int | None
+    tainted: int | None
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

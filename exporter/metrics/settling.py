@@ -4,7 +4,7 @@ An error that no witness has placed on a MIG slice may be placed by the next one
 NVML event follows the kernel line within a second, and the ledger then moves the count.
 A counter that takes a count back looks like a restart to Prometheus. So such a count is
 shown once SETTLED seconds have passed, and one that moves still later stays visible
-where it was, too. The report and the fence do not wait.
+where it was, too. The report and the taint do not wait.
 Pure: the moment comes with what is counted.
 """
 

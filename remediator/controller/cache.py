@@ -213,7 +213,7 @@ class World:
         """Return the other nodes that speak for a GPU; the report of a silent one does not.
 
         Nor does a mere report against a node that both reports and publishes it: a lying
-        agent could keep any GPU of the cluster from being fenced.
+        agent could keep any GPU of the cluster from being tainted.
         """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:

@@ -1,4 +1,4 @@
-"""Whether incidents may be written at all: without them nothing new is done, nothing released.
+"""Whether incidents may be written at all: without them nothing new is done, nothing untainted.
 
 A refusal of one write may be about that incident alone. So after one the API server is
 asked by dry runs about an incident that is nobody's: refused again, the right is gone. It

@@ -50,7 +50,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "collection_untrusted",
         "1 while the copy of a collection cannot be trusted: refused, not served, or nothing heard "
-        "for 150 s. Then nothing new is done and nothing released that rests on it.",
+        "for 150 s. Then nothing new is done and nothing untainted that rests on it.",
         "collection",
     ),
     _gauge(
@@ -88,7 +88,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
         "result",
         known=("granted", "refused", "failed"),
     ),
-    _gauge("rules_served", "1 when DeviceTaintRules are served; without them nothing is fenced."),
+    _gauge("rules_served", "1 when DeviceTaintRules are served; without them nothing is tainted."),
     _gauge(
         "rule_status_missing",
         "NoExecute rules of ours that the eviction controller has said nothing of for a minute: "

@@ -1,12 +1,12 @@
 """How fast we write: never faster than agreed, and not at all while a server asks us to wait.
 
-New fences and deletions go at once, because nothing gets safer by their
+New taints and deletions go at once, because nothing gets safer by their
 waiting; they are charged all the same, so that everything else makes room.
-While nodes wait that just failed, what only tells of fences makes way for them.
+While nodes wait that just failed, what only tells of taints makes way for them.
 News of what was done (Events) has a share of its own while everything else uses
 up the rate, and no more: it is a courtesy, and those who are moved come first.
 Nobody sleeps here: who may not write yet is told when to ask again, and the
-fences of other nodes go on meanwhile.
+taints of other nodes go on meanwhile.
 """
 
 import threading
@@ -38,7 +38,7 @@ class PacedError(Exception):
 class Pace:
     """A token bucket: `per_second` writes in the long run, `burst` at once. Thread-safe.
 
-    `hurried` says whether some node waits that may have to be fenced.
+    `hurried` says whether some node waits that may have to be tainted.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Nodes that wait for a decision, each at most once.
 
-Two lanes. Where harm may be due (a report changed, a fence waits for its next
-step) the newest goes first: in a burst, what just failed is fenced before what
-has been fenced already is looked at again. All others go oldest first. Each
+Two lanes. Where harm may be due (a report changed, a taint waits for its next
+step) the newest goes first: in a burst, what just failed is tainted before what
+has been tainted already is looked at again. All others go oldest first. Each
 fourth take is the oldest of both lanes, so that neither healing nor an old
 fault waits for the end of a burst.
 """

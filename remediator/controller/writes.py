@@ -50,11 +50,11 @@ def _is_urgent(step: Step) -> bool:
 UNSTORABLE = frozenset({413, 422})
 """How an API server refuses an object for what is in it."""
 _TELLING = OpenIncident | WriteStatus | DeleteIncident
-"""Steps that only tell of fences: they make way for those of other nodes."""
+"""Steps that only tell of taints: they make way for those of other nodes."""
 
 
 class RulesNotServedError(Exception):
-    """The API server has no DeviceTaintRules, so nothing can be fenced."""
+    """The API server has no DeviceTaintRules, so nothing can be tainted."""
 
 
 class NotLeadingError(Exception):
@@ -97,7 +97,7 @@ class Writer:
         """Do one step.
 
         Raises ApiError, Conflict among them, RulesNotServedError, NotLeadingError or PacedError.
-        While other nodes wait for their fences a new rule may still be under way when this
+        While other nodes wait for their taints a new rule may still be under way when this
         returns: then budgets count it already, and what comes after it waits for it.
         """
         if not self._leading():
@@ -294,7 +294,7 @@ class Writer:
         if stored is None or stored.device != rule.device:
             raise ApiError(
                 f"DeviceTaintRule {rule.name} exists and is not Draguard's, so {rule.device} "
-                "cannot be fenced: look at it, then delete or rename it",
+                "cannot be tainted: look at it, then delete or rename it",
                 status=refusal.status,
                 reason="NameTaken",
             ) from refusal

@@ -39,8 +39,8 @@ class Room(msgspec.Struct, frozen=True):
     """The most devices of one sort that one node has for a new claim."""
 
     free: int = 0
-    without_fences: int = 0
-    """Likewise if nothing of ours were fenced: the idle ones under a fence are counted too."""
+    without_taints: int = 0
+    """Likewise if nothing of ours were tainted: the idle ones under a taint are counted too."""
 
 
 def state(claim: Claim) -> State:
@@ -109,9 +109,9 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     if not wanted or not all(wanted):
         return "Other"
     together = _together(wanted)
-    if all(_fits(one, rooms, fenced=False) for one in together):
+    if all(_fits(one, rooms, tainted=False) for one in together):
         return "Other"
-    return "Tainted" if all(_fits(one, rooms, fenced=True) for one in together) else "NoneFree"
+    return "Tainted" if all(_fits(one, rooms, tainted=True) for one in together) else "NoneFree"
 
 
 def _wanted(request: Request) -> list[tuple[Sort, int]]:
@@ -134,9 +134,9 @@ def _together(wanted: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int
     return [*([one] for one in fixed.items()), *(one for one in wanted if len(one) > 1)]
 
 
-def _fits(choices: list[tuple[Sort, int]], rooms: Mapping[Sort, Room], *, fenced: bool) -> bool:
+def _fits(choices: list[tuple[Sort, int]], rooms: Mapping[Sort, Room], *, tainted: bool) -> bool:
     for sort, count in choices:
         room = rooms.get(sort, Room())
-        if count <= (room.without_fences if fenced else room.free):
+        if count <= (room.without_taints if tainted else room.free):
             return True
     return False

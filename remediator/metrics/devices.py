@@ -13,7 +13,7 @@ from remediator.metrics.rows import Labels, Rows, labels
 from remediator.model.claim import Claim
 from remediator.model.taint_rule import ForeignRule, Rule
 
-State = Literal["fenced", "tainted", "allocated", "free"]
+State = Literal["tainted", "tainted_by_others", "allocated", "free"]
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512
 """Different devices (driver, type, product, profile) that are told; of more, the rarest are
@@ -29,7 +29,7 @@ class PoolCount(msgspec.Struct, frozen=True):
 
     states: tuple[tuple[Model, State, int], ...] = ()
     idle: tuple[tuple[Sort, int, int], ...] = ()
-    """Of each sort, how many are free, and how many would be without our fences."""
+    """Of each sort, how many are free, and how many would be without our taints."""
 
 
 def pool_count(
@@ -42,8 +42,8 @@ def pool_count(
 
     `foreign` are other people's rules. An administrator's look allocates nothing.
     """
-    fenced = {one.device for one in rules if one.taint_effect in _KEEP_AWAY}
-    tainting = [one for one in foreign if one.effect in _KEEP_AWAY]
+    ours = {one.device for one in rules if one.taint_effect in _KEEP_AWAY}
+    theirs = [one for one in foreign if one.effect in _KEEP_AWAY]
     results = (one for claim in claims for one in claim.results)
     held = {one.name for one in results if one.allocates}
     states = Counter[tuple[Model, State]]()
@@ -52,11 +52,11 @@ def pool_count(
         if not one.kind:
             continue
         name, sort = one.device, (one.device.driver, one.kind)
-        tainted = _tainted(one, tainting)
-        usable = not tainted and name not in held
+        others = _tainted_by_others(one, theirs)
+        usable = not others and name not in held
         without[sort] += usable
-        free[sort] += usable and name not in fenced
-        state = _state(name, fenced, held, tainted=tainted)
+        free[sort] += usable and name not in ours
+        state = _state(name, ours, held, others=others)
         states[(name.driver, one.kind, one.product, one.profile), state] += 1
     return PoolCount(
         tuple((model, state, count) for (model, state), count in states.items()),
@@ -64,18 +64,18 @@ def pool_count(
     )
 
 
-def _tainted(one: SliceDevice, tainting: Iterable[ForeignRule]) -> bool:
+def _tainted_by_others(one: SliceDevice, theirs: Iterable[ForeignRule]) -> bool:
     by_driver = any(taint.effect in _KEEP_AWAY for taint in one.taints)
-    return by_driver or any(rule.selects(one.device) for rule in tainting)
+    return by_driver or any(rule.selects(one.device) for rule in theirs)
 
 
 def _state(
-    name: Device, fenced: Collection[Device], held: Collection[Device], *, tainted: bool
+    name: Device, ours: Collection[Device], held: Collection[Device], *, others: bool
 ) -> State:
-    if name in fenced:
-        return "fenced"
-    if tainted:
+    if name in ours:
         return "tainted"
+    if others:
+        return "tainted_by_others"
     return "allocated" if name in held else "free"
 
 
@@ -83,9 +83,9 @@ def rooms(counts: Iterable[PoolCount]) -> Mapping[Sort, Room]:
     """Return the most devices of each sort that one pool has for a new claim."""
     free, without = Counter[Sort](), Counter[Sort]()
     for count in counts:
-        for sort, unused, unfenced in count.idle:
+        for sort, unused, untainted in count.idle:
             free[sort] = max(free[sort], unused)
-            without[sort] = max(without[sort], unfenced)
+            without[sort] = max(without[sort], untainted)
     return {sort: Room(free[sort], without[sort]) for sort in without}
 
 

@@ -44,7 +44,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _story(
         "mode",
         "1 for the mode in which it is handled: off, incident-only, dry-run, enforce. Only enforce "
-        "fences; nothing while no status is written.",
+        "taints; nothing while no status is written.",
         "mode",
     ),
     _story(
@@ -56,7 +56,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _story(
         "held",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
-        "Maintenance (a window, or a person's own fence), Human, Blindness (a collection cannot be "
+        "Maintenance (a window, or a person's own taint), Human, Blindness (a collection cannot be "
         "trusted), NodeGone (it was taken away).",
         "reason",
     ),
@@ -109,7 +109,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "budget_used_gpus",
         "GPUs that count for a limit of the policy, by `budget` (`evict`: being evicted from, not "
-        "Drained yet; `fence`: standing with NoSchedule or more) and `ground`. Of node, pool, "
+        "Drained yet; `taint`: standing with NoSchedule or more) and `ground`. Of node, pool, "
         "deviceClass, domain: the one that is fullest, while any counts. `rate`: begun within its "
         "time.",
         "budget",
@@ -172,8 +172,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claim_pending_since_timestamp_seconds",
         f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
-        "Tainted (no node has enough free devices of the kind, and one would without our fences), "
-        "NoneFree (no node has enough, fenced or not), Other (there are some, or the DeviceClass "
+        "Tainted (no node has enough free devices of the kind, and one would without our taints), "
+        "NoneFree (no node has enough, tainted or not), Other (there are some, or the DeviceClass "
         "is none of NVIDIA's own).",
         "dra_claim_namespace",
         "dra_claim_name",
@@ -182,8 +182,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "devices",
         "Published GPUs (`gpu`), slices (`mig`) and passed-through GPUs (`vfio`), each in its "
-        "first state of: fenced (a rule of ours, NoSchedule or NoExecute), tainted (likewise by "
-        "the driver or somebody else's rule, a maintenance fence among them), allocated (also "
+        "first state of: tainted (by Draguard, NoSchedule or NoExecute), tainted_by_others "
+        "(likewise by the driver or another rule, `draguard cordon` among them), allocated (also "
         "when shared and not full), free. Counted as published: with dynamic MIG every possible "
         "slice is, and those that exclude each other each count.",
         "driver",

@@ -22,7 +22,7 @@ EVICTED = "evicted"
 """Of a pod that was moved: who answers a page still asks whose job it was."""
 
 _BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
-"""How `IncidentStatus.foreign` ends of a fence that keeps work away."""
+"""How `IncidentStatus.foreign` ends of a taint that keeps work away."""
 
 _Part = Callable[[Incident], Iterable[Labels]]
 
@@ -74,7 +74,7 @@ def _word(word: str) -> Iterable[Labels]:
 def _held(one: Incident) -> Iterable[Labels]:
     """Return what holds it back.
 
-    For whoever is paged also: a person ignores it, or has fenced it by hand; or its
+    For whoever is paged also: a person ignores it, or has cordoned it by hand; or its
     node was taken away, for a week before the story ends.
     """
     held = {

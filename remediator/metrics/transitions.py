@@ -75,9 +75,9 @@ def _durations(
 ) -> Iterator[tuple[str, float | None]]:
     """Yield each duration that ends with the new status, None where its start is not known."""
     if _first_taint(old, new):
-        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.fenced_at)
+        yield "time_to_taint_seconds", _between(_first_signal(old, new), new.tainted_at)
     if old.drained_at is None and new.drained_at is not None:
-        yield "time_to_drain_seconds", _between(new.evicting_at or new.fenced_at, new.drained_at)
+        yield "time_to_drain_seconds", _between(new.evicting_at or new.tainted_at, new.drained_at)
     if old.closed_at is None and new.closed_at is not None and _result(new) == "Recovered":
         opening = incident.metadata.creation_timestamp or _first_entry(new)
         yield "time_to_repair_seconds", _between(opening, new.closed_at)
@@ -87,7 +87,7 @@ def _first_taint(old: IncidentStatus, new: IncidentStatus) -> bool:
     """Whether every device is tainted now and none was before, in one and the same mode."""
     tainted = any(one.effect != "None" for one in old.rules)
     same_mode = old.mode in ("", new.mode)
-    return new.fenced_at is not None and old.fenced_at is None and not tainted and same_mode
+    return new.tainted_at is not None and old.tainted_at is None and not tainted and same_mode
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:

@@ -54,14 +54,14 @@ Untaint = Literal["Automatic", "OnConfirmation"]
 
 _API_NAMES = {
     "phase_since": "phaseSinceTime",
-    "fenced_at": "taintedTime",
+    "tainted_at": "taintedTime",
     "evicting_at": "evictingTime",
     "drained_at": "drainedTime",
     "healthy_since": "healthySinceTime",
     "closed_at": "closedTime",
     "handled_through": "handledThroughTime",
     "seen_through": "seenThroughTime",
-    "would_fence": "plannedTaints",
+    "would_taint": "plannedTaints",
     "hit": "affectedPods",
     "hit_left_out": "affectedPodsOmitted",
     "evicted": "evictedPods",
@@ -190,7 +190,7 @@ class SeenSignal(Entry, frozen=True, kw_only=True):
         return self.code, self.gpu_instance, self.compute_instance, self.placement_start
 
 
-class WouldFence(Entry, frozen=True):
+class WouldTaint(Entry, frozen=True):
     device: str
     effect: str
 
@@ -232,7 +232,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     mode: str = ""
     """A word of `api_words.MODES`."""
     message: str = ""
-    fenced_at: datetime | None = None
+    tainted_at: datetime | None = None
     evicting_at: datetime | None = None
     eviction_start_time: datetime | None = None
     """When the first eviction was requested of who is there now, moved on by the time in which
@@ -250,7 +250,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     rules: tuple[RuleRecord, ...] = ()
     hardware: tuple[Hardware, ...] = ()
     """What has a rule under each of its names as long as this is open."""
-    would_fence: tuple[WouldFence, ...] = ()
+    would_taint: tuple[WouldTaint, ...] = ()
     hit: tuple[PodHold, ...] = ()
     evicted: tuple[PodHold, ...] = ()
     informed: tuple[str, ...] = ()

@@ -29,7 +29,7 @@ CLASSES = f"{DOMAIN}/device-classes"
 """DeviceClasses through which the GPU was claimed when its incident was opened, for whoever must
 fill the incident again."""
 MAINTENANCE = f"{DOMAIN}/maintenance"
-"""Taint key of a person's fence (`draguard fence`): never of a rule of ours."""
+"""Taint key of a person's taint (`draguard cordon`): never of a rule of ours."""
 
 EVICT = f"{DOMAIN}/evict"
 """Annotation of a rule of ours with effect NoSchedule: its pods are evicted by the Eviction API."""
@@ -197,7 +197,7 @@ def is_ours(raw: RawRule) -> bool:
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
     key = raw.spec.taint.key
-    # A person's fence for maintenance is a person's to lift, whatever labels somebody gives it.
+    # A person's cordon for maintenance is a person's to lift, whatever labels somebody gives it.
     if key == MAINTENANCE or not key.startswith(f"{DOMAIN}/"):
         return False
     if not all(msgspec.structs.astuple(device)):
@@ -298,7 +298,7 @@ def _gpu_meant(raw: RawRule) -> str:
 
     Incidents are named after their GPUs, which bears witness where label and annotation
     differ. What stands under the device's name now does not: it may be another board, and
-    a rule that followed it would fence that one.
+    a rule that followed it would taint that one.
     """
     stories = _said(raw, INCIDENT)
 

@@ -6,10 +6,10 @@ heals is not looked at. A wish that is cut keeps the stored effect of each of it
 devices. Asked in this order, the first that says no is told:
 
 1. the emergency stop and maintenance windows: no new rule, no stronger one;
-2. the caps on what stands fenced, and correlation where the policy lets it
-   (`correlation.taint`): a GPU that carries no fence yet gets none;
+2. the caps on what stands tainted, and correlation where the policy lets it
+   (`correlation.taint`): a GPU that carries no taint yet gets none;
 3. correlation, then the caps on evictions: a GPU that does not evict yet, or
-   evicts from further devices after it was drained, is fenced there and no more.
+   evicts from further devices after it was drained, is tainted there and no more.
    Correlation also stops the step from evictions by request (`Evict`) to NoExecute;
 4. the same two for a call for repair of the node, which whoever repairs nodes
    acts on: it is a harm of its own, whatever the rules of the GPU say.
@@ -83,8 +83,8 @@ def budget(
     questions: tuple[_Question, ...] = (
         partial(_stopped, fleet=fleet, policy=policy),
         partial(_paused, policy=policy, now=now),
-        partial(_fence_caps, spending=spending, limits=policy.limits),
-        partial(_wave_of_fences, waves=waves, spending=spending, limits=policy.limits),
+        partial(_taint_caps, spending=spending, limits=policy.limits),
+        partial(_wave_of_taints, waves=waves, spending=spending, limits=policy.limits),
         partial(_correlation, waves=waves, spending=spending),
         partial(_evict_caps, spending=spending, limits=policy.limits),
     )
@@ -245,7 +245,7 @@ def _is_harm(rule: Rule, stored: Rule | None) -> bool:
 def _policy_place(asked: _Asked) -> Place:
     """Return where the policy sees a GPU.
 
-    The view remembers places that are published no more, the wish names what it fences.
+    The view remembers places that are published no more, the wish names what it taints.
     """
     named, known = [one.partition("/") for one in asked.place.pools], asked.known
     rules = (*asked.wish.rules, *asked.stored)
@@ -258,27 +258,27 @@ def _policy_place(asked: _Asked) -> Place:
     )
 
 
-def _fence_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
-    if not _is_new("fence", asked.wish, asked.stored, spending):
+def _taint_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("taint", asked.wish, asked.stored, spending):
         return None
-    return _over("fence", limits.fence, asked, spending)
+    return _over("taint", limits.taint, asked, spending)
 
 
-def _wave_of_fences(
+def _wave_of_taints(
     asked: _Asked, *, waves: Waves, spending: Spending, limits: Limits
 ) -> Hold | None:
-    """Return why a fence waits: one cause on many nodes, and enough of the product is fenced."""
+    """Return why a taint waits: one cause on many nodes, and enough of the product is tainted."""
     story, cap = asked.wish.incident, limits.correlation.taint
-    if cap is None or story is None or not _is_new("fence", asked.wish, asked.stored, spending):
+    if cap is None or story is None or not _is_new("taint", asked.wish, asked.stored, spending):
         return None
     for name in names_on("product", asked.place):
         used, limit = (
-            spending.used("fence", "product", name),
+            spending.used("taint", "product", name),
             cap.of(spending.total("product", name)),
         )
         wave = waves.same_cause(story) if used >= limit else None
         if wave is not None:
-            why = f"NoSchedule held: {wave.why}, and {used} GPUs of {name} are fenced"
+            why = f"NoSchedule held: {wave.why}, and {used} GPUs of {name} are tainted"
             why += f" (budget correlation.taint={cap}: {limit})"
             return Hold(by="Correlation", why=why, most="None", until=wave.until)
     return None
@@ -302,14 +302,14 @@ def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | 
     return _over("evict", limits.evict, asked, spending)
 
 
-_MOST: Mapping[Harm, Effect] = {"fence": "None", "evict": "NoSchedule", "call": "NoExecute"}
+_MOST: Mapping[Harm, Effect] = {"taint": "None", "evict": "NoSchedule", "call": "NoExecute"}
 """What costs less than a harm."""
 _HELD: Mapping[Harm, str] = {
-    "fence": "NoSchedule",
+    "taint": "NoSchedule",
     "evict": "NoExecute",
     "call": "call for repair",
 }
-_CAPPED_BY: Mapping[Harm, str] = {"fence": "fence", "evict": "evict", "call": "evict"}
+_CAPPED_BY: Mapping[Harm, str] = {"taint": "taint", "evict": "evict", "call": "evict"}
 """Whose caps count."""
 
 
@@ -381,7 +381,7 @@ def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | Non
     if wanted <= allowed:
         return rule
     has = EFFECTS.index(stored.effect) if stored else -1
-    # A fence that is held leaves no None rule in its place: nobody asked for one.
+    # A taint that is held leaves no None rule in its place: nobody asked for one.
     # Nor does a rule change its words, which some pods tolerate, for what may not happen yet.
     if most == "None" or allowed <= has:
         return stored

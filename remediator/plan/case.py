@@ -17,7 +17,7 @@ from remediator.model.incident import (
     PodHold,
     SeenSignal,
     Target,
-    WouldFence,
+    WouldTaint,
 )
 from remediator.model.intent import IntentRecord
 from remediator.model.pod import PodFacts
@@ -141,7 +141,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     """What the incident has tainted, with the strongest effect ever stored."""
     rebound: tuple[Rule, ...] = ()
     """Those of `rules` that follow tainted hardware to another name: no new disruption."""
-    would: tuple[WouldFence, ...] = ()
+    would: tuple[WouldTaint, ...] = ()
     """What enforce mode would do in the end and the mode in force does not."""
     pending: bool = False
     """Enforce mode has not reached its goal: it waits for evidence, or for the settle time."""
@@ -181,7 +181,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     blocked: str = ""
     """Which pods are left once the time for evictions is over, and why."""
     awaits: str = ""
-    """Which evidence is waited for, or was, before a doubtful fault is fenced."""
+    """Which evidence is waited for, or was, before a doubtful fault is tainted."""
     needs: Need = "nothing"
     """What would repair it."""
     calls: Need = "nothing"

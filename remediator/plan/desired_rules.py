@@ -4,7 +4,7 @@ import msgspec
 
 from exporter.model.device import Device
 from remediator.diagnose.fault import Fault, Healthy, weight
-from remediator.model.incident import Incident, Target, WouldFence
+from remediator.model.incident import Incident, Target, WouldTaint
 from remediator.model.taint_rule import EVICTING, LOST, Effect, Rule
 from remediator.plan.case import Case, Notice
 from remediator.plan.escalation import UNPUBLISHED, Demand, stronger
@@ -77,7 +77,7 @@ def _rule(case: Case, story: Incident, fault: Fault, target: Target, effect: Eff
     )
 
 
-def would(asked: tuple[Demand, ...]) -> tuple[WouldFence, ...]:
+def would(asked: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
     """Return what enforce mode would do to each device that a milder mode spares."""
     spared: dict[str, Effect] = {}
     for one in asked:
@@ -85,7 +85,7 @@ def would(asked: tuple[Demand, ...]) -> tuple[WouldFence, ...]:
             for target in one.targets:
                 name = str(target.name)
                 spared[name] = stronger(one.goal, spared.get(name, one.goal))
-    return tuple(WouldFence(device, effect) for device, effect in sorted(spared.items()))
+    return tuple(WouldTaint(device, effect) for device, effect in sorted(spared.items()))
 
 
 def pending(asked: tuple[Demand, ...]) -> bool:
@@ -156,5 +156,5 @@ def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
         parts.append(f"verifying: {case.verdict.evidence}")
     stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
-        parts.append(f"not released while {', '.join(stands)} stands")
+        parts.append(f"not untainted while {', '.join(stands)} stands")
     return "; ".join(parts) or f"{story.status.cause} still stands"

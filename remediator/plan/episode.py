@@ -41,7 +41,7 @@ from remediator.plan import (
 )
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import SEEN_APART, look_again
-from remediator.plan.escalation import Demand, demand, fenced_first, placed, together, youngest
+from remediator.plan.escalation import Demand, demand, placed, tainted_first, together, youngest
 from remediator.plan.evicting import resumes
 from remediator.plan.signals import is_unseen, seen
 from remediator.plan.undecided import or_undecided, undecided
@@ -52,7 +52,7 @@ from remediator.policy.table import Policy
 def decided(case: Case, policy: Policy, now: datetime) -> tuple[Case, Desired]:
     """Return what should be so for one GPU, whatever is wrong with this program.
 
-    A bug about one GPU must not cost its neighbours their fences: it is unknown then,
+    A bug about one GPU must not cost its neighbours their taints: it is unknown then,
     its rules stay, and the trace is in the verdict. What could not even be looked into
     stays as it stands.
     """
@@ -102,7 +102,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
     parts = hardware.tainted(case, current, asked, gone)
     rebound = hardware.rebound(case, current, parts, kept, policy)
     if hardware.extends(rebound, case.rules):
-        asked = fenced_first(asked)
+        asked = tainted_first(asked)
     kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
     told = incident_spec.told(case, current, asked, firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not

@@ -39,7 +39,7 @@ FORGEABLE = (
 )
 UNPUBLISHED = "the failed MIG instance is not published"
 LATER = "its process is dead, and whoever holds its devices came after it"
-FENCING = "every device in scope is fenced first"
+TAINTING = "every device in scope is tainted first"
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class Demand(msgspec.Struct, frozen=True):
     reason: str
     wake_at: datetime | None = None
     awaits: str = ""
-    """Which evidence it waits for, or has waited for, while its scope is not fenced."""
+    """Which evidence it waits for, or has waited for, while its scope is not tainted."""
     needs_human: bool = False
     """Only the kernel log says so, nothing else can be asked, and the settle time is over."""
     new: bool = False
@@ -82,8 +82,8 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
         return Demand(fault, row, targets, None, goal, f"suspected only: {why}")
     later = LATER if _came_later(case, fault, targets) else ""
     goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
-    fenced = {rule.device for rule in case.rules if rule.effect != "None"}
-    awaits = bool(doubt) and row.patient and not all(one.name in fenced for one in targets)
+    tainted = {rule.device for rule in case.rules if rule.effect != "None"}
+    awaits = bool(doubt) and row.patient and not all(one.name in tainted for one in targets)
     until = _patience(story, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
@@ -116,9 +116,9 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
 
 
 def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
-    since = fenced_since(case.rules, story, asked.targets)
+    since = tainted_since(case.rules, story, asked.targets)
     if since is None:
-        return msgspec.structs.replace(asked, reason=FENCING)
+        return msgspec.structs.replace(asked, reason=TAINTING)
     settled = since + asked.row.settle
     if now < settled:
         why = f"settling for {asked.row.settle.total_seconds():g} s"
@@ -145,7 +145,7 @@ def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
 
 def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
     """Call a person once the settle time has brought no second source."""
-    since = fenced_since(case.rules, story, asked.targets)
+    since = tainted_since(case.rules, story, asked.targets)
     if since is None:
         return asked
     settled = since + asked.row.settle
@@ -155,46 +155,46 @@ def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> De
 
 
 def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
-    """Hold every eviction back until all that the faults of one GPU fence is fenced.
+    """Hold every eviction back until all that the faults of one GPU taint is tainted.
 
     A pod that is moved off one slice must not land on a sibling that is about to
-    be fenced.
+    be tainted.
     """
-    fencing = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
-    everything = tuple(sorted({target for one in fencing for target in one.targets}))
-    whole = fenced_since(case.rules, story, everything) is not None
-    return tuple(asked) if whole else fenced_first(asked)
+    tainting = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
+    everything = tuple(sorted({target for one in tainting for target in one.targets}))
+    whole = tainted_since(case.rules, story, everything) is not None
+    return tuple(asked) if whole else tainted_first(asked)
 
 
-def fenced_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
+def tainted_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
     """Return the same demands without their evictions."""
     return tuple(
-        msgspec.structs.replace(demand, effect="NoSchedule", reason=FENCING)
+        msgspec.structs.replace(demand, effect="NoSchedule", reason=TAINTING)
         if demand.effect in EVICTING
         else demand
         for demand in asked
     )
 
 
-def fenced_since(
+def tainted_since(
     rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
 ) -> datetime | None:
-    """Return since when the targets' stored rules fence, as the incident has recorded them.
+    """Return since when the targets' stored rules taint, as the incident has recorded them.
 
     A rule of the same GPU that is not recorded yet is new, also one that was deleted and made
-    again: pods must not move to what it fences. Who acts on rules may have lost them while they
+    again: pods must not move to what it taints. Who acts on rules may have lost them while they
     were not served, so that time begins anew.
     """
     told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
     if told is not None and told.status == "True":
         return None
     recorded = {one.uid for one in story.status.rules if one.effect != "None"}
-    fencing = [rule for rule in rules if rule.effect != "None"]
-    if any(rule.uid not in recorded for rule in fencing):
+    tainting = [rule for rule in rules if rule.effect != "None"]
+    if any(rule.uid not in recorded for rule in tainting):
         return None
-    known = {rule.device for rule in fencing}
+    known = {rule.device for rule in tainting}
     whole = bool(targets) and all(target.name in known for target in targets)
-    since = story.status.fenced_at if whole else None
+    since = story.status.tainted_at if whole else None
     return max(since, told.last_transition_time) if since and told else since
 
 

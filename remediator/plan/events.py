@@ -103,7 +103,7 @@ def of_view(view: NodeView) -> tuple[Event, ...]:
     named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
     message = (
         f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
-        "them, nothing is tainted or released; one of the reports is wrong"
+        "them, nothing is tainted or untainted; one of the reports is wrong"
     )
     return (Event("Node", view.node, view.node, FOREIGN_DEVICE, message),)
 
@@ -179,13 +179,13 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 def _on_pods(step: WriteStatus, case: Case, wish: Desired) -> Iterator[Event]:
     """Warn who will be evicted when the taint stands, also who joins later; tell who was."""
     old, new = step.incident.status, step.status
-    told = {one.uid for one in old.hit} if new.fenced_at == old.fenced_at else set[str]()
+    told = {one.uid for one in old.hit} if new.tainted_at == old.tainted_at else set[str]()
     # The same words again are the same Event, so that nobody is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
-    if new.fenced_at is not None and (emptied or wish.goal in EVICTING):
+    if new.tainted_at is not None and (emptied or wish.goal in EVICTING):
         for one in new.hit:
             if (emptied or one.uid not in told) and not _is_spared(one, case, wish, new.fault):
-                why = f"will be evicted: {_why(step, one)}{_when(new.fenced_at, wish)}"
+                why = f"will be evicted: {_why(step, one)}{_when(new.tainted_at, wish)}"
                 yield from _on_pod(step, one, POD_PLANNED, why)
     for one in new.evicted:
         if one not in old.evicted and not may_stay(one, new.fault):

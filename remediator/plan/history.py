@@ -48,7 +48,7 @@ def recurrence(incidents: tuple[Incident, ...], story: Incident, row: Row, now: 
 def _mattered(incident: Incident) -> bool:
     """Whether anything was done in an episode, or would have been in a milder mode.
 
-    One that was over before it was fenced, such as an error of a peer, is no repeat.
+    One that was over before it was tainted, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
     return acted or was_lost(incident) or incident.status.mode != MODES["enforce"]
@@ -126,7 +126,7 @@ def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
         return f"{ordinal(count)} episode in {days(within)}"
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
-        return f"class {classes[0]} is released by a person only"
+        return f"class {classes[0]} is untainted by a person only"
     return "it has needed a person before" if story.status.untaint == "OnConfirmation" else ""
 
 

@@ -67,7 +67,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     old, done = story.status, progress(case, desired, story.status, now)
     closed = bool(desired.closing or desired.ending) and not case.rules
     stands = phase(case, desired, old, done)
-    spared = old.would_fence if isinstance(case.verdict, Unknown) else desired.would
+    spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.would
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
         observed_generation=story.metadata.generation,
@@ -81,7 +81,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         phase_since=old.phase_since if stands == old.phase and old.phase_since else now,
         mode=MODES[mode],
         message=desired.held or desired.reason,
-        fenced_at=_fenced_at(case, old, now, fenced=done.fenced),
+        tainted_at=_tainted_at(case, old, now, tainted=done.tainted),
         evicting_at=old.evicting_at or (now if done.evicting else None),
         eviction_start_time=None if closed else desired.evicting_since,
         eviction_attempt_time=None if closed else desired.attempted,
@@ -93,7 +93,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         conditions=_conditions(case, desired, old.conditions, now),
         rules=_records(case, old),
         hardware=desired.hardware,
-        would_fence=() if closed or desired.closing else spared,
+        would_taint=() if closed or desired.closing else spared,
         informed=case.peers[:INFORMED_LIMIT],
         foreign=in_words(case),
         needs=NEEDS[desired.needs],
@@ -146,16 +146,18 @@ def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
     return capped(told)
 
 
-def _fenced_at(case: Case, old: IncidentStatus, now: datetime, *, fenced: bool) -> datetime | None:
-    """Return since when the fence is whole; a rule that is new in it starts the time anew.
+def _tainted_at(
+    case: Case, old: IncidentStatus, now: datetime, *, tainted: bool
+) -> datetime | None:
+    """Return since when the taint is whole; a rule that is new in it starts the time anew.
 
     Once all rules are gone it says since when it was: rates count that (`spending`).
     """
-    if not fenced:
-        return None if case.rules else old.fenced_at
+    if not tainted:
+        return None if case.rules else old.tainted_at
     recorded = {one.uid for one in old.rules if one.effect != "None"}
     new = [one for one in case.rules if one.effect != "None" and one.uid not in recorded]
-    return now if new or old.fenced_at is None else old.fenced_at
+    return now if new or old.tainted_at is None else old.tainted_at
 
 
 def _node_gone_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:

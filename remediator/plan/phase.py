@@ -16,8 +16,8 @@ from remediator.plan.evicting import moved, over
 class Progress(msgspec.Struct, frozen=True):
     """How far the world has followed what is desired."""
 
-    fenced: bool
-    """Every wanted fence is stored."""
+    tainted: bool
+    """Every wanted taint is stored."""
     evicting: bool
     """Pods are evicted wherever that is wanted: by NoExecute, or by the Eviction API."""
     empty: bool
@@ -25,15 +25,15 @@ class Progress(msgspec.Struct, frozen=True):
 
     @property
     def drained(self) -> bool:
-        return self.fenced and self.empty
+        return self.tainted and self.empty
 
 
 def progress(case: Case, desired: Desired, old: IncidentStatus, now: datetime) -> Progress:
     stored = {rule.device: rule.effect for rule in case.rules}
-    fences = {rule.device for rule in desired.rules if rule.effect != "None"}
+    taints = {rule.device for rule in desired.rules if rule.effect != "None"}
     moves = moved(desired)
     return Progress(
-        fenced=bool(fences) and all(stored.get(device, "None") != "None" for device in fences),
+        tainted=bool(taints) and all(stored.get(device, "None") != "None" for device in taints),
         evicting=bool(moves) and all(stored.get(device) in EVICTING for device in moves),
         empty=seen_twice(old, now),
     )
@@ -98,7 +98,7 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     (
         "Tainted",
         "every rule that is wanted stands, with NoSchedule at least",
-        lambda it: it.done.fenced,
+        lambda it: it.done.tainted,
     ),
     (
         "Suspected",
@@ -123,9 +123,9 @@ def phase_of(it: Facts) -> Phase:
 
 def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:
     healthy = isinstance(case.verdict, Healthy)
-    waits = desired.verified or (not healthy and done.fenced and done.empty)
+    waits = desired.verified or (not healthy and done.tainted and done.empty)
     joined = bool(over(desired) and desired.blocked)
-    unprovable = desired.unprovable and done.fenced and not healthy
+    unprovable = desired.unprovable and done.tainted and not healthy
     moving = bool(moved(desired))
     emptied = old.drained_at is not None or not (moving or desired.pending)
     return Facts(

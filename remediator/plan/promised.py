@@ -121,9 +121,9 @@ def _until(
         return now if wish.blocked else None
     if _begins(case, wish):
         return None
-    if notice is None or status.fenced_at is None or not notice.plan.within:
+    if notice is None or status.tainted_at is None or not notice.plan.within:
         return now
-    return status.fenced_at + notice.settle + notice.plan.within
+    return status.tainted_at + notice.settle + notice.plan.within
 
 
 def _begins(case: Case, wish: Desired) -> bool:

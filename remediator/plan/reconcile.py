@@ -378,7 +378,7 @@ def _courtesy(bugs: list[Bug], make: Callable[[], tuple[T, ...]]) -> tuple[T, ..
     """Return what goes beyond single GPUs; nothing of it where this program fails on it."""
     try:
         return make()
-    except Exception as error:  # noqa: BLE001 - the fences of the node go on
+    except Exception as error:  # noqa: BLE001 - the taints of the node go on
         bugs.append(Bug("", baffled(error).bug))
         return ()
 

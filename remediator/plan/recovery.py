@@ -2,7 +2,7 @@
 
 Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
 fault that stands, however mild, is a fault, so a suspicion of a day keeps what a
-worse one has fenced. Only what waits for a reset, and is observed by policy, does
+worse one has tainted. Only what waits for a reset, and is observed by policy, does
 not hold back the slice of a contained error. Pure.
 """
 

@@ -65,17 +65,17 @@ def _ceiling(row: Row) -> Effect | None:
 def narrowed(
     case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
 ) -> bool:
-    """Whether a later witness has named another slice than the one that this rule fences.
+    """Whether a later witness has named another slice than the one that this rule taints.
 
     Only a contained error, only while nobody was moved, and only where the whole GPU
-    was fenced just now for want of that witness: an error that comes later says nothing
+    was tainted just now for want of that witness: an error that comes later says nothing
     of the slice that an earlier one has hit, also where that error is over by now.
     """
     if history.was_lost(story) or not story.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
-    fenced_at, scope = story.status.fenced_at, {one.name for one in story.status.scope.devices}
+    tainted_at, scope = story.status.tainted_at, {one.name for one in story.status.scope.devices}
     slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
-    if not slices <= scope or (fenced_at is not None and now - fenced_at > NEAR):
+    if not slices <= scope or (tainted_at is not None and now - tainted_at > NEAR):
         return False
     own = rule.uuid in named_before(case, story.status.seen_signals)
     if own or not any(one.new for one in asked):

@@ -7,7 +7,7 @@ The unit is one physical GPU. Three things are counted, each for another limit:
   Evict it counts while evictions are requested and the time for them is not over.
 - *Called for now* (`call`): it evicts now, or its incident says since when a
   repair of its node may be called for, for `CALL_LASTS`.
-- *Standing* (`fence`): a rule of ours keeps new work away, Drained or not.
+- *Standing* (`taint`): a rule of ours keeps new work away, Drained or not.
 
 GPUs of nodes that were taken away are none of these: they are no capacity and
 hold no pod. What began lately is counted by date, for the rates; of one node no
@@ -37,10 +37,10 @@ from remediator.plan.emptied import Emptied, emptied
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.policy.limits import KEYS, Caps, Ground, Limits
 
-RuleHarm = Literal["fence", "evict"]
-Harm = Literal["fence", "evict", "call"]
+RuleHarm = Literal["taint", "evict"]
+Harm = Literal["taint", "evict", "call"]
 """`call`: others may reboot or replace the node for this GPU, which stops whoever is on it."""
-EFFECT_OF: Mapping[RuleHarm, Effect] = {"fence": "NoSchedule", "evict": "Evict"}
+EFFECT_OF: Mapping[RuleHarm, Effect] = {"taint": "NoSchedule", "evict": "Evict"}
 """The effect with which a harm begins."""
 CALL_LASTS = timedelta(hours=2)
 """An hour of waiting for neighbours (the deadline as shipped), and one for whoever repairs nodes to
@@ -49,7 +49,7 @@ _STRONG: Mapping[RuleHarm, frozenset[Effect]] = {
     harm: frozenset(EFFECTS[EFFECTS.index(effect) :]) for harm, effect in EFFECT_OF.items()
 }
 _INCLUDED: Mapping[Harm, tuple[Harm, ...]] = {
-    "fence": ("fence",),
+    "taint": ("taint",),
     "evict": ("evict", "call"),
     "call": ("call",),
 }
@@ -188,7 +188,7 @@ class Spending:
         key = harm, caps.rate.within
         if key not in self._begun:
             since = self._now - caps.rate.within
-            begun = begins(self._fleet, "fence" if harm == "fence" else "evict", since, self._now)
+            begun = begins(self._fleet, "taint" if harm == "taint" else "evict", since, self._now)
             if harm == "call":
                 called = (
                     (call.spec.uuid, call.status.needs_since) for call in _called(self._fleet)
@@ -220,7 +220,7 @@ class Spending:
                 recent = since is not None and self._now - since < CALL_LASTS
                 if recent and call.node not in self._gone():
                     yield call.spec.uuid, call.node
-        known: RuleHarm = "fence" if harm == "fence" else "evict"
+        known: RuleHarm = "taint" if harm == "taint" else "evict"
         for rule in self._fleet.rules:
             over = rule.node in self._gone() or (known == "evict" and self._stays_empty(rule))
             if suffers(rule, known) and not over:
@@ -279,7 +279,7 @@ class Used(msgspec.Struct, frozen=True):
 def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
     """Return how full each limit is, for people: of a ground, the fullest (see `fullest`)."""
     spending = Spending(fleet, now)
-    of_each: tuple[tuple[RuleHarm, Caps], ...] = ("evict", limits.evict), ("fence", limits.fence)
+    of_each: tuple[tuple[RuleHarm, Caps], ...] = ("evict", limits.evict), ("taint", limits.taint)
     return tuple(
         Used(harm, *figures) for harm, caps in of_each for figures in spending.fullest(harm, caps)
     )
@@ -323,7 +323,7 @@ def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict
     again = _dated(young) - _begun_before(fleet, since) if harm == "evict" else set[str]()
     found: dict[str, datetime] = {}
     for one in fleet.incidents:
-        at = one.status.evicting_at if harm == "evict" else one.status.fenced_at
+        at = one.status.evicting_at if harm == "evict" else one.status.tainted_at
         if at is not None:
             if at > since or one.metadata.name not in again:
                 unnoted.discard(one.metadata.name)
@@ -339,7 +339,7 @@ def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict
 
 def _untold(fleet: Fleet, harm: RuleHarm) -> set[str]:
     """Return the open incidents that have not noted when a harm began."""
-    noted = attrgetter("evicting_at" if harm == "evict" else "fenced_at")
+    noted = attrgetter("evicting_at" if harm == "evict" else "tainted_at")
     return {one.metadata.name for one in fleet.incidents if noted(one.status) is None and one.open}
 
 

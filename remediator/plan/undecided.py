@@ -1,7 +1,7 @@
 """A GPU about which nothing can be decided: it is unknown, and all stays as it stands.
 
 Either this program fails on it, or what is stored of it cannot be read. That costs this
-GPU its decision and nobody else theirs; what is fenced stays fenced and goes on to count
+GPU its decision and nobody else theirs; what is tainted stays tainted and goes on to count
 against the budgets, which are counted from what is stored. Pure.
 """
 

@@ -151,7 +151,7 @@ def unnamed(view: NodeView) -> int:
 
 
 def _is_own(device: SliceDevice, view: NodeView) -> bool:
-    """Whether a node may have a device fenced that it publishes.
+    """Whether a node may have a device tainted that it publishes.
 
     A rule names a pool and no node. A pool of a driver that names its pools as it likes is
     nobody's while others publish into it: a node could have the devices of others emptied.

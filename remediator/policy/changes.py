@@ -142,7 +142,7 @@ def times_fit(
                 read.problem(
                     _written(path, row.fault_class, read),
                     f"soak ({spelled(soaks.soak)}) must be longer than settle "
-                    f"({spelled(settles.settle)}), or a fault would be released before it was "
+                    f"({spelled(settles.settle)}), or a fault would be untainted before it was "
                     "judged",
                 )
 

@@ -1,7 +1,7 @@
 """How much may be disrupted at once and restricted in all: caps per ground, rates, correlation.
 
 The unit is one physical GPU, whatever number of slices it has. `evict` counts
-flow: GPUs whose pods are being deleted now, and how many began lately. `fence`
+flow: GPUs whose pods are being deleted now, and how many began lately. `taint`
 counts stock: GPUs that stand with NoSchedule or more, so capacity that is lost.
 Many sick nodes are still kept from new work while evictions are deferred, and
 boards that wait for their repair stop no eviction. Healing is never limited.
@@ -11,7 +11,7 @@ budget:
   evict:
     {node: 2, deviceClass: 25%, domain: 4, cluster: {share: 5%, atLeast: 4, atMost: 16},
      rate: {count: 8, within: 10m}}
-  fence: {node: 16, cluster: {share: 10%, atLeast: 24}}
+  taint: {node: 16, cluster: {share: 10%, atLeast: 24}}
   correlation: {nodes: 3, within: 10m, after_change: 30m, taint: none}
 ```
 
@@ -85,7 +85,7 @@ LONGEST_RATE = timedelta(hours=24)
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """At most so many GPUs newly evicted from, or fenced, within any time of this length."""
+    """At most so many GPUs newly evicted from, or tainted, within any time of this length."""
 
     count: int
     within: timedelta
@@ -125,9 +125,9 @@ class Correlation(msgspec.Struct, frozen=True, kw_only=True):
     after_change: timedelta = timedelta(minutes=30)
     """After the node's driver or agent changed, or the policy did; 0s: never."""
     taint: Cap | None = None
-    """Of one product and driver version: what may stand fenced before a wave of one cause defers
+    """Of one product and driver version: what may stand tainted before a wave of one cause defers
     NoSchedule, too. None: it never does. A real wave (power, cooling, a switch) has sick GPUs, and
-    what is not fenced gets the next job; NoSchedule ends no pod, and `fence` bounds it."""
+    what is not tainted gets the next job; NoSchedule ends no pod, and `taint` bounds it."""
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,14 +142,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     )
     """A third sick GPU in one machine is the machine's fault. The least of the cluster is what two
     nodes may do, so that in the smallest cluster, too, one node leaves room for another."""
-    fence: Caps = Caps(node=Cap(16), cluster=Cap(10, percent=True, least=24))
+    taint: Caps = Caps(node=Cap(16), cluster=Cap(10, percent=True, least=24))
     """The node's cap is more than nearly any machine has. The least of the cluster is more than
     that: a machine that fails as a whole, or invents GPUs, leaves room for 8 elsewhere."""
     correlation: Correlation = Correlation()
 
 
 LIFTED = Limits(
-    evict=Caps(), fence=Caps(), correlation=Correlation(nodes=0, after_change=timedelta())
+    evict=Caps(), taint=Caps(), correlation=Correlation(nodes=0, after_change=timedelta())
 )
 """Limits that hold nothing back."""
 
@@ -171,10 +171,10 @@ def limits_of(raw: Mapping[str, object], shipped: Limits | None = None) -> Limit
     return found
 
 
-FLAT: Mapping[str, tuple[Literal["evict", "fence"], Literal["node", "cluster"]]] = {
+FLAT: Mapping[str, tuple[Literal["evict", "taint"], Literal["node", "cluster"]]] = {
     "evict_gpus_per_node": ("evict", "node"),
     "evict_gpus_per_cluster": ("evict", "cluster"),
-    "fence_gpus_per_cluster": ("fence", "cluster"),
+    "taint_gpus_per_cluster": ("taint", "cluster"),
 }
 """Keys of the first release, by what they are called now."""
 
@@ -184,7 +184,7 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     found: list[tuple[str, str, str]] = []
     for harm, verb, counted in (
         ("evict", "evicted from", "GPUs that are being evicted from, not Drained yet"),
-        ("fence", "fenced", "GPUs that stand fenced, of nodes that are there"),
+        ("taint", "tainted", "GPUs that stand tainted, of nodes that are there"),
     ):
         caps: Caps = getattr(limits, harm)
         for ground, key in KEYS.items():
@@ -206,7 +206,7 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
         (
             "budget.correlation.taint",
             "none" if hold.taint is None else str(hold.taint),
-            "GPUs of one product and driver version that stand fenced before one new cause defers "
+            "GPUs of one product and driver version that stand tainted before one new cause defers "
             "NoSchedule, too",
         ),
     )
@@ -328,6 +328,6 @@ def _correlation(path: str, raw: object, old: object) -> Correlation:
 
 _SECTIONS: Mapping[str, tuple[str, _Reader]] = {
     "evict": ("evict", _caps),
-    "fence": ("fence", _caps),
+    "taint": ("taint", _caps),
     "correlation": ("correlation", _correlation),
 }

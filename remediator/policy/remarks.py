@@ -27,7 +27,7 @@ def remarks(policy: Policy, now: datetime) -> tuple[str, ...]:
     ]
     if policy.stopped:
         found.append(
-            f"emergency_stop: pulled by {policy.stopped}; nothing new is fenced while it stands"
+            f"emergency_stop: pulled by {policy.stopped}; nothing new is tainted while it stands"
         )
     return tuple(dict.fromkeys(found))
 
@@ -39,11 +39,11 @@ def _rows(policy: Policy) -> Iterator[str]:
         if spoken_of and row.mode in {"dry-run", "enforce"} and row.ceiling == "observe":
             yield f"{where}: mode {row.mode} does nothing while the ceiling is observe"
         if row.mode == "enforce" and row.soak < SHORT_SOAK:
-            yield f"{where}: soak {spelled(row.soak)} is short: a GPU that flaps is released"
+            yield f"{where}: soak {spelled(row.soak)} is short: a GPU that flaps is untainted"
         if row.mode == "enforce" and row.ceiling == "NoExecute" and row.settle < SHORT_SETTLE:
             yield (
                 f"{where}: settle {spelled(row.settle)} is short: a pod that is moved may land on "
-                "a device that is about to be fenced"
+                "a device that is about to be tainted"
             )
 
         if spoken_of and row.evicts_first and row.ceiling != "NoExecute":
@@ -67,7 +67,7 @@ def _budget(policy: Policy) -> Iterator[str]:
             "budget: a class is enforced and the shipped budget holds; see what it allows in "
             "`draguard policy explain`, and write one that fits the cluster"
         )
-    for name, caps in (("evict", policy.limits.evict), ("fence", policy.limits.fence)):
+    for name, caps in (("evict", policy.limits.evict), ("taint", policy.limits.taint)):
         node, cluster, rate = caps.node, caps.cluster, caps.rate
         if node is None or node.percent:
             continue

@@ -34,7 +34,7 @@ _SETTLE = _key(
     "From the last NoSchedule of a scope to its first NoExecute; a patient class also waits so "
     "long for its second witness.",
     "Scheduler and eviction controller watch apart: a pod that is moved must not land on a sibling "
-    "that is about to be fenced.",
+    "that is about to be tainted.",
 )
 _SOAK = _key(
     DURATION,
@@ -144,7 +144,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _key(
             "true or false",
             "Whether doubtful evidence waits for a second witness, up to `settle`, before anything "
-            "is fenced.",
+            "is tainted.",
             "For signals that often arrive in two parts, of which the second says how far to go.",
         ),
     ] = None
@@ -153,7 +153,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool | None,
         _key(
             "true or false",
-            "Whether recovery alone never releases: a person confirms the repair.",
+            "Whether recovery alone never untaints: a person confirms the repair.",
             "Some faults hide after a reset.",
         ),
     ] = None

@@ -4,11 +4,11 @@ The safety argument, in prose, before the table:
 
 Tainting is the power to kill jobs, so each class names its own ceiling, and the
 shipped mode of every class is `incident-only`: it writes down what it would do.
-A class whose evidence often arrives in two parts (`patient`) is not fenced
+A class whose evidence often arrives in two parts (`patient`) is not tainted
 until the second part came or the settle time passed. A class under which
 running work may finish (`memory`, `fabric`) never goes beyond NoSchedule.
 Recovery needs positive evidence for the whole soak time, and the soak is longer
-than the settle time, so that nothing is released before it could be judged.
+than the settle time, so that nothing is untainted before it could be judged.
 
 Which row holds depends on the place. Overrides apply in the order of the file,
 later ones win. A GPU that is several places at once (claimed through two
@@ -87,10 +87,10 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     soak: timedelta = timedelta(minutes=10)
     """How long evidence of health must hold before the rules go."""
     patient: bool = False
-    """A second witness is waited for, up to the settle time, before anything is fenced."""
+    """A second witness is waited for, up to the settle time, before anything is tainted."""
     repeat: Repeat = Repeat()
     sticky: bool = False
-    """Recovery alone never releases: a person confirms the repair."""
+    """Recovery alone never untaints: a person confirms the repair."""
     probation: timedelta = timedelta(hours=24)
     """After release: a fault in it continues the episode count and is told as a relapse."""
     evict: Evict = AT_ONCE
@@ -104,7 +104,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         if self.soak <= self.settle:
             raise PolicyError(
                 f"class {self.fault_class}: soak ({self.soak}) must be longer than settle "
-                f"({self.settle}), or a fault would be released before it was judged"
+                f"({self.settle}), or a fault would be untainted before it was judged"
             )
 
     @property
@@ -130,7 +130,7 @@ SHIPPED: tuple[Row, ...] = (
         fault_class="pending",
         ceiling="observe",
         why="A row remap or a page retirement waits for the next reset. The GPU is sound until "
-        "then: fencing it would cost capacity and win nothing.",
+        "then: tainting it would cost capacity and win nothing.",
     ),
     Row(
         fault_class="contained",

@@ -27,7 +27,7 @@ MOVED = {**OTHER_NODE, "UUID": "GPU-1"}
 THIRD_GPU = {**NODE, "UUID": "GPU-3"}
 CLAIM = {"dra_claim_namespace": "ml", "dra_claim_name": "train"}
 GONE = "DraguardGpuGone"
-FENCED = "DraguardDeviceFenced"
+TAINTED = "DraguardDeviceTainted"
 DOWN = "DraguardExporterDown"
 VANISHED = "DraguardExporterGone"
 NODE_DOWN = "KubeNodeNotReady"
@@ -54,7 +54,10 @@ def of(labels: Labels, *names: str) -> tuple[Alert, ...]:
 CASES = {
     "a node that is down speaks for its GPUs, and not for other nodes": Case(
         Alert(NODE_DOWN, NODE),
-        (*of(GPU, GONE, FENCED, "DraguardDeviceNotFenced"), *of(NODE, DOWN, "DraguardAgentStale")),
+        (
+            *of(GPU, GONE, TAINTED, "DraguardDeviceNotTainted"),
+            *of(NODE, DOWN, "DraguardAgentStale"),
+        ),
         (
             *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE),
             *of({**OTHER_NODE, "source": "dcgm"}, "DraguardSourceDown"),
@@ -68,12 +71,12 @@ CASES = {
         Alert(GONE, GPU),
         (
             *of(GPU, "DraguardDeviceSick", "DraguardMemoryFault", "DraguardRowRemapPending"),
-            *of(GPU, FENCED, "GpuDoubleBitEcc", "GpuTooHot"),
+            *of(GPU, TAINTED, "GpuDoubleBitEcc", "GpuTooHot"),
             *of({"Hostname": "node-a", "UUID": "GPU-1"}, "DcgmGpuThermalViolation"),
         ),
         (
-            *of(GPU, "DraguardDeviceNotFenced"),
-            *of(MOVED, "DraguardDeviceSick", "DraguardDeviceNotFenced"),
+            *of(GPU, "DraguardDeviceNotTainted"),
+            *of(MOVED, "DraguardDeviceSick", "DraguardDeviceNotTainted"),
             *of(OTHER_GPU, "DraguardDeviceSick", "GpuDoubleBitEcc"),
             *of(THIRD_GPU, GONE),
             *of(NODE, "DraguardGpuMissing", "NodeTooHot"),
@@ -88,8 +91,8 @@ CASES = {
         ),
         (
             *of(GPU, GONE),
-            *of(OTHER_GPU, "DraguardDeviceNotFenced"),
-            *of(THIRD_GPU, FENCED),
+            *of(OTHER_GPU, "DraguardDeviceNotTainted"),
+            *of(THIRD_GPU, TAINTED),
             *of(OTHER_NODE, "DraguardGpuMissing"),
             *of({}, "DraguardNoLeader"),
         ),
@@ -100,7 +103,7 @@ CASES = {
         (
             *of({**OTHER_NODE, "UUID": "GPU-9"}, GONE),
             *of(OTHER_NODE, "DraguardAgentStale"),
-            *of(OTHER_GPU, "DraguardDeviceNotFenced", FENCED),
+            *of(OTHER_GPU, "DraguardDeviceNotTainted", TAINTED),
             *of({}, "DraguardNoLeader"),
         ),
     ),
@@ -112,7 +115,7 @@ CASES = {
     "a cluster without exporters is one ticket": Case(
         Alert("DraguardNoExporter", {}),
         (*of(NODE, VANISHED), *of(OTHER_NODE, "DraguardAgentStale")),
-        (*of(GPU, "DraguardDeviceNotFenced"), *of({}, "DraguardNoLeader")),
+        (*of(GPU, "DraguardDeviceNotTainted"), *of({}, "DraguardNoLeader")),
     ),
     "a sensor that is silent sees nothing": Case(
         Alert("DraguardSensorSilent", NODE),
@@ -129,7 +132,7 @@ CASES = {
         ),
     ),
     "a device under remediation is known to be sick": Case(
-        Alert(FENCED, GPU),
+        Alert(TAINTED, GPU),
         (
             *of(GPU, "DraguardSliceFault", "DraguardFabricFault", "DraguardRowRemapPending"),
             *of(GPU, "DraguardApplicationErrors"),
@@ -142,8 +145,8 @@ CASES = {
             *of(CLAIM, "DraguardClaimIdle"),
         ),
     ),
-    "a page that nobody fences ends with the fence": Case(
-        Alert(FENCED, GPU),
+    "a page that nobody taints ends with the taint": Case(
+        Alert(TAINTED, GPU),
         of(GPU, "DraguardDeviceSick", "DraguardMemoryFault"),
         of(OTHER_GPU, "DraguardMemoryFault"),
     ),
@@ -160,17 +163,17 @@ CASES = {
         ),
         (
             *of(OTHER_GPU, GONE),
-            *of(THIRD_GPU, "DraguardDeviceNotFenced"),
+            *of(THIRD_GPU, "DraguardDeviceNotTainted"),
             *of({}, "DraguardPolicyFileBad"),
         ),
     ),
     "without a leader nothing moves": Case(
         Alert("DraguardNoLeader", {}),
         (*of({}, "DraguardRemediatorBehind"), *of(GPU, "DraguardIncidentStuck")),
-        of(OTHER_GPU, "DraguardDeviceNotFenced"),
+        of(OTHER_GPU, "DraguardDeviceNotTainted"),
     ),
     "who is paged for a GPU needs no ticket": Case(
-        Alert("DraguardDeviceNotFenced", GPU),
+        Alert("DraguardDeviceNotTainted", GPU),
         of(GPU, "DraguardNeedsHuman", "DraguardApplicationErrors"),
         (
             *of(GPU, "GpuTooHot"),

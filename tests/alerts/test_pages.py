@@ -1,7 +1,7 @@
 """One page end to end, all of it real: kernel line, exporter, Prometheus, Alertmanager, webhook.
 
 A GPU falls off the bus and a slice has a contained error, on one node, while a real remediator
-fences both on a real control plane. What is asked here is what a person on call gets to see.
+taints both on a real control plane. What is asked here is what a person on call gets to see.
 UPDATE_GOLDEN=1 records the page anew, into tests/golden/alerts/.
 """
 
@@ -31,7 +31,7 @@ from tests.lab.paging import TEMPLATE, Paging, Programs, Target, paging
 
 pytestmark = pytest.mark.timeout(600)
 MINUTE = 20.0
-"""Seconds: `for: 1m` is twenty, in which a remediator has fenced and moved, stalls and all."""
+"""Seconds: `for: 1m` is twenty, in which a remediator has tainted and moved, stalls and all."""
 POLICY = """
 defaults: {mode: enforce, settle: 1s, soak: 10m}
 classes: {lost: {ceiling: NoSchedule}}
@@ -131,7 +131,7 @@ def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
     ticket = await_true(
         "a ticket", lambda: first(servers, "/draguard-ticket", UUID=sliced), PATIENCE
     )
-    kept_quiet = {("DraguardDeviceFenced", gone), ("DraguardSliceFault", sliced)}
+    kept_quiet = {("DraguardDeviceTainted", gone), ("DraguardSliceFault", sliced)}
     known = await_true("who inhibits whom", lambda: all_of(kept_quiet, servers), PATIENCE)
     return Told(gone, holder, sliced, moved, page, ticket, known, servers)
 
@@ -204,15 +204,17 @@ def test_the_page_says_what_failed_who_is_hit_what_was_done_and_what_is_next(tol
     assert f"var-uuid={told.gone}" in said["dashboard_url"]
 
 
-def test_the_fence_of_that_gpu_makes_no_ticket_beside_the_page(told: Told) -> None:
-    assert told.inhibited["DraguardDeviceFenced", told.gone] == {"DraguardGpuGone"}
+def test_the_taint_of_that_gpu_makes_no_ticket_beside_the_page(told: Told) -> None:
+    assert told.inhibited["DraguardDeviceTainted", told.gone] == {"DraguardGpuGone"}
     assert told.inhibited["DraguardGpuGone", told.gone] == set()
     assert first(told.servers, "/draguard-ticket", UUID=told.gone) == {}
 
 
-def test_a_slice_fault_is_one_ticket_that_says_it_is_fenced(told: Told) -> None:
-    assert told.inhibited["DraguardSliceFault", told.sliced] == {"DraguardDeviceFenced"}
-    assert [one["labels"]["alertname"] for one in told.ticket["alerts"]] == ["DraguardDeviceFenced"]
+def test_a_slice_fault_is_one_ticket_that_says_it_is_tainted(told: Told) -> None:
+    assert told.inhibited["DraguardSliceFault", told.sliced] == {"DraguardDeviceTainted"}
+    assert [one["labels"]["alertname"] for one in told.ticket["alerts"]] == [
+        "DraguardDeviceTainted"
+    ]
     said = told.ticket["alerts"][0]["annotations"]
     assert "xid-94" in said["description"]
     assert "1 of 7 slices" in said["description"]

@@ -26,7 +26,7 @@ Recorded = dict[Series, float]
 TOLD = {
     "DraguardAgentStale",
     "DraguardClaimIdle",
-    "DraguardDeviceFenced",
+    "DraguardDeviceTainted",
     "DraguardEvictionBlocked",
     "DraguardExporterDown",
     "DraguardGpuMissing",

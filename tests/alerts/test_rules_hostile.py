@@ -65,7 +65,7 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
             "gpu": f"{value}, index 0, PCI {value}, {value} on node {value}",
             "hit": f"claim {value}/{value} of pod {value}",
             "done": "Nothing: no remediator keeps an incident of this GPU.",
-            "next": f"Not fenced yet? `draguard fence`, or cordon node {value}. Look at `dmesg` "
+            "next": f"Not tainted yet? `draguard cordon`, or cordon node {value}. Look at `dmesg` "
             "there; reset the GPU, or drain and reboot the node. Replace the GPU when it is lost "
             "again.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardGpuGone.md",
@@ -97,16 +97,16 @@ def test_words_of_an_incident_stay_what_they_are(
         "exp_annotations": {
             "summary": "A GPU is sick and nothing keeps new work off it.",
             "description": f"The GPU has a fault of class gpu, cause {value}, scope {value}, and "
-            f"is not fenced. The policy's mode is {value}. Deferred by {value}.",
+            f"is not tainted. The policy's mode is {value}. Deferred by {value}.",
             "gpu": "not known: no exporter shows it, GPU-1 on node node-1",
             "hit": "nobody that Draguard knows of",
             "done": f"Incident {value} is {value}. Rules: none.",
-            "next": "Fence it by hand (`draguard fence`), or raise the mode of its class in the "
+            "next": "Cordon it by hand (`draguard cordon`), or raise the mode of its class in the "
             "policy; then drain and repair it.",
-            "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotFenced.md",
+            "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotTainted.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-remediation"
             "?var-cluster=east&var-node=node-1",
         },
     }
 
-    assert run(programs, tmp_path, series, "DraguardDeviceNotFenced", expected) == ""
+    assert run(programs, tmp_path, series, "DraguardDeviceNotTainted", expected) == ""

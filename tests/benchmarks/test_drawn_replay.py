@@ -32,7 +32,7 @@ def watching() -> Policy:
 def taints_too_much(history: NodeHistory, policy: Policy) -> Player:
     player = play(history, policy)
     for device in devices(5, mig=history.mig):
-        player.store.fences.fence(device, 3600.0, evicting=True)
+        player.store.taints.taint(device, 3600.0, evicting=True)
     return player
 
 
@@ -103,7 +103,7 @@ def test_a_healthy_gpu_that_is_tainted_fails_its_draw(monkeypatch: pytest.Monkey
     assert outcome.score.precision < 1.0
     assert "gpu 5 at day 0 01:00:00.00" in text
     assert "  devices wrongly tainted " in text
-    assert "  false fence: node " in text
+    assert "  false taint: node " in text
 
 
 def test_what_was_shown_and_decided_before_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +133,7 @@ def test_the_program_counts_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def plays(draw: Draw) -> Outcome:
-        return Outcome(draw, Score(policy="ours", right=3), ("false fences 1",)[: draw.number == 4])
+        return Outcome(draw, Score(policy="ours", right=3), ("false taints 1",)[: draw.number == 4])
 
     monkeypatch.setattr(program, "play_draw", plays)
     arguments = ["--seed", "9", "--workers", "1", "--draws"]
@@ -150,7 +150,7 @@ def test_the_sum_is_of_all_draws() -> None:
     outcome = play_draw(tiny(SICK))
     score = outcome.score
 
-    assert summed_up([outcome, outcome]).startswith(f"2 fleets: {2 * score.right} fences right, ")
+    assert summed_up([outcome, outcome]).startswith(f"2 fleets: {2 * score.right} taints right, ")
 
 
 def test_everything_that_can_be_wrong_is_counted() -> None:

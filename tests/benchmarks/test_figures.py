@@ -53,21 +53,21 @@ def test_a_ratio_is_taken_pair_by_pair() -> None:
 
 
 def test_a_figure_measured_often_shows_its_spread_and_one_measured_once_a_number() -> None:
-    often = Figure(what="fence", unit="ms", values=milliseconds([0.003, 0.001]), budget="p99 150")
+    often = Figure(what="taint", unit="ms", values=milliseconds([0.003, 0.001]), budget="p99 150")
     once = Figure(what="memory", unit="MB", values=(1234.56,), part=True)
     never = Figure(what="lost", unit="ms", values=())
 
-    assert row(often) == ("  fence", "2", "1.0", "1.0", "3.0", "3.0", "ms", "p99 150")
+    assert row(often) == ("  taint", "2", "1.0", "1.0", "3.0", "3.0", "ms", "p99 150")
     assert row(once) == ("    memory", "1", "", "1,234.6", "", "", "MB", "")
     assert row(never)[:4] == ("  lost", "0", "", "not measured")
 
 
 def test_the_table_is_aligned_and_its_notes_follow() -> None:
-    fence = Figure(what="fence", unit="ms", values=(1.0, 22.0), budget="p99 150")
+    taint = Figure(what="taint", unit="ms", values=(1.0, 22.0), budget="p99 150")
     scrape = Figure(what="a longer name", unit="x", values=(3.0,), digits=2)
 
     shown = table(
-        [Section("a title that is longer", (fence,)), Section("b", (scrape,), ("mind this",))]
+        [Section("a title that is longer", (taint,)), Section("b", (scrape,), ("mind this",))]
     )
 
     assert (
@@ -76,7 +76,7 @@ def test_the_table_is_aligned_and_its_notes_follow() -> None:
 figure           n  min   p50   p99   max  unit  budget
 --------------------------------------------------------
 a title that is longer
-  fence          2  1.0   1.0  22.0  22.0  ms    p99 150
+  taint          2  1.0   1.0  22.0  22.0  ms    p99 150
 b
   a longer name  1       3.00              x
 

@@ -9,7 +9,6 @@ import pytest
 from benchmarks.replay import document, run
 from benchmarks.replay.agent import Agent
 from benchmarks.replay.drawing import DAY
-from benchmarks.replay.fences import FOREVER, Fence, Fences
 from benchmarks.replay.generator import fleet
 from benchmarks.replay.ours import enforced, play
 from benchmarks.replay.peers import (
@@ -23,6 +22,7 @@ from benchmarks.replay.peers import (
 )
 from benchmarks.replay.rates import A100, H100, PROFILES, Parameters
 from benchmarks.replay.scoring import Score, joined, score_node
+from benchmarks.replay.taints import FOREVER, Taint, Taints
 from benchmarks.replay.truth import WHOLE, Device, Episode, Happening, NodeHistory, devices
 from tests.benchmarks.replayed import history
 
@@ -50,18 +50,18 @@ def unfit(
     )
 
 
-def score_of(seen: NodeHistory, *fences: Fence) -> Score:
+def score_of(seen: NodeHistory, *taints: Taint) -> Score:
     score = Score(policy="hand-made", gpu_days=800.0)
-    score_node(score, seen, fences, END)
+    score_node(score, seen, taints, END)
     return score
 
 
-def fence(gpu: int, begin: float, end: float, part: int = WHOLE, evicts: float = FOREVER) -> Fence:
-    return Fence((gpu, part), begin, end, evicts)
+def taint(gpu: int, begin: float, end: float, part: int = WHOLE, evicts: float = FOREVER) -> Taint:
+    return Taint((gpu, part), begin, end, evicts)
 
 
-def kept(fences: Fences) -> list[tuple[Device, float, float]]:
-    return [(one.device, one.begin, one.end) for one in fences.all()]
+def kept(taints: Taints) -> list[tuple[Device, float, float]]:
+    return [(one.device, one.begin, one.end) for one in taints.all()]
 
 
 class TestHistories:
@@ -102,7 +102,7 @@ class TestHistories:
 
         assert most / hit.total() > 0.5
 
-    def test_label_what_a_fence_must_hold_and_what_it_must_not(self) -> None:
+    def test_label_what_a_taint_must_hold_and_what_it_must_not(self) -> None:
         for node in fleet(Parameters(nodes=60, mig_share=0.3), "A100"):
             for one in node.episodes:
                 whole = node.devices(one.gpu)
@@ -130,20 +130,20 @@ class TestHistories:
 
 
 class TestScorer:
-    def test_finds_a_fence_from_first_sign_to_repair_perfect(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, 9600.0))
+    def test_finds_a_taint_from_first_sign_to_repair_perfect(self) -> None:
+        score = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, 9600.0))
 
         assert (score.precision, score.recall) == (1.0, 1.0)
-        assert (score.to_fence, score.to_free) == ([1.0], [600.0])
+        assert (score.to_taint, score.to_free) == ([1.0], [600.0])
         assert (score.siblings, score.false_devices, score.pods_lost) == (0, 0, 0)
         assert score.lost_hours == pytest.approx(600 / 3600)
 
     @pytest.mark.parametrize(("begin", "end"), [(1400.0, 9600.0), (1001.0, 5000.0), (100.0, 900.0)])
     def test_recalls_nothing_that_came_late_or_went_early(self, begin: float, end: float) -> None:
-        assert score_of(history(episodes=(unfit(),)), fence(0, begin, end)).recall == 0.0
+        assert score_of(history(episodes=(unfit(),)), taint(0, begin, end)).recall == 0.0
 
-    def test_calls_a_fence_without_a_truth_false(self) -> None:
-        score = score_of(history(), fence(3, 50.0, 3650.0, evicts=60.0))
+    def test_calls_a_taint_without_a_truth_false(self) -> None:
+        score = score_of(history(), taint(3, 50.0, 3650.0, evicts=60.0))
 
         assert (score.right, score.false, score.precision) == (0, 1, 0.0)
         assert score.false_per_1000_gpu_days == pytest.approx(1.25)
@@ -152,35 +152,35 @@ class TestScorer:
 
     def test_counts_what_nvidia_disputes_neither_way(self) -> None:
         disputed = msgspec.structs.replace(unfit(), must=frozenset(), may=frozenset({(0, WHOLE)}))
-        score = score_of(history(episodes=(disputed,)), fence(0, 1001.0, 2000.0))
+        score = score_of(history(episodes=(disputed,)), taint(0, 1001.0, 2000.0))
 
         assert (score.right, score.false, score.disputed) == (0, 0, 1)
         assert score.precision is None
 
-    def test_names_a_fence_that_began_before_its_truth_false(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), fence(0, 10.0, 9100.0))
+    def test_names_a_taint_that_began_before_its_truth_false(self) -> None:
+        score = score_of(history(episodes=(unfit(),)), taint(0, 10.0, 9100.0))
 
         assert (score.right, score.false, score.recall) == (0, 1, 1.0)
 
     def test_counts_healthy_siblings_of_a_cordon(self) -> None:
-        cordon = [fence(gpu, 1001.0, 9100.0) for gpu in range(8)]
+        cordon = [taint(gpu, 1001.0, 9100.0) for gpu in range(8)]
 
         assert score_of(history(episodes=(unfit(),)), *cordon).siblings == 7
 
     def test_counts_slices_that_were_left_on_a_gpu_that_needs_a_reset(self) -> None:
         seen = history(mig=True, episodes=(unfit(mig=True),))
-        score = score_of(seen, *(fence(0, 1001.0, 9100.0, part) for part in range(3)))
+        score = score_of(seen, *(taint(0, 1001.0, 9100.0, part) for part in range(3)))
 
         assert (score.slices_left, score.recall) == (4, 0.0)
 
     def test_keeps_faults_without_a_signal_apart(self) -> None:
         silent = msgspec.structs.replace(unfit(gpu=2), signalled=False)
-        score = score_of(history(episodes=(unfit(), silent)), fence(0, 1001.0, 9100.0))
+        score = score_of(history(episodes=(unfit(), silent)), taint(0, 1001.0, 9100.0))
 
         assert (score.recall, score.recall_of_all) == (1.0, 0.5)
 
     def test_says_what_was_never_freed(self) -> None:
-        score = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, FOREVER))
+        score = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, FOREVER))
 
         assert (score.never_freed, score.to_free) == (1, [])
 
@@ -188,13 +188,13 @@ class TestScorer:
         later = msgspec.structs.replace(
             unfit(), begin=9000.0, until=float("inf"), must=frozenset(), may=unfit().must
         )
-        score = score_of(history(episodes=(unfit(), later)), fence(0, 1001.0, FOREVER))
+        score = score_of(history(episodes=(unfit(), later)), taint(0, 1001.0, FOREVER))
 
         assert score.never_freed == 0
 
     def test_sums_the_parts_of_a_fleet(self) -> None:
-        good = score_of(history(episodes=(unfit(),)), fence(0, 1001.0, 9600.0))
-        bad = score_of(history(), fence(3, 50.0, 3650.0))
+        good = score_of(history(episodes=(unfit(),)), taint(0, 1001.0, 9600.0))
+        bad = score_of(history(), taint(3, 50.0, 3650.0))
         whole = joined([good, bad])
 
         assert (whole.right, whole.false, whole.precision) == (1, 1, 0.5)
@@ -203,9 +203,9 @@ class TestScorer:
 
 class TestPeers:
     def test_the_driver_of_august_lets_an_ignored_xid_free_a_sick_gpu(self) -> None:
-        fences = DraDriver(history(xid(10.0, 95), xid(11.0, 45))).play()
+        taints = DraDriver(history(xid(10.0, 95), xid(11.0, 45))).play()
 
-        assert kept(fences) == [((0, WHOLE), 10.0, 11.0)]
+        assert kept(taints) == [((0, WHOLE), 10.0, 11.0)]
 
     def test_both_drivers_drop_an_xid_without_instance_on_a_mig_gpu(self) -> None:
         asks = Happening(at=10.0, kind="asks", gpu=0, action=1)
@@ -214,9 +214,9 @@ class TestPeers:
 
     def test_the_driver_of_september_asks_for_the_recovery_action(self) -> None:
         asks = Happening(at=20.0, kind="asks", gpu=0, action=1)
-        fences = DraDriverByAction(history(xid(10.0, 74), asks, xid(20.1, 74))).play()
+        taints = DraDriverByAction(history(xid(10.0, 74), asks, xid(20.1, 74))).play()
 
-        assert kept(fences) == [((0, WHOLE), 20.1, 20.1 + PERSON)]
+        assert kept(taints) == [((0, WHOLE), 20.1, 20.1 + PERSON)]
 
     def test_a_lost_gpu_taints_the_whole_node_of_the_driver(self) -> None:
         gone = Happening(at=10.0, kind="gone", gpu=3)
@@ -226,15 +226,15 @@ class TestPeers:
     def test_the_device_plugin_recovers_with_the_node_only(self) -> None:
         booted = Happening(at=500.0, kind="booted")
         reset = Happening(at=100.0, kind="reset", gpu=0)
-        fences = DevicePlugin(history(xid(10.0, 95), reset, booted)).play()
+        taints = DevicePlugin(history(xid(10.0, 95), reset, booted)).play()
 
-        assert kept(fences) == [((0, WHOLE), 10.0, 500.0)]
+        assert kept(taints) == [((0, WHOLE), 10.0, 500.0)]
 
     def test_a_killed_job_cordons_a_node_of_nvsentinel_and_a_person_uncordons_it(self) -> None:
-        fences = NvSentinel(history(xid(10.0, 45))).play().all()
+        taints = NvSentinel(history(xid(10.0, 45))).play().all()
 
-        assert {one.device[0] for one in fences} == set(range(8))
-        assert {(one.begin, one.end) for one in fences} == {(10.0, 10.0 + PERSON)}
+        assert {one.device[0] for one in taints} == set(range(8))
+        assert {(one.begin, one.end) for one in taints} == {(10.0, 10.0 + PERSON)}
 
     def test_lines_that_name_an_instance_are_not_parsed_by_nvsentinel_and_gpud(self) -> None:
         line = msgspec.structs.replace(xid(10.0, 95, gi=3), gi_printed=True)
@@ -244,14 +244,14 @@ class TestPeers:
 
 
 class TestOurPolicy:
-    def test_fences_a_gpu_with_all_its_slices_and_lets_go_after_the_reset(self) -> None:
+    def test_taints_a_gpu_with_all_its_slices_and_lets_go_after_the_reset(self) -> None:
         shown = (
             xid(1000.0, 95),
             Happening(at=1000.05, kind="asks", gpu=0, action=1),
             Happening(at=9000.0, kind="reset", gpu=0),
         )
         seen = history(*shown, mig=True, episodes=(unfit(mig=True),))
-        score = score_of(seen, *play(seen, enforced()).store.fences.all())
+        score = score_of(seen, *play(seen, enforced()).store.taints.all())
 
         assert (score.precision, score.recall) == (1.0, 1.0)
         assert (score.siblings, score.slices_left, score.never_freed) == (0, 0, 0)
@@ -259,11 +259,11 @@ class TestOurPolicy:
     def test_keeps_out_of_application_errors(self) -> None:
         noise = [xid(1000.0 + 60.0 * number, code) for number, code in enumerate((13, 31, 43, 45))]
 
-        assert play(history(*noise), enforced()).store.fences.all() == []
+        assert play(history(*noise), enforced()).store.taints.all() == []
 
-    def test_fences_a_loss_that_no_xid_tells_of(self) -> None:
+    def test_taints_a_loss_that_no_xid_tells_of(self) -> None:
         gone = Happening(at=1000.0, kind="gone", gpu=2, listed=False)
-        (only,) = play(history(gone), enforced()).store.fences.all()
+        (only,) = play(history(gone), enforced()).store.taints.all()
 
         assert only.device == (2, WHOLE)
         assert 1060.0 <= only.begin <= 1100.0
@@ -282,8 +282,8 @@ class TestOurPolicy:
         rows = tuple(msgspec.structs.replace(row, mode="incident-only") for row in policy.rows)
         for node in fleet(SMALL, "A100"):
             watching = play(node, msgspec.structs.replace(policy, rows=rows))
-            score_node(blind, node, watching.store.fences.all(), SMALL.days * DAY)
-            score_node(eager, node, _FencesEveryXid(node).play().all(), SMALL.days * DAY)
+            score_node(blind, node, watching.store.taints.all(), SMALL.days * DAY)
+            score_node(eager, node, _TaintsEveryXid(node).play().all(), SMALL.days * DAY)
         ours = _scored(SMALL, "A100")
 
         assert blind.recall == 0.0
@@ -292,17 +292,17 @@ class TestOurPolicy:
         assert eager.precision < 0.5 < ours.precision
 
 
-class _FencesEveryXid(Peer):
+class _TaintsEveryXid(Peer):
     def take(self, one: Happening) -> None:
         if one.kind == "xid":
-            self.fence(self.whole(one.gpu), one.at)
+            self.taint(self.whole(one.gpu), one.at)
 
 
 def _scored(parameters: Parameters, profile: str) -> Score:
     score = Score(policy="ours")
     for node in fleet(parameters, profile):
-        fences = play(node, enforced()).store.fences.all()
-        score_node(score, node, fences, parameters.days * DAY)
+        taints = play(node, enforced()).store.taints.all()
+        score_node(score, node, taints, parameters.days * DAY)
     return score
 
 

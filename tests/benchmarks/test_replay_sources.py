@@ -19,16 +19,16 @@ LINK_DOWN = Happening(at=1000.05, kind="link-down", gpu=0)
 
 
 def told(heard: Heard, *, has_action: bool) -> tuple[int, int, int]:
-    """Return how many fences there were, how many of them moved pods, and how many incidents."""
+    """Return how many taints there were, how many of them moved pods, and how many incidents."""
     happenings = (LINE, ASKS, RESET) if has_action else (LINE,)
     return counted(history(*happenings, has_action=has_action), heard)
 
 
 def counted(history: NodeHistory, heard: Heard) -> tuple[int, int, int]:
     player = play(history, enforced(), heard)
-    fences = player.store.fences.all()
-    moved = sum(fence.evicts_from < fence.end for fence in fences)
-    return len(fences), moved, len(player.reported)
+    taints = player.store.taints.all()
+    moved = sum(taint.evicts_from < taint.end for taint in taints)
+    return len(taints), moved, len(player.reported)
 
 
 @pytest.mark.parametrize(

@@ -66,11 +66,11 @@ def test_a_state_is_shown_from_the_next_sample_until_it_is_over(state: State) ->
 @pytest.mark.parametrize("state", STATES)
 def test_only_a_registration_that_failed_is_tainted_and_nobody_is_moved(state: State) -> None:
     player = play(in_state(state), enforced())
-    fences = player.store.fences.all()
+    taints = player.store.taints.all()
 
     expected = [(3, False)] if state == "fabric failed" else []
-    assert [(fence.device[0], fence.evicts_from < fence.end) for fence in fences] == expected
-    assert all(fence.begin < BEGUN + 5.0 and OVER < fence.end < OVER + 3600.0 for fence in fences)
+    assert [(taint.device[0], taint.evicts_from < taint.end) for taint in taints] == expected
+    assert all(taint.begin < BEGUN + 5.0 and OVER < taint.end < OVER + 3600.0 for taint in taints)
 
 
 def test_an_unknown_xid_is_shown_and_taints_nothing() -> None:
@@ -79,7 +79,7 @@ def test_an_unknown_xid_is_shown_and_taints_nothing() -> None:
 
     assert seen[0] == (0, False, False)
     assert {pair[1:] for pair in seen[1:]} == {(True, False)}
-    assert play(one, enforced()).store.fences.all() == []
+    assert play(one, enforced()).store.taints.all() == []
 
 
 def test_the_unknown_xid_is_in_no_table() -> None:

@@ -344,7 +344,7 @@ class TestClosingFigures:
     def test_of_drawn_replays(self) -> None:
         output = f"draw 0: passed\n{drawn.summed_up([])}\n"
 
-        assert closing.drawn(output).startswith("0 passed, 0 failed; 0 fleets: 0 fences right, ")
+        assert closing.drawn(output).startswith("0 passed, 0 failed; 0 fleets: 0 taints right, ")
 
     def test_of_the_fleet(self) -> None:
         labels = ("cold start to a correct plan", "until the last NoSchedule is stored")

@@ -186,7 +186,7 @@ def wrongs(
     """Return what should never have been done, as sentences. Pure."""
     episodes = fleet.episodes
     found: list[str] = []
-    fenced: Counter[str] = Counter()
+    begun: Counter[str] = Counter()
     standing: dict[str, RuleWrite] = {}
     left: dict[str, datetime] = {}
     for rule in rules:
@@ -206,17 +206,17 @@ def wrongs(
             found.append(f"{rule.device} was tainted for {rule.uuid}, which has another name")
         if not rule.effect and any(_sick_at(one, rule.at, lag) for one in mine):
             found.append(f"{rule.device} was sick and was released at {rule.at}")
-        fenced[rule.uuid] += bool(rule.effect and not tainted)
+        begun[rule.uuid] += bool(rule.effect and not tainted)
         standing[rule.device] = rule
     faults = Counter(one.uuid for one in episodes)
-    again = {uuid: count for uuid, count in fenced.items() if count > faults[uuid]}
-    found += [f"{uuid} was fenced {count} times" for uuid, count in again.items()]
+    again = {uuid: count for uuid, count in begun.items() if count > faults[uuid]}
+    found += [f"{uuid} was tainted {count} times" for uuid, count in again.items()]
     moved: Counter[tuple[str, datetime]] = Counter()
-    stood = _fences(rules)
+    stood = _taints(rules)
     for one in evictions:
         home = tenancies.get(one.pod)
         if home and any(
-            _placed_late(home, one, fence, lag) for fence in stood.get(home.device, ())
+            _placed_late(home, one, taint, lag) for taint in stood.get(home.device, ())
         ):
             continue
         guilty = [its for its in episodes if home and _pays(one, home, its, lag)]
@@ -231,25 +231,25 @@ def wrongs(
     return found + [f"pod {uid} was evicted {n} times" for uid, n in twice.items() if n > 1]
 
 
-class _Fence(NamedTuple):
+class _Taint(NamedTuple):
     """A time in which a rule of ours stood."""
 
     began: datetime
     ended: datetime | None
 
 
-def _fences(rules: Iterable[RuleWrite]) -> Mapping[str, list[_Fence]]:
-    found: dict[str, list[_Fence]] = {}
+def _taints(rules: Iterable[RuleWrite]) -> Mapping[str, list[_Taint]]:
+    found: dict[str, list[_Taint]] = {}
     for rule in rules:
         mine = found.setdefault(rule.device, [])
         if rule.effect and (not mine or mine[-1].ended):
-            mine.append(_Fence(rule.at, None))
+            mine.append(_Taint(rule.at, None))
         elif not rule.effect and mine:
-            mine[-1] = _Fence(mine[-1].began, rule.at)
+            mine[-1] = _Taint(mine[-1].began, rule.at)
     return found
 
 
-def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence, lag: timedelta) -> bool:
+def _placed_late(home: Tenancy, evicted: Eviction, taint: _Taint, lag: timedelta) -> bool:
     """Whether the scheduler put a pod on a device against a rule, and Kubernetes took it away.
 
     The scheduler and the eviction controller each know a rule when their own watches have told
@@ -257,8 +257,8 @@ def _placed_late(home: Tenancy, evicted: Eviction, fence: _Fence, lag: timedelta
     and the other of its end. That is theirs and no decision of ours: what is judged is the rule.
     """
     by_kubernetes = evicted.by.startswith("kube-controller-manager")
-    late = fence.ended is None or evicted.at <= fence.ended + lag
-    return by_kubernetes and fence.began <= home.since and late
+    late = taint.ended is None or evicted.at <= taint.ended + lag
+    return by_kubernetes and taint.began <= home.since and late
 
 
 def _sick_at(one: Episode, at: datetime, lag: timedelta) -> bool:

@@ -14,7 +14,7 @@ from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from tests.chain.conftest import install, served
 from tests.chain.scene import REPORTS, Scene, fresh
-from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_taint_and_move import now, with_xids
 from tests.lab.cluster import RULES, Cluster, await_true
 from tests.remediator.builders import gpu
 

@@ -4,7 +4,7 @@ import urllib.request
 
 from tests.chain.proxy import Proxy
 from tests.chain.scene import ENFORCE, INCIDENT_ONLY, Scene
-from tests.chain.test_fence_and_move import off_the_bus
+from tests.chain.test_taint_and_move import off_the_bus
 from tests.exporter.running import free_port
 from tests.remediator.builders import gpu
 
@@ -22,7 +22,7 @@ def test_an_apiserver_that_hangs_only_delays_the_answer(scene: Scene) -> None:
         remediator = scene.remediator(f"--listen=127.0.0.1:{port}", server=proxy.url)
         proxy.open_gate.clear()
         scene.report("node-a", off_the_bus(one))
-        scene.holds_for(2, "nothing is fenced yet", lambda: not scene.rules())
+        scene.holds_for(2, "nothing is tainted yet", lambda: not scene.rules())
         assert "draguard_remediator_rules" in page(port)
         assert page(port, "/healthz").startswith("ok")
 
@@ -88,7 +88,7 @@ def test_a_sick_gpu_that_nobody_publishes_has_an_incident_and_no_rule(scene: Sce
 
     scene.await_phase("Suspected")
     assert scene.incident()["status"]["scope"]["summary"] == "not published"
-    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+    scene.holds_for(2, "nothing is tainted", lambda: not scene.rules())
 
 
 def test_a_rule_of_somebody_else_is_left_alone(scene: Scene) -> None:

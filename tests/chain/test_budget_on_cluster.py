@@ -45,7 +45,7 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     told = "NoExecute held: budget evict.node=2 is used up (2/2 GPUs of node node-a"
     effects = ["NoExecute", "NoExecute", "NoSchedule"]
     await_true(
-        "two are emptied, the third is fenced", lambda: sorted(scene.rules().values()) == effects
+        "two are emptied, the third is tainted", lambda: sorted(scene.rules().values()) == effects
     )
     await_true(
         "it is said that one waits",
@@ -63,7 +63,7 @@ def test_a_third_gpu_of_a_node_waits_visibly_and_goes_on_by_itself(scene: Scene)
     await_true("nothing waits any more", lambda: not held(scene))
 
 
-def test_one_cause_on_many_nodes_moves_nobody_and_fences_all(scene: Scene) -> None:
+def test_one_cause_on_many_nodes_moves_nobody_and_taints_all(scene: Scene) -> None:
     scene.policy(correlated(settle="1h", within="1h"))
     nodes = ["node-a", "node-b", "node-c"]
     for name in nodes:
@@ -119,7 +119,7 @@ def test_an_annotation_on_the_namespace_freezes_all_new_harm_until_it_is_taken_a
     await_true("it is said that it waits", lambda: held(scene))
     (condition,) = held(scene).values()
     assert condition["message"] == "all new harm held: emergency stop: ann: roll-out went wrong"
-    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+    scene.holds_for(2, "nothing is tainted", lambda: not scene.rules())
 
     annotate(scene, None)
     scene.await_rules({"node-a/gpu-0": "NoExecute"})

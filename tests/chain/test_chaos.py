@@ -114,7 +114,7 @@ def what_happened(
 
 
 def await_right(scene: Scene, fleet: Fleet, trouble: Trouble) -> None:
-    """Wait until exactly the broken GPUs are fenced, told of, and empty."""
+    """Wait until exactly the broken GPUs are tainted, told of, and empty."""
     expected = dict.fromkeys(fleet.broken, "NoExecute")
 
     def right() -> bool:
@@ -157,7 +157,7 @@ THERE = {
     "q": Tenancy(at(150), "node-a/gpu-0"),
     "late": Tenancy(at(215), "node-a/gpu-0"),
 }
-FENCED = [
+TAINTED = [
     RuleWrite(at(101), "node-a/gpu-0", "NoSchedule", "a0"),
     RuleWrite(at(103), "node-a/gpu-0", "NoExecute", "a0"),
     RuleWrite(at(210), "node-a/gpu-0", "", "a0"),
@@ -198,22 +198,22 @@ DELETED = {
                 for n in range(3)
             ],
             [],
-            "was fenced 2 times",
+            "was tainted 2 times",
         ),
-        ([FENCED[0], RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
-        ([FENCED[0], RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
+        ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
+        ([TAINTED[0], RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoSchedule", "a0")], [], ""),
         ([RuleWrite(at(211), "node-a/gpu-1", "NoExecute", "a0")], [], "was healthy"),
-        ([FENCED[0], RuleWrite(at(151), "node-a/gpu-1", "NoSchedule", "a0")], [], "another name"),
+        ([TAINTED[0], RuleWrite(at(151), "node-a/gpu-1", "NoSchedule", "a0")], [], "another name"),
         ([RuleWrite(at(151), "node-a/gpu-0", "NoSchedule", "a1")], [], "another name"),
         ([], [Eviction(at(50), "p", "")], "for nothing"),
         ([], [Eviction(at(103), "stranger", "")], "for nothing"),
         ([], [Eviction(at(103), "p", ""), Eviction(at(160), "q", "")], "2 evictions for one fault"),
         ([], [Eviction(at(103), "p", ""), Eviction(at(104), "p", "")], "evicted 2 times"),
-        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", K8S)], ""),
-        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", "")], "2 evictions"),
-        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(231), "late", K8S)], "for nothing"),
-        (FENCED, [Eviction(at(103), "p", K8S), Eviction(at(219), "late", K8S)], ""),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", K8S)], ""),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", "")], "2 evictions"),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(231), "late", K8S)], "for nothing"),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(219), "late", K8S)], ""),
     ],
 )
 def test_the_judge_of_the_chaos_sees_each_wrong(

@@ -9,15 +9,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.model.node_health import GpuHealth
 from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
 from tests.chain.scene import INCIDENTS, Scene, fresh
-from tests.chain.test_fence_and_move import now, with_xids
 from tests.chain.test_incidents import for_seconds, intend
+from tests.chain.test_taint_and_move import now, with_xids
 from tests.exporter.running import free_port
 from tests.lab.cluster import Json, await_true
 from tests.lab.prometheus import Prometheus, check_metrics
 from tests.remediator.builders import gpu, uuid
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
-FENCING = "defaults: {mode: enforce, settle: 1h, soak: 2h}"
+TAINTING = "defaults: {mode: enforce, settle: 1h, soak: 2h}"
 """Nobody is moved while a person takes his time to hold."""
 EVICTING = """
 defaults: {mode: enforce, settle: 1s, soak: 16s}
@@ -77,7 +77,7 @@ ITS_LIFE = {
 
 def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scene) -> None:
     one, other = gpu(0), gpu(1)
-    scene.policy(FENCING)
+    scene.policy(TAINTING)
     scene.node("node-a", one, other)
     scene.train("train", 2, gpu_request())
     page = remediator(scene)
@@ -112,7 +112,7 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_incident_phase", "phase", {"Tainted": 1})
     assert page.by("draguard_incident_needs", "needs") == {"gpu-reset": 1}
     assert page.by("draguard_incident_recurrence", "incident") == {name: 1}
-    page.await_by("draguard_devices", "state", {"allocated": 1, "fenced": 1})
+    page.await_by("draguard_devices", "state", {"allocated": 1, "tainted": 1})
 
     intend(scene, "hold", None)
     page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
@@ -191,7 +191,7 @@ def test_a_follower_tells_what_the_leader_tells(scene: Scene) -> None:
     scene.await_rules({"node-a/gpu-0": "NoExecute"})
     for page in (leader, follower):
         page.await_by("draguard_incident_rules", "effect", {"NoExecute": 1})
-        page.await_by("draguard_devices", "state", {"fenced": 1})
+        page.await_by("draguard_devices", "state", {"tainted": 1})
     assert follower.samples(leads) == [({}, 0)]
 
 

@@ -7,7 +7,7 @@ import pytest
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu
 

@@ -8,7 +8,7 @@ from exporter.agent.report import outline
 from exporter.model.node_health import NodeHealth, Summary
 from kubeapi.client import ApiError
 from tests.chain.scene import REPORTS, Scene
-from tests.chain.test_fence_and_move import off_the_bus
+from tests.chain.test_taint_and_move import off_the_bus
 from tests.exporter.agent.report.test_limits import REPORTS as DRAWN
 from tests.lab.cluster import await_true
 from tests.remediator.builders import gpu, report
@@ -25,7 +25,7 @@ def test_kubectl_get_reads_well_at_a_glance(scene: Scene) -> None:
         summary=Summary(gpus=1, present=0, attention="GPU-a0000000: XID 79", sources_down="nvml"),
     )
     scene.write("node-a", sick)
-    await_true("the device is fenced", lambda: scene.phase() in ("Tainted", "Evicting", "Drained"))
+    await_true("the device is tainted", lambda: scene.phase() in ("Tainted", "Evicting", "Drained"))
 
     kubectl = scene.cluster.plane.kubectl
     reports, incidents = kubectl("get", "ndh"), kubectl("get", "di")

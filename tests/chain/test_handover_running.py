@@ -2,7 +2,7 @@
 
 from simulator.cluster import workloads
 from tests.chain.scene import ENFORCE, Scene, fresh
-from tests.chain.test_fence_and_move import now, with_xids
+from tests.chain.test_taint_and_move import now, with_xids
 from tests.lab.cluster import await_true
 from tests.remediator.builders import DRIVER, gpu
 

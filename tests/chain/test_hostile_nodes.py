@@ -1,4 +1,4 @@
-"""A node whose agent lies: it harms its own devices at most, and fencing elsewhere goes on."""
+"""A node whose agent lies: it harms its own devices at most, and tainting elsewhere goes on."""
 
 import itertools
 import threading
@@ -15,7 +15,7 @@ from kubeapi import clock
 from kubeapi.client import ApiError
 from remediator.plan.reconcile import MOST_OPEN
 from tests.chain.scene import REPORTS, Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import await_true
 from tests.remediator import builders
 from tests.remediator.builders import gpu, uuid
@@ -24,11 +24,11 @@ LIAR, VICTIM = "node-a", "node-b"
 GPUS = 8
 YEAR = timedelta(days=365)
 SECONDS = 30.0
-"""In which a broken GPU of an honest node is fenced while another lies; it takes one or two."""
+"""In which a broken GPU of an honest node is tainted while another lies; it takes one or two."""
 MEMORY = 200
 """MiB; an idle one has about 60."""
 WRITES = 30
-"""Lies that are told before the honest node has a fault, and more until that is fenced."""
+"""Lies that are told before the honest node has a fault, and more until that is tainted."""
 Lie = Callable[[int], NodeHealth]
 """The report by the number of its write."""
 
@@ -109,7 +109,9 @@ def of_others(scene: Scene) -> list[str]:
 @pytest.mark.parametrize(
     "lie", [boards_of_another, endless_boards, flapping, huge, a_year_ahead, a_year_behind]
 )
-def test_a_liar_harms_its_own_devices_at_most_and_others_are_fenced(scene: Scene, lie: Lie) -> None:
+def test_a_liar_harms_its_own_devices_at_most_and_others_are_tainted(
+    scene: Scene, lie: Lie
+) -> None:
     honest = [gpu(index, node=VICTIM) for index in range(GPUS)]
     scene.node(LIAR, *own())
     scene.node(VICTIM, *honest)
@@ -122,13 +124,13 @@ def test_a_liar_harms_its_own_devices_at_most_and_others_are_fenced(scene: Scene
         honest[3] = off_the_bus(honest[3])
         broke_at = time.monotonic()
         scene.report(VICTIM, *honest)
-        await_true("the honest node's GPU is fenced", lambda: f"{VICTIM}/gpu-3" in scene.rules())
+        await_true("the honest node's GPU is tainted", lambda: f"{VICTIM}/gpu-3" in scene.rules())
         took = time.monotonic() - broke_at
         size = len(scene.cluster.client.get(f"{REPORTS}/{LIAR}"))
         memory = remediator.memory
         of_liar = [one for one in scene.incidents() if one["spec"]["node"] == LIAR]
         print(  # noqa: T201 - figures of a test that bounds them
-            f"\n{lie.__name__}: {lies()} reports of {size >> 10} KiB, the other node's GPU fenced "
+            f"\n{lie.__name__}: {lies()} reports of {size >> 10} KiB, the other node's GPU tainted "
             f"in {took:.2f} s, {len(of_liar)} incidents, {began} -> {memory} MiB"
         )
     harmed = {device for device in scene.rules() if not device.startswith(LIAR)}

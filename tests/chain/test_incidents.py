@@ -8,7 +8,7 @@ import pytest
 from kubeapi import clock
 from simulator.cluster.controlplane import ControlPlaneError
 from tests.chain.scene import INCIDENTS, Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, Json, await_true
 from tests.remediator.builders import gpu
 
@@ -17,8 +17,8 @@ defaults: {mode: enforce, settle: 1s, soak: 10s}
 budget: {correlation: {after_change: 0s}}
 """
 """From the moment on that it is in force."""
-FENCING = f"{EVICTING}classes: {{lost: {{ceiling: NoSchedule}}}}"
-FENCED = {"node-a/gpu-0": "NoSchedule"}
+TAINTING = f"{EVICTING}classes: {{lost: {{ceiling: NoSchedule}}}}"
+TAINTED = {"node-a/gpu-0": "NoSchedule"}
 EMPTIED = {"node-a/gpu-0": "NoExecute"}
 
 
@@ -40,11 +40,11 @@ def told(incident: Json) -> list[str]:
 
 def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     one = gpu(0)
-    scene.policy(FENCING)
+    scene.policy(TAINTING)
     scene.node("node-a", one)
     scene.remediator()
     scene.report("node-a", off_the_bus(one))
-    scene.await_rules(FENCED)
+    scene.await_rules(TAINTED)
     await_true("the incident is told", scene.phase)
     counts = "in force: hold until"
     intend(scene, "hold", for_seconds(600))
@@ -53,7 +53,7 @@ def test_a_hold_stops_the_eviction_until_it_expires(scene: Scene) -> None:
     scene.policy(EVICTING)
 
     await_true("it says what it holds", lambda: held(scene) == ("True", "Human"))
-    scene.holds_for(4, "nobody is moved", lambda: scene.rules() == FENCED)
+    scene.holds_for(4, "nobody is moved", lambda: scene.rules() == TAINTED)
     intend(scene, "hold", for_seconds(15))  # less could be over before kubectl has written it
     scene.await_rules(EMPTIED)
     over = "expired: hold until"  # the status follows the rules
@@ -112,7 +112,7 @@ def test_the_third_episode_waits_for_a_person_who_confirms_the_repair(scene: Sce
     for number in (1, 2, 3):
         record = now(95)
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
-        await_true("it is fenced", scene.rules)
+        await_true("it is tainted", scene.rules)
         scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
         await_phase_of(scene, number, "NeedsHuman" if number == 3 else "Recovered")
 

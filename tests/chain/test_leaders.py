@@ -8,7 +8,7 @@ from remediator.controller.leader import LEASE_NAME
 from simulator.cluster.workloads import gpu_request
 from tests.chain.proxy import Proxy, Write
 from tests.chain.scene import INCIDENT_ONLY, LEASES, Remediator, Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu
 
@@ -64,7 +64,7 @@ def test_the_other_replica_finishes_the_story_of_one_that_was_killed(scene: Scen
 
         proxy.after_write = die
         scene.report("node-a", with_xids(sick, now(95), recovery_action=fresh(1)))
-        await_true("the first has fenced and is dead", lambda: not first.running)
+        await_true("the first has tainted and is dead", lambda: not first.running)
 
         def moved() -> bool:
             pods.update(scene.holders())

@@ -14,7 +14,7 @@ from simulator.cluster import workloads
 from simulator.cluster.controlplane import ControlPlane
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENTS, LEASES, REPORTS, Remediator, Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import CLASSES, NODES, RULES, SLICES, Cluster, await_true
 from tests.remediator.builders import gpu
 

@@ -19,7 +19,7 @@ from simulator.cluster.workloads import gpu_request
 from tests.chain.conftest import CRDS, served, steadily
 from tests.chain.proxy import Proxy
 from tests.chain.scene import REPORTS, Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.lab.cluster import await_true
 from tests.remediator import builders
 from tests.remediator.builders import gpu
@@ -104,7 +104,7 @@ def known(scene: Scene, body: dict[str, Any]) -> set[str]:
     return fields(scene.cluster.get(f"{DEFINITIONS}/{body['metadata']['name']}"))
 
 
-def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given_back(
+def test_with_the_schema_of_the_release_before_a_gpu_is_tainted_emptied_and_given_back(
     older_crd: Scene,
 ) -> None:
     """What that schema lacks is not stored; it is not written again and again for that."""
@@ -127,7 +127,7 @@ def test_with_the_schema_of_the_release_before_a_gpu_is_fenced_emptied_and_given
         assert len(proxy.writes) < 60
 
 
-def test_with_the_schemas_of_the_next_release_a_gpu_is_fenced_and_given_back(
+def test_with_the_schemas_of_the_next_release_a_gpu_is_tainted_and_given_back(
     newer_crds: Scene,
 ) -> None:
     scene, one = newer_crds, gpu(0)
@@ -193,7 +193,7 @@ def test_a_report_two_releases_ahead_changes_nothing_and_says_why(scene: Scene) 
     write(scene, "node-a", sick_report(schemaVersion=SCHEMA_VERSION + 2))
 
     remediator.await_saying(f"schema {SCHEMA_VERSION + 2} is newer than this version knows")
-    scene.holds_for(2, "nothing is fenced", lambda: not scene.rules())
+    scene.holds_for(2, "nothing is tainted", lambda: not scene.rules())
 
 
 def test_an_incident_that_a_newer_remediator_wrote_is_gone_on_with(scene: Scene) -> None:

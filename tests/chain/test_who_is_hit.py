@@ -6,7 +6,7 @@ from exporter.model.node_health import GpuHealth
 from simulator.cluster import workloads
 from tests.chain.proxy import Proxy
 from tests.chain.scene import INCIDENT_ONLY, Scene
-from tests.chain.test_fence_and_move import off_the_bus
+from tests.chain.test_taint_and_move import off_the_bus
 from tests.lab.cluster import Json, await_true
 from tests.remediator.builders import gpu, mig_gpu
 

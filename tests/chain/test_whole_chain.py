@@ -17,7 +17,7 @@ from tests.exporter.running import Exporter
 from tests.lab.cluster import await_true
 
 POLICY = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
-"""What was fenced stays so while a test looks at it, also where the fault passes by itself."""
+"""What was tainted stays so while a test looks at it, also where the fault passes by itself."""
 GIVEN_BACK = "defaults: {mode: enforce, settle: 1s, soak: 4s}"
 EIGHT = "8xH100"
 SLICE_OF_GI_5 = "node-a/gpu-7-mig-1g10gb-19-2"
@@ -76,7 +76,7 @@ def chain(scene: Scene) -> Iterator[Chain]:
                 print(exporter.said()[-4000:])  # noqa: T201 - shown when the test failed
 
 
-def test_a_kernel_line_of_xid_79_fences_that_gpu_and_moves_its_pod(chain: Chain) -> None:
+def test_a_kernel_line_of_xid_79_taints_that_gpu_and_moves_its_pod(chain: Chain) -> None:
     scene = chain.scene
     scene.train("train", 6, gpu_request())
     before = dict(scene.holders())
@@ -145,7 +145,7 @@ def test_a_burst_of_application_xids_is_counted_on_its_gpu_and_harms_nobody(chai
     )
 
 
-def test_an_uncontained_error_is_fenced_emptied_repaired_and_released(chain: Chain) -> None:
+def test_an_uncontained_error_is_tainted_emptied_repaired_and_released(chain: Chain) -> None:
     scene = chain.scene
     chain.node.set_recovery_action(7, 1)
     chain.node.inject_xid(7, 95, reset=True)

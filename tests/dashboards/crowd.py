@@ -147,8 +147,8 @@ draguard_remediator_pods_evicted_total{{class="gpu",by="NoExecute"}} 5
 draguard_remediator_pods_spared_total{{class="contained",reason="NotInScope"}} 5
 draguard_remediator_pods_deferred_total{{reason="Budget"}} 5
 draguard_remediator_deferrals_total{{step="Eviction",reason="Budget"}} 5
-draguard_budget_used_gpus{{budget="fence",ground="cluster"}} 3
-draguard_budget_limit_gpus{{budget="fence",ground="cluster"}} 24
+draguard_budget_used_gpus{{budget="taint",ground="cluster"}} 3
+draguard_budget_limit_gpus{{budget="taint",ground="cluster"}} 24
 draguard_emergency_stop 1
 draguard_maintenance_windows_open 1
 draguard_correlation_in_force{{reason="SameCause"}} 1
@@ -159,8 +159,8 @@ draguard_claims{{state="pending"}} 1
 draguard_claim_pending_since_timestamp_seconds{{dra_claim_namespace="team",dra_claim_name="wait",reason="Tainted"}} -100
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="free"}} 1
 draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="allocated"}} 2
-draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="fenced"}} 1
-draguard_devices{{driver="gpu.nvidia.com",type="mig",product="H100",profile="1g.10gb",state="tainted"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="gpu",product="H100",state="tainted"}} 1
+draguard_devices{{driver="gpu.nvidia.com",type="mig",product="H100",profile="1g.10gb",state="tainted_by_others"}} 1
 {_incident("one", SICK, phase, what)}
 """  # noqa: E501 - lines of a page
 

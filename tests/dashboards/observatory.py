@@ -275,16 +275,16 @@ def a_slice_fails_beside_one_that_a_person_tainted(
     one.node.inject_xid(3, 94, gi=gi, reset=False, drain_reset=False, kernel_instance=True)
     await_answer(prometheus, "its incident is open", 'draguard_incident_info{cause="xid-94"}')
     await_answer(prometheus, "it is counted", 'draguard_xid_errors_total{code="94"}')
-    await_answer(prometheus, "one is tainted", 'draguard_devices{state="tainted"} > 0')
+    await_answer(prometheus, "one is tainted", 'draguard_devices{state="tainted_by_others"} > 0')
 
 
 def the_lost_gpu_is_back(one: Observatory, prometheus: Prometheus) -> None:
     for index in range(3):
         one.node.heal(index)
-    fenced = 'sum(draguard_incident_rules{effect!="None"}) > 0'
+    tainted = 'sum(draguard_incident_rules{effect!="None"}) > 0'
     # Who leads says so: where a scrape failed, nothing is said at all.
-    free = f"draguard_remediator_leader == 1 unless on () {fenced}"
-    await_answer(prometheus, "nothing is fenced any more", free)
+    free = f"draguard_remediator_leader == 1 unless on () {tainted}"
+    await_answer(prometheus, "nothing is tainted any more", free)
     await_true("all pods have devices again", lambda: len(one.scene.holders("train")) == 3)
     one.told_to_the_kubelet()
     held = 'count(count by (UUID) (draguard_device_allocation_info{dra_claim_name!=""})) == 4'

@@ -75,8 +75,8 @@ CASES: Mapping[str, tuple[dict[str, str], health.State]] = {
         health.LOST,
     ),
     "the driver wants a reset": (of() | {ACTION: ALWAYS}, health.SICK),
-    "an incident has fenced it": (of() | incident("Tainted"), health.SICK),
-    "it is fenced and its exporter is dead": (
+    "an incident has tainted it": (of() | incident("Tainted"), health.SICK),
+    "it is tainted and its exporter is dead": (
         silent() | incident("Tainted"),
         health.SICK,
     ),
@@ -155,7 +155,7 @@ def killed_after_75_minutes(more: dict[str, str] | None = None) -> dict[str, str
         ({LOOKED_FOR: "1x150 0x250"} | incident("Tainted"), health.SICK),
         (incident("Tainted"), health.SICK),
     ],
-    ids=["its target is still there", "and it is fenced", "its node is gone, and it is fenced"],
+    ids=["its target is still there", "and it is tainted", "its node is gone, and it is tainted"],
 )
 def test_a_gpu_that_is_still_expected_is_missed_by_name_for_longer_than_an_hour(
     more: dict[str, str], state: health.State, prometheus_built: Path

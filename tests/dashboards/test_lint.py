@@ -212,10 +212,10 @@ def test_each_variable_narrows_those_after_it(board: catalogue.Board) -> None:
 
 
 @boards
-def test_xids_fences_and_releases_are_marked(board: Json) -> None:
+def test_xids_taints_and_untaints_are_marked(board: Json) -> None:
     names = [one["name"] for one in board["annotations"]["list"][1:]]
 
-    assert names == ["XIDs", "Fences", "Releases"]
+    assert names == ["XIDs", "Taints", "Untaints"]
 
 
 @every_panel

@@ -1,4 +1,4 @@
-"""Marks on time series, asked of the real promtool: a fence when it was made, a release once."""
+"""Marks on time series, asked of the real promtool: a taint when it was made, a release once."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from dashboards import annotations, fleet
 from dashboards.promql import FLEET
 from tests.dashboards.asked import ALWAYS, assert_answers
 
-XIDS, FENCES, RELEASES = annotations.of(FLEET)
+XIDS, TAINTS, RELEASES = annotations.of(FLEET)
 STORY = 'incident="one", node="node-a", UUID="GPU-1"'
 RULES = f'draguard_incident_rules{{instance="r", {STORY}, effect="NoExecute"}}'
 LEADER = 'draguard_remediator_leader{instance="r"}'
@@ -26,14 +26,14 @@ def test_an_xid_is_marked_at_the_moment_at_which_it_was_seen(prometheus_built: P
     assert_answers(prometheus_built, fleet.DASHBOARD, XIDS.expr, series, expected)
 
 
-def test_a_fence_is_marked_since_when_it_stands(prometheus_built: Path) -> None:
+def test_a_taint_is_marked_since_when_it_stands(prometheus_built: Path) -> None:
     series = {
         f'draguard_incident_phase{{instance="r", {STORY}, phase="Tainted"}}': ALWAYS,
         f'draguard_incident_phase_since_timestamp_seconds{{instance="r", {STORY}}}': "120x400",
     }
 
     expected = {f'{{{STORY}, phase="Tainted"}}': 120_000}
-    assert_answers(prometheus_built, fleet.DASHBOARD, FENCES.expr, series, expected)
+    assert_answers(prometheus_built, fleet.DASHBOARD, TAINTS.expr, series, expected)
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_a_fence_is_marked_since_when_it_stands(prometheus_built: Path) -> None:
     ids=[
         "its rules went",
         "its incident is over",
-        "it is fenced",
+        "it is tainted",
         "one slice of two went",
         "the remediator died",
         "nobody leads",
         "it was only marked",
     ],
 )
-def test_a_release_is_marked_when_the_last_fence_goes_and_a_leader_says_so(
+def test_a_release_is_marked_when_the_last_taint_goes_and_a_leader_says_so(
     series: dict[str, str], expected: dict[str, float], prometheus_built: Path
 ) -> None:
     assert_answers(prometheus_built, fleet.DASHBOARD, RELEASES.expr, series, expected)

@@ -264,4 +264,4 @@ def test_a_fault_is_marked_on_the_charts_of_its_gpu(visits: Visits) -> None:
     before, after = (visits.see(DEVICE.uid, state) for state in ("healthy", "xid-79"))
     charts = [one.title for one in before.panels.values() if one.type == "timeseries"]
     assert {before.panels[title].events for title in charts} == {0}
-    assert all(after.panels[title].events >= 2 for title in charts), "the XID and the fence"
+    assert all(after.panels[title].events >= 2 for title in charts), "the XID and the taint"

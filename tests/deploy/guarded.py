@@ -22,7 +22,7 @@ from tests.deploy import tokens
 from tests.lab.cluster import NODES, await_true
 
 Json = dict[str, Any]
-AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-release"
+AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-cleanup"
 STRANGER = "stranger"
 RULES = "/apis/resource.k8s.io/{version}/devicetaintrules"
 FORBIDDEN = 403

@@ -126,7 +126,7 @@ class ReleaseJobs(threading.Thread):
 
 
 def _is_of_hook(pod: Json) -> bool:
-    return pod["spec"].get("serviceAccountName") == "draguard-release"
+    return pod["spec"].get("serviceAccountName") == "draguard-cleanup"
 
 
 def _is_due(pod: Json) -> bool:

@@ -80,7 +80,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "no guards": (
         "admission.enabled=false",
         "people.create=false",
-        "releaseOnDelete.enabled=false",
+        "cleanupOnDelete.enabled=false",
     ),
     "people": (
         "people.viewers[0].kind=Group",

@@ -23,7 +23,7 @@ from tests.deploy.settings import SETTINGS
 from tests.deploy.uses import Story
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.verify]
-AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-release"
+AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-cleanup"
 ACCOUNTS = (AGENT, REMEDIATOR, RELEASE)
 AS_BEFORE_1_34 = "--feature-gates=WatchList=false"
 """Collections are listed there before they are watched; newer servers need `watch` alone."""

@@ -30,7 +30,7 @@ def containers(objects: list[Json]) -> dict[str, Json]:
 def releases(objects: list[Json]) -> list[list[str]]:
     """Give the arguments of each uninstalling Job, in the order in which they are rendered."""
     everywhere = (one for pod in pods(objects) for one in pod["containers"])
-    return [one["args"] for one in everywhere if one["name"] == "release"]
+    return [one["args"] for one in everywhere if one["name"] == "cleanup"]
 
 
 def exporter_settings(container: Json) -> parser.Settings:
@@ -53,14 +53,14 @@ def test_the_programs_take_what_is_rendered(setting: str) -> None:
     objects = rendered.objects(SETTINGS[setting])
     found = containers(objects)
 
-    assert found.keys() <= {"sensor", "agent", "remediator", "release"}
+    assert found.keys() <= {"sensor", "agent", "remediator", "cleanup"}
     for role in found.keys() & {"sensor", "agent"}:
         assert exporter_settings(found[role]).role == role
     if "remediator" in found:
         remediator_settings(found["remediator"])
     assert releases(objects) in (
         [],
-        [["release", "--all", "--yes"], ["release", "--all", "--dry-run"]],
+        [["cleanup", "--all", "--yes"], ["cleanup", "--all", "--dry-run"]],
     )
 
 

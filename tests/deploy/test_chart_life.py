@@ -80,7 +80,7 @@ def older(crd: str) -> str:
     return "".join(kept)
 
 
-def fence(name: str, *, ours: bool) -> Json:
+def taint(name: str, *, ours: bool) -> Json:
     device = Device("gpu.nvidia.com", "node-a", name)
     rule = taint_rule.Rule(
         device=device,
@@ -135,7 +135,7 @@ def tell(admin: Client, **status: str) -> Json:
     return kept
 
 
-def test_a_release_is_installed_upgraded_and_leaves_no_fence(
+def test_a_release_is_installed_upgraded_and_leaves_no_taint(
     operators_known: ControlPlane, admin: Client, helm: Helm, tmp_path: Path
 ) -> None:
     def description() -> str:
@@ -149,8 +149,8 @@ def test_a_release_is_installed_upgraded_and_leaves_no_fence(
     at = {NEW: "2026-11-21T12:00:00Z"}
     assert tell(admin, phase="Tainted", **at) == {"phase": "Tainted"}
     for name in ("gpu-0", "gpu-1"):
-        store_rule(admin, fence(name, ours=True))
-    store_rule(admin, fence("gpu-2", ours=False))
+        store_rule(admin, taint(name, ours=True))
+    store_rule(admin, taint("gpu-2", ours=False))
 
     settings = [word for one in EVERYTHING for word in ("--set", one)]
     helm("upgrade", RELEASE, str(CHART), "--reset-values", *settings)

@@ -33,7 +33,7 @@ def test_the_notes_say_what_to_do_next(helm: Helm, runtime_class: None) -> None:
 
 TOLD = [
     ((), "has no RuntimeClass nvidia"),
-    (("metricsOnly=true",), "nothing is ever fenced"),
+    (("metricsOnly=true",), "nothing is ever tainted"),
     (("admission.enabled=false",), "NOT GUARDED"),
     ((), "NOT SHOWN: who uses how much of a shared GPU"),
     (

@@ -11,7 +11,7 @@ from tests.deploy.settings import EVERYTHING, SETTINGS
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
-NOT_THE_NODES = ("agent", "remediator", "release")
+NOT_THE_NODES = ("agent", "remediator", "cleanup")
 """Containers that need nothing of the node."""
 
 
@@ -222,7 +222,7 @@ def test_a_switch_changes_what_it_says(
     assert look(rendered.objects(SETTINGS[setting])) == switched
 
 
-def test_metrics_only_says_nothing_to_the_api_and_fences_nothing() -> None:
+def test_metrics_only_says_nothing_to_the_api_and_taints_nothing() -> None:
     objects = rendered.objects(SETTINGS["metrics only"])
     kinds = {one["kind"] for one in objects}
 
@@ -297,7 +297,7 @@ def test_network_policies_let_metrics_in_and_the_api_server_be_asked() -> None:
     assert ports == {
         "draguard-exporter": [9400],
         "draguard-remediator": [9401],
-        "draguard-release": [],
+        "draguard-cleanup": [],
     }
     for one in of_kind(objects, "NetworkPolicy"):
         assert [port["port"] for port in one["spec"]["egress"][0]["ports"]] == [443, 6443]
@@ -307,19 +307,19 @@ def test_the_jobs_before_and_after_the_release_differ_in_what_they_do_alone() ->
     release, check = sorted(
         of_kind(rendered.objects(), "Job"), key=lambda one: one["metadata"]["name"]
     )
-    assert check["metadata"]["name"] == "draguard-release-check"
+    assert check["metadata"]["name"] == "draguard-cleanup-check"
     args = [
         one["spec"]["template"]["spec"]["containers"][0].pop("args") for one in (check, release)
     ]
 
-    assert args == [["release", "--all", "--dry-run"], ["release", "--all", "--yes"]]
+    assert args == [["cleanup", "--all", "--dry-run"], ["cleanup", "--all", "--yes"]]
     assert check["spec"] == release["spec"]
 
 
 def test_what_closes_the_network_lets_the_last_job_out_before_and_after_the_release() -> None:
     """It is a hook as the Job is: after the release the other policies are gone."""
     objects = rendered.objects(SETTINGS["closed"])
-    policy, jobs = only(objects, "NetworkPolicy", "release"), of_kind(objects, "Job")
+    policy, jobs = only(objects, "NetworkPolicy", "cleanup"), of_kind(objects, "Job")
     notes = policy["metadata"]["annotations"]
     job = jobs[0]
 

@@ -121,7 +121,7 @@ def test_people_are_bound_to_what_they_were_given_and_nobody_by_default() -> Non
 
 
 def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
-    (role,) = roles("draguard-release")
+    (role,) = roles("draguard-cleanup")
 
     assert grants([role]) == {
         ("resource.k8s.io", "devicetaintrules", "", "list"),
@@ -130,7 +130,7 @@ def test_uninstalling_may_list_and_remove_and_its_rights_go_with_it() -> None:
         ("", "nodes", "", "get"),
         ("", "nodes/status", "", "patch"),
     }
-    made = [one for one in rendered.objects() if one["metadata"]["name"] == "draguard-release"]
+    made = [one for one in rendered.objects() if one["metadata"]["name"] == "draguard-cleanup"]
     assert len(made) == 4
     for one in made:
         notes = one["metadata"]["annotations"]

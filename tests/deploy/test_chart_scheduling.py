@@ -41,7 +41,7 @@ def test_a_sick_node_keeps_its_exporter() -> None:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_no_pod_of_ours_holds_a_device_that_a_fence_could_take(setting: str) -> None:
+def test_no_pod_of_ours_holds_a_device_that_a_taint_could_take(setting: str) -> None:
     for one in rendered.objects(SETTINGS[setting]):
         of = one.get("spec", {}).get("template", {}).get("spec", {})
         assert "resourceClaims" not in of

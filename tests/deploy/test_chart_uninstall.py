@@ -10,28 +10,28 @@ from deploy.sources import CHART
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
 from tests.deploy.releasing import Helm, ReleaseJobs, items, store_rule
-from tests.deploy.test_chart_life import fence, left
+from tests.deploy.test_chart_life import left, taint
 from tests.lab.cluster import RULES
 
 pytestmark = pytest.mark.verify
 
-SOON = ("--set", "releaseOnDelete.deadlineSeconds=30", "--set", "admission.enabled=false")
+SOON = ("--set", "cleanupOnDelete.deadlineSeconds=30", "--set", "admission.enabled=false")
 """The shortest time that the chart lets a hook have."""
-HOOK = "draguard-release-check"
-FENCE = fence("gpu-0", ours=True)
-PATH = f"{RULES}/{FENCE['metadata']['name']}"
+HOOK = "draguard-cleanup-check"
+TAINT = taint("gpu-0", ours=True)
+PATH = f"{RULES}/{TAINT['metadata']['name']}"
 
 
 def stands(admin: Client) -> bool:
-    return any(one["metadata"]["name"] == FENCE["metadata"]["name"] for one in items(admin, RULES))
+    return any(one["metadata"]["name"] == TAINT["metadata"]["name"] for one in items(admin, RULES))
 
 
 @pytest.fixture
 def stuck(admin: Client, helm: Helm) -> Iterator[str]:
-    """A release with a fence, and the words of an uninstallation that got no pod to run."""
+    """A release with a taint, and the words of an uninstallation that got no pod to run."""
     try:
         helm("install", RELEASE, str(CHART), *SOON)
-        store_rule(admin, FENCE)
+        store_rule(admin, TAINT)
         with pytest.raises(AssertionError) as refusal:
             helm("uninstall", RELEASE)
         yield str(refusal.value)

@@ -148,7 +148,7 @@ RUNS = {
     "exporter": (("exporter", "--version"), ("exporter", "sensor", "--help")),
     "controller": (
         ("remediator", "--help"),
-        ("release", "--help"),
+        ("cleanup", "--help"),
         ("policy", "explain", "--xid", "79"),
     ),
 }

@@ -19,14 +19,14 @@ TEXT = DOCUMENT.read_text(encoding="utf-8")
 PAGES = ROOT / "docs"
 
 
-def fenced(kind: str) -> list[str]:
+def tainted(kind: str) -> list[str]:
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
     return [text for of, text in blocks if of == kind]
 
 
 def commands(program: str) -> Iterator[list[str]]:
     """Give the words of each line that starts a program."""
-    for block in (*fenced("sh"), *fenced("")):
+    for block in (*tainted("sh"), *tainted("")):
         for line in block.splitlines():
             words = shlex.split(line.partition(" | ")[0])
             if words[:1] == [program]:
@@ -34,7 +34,7 @@ def commands(program: str) -> Iterator[list[str]]:
 
 
 def values_files() -> list[str]:
-    return [block for block in fenced("yaml") if block.startswith("# values.yaml\n")]
+    return [block for block in tainted("yaml") if block.startswith("# values.yaml\n")]
 
 
 @pytest.mark.usefixtures("helm_built")
@@ -110,7 +110,7 @@ def test_the_policy_in_it_is_sound(tmp_path: Path) -> None:
 
 
 def test_prometheus_takes_its_scrape_configuration(prometheus_built: Path, tmp_path: Path) -> None:
-    (block,) = [one for one in fenced("yaml") if one.startswith("# prometheus.yml\n")]
+    (block,) = [one for one in tainted("yaml") if one.startswith("# prometheus.yml\n")]
     file = tmp_path / "prometheus.yml"
     file.write_text(block, encoding="utf-8")
     check = [prometheus_built / "promtool", "check", "config", str(file)]

@@ -169,13 +169,13 @@ class Story:
         await_true("the Node says so", lambda: "DraguardDeviceRepairNeeded" in self.conditions())
 
     def a_name_is_taken(self) -> None:
-        """The fence waits until a person has taken the other rule away."""
+        """The taint waits until a person has taken the other rule away."""
         self._break(SQUATTED, action=1)
         name = _rule_name(SQUATTED)
         await_true("it is said", lambda: any(name in one.said() for one in self._alive()))
         self.at.client.delete(f"{RULES}/{name}")
         device = f"{GPU_NODE}/gpu-{SQUATTED}"
-        await_true(f"{device} is fenced", lambda: device in self.scene.rules())
+        await_true(f"{device} is tainted", lambda: device in self.scene.rules())
 
     def an_old_case_file_is_pruned(self) -> None:
         def names() -> set[str]:
@@ -207,11 +207,11 @@ class Story:
 
     def _play_hooks(self, played: set[str]) -> None:
         """Run each pod of the hook once, as a kubelet does."""
-        for pod in self.at.pods_now("release"):
+        for pod in self.at.pods_now("cleanup"):
             if pod.name in played:
                 continue
             played.add(pod.name)
-            hook = self.at.run(pod, "release")
+            hook = self.at.run(pod, "cleanup")
             self.at.finish(pod, hook.wait())
             self.released.append(hook.said())
 

@@ -53,7 +53,7 @@ _NODE = Elsewhere(
     "tests/simulator/test_node.py::test_the_command_line_creates_serves_injects_and_recovers"
 )
 _RELEASE = Elsewhere(
-    "tests/deploy/test_chart_life.py::test_a_release_is_installed_upgraded_and_leaves_no_fence"
+    "tests/deploy/test_chart_life.py::test_a_release_is_installed_upgraded_and_leaves_no_taint"
 )
 _MANIFESTS = Elsewhere(
     "tests/deploy/test_applied_settings.py"
@@ -74,7 +74,7 @@ WAYS: tuple[tuple[str, Way], ...] = (
     (r".*: draguard exporter ", _ENDLESS),
     (r".*: draguard remediator ", _ENDLESS),
     (r".*: draguard doctor", Run(ends=(0, 1))),
-    (r".*: draguard release --all$", Plus("--dry-run")),
+    (r".*: draguard cleanup --all$", Plus("--dry-run")),
     (r".*: draguard untaint ", Plus("--dry-run")),
     (r".*: draguard confirm-repaired ", Run(ends=(0, 1))),
     (r".*: draguard ", Run()),

@@ -281,11 +281,11 @@ def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         phase_since=T0 + timedelta(seconds=1),
         mode="Enforce",
         message="NoExecute held: a person: until the run ends",
-        fenced_at=T0 + timedelta(seconds=1),
+        tainted_at=T0 + timedelta(seconds=1),
         needs="NodeReboot",
         conditions=(Condition("Held", "True", "Human", T0, "hold until the run ends by ana"),),
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
-        would_fence=(),
+        would_taint=(),
         hit=(
             PodHold("default", "train", "train", device, "uid-train"),
             PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "AdminAccess", "NoExecute"),

@@ -10,9 +10,9 @@ import pytest
 
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
-from draguard.maintenance.fence import agreed
+from draguard.maintenance.cordon import agreed
 from draguard.maintenance.naming import Meant
-from draguard.maintenance.rule import Fence
+from draguard.maintenance.rule import Cordon
 from remediator.model.claim import Claim, ConsumerReference
 from remediator.model.incident import Target
 from tests.draguard.test_device_names import claim, tolerating
@@ -20,7 +20,7 @@ from tests.remediator.builders import DRIVER, uuid
 
 TARGET = Target(DRIVER, "node-a", "gpu-0", uuid(0))
 MEANT = Meant(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
-FENCE = Fence(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", why="x")
+CORDON = Cordon(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", why="x")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
 
@@ -62,7 +62,7 @@ def asked(
     """Gives who is on the device where it was agreed, None where it was not."""
     monkeypatch.setattr(sys, "stdin", Person(types))
     options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
-    found = agreed(Later(*later), first, MEANT, (FENCE,), options)
+    found = agreed(Later(*later), first, MEANT, (CORDON,), options)
     return None if found is None else [one.pod for one in found]
 
 

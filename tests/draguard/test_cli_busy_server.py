@@ -218,7 +218,7 @@ def interrupted(script: str, command: str, folder: Path) -> Ended:
     return Ended(process.returncode, out, err, monotonic() - began)
 
 
-@pytest.mark.parametrize("command", ["status", "release --all --yes", "fence node-a/0 --why x"])
+@pytest.mark.parametrize("command", ["status", "cleanup --all --yes", "cordon node-a/0 --why x"])
 def test_ctrl_c_ends_a_command_that_waits_for_a_server_that_hangs(
     command: str, tmp_path: Path
 ) -> None:
@@ -244,7 +244,7 @@ threading.Condition.__enter__ = slowly
 """Whoever presses Ctrl-C finds the main thread with a lock just taken, and not yet in its block."""
 
 
-@pytest.mark.parametrize("command", ["status", "release --all --yes"])
+@pytest.mark.parametrize("command", ["status", "cleanup --all --yes"])
 def test_ctrl_c_at_the_worst_moment_ends_a_command_too(command: str, tmp_path: Path) -> None:
     """A lock that is never given back would hold its threads, and with them the command."""
     ended = interrupted(f"{HOLDING}{INTERRUPTIBLE}", command, tmp_path)

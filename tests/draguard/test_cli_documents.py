@@ -26,7 +26,7 @@ DOCUMENTS = sorted(
 SHOWN = re.compile(r"```console\n\$ draguard (?P<command>[^\n]*)\n(?P<output>.*?)```", re.DOTALL)
 SERVER = re.compile(r"https://[\w.]+:\d+")
 GIVEN = re.compile(r"^(?:\$ )?draguard ([^#\n|&]+)", re.MULTILINE)
-FENCED = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
+TAINTED = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
 INLINE = re.compile(r"`(?:kubectl )?draguard ([a-z][a-z-]*)")
 NUMBER = re.compile(r"\bN\b")
 NOT_OURS = ("exporter", "remediator")
@@ -83,7 +83,7 @@ def trimmed(text: str) -> str:
 def test_every_command_in_a_document_is_one_that_exists_with_its_flags(
     document: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = "\n".join(FENCED.findall(document.read_text(encoding="utf-8")))
+    text = "\n".join(TAINTED.findall(document.read_text(encoding="utf-8")))
     commands = [one for one in GIVEN.findall(text) if one.split()[0] not in NOT_OURS]
 
     class Parsed(Exception):  # noqa: N818 - ends a command where its work would begin

@@ -27,9 +27,9 @@ COMMANDS = (
     ("doctor",),
     ("hold", "x", "--until", "1h", "--reason", "y"),
     ("untaint", "x", "--reason", "y"),
-    ("fence", "x", "--why", "y"),
-    ("unfence", "--all"),
-    ("release", "--all"),
+    ("cordon", "x", "--why", "y"),
+    ("uncordon", "--all"),
+    ("cleanup", "--all"),
 )
 Config = dict[str, Any]
 
@@ -116,17 +116,17 @@ def test_without_the_crds_it_says_what_to_install(
     assert "kubectl apply -f deploy/crds" in said
 
 
-def test_where_only_metrics_are_installed_a_gpu_is_fenced_and_unfenced_all_the_same(
+def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the_same(
     proxy: Proxy, through: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     proxy.refuse, proxy.refused_path = 404, "/apis/draguard.dev"
     where = ("--kubeconfig", through)
 
-    fence = told(capsys, "fence", "node-a/0", "--why", "x", "--dry-run", *where)
-    unfence = told(capsys, "unfence", "--all", "--dry-run", *where)
+    taint = told(capsys, "cordon", "node-a/0", "--why", "x", "--dry-run", *where)
+    untaint = told(capsys, "uncordon", "--all", "--dry-run", *where)
 
-    assert "would be fenced" in fence
-    assert "no fence for maintenance stands" in unfence
+    assert "would be tainted" in taint
+    assert "no cordon for maintenance stands" in untaint
 
 
 def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
@@ -136,13 +136,13 @@ def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
 
     status = told(capsys, "status", "--kubeconfig", through)
     told(capsys, "plan", "--kubeconfig", through)
-    main(["fence", "node-a/0", "--why", "x", "--kubeconfig", through])
-    fence = capsys.readouterr().err
+    main(["cordon", "node-a/0", "--why", "x", "--kubeconfig", through])
+    taint = capsys.readouterr().err
     doctor = told(capsys, "doctor", "--kubeconfig", through, ends=1)
 
     assert "this cluster serves no ResourceSlices" in status
-    assert "not served in this cluster, so nothing is fenced" in status
-    assert "this cluster serves no DeviceTaintRules" in fence
+    assert "not served in this cluster, so nothing is tainted" in status
+    assert "this cluster serves no DeviceTaintRules" in taint
     assert "no ResourceSlices are served" in doctor
 
 

@@ -22,9 +22,9 @@ COMMANDS = (
     "ignore",
     "confirm-repaired",
     "untaint",
-    "fence",
-    "unfence",
-    "release",
+    "cordon",
+    "uncordon",
+    "cleanup",
     "policy",
 )
 EXAMPLE = re.compile(r"^  # .*\n  (draguard .*)$", re.MULTILINE)

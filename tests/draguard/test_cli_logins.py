@@ -178,7 +178,7 @@ def portal(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("portal", [_Portal, _Redirect], indirect=True, ids=["page", "redirect"])
-@pytest.mark.parametrize("command", ["status", "incidents", "plan", "doctor", "release --all"])
+@pytest.mark.parametrize("command", ["status", "incidents", "plan", "doctor", "cleanup --all"])
 def test_what_is_no_api_server_is_not_taken_for_one(
     command: str, portal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,11 +1,11 @@
-"""`fence` and `unfence` on a real cluster: real scheduler, real eviction controller."""
+"""`cordon` and `uncordon` on a real cluster: real scheduler, real eviction controller."""
 
 from collections.abc import Callable
 
 import pytest
 
 from draguard.__main__ import main
-from draguard.maintenance.rule import FENCED_BY, KEY, SINCE, WHY, Fence
+from draguard.maintenance.rule import CORDONED_BY, KEY, SINCE, WHY, Cordon
 from draguard.maintenance.rule import manifest as manifest_of
 from exporter.model.device import Device
 from remediator.model.incident import Target
@@ -43,8 +43,8 @@ def train(cluster: Cluster, name: str) -> str:
     return await_true(f"{name} holds a device", lambda: cluster.device_of(name))
 
 
-def fences(cluster: Cluster) -> dict[str, str]:
-    """Return the effect of each fence for maintenance, by `pool/device`."""
+def cordons(cluster: Cluster) -> dict[str, str]:
+    """Return the effect of each cordon for maintenance, by `pool/device`."""
     found: dict[str, str] = {}
     for one in cluster.items(RULES):
         selector, taint = one["spec"]["deviceSelector"], one["spec"]["taint"]
@@ -53,14 +53,14 @@ def fences(cluster: Cluster) -> dict[str, str]:
     return found
 
 
-def test_a_fenced_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: Cluster) -> None:
+def test_a_cordoned_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: Cluster) -> None:
     held = train(cluster, "first")
     index = held[-1]
 
-    assert "stays" in tell("fence", f"node-a/{index}", "--why", "thermal paste")
-    assert fences(cluster) == {held: "NoSchedule"}
+    assert "stays" in tell("cordon", f"node-a/{index}", "--why", "thermal paste")
+    assert cordons(cluster) == {held: "NoSchedule"}
     (rule,) = cluster.items(RULES)
-    assert rule["metadata"]["labels"][FENCED_BY] == rule["spec"]["taint"]["value"] == "admin"
+    assert rule["metadata"]["labels"][CORDONED_BY] == rule["spec"]["taint"]["value"] == "admin"
     assert rule["metadata"]["annotations"][WHY] == "thermal paste"
     assert rule["metadata"]["annotations"][SINCE]
     assert "app.kubernetes.io/managed-by" not in rule["metadata"]["labels"]
@@ -68,30 +68,30 @@ def test_a_fenced_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: Clu
     assert cluster.device_of("first") == held
 
 
-def test_a_gpu_means_every_slice_of_it_and_unfence_takes_exactly_those_away(
+def test_a_gpu_means_every_slice_of_it_and_uncordon_takes_exactly_those_away(
     tell: Tell, cluster: Cluster
 ) -> None:
     other = rule_of_the_remediator(cluster)
-    tell("fence", uuid(0, "node-b"), "--why", "swap")
-    tell("fence", "node-a/gpu-0", "--why", "swap")
+    tell("cordon", uuid(0, "node-b"), "--why", "swap")
+    tell("cordon", "node-a/gpu-0", "--why", "swap")
 
     slices = {f"node-b/{one.device.device}": "NoSchedule" for one in published(NODE_B, "node-b")}
-    assert fences(cluster) == {**slices, "node-a/gpu-0": "NoSchedule"}
+    assert cordons(cluster) == {**slices, "node-a/gpu-0": "NoSchedule"}
 
-    tell("unfence", uuid(0, "node-b"))
+    tell("uncordon", uuid(0, "node-b"))
 
-    assert fences(cluster) == {"node-a/gpu-0": "NoSchedule"}
+    assert cordons(cluster) == {"node-a/gpu-0": "NoSchedule"}
     assert other in {one["metadata"]["name"] for one in cluster.items(RULES)}
 
 
 def test_a_slice_means_that_slice(tell: Tell, cluster: Cluster) -> None:
     part = published(NODE_B, "node-b")[1]
 
-    tell("fence", str(part.uuid), "--why", "test")
-    assert fences(cluster) == {f"node-b/{part.device.device}": "NoSchedule"}
+    tell("cordon", str(part.uuid), "--why", "test")
+    assert cordons(cluster) == {f"node-b/{part.device.device}": "NoSchedule"}
 
-    tell("unfence", str(part.device))
-    assert fences(cluster) == {}
+    tell("uncordon", str(part.device))
+    assert cordons(cluster) == {}
 
 
 def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
@@ -100,115 +100,115 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
     held = train(cluster, "first")
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
-    assert main(["fence", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
+    assert main(["cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
     said = capsys.readouterr().err
     assert "1 pod will be deleted:\n  default/first\n" in said
     assert "give --yes" in said
-    assert fences(cluster) == {}
+    assert cordons(cluster) == {}
 
-    tell("fence", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
+    tell("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
 
-    assert fences(cluster) == {held: "NoExecute"}
+    assert cordons(cluster) == {held: "NoExecute"}
     await_true("the pod is gone", lambda: not cluster.pods())
 
 
 def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:
     held = train(cluster, "first")
-    command = ("fence", f"node-a/{held[-1]}", "--why", "swap", "--evict")
+    command = ("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict")
     where = ("--kubeconfig", str(cluster.plane.kubeconfig))
 
     said = on_terminal(*command, *where, types="no\n", ends=(1,))
     assert "default/first" in said
     assert "nothing was done" in said
-    assert fences(cluster) == {}
+    assert cordons(cluster) == {}
 
     on_terminal(*command, *where, types="yes\n")
-    assert fences(cluster) == {held: "NoExecute"}
+    assert cordons(cluster) == {held: "NoExecute"}
 
 
-def test_a_fence_that_does_not_stand_is_said_beside_those_that_do(
+def test_a_cordon_that_does_not_stand_is_said_beside_those_that_do(
     tell: Tell, cluster: Cluster
 ) -> None:
-    """Somebody's object has the name that the fence of the second slice would get."""
+    """Somebody's object has the name that the cordon of the second slice would get."""
     second = published(NODE_B, "node-b")[1].device
     target = Target(second.driver, second.pool, second.device, "MIG-x")
-    fence = Fence(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", why="x")
-    body: Json = manifest_of(fence, "v1", T0)
+    cordon = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", why="x")
+    body: Json = manifest_of(cordon, "v1", T0)
     body["spec"]["taint"]["key"] = "example.com/other"
     cluster.client.create(RULES, body)
 
-    said = tell("fence", "node-b/0", "--why", "x", ends=1)
+    said = tell("cordon", "node-b/0", "--why", "x", ends=1)
 
-    assert said.count("NOT fenced: ") == 1
-    assert len(fences(cluster)) == 2
+    assert said.count("NOT cordoned: ") == 1
+    assert len(cordons(cluster)) == 2
 
 
-def test_a_fence_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: Cluster) -> None:
-    tell("fence", "node-a/0", "--why", "x")
+def test_a_cordon_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: Cluster) -> None:
+    tell("cordon", "node-a/0", "--why", "x")
     (rule,) = cluster.items(RULES)
     path = f"{cluster.rules}/{rule['metadata']['name']}"
     cluster.client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
     try:
-        assert "NOT unfenced: it still stands" in tell("unfence", "node-a/0", ends=1)
+        assert "NOT uncordoned: it still stands" in tell("uncordon", "node-a/0", ends=1)
     finally:
         cluster.client.merge_patch(path, {"metadata": {"finalizers": None}})
 
 
-def test_a_fence_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
-    assert "fenced" in tell("fence", "node-a/0", "--why", "x")
-    assert "stood, by admin: x" in tell("fence", "node-a/0", "--why", "y")
+def test_a_cordon_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
+    assert "cordoned" in tell("cordon", "node-a/0", "--why", "x")
+    assert "stood, by admin: x" in tell("cordon", "node-a/0", "--why", "y")
 
-    tell("fence", "node-a/0", "--why", "x", "--evict")
-    assert fences(cluster) == {"node-a/gpu-0": "NoExecute"}
+    tell("cordon", "node-a/0", "--why", "x", "--evict")
+    assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
-    assert "stood" in tell("fence", "node-a/0", "--why", "x")
-    assert fences(cluster) == {"node-a/gpu-0": "NoExecute"}
+    assert "stood" in tell("cordon", "node-a/0", "--why", "x")
+    assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
 
 def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
     rule_of_the_remediator(cluster)
-    tell("fence", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--why", "x")
 
-    said = tell("release", "--all", "--yes")
+    said = tell("cleanup", "--all", "--yes")
 
-    assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
+    assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
     assert len(cluster.items(RULES)) == 1
-    assert "1 fence for maintenance stands (draguard-maintenance-" in said
-    tell("unfence", "--all")
-    assert fences(cluster) == {}
+    assert "1 cordon for maintenance stands (draguard-maintenance-" in said
+    tell("uncordon", "--all")
+    assert cordons(cluster) == {}
 
 
 def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
     tell: Tell, cluster: Cluster
 ) -> None:
-    tell("fence", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--why", "x")
     (rule,) = cluster.items(RULES)
     labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
     cluster.client.merge_patch(f"{cluster.rules}/{rule['metadata']['name']}", labels)
 
-    tell("release", "--all", "--yes")
+    tell("cleanup", "--all", "--yes")
 
-    assert fences(cluster) == {"node-a/gpu-1": "NoSchedule"}
+    assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
 
 
-def test_a_device_that_is_published_no_more_is_unfenced_by_its_uuid(
+def test_a_device_that_is_published_no_more_is_uncordoned_by_its_uuid(
     tell: Tell, cluster: Cluster
 ) -> None:
-    tell("fence", uuid(1), "--why", "x")
+    tell("cordon", uuid(1), "--why", "x")
     cluster.player.publish("node-a", [resource_slice("node-a", [])], new_generation=True)
 
-    tell("unfence", uuid(1))
+    tell("uncordon", uuid(1))
 
-    assert fences(cluster) == {}
+    assert cordons(cluster) == {}
 
 
 @pytest.mark.parametrize("word", ["GPU-none", "node-a/7", "node-a/gpu-x", "a/b/c", "\x1b[31m"])
-def test_a_device_that_nobody_publishes_is_not_fenced(
+def test_a_device_that_nobody_publishes_is_not_cordoned(
     word: str, tell: Tell, cluster: Cluster
 ) -> None:
-    assert tell("fence", word, "--why", "x", ends=1) == ""
-    assert tell("unfence", word, ends=1) == ""
-    assert fences(cluster) == {}
+    assert tell("cordon", word, "--why", "x", ends=1) == ""
+    assert tell("uncordon", word, ends=1) == ""
+    assert cordons(cluster) == {}
 
 
 def rule_of_the_remediator(cluster: Cluster) -> str:

@@ -157,7 +157,7 @@ def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "fenced"),
+    ("selector", "cordoned"),
     [
         (None, 12),
         ({}, 12),
@@ -167,13 +167,13 @@ def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
         ({"driver": "example.com"}, 2),
     ],
 )
-def test_a_rule_that_names_no_device_fences_all_that_it_means(
-    selector: Json | None, fenced: int, fleet: Fleet, tell: Tell
+def test_a_rule_that_names_no_device_cordons_all_that_it_means(
+    selector: Json | None, cordoned: int, fleet: Fleet, tell: Tell
 ) -> None:
     with rule(fleet, selector):
         found: Json = msgspec.json.decode(tell("status", "-o", "json"))
 
-    assert (found["devices"]["fenced"], found["rules"]["others"]) == (fenced, 1)
+    assert (found["devices"]["cordoned"], found["rules"]["others"]) == (cordoned, 1)
 
 
 @contextmanager
@@ -197,16 +197,16 @@ def test_a_rule_of_ours_that_lost_its_labels_is_released_all_the_same(
     mine = [one for one in fleet.cluster.items(RULES) if SICK_DEVICE.pool in str(one["spec"])]
     with without_labels(fleet, mine[0]["metadata"]["name"]):
         status = tell("status")
-        everything = tell("release", "--all", "--dry-run")
+        everything = tell("cleanup", "--all", "--dry-run")
 
     assert "2 NoSchedule" in status
     assert f"{mine[0]['metadata']['name']}: NoSchedule" in everything
 
 
-def test_a_fence_for_maintenance_that_lost_its_labels_can_be_taken_away(
+def test_a_cordon_for_maintenance_that_lost_its_labels_can_be_taken_away(
     fleet: Fleet, tell: Tell
 ) -> None:
-    tell("fence", "node-a/1", "--why", "x")
+    tell("cordon", "node-a/1", "--why", "x")
     (name,) = (
         one["metadata"]["name"]
         for one in fleet.cluster.items(RULES)
@@ -214,17 +214,17 @@ def test_a_fence_for_maintenance_that_lost_its_labels_can_be_taken_away(
     )
     with without_labels(fleet, name):
         assert "1 for maintenance" in tell("status")
-        assert "stood, by admin: x" in tell("fence", "node-a/1", "--why", "y")
-        assert "unfenced" in tell("unfence", "node-a/1")
+        assert "stood, by admin: x" in tell("cordon", "node-a/1", "--why", "y")
+        assert "uncordoned" in tell("uncordon", "node-a/1")
 
 
-def test_a_fence_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tell: Tell) -> None:
-    tell("fence", "node-a/1", "--why", "x")
+def test_a_cordon_that_somebody_labels_as_ours_is_counted_once(fleet: Fleet, tell: Tell) -> None:
+    tell("cordon", "node-a/1", "--why", "x")
     (one,) = (o for o in fleet.cluster.items(RULES) if o["spec"]["taint"]["key"] == KEY)
     labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
     fleet.cluster.client.merge_patch(f"{RULES}/{one['metadata']['name']}", labels)
     found: Json = msgspec.json.decode(tell("status", "-o", "json"))
-    tell("unfence", "node-a/1")
+    tell("uncordon", "node-a/1")
 
     assert (found["rules"]["ours"]["NoSchedule"], found["rules"]["maintenance"]) == (2, 1)
     assert found["rules"]["others"] == 0

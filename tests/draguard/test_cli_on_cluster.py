@@ -39,10 +39,10 @@ def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
         ("plan-json", ("plan", "-o", "json")),
         ("explain-79", ("explain", "xid", "79")),
         ("explain-94-mig", ("explain", "xid", "94", "--mig")),
-        ("fence-a-gpu", ("fence", SICK, "--why", "swap", "--evict", "--dry-run")),
-        ("fence-slices", ("fence", "node-c/0", "--why", "test", "--dry-run")),
-        ("unfence-nothing", ("unfence", "--all", "--dry-run")),
-        ("release-all", ("release", "--all", "--dry-run")),
+        ("cordon-a-gpu", ("cordon", SICK, "--why", "swap", "--evict", "--dry-run")),
+        ("cordon-slices", ("cordon", "node-c/0", "--why", "test", "--dry-run")),
+        ("uncordon-nothing", ("uncordon", "--all", "--dry-run")),
+        ("cleanup-all", ("cleanup", "--all", "--dry-run")),
     ],
 )
 def test_a_command_prints_its_golden(name: str, arguments: tuple[str, ...], tell: Tell) -> None:

@@ -97,8 +97,8 @@ def test_without_claims_nobody_is_said_to_hold_none(
     text = told(capsys, "status", *where, ends=1)
     found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
 
-    assert "12 published, an unknown number held, 2 fenced" in text
-    assert found["devices"] == {"published": 12, "held": None, "fenced": 2}
+    assert "12 published, an unknown number held, 2 tainted" in text
+    assert found["devices"] == {"published": 12, "held": None, "tainted": 2}
 
 
 def test_without_leases_no_agent_is_called_alive_or_silent(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from draguard.__main__ import main
-from draguard.maintenance.rule import KEY, Fence, manifest
+from draguard.maintenance.rule import KEY, Cordon, manifest
 from kubeapi.client import NotFound
 from remediator.model.incident import IncidentSpec, IncidentStatus, Target, merge_patch
 from tests.chain.proxy import Proxy, Write
@@ -61,17 +61,17 @@ def run(
     yield ran
     with suppress(NotFound):
         fleet.cluster.client.delete(f"{INCIDENTS}/{STORY}")
-    for name in fences(fleet):
+    for name in cordons(fleet):
         fleet.cluster.client.delete(f"{RULES}/{name}")
 
 
-def fences(fleet: Fleet) -> dict[str, Json]:
+def cordons(fleet: Fleet) -> dict[str, Json]:
     every = fleet.cluster.items(RULES)
     return {one["metadata"]["name"]: one for one in every if one["spec"]["taint"]["key"] == KEY}
 
 
 def effects(fleet: Fleet) -> list[str]:
-    return [one["spec"]["taint"]["effect"] for one in fences(fleet).values()]
+    return [one["spec"]["taint"]["effect"] for one in cordons(fleet).values()]
 
 
 def after(proxy: Proxy, part: str, do: Callable[[], object], *, nth: int = 1) -> None:
@@ -99,9 +99,9 @@ def cut_off() -> None:
     raise ConnectionResetError
 
 
-def fence_of(device: str, by: str = "ana") -> Json:
+def cordon_of(device: str, by: str = "ana") -> Json:
     target = Target(DRIVER, "node-a", device, "GPU-x")
-    one = Fence(target=target, gpu="GPU-x", effect="NoSchedule", by=by, why="thermal paste")
+    one = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by=by, why="thermal paste")
     body: Json = manifest(one, "v1", T0)
     return body
 
@@ -168,14 +168,14 @@ class TestAnIntent:
         assert "hold" in fleet.cluster.get(f"{INCIDENTS}/{STORY}")["spec"]
 
 
-class TestAFence:
+class TestACordon:
     def test_that_somebody_else_was_faster_with_stands(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        body = fence_of("gpu-1")
+        body = cordon_of("gpu-1")
         after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
 
-        ended = run("fence", "node-a/1", "--why", "x")
+        ended = run("cordon", "node-a/1", "--why", "x")
 
         assert (ended.status, ended.err) == (0, "")
         assert "stood, by ana: thermal paste" in ended.out
@@ -184,24 +184,24 @@ class TestAFence:
     def test_that_somebody_else_was_faster_with_is_raised(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        body = fence_of("gpu-1")
+        body = cordon_of("gpu-1")
         after(proxy, WHO, lambda: fleet.cluster.client.create(RULES, body), nth=2)
 
-        assert run("fence", "node-a/1", "--why", "x", "--evict").status == 0
+        assert run("cordon", "node-a/1", "--why", "x", "--evict").status == 0
 
         assert effects(fleet) == ["NoExecute"]
 
     def test_that_somebody_takes_away_meanwhile_is_made_again(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        body, client = fence_of("gpu-1"), fleet.cluster.client
+        body, client = cordon_of("gpu-1"), fleet.cluster.client
         client.create(RULES, body)
         path = f"{RULES}/{body['metadata']['name']}"
         after(proxy, WHO, lambda: client.delete(path), nth=2)
 
-        assert run("fence", "node-a/1", "--why", "x", "--evict").status == 0
+        assert run("cordon", "node-a/1", "--why", "x", "--evict").status == 0
 
-        (rule,) = fences(fleet).values()
+        (rule,) = cordons(fleet).values()
         assert rule["spec"]["taint"]["effect"] == "NoExecute"
         assert rule["metadata"]["annotations"]["draguard.dev/why"] == "x"
 
@@ -210,79 +210,79 @@ class TestAFence:
     ) -> None:
         after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
 
-        ended = run("fence", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--why", "x")
 
         assert ended.status == 1
-        assert ended.out.count("NOT fenced: POST ") == 6
+        assert ended.out.count("NOT cordoned: POST ") == 6
         assert "not all of it is done; the same command may be given again" in ended.out
-        assert len(fences(fleet)) == 1
+        assert len(cordons(fleet)) == 1
 
         proxy.refuse = 0
-        ended = run("fence", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--why", "x")
         assert ended.status == 0
         assert "stood, by " in ended.out
-        assert len(fences(fleet)) == 7
+        assert len(cordons(fleet)) == 7
 
     def test_after_a_silence_no_more_is_tried(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
         after(proxy, "devicetaintrules", cut_off)
 
-        ended = run("fence", SLICED, "--why", "x")
+        ended = run("cordon", SLICED, "--why", "x")
 
         assert ended.status == 1
-        assert ended.out.count("NOT known to be fenced: ") == 1
+        assert ended.out.count("NOT known to be cordoned: ") == 1
         assert ended.out.count("NOT tried: the server does not answer") == 6
-        assert len(fences(fleet)) == 1
+        assert len(cordons(fleet)) == 1
 
 
 class TestTakingAway:
     def test_of_which_a_part_fails_tells_what_is_gone_and_what_is_not(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("fence", SLICED, "--why", "x")
+        run("cordon", SLICED, "--why", "x")
         forbidden = refusing(proxy, 403, "devicetaintrules/")
         after(proxy, "devicetaintrules", forbidden)
 
-        ended = run("unfence", SLICED)
+        ended = run("uncordon", SLICED)
 
         assert ended.status == 1
-        assert ended.out.count("NOT unfenced: DELETE ") == 6
-        assert len(fences(fleet)) == 6
+        assert ended.out.count("NOT uncordoned: DELETE ") == 6
+        assert len(cordons(fleet)) == 6
 
         proxy.refuse = 0
-        ended = run("unfence", SLICED)
-        assert (ended.status, ended.out.count("unfenced\n"), fences(fleet)) == (0, 6, {})
+        ended = run("uncordon", SLICED)
+        assert (ended.status, ended.out.count("uncordoned\n"), cordons(fleet)) == (0, 6, {})
 
     def test_that_cannot_be_looked_at_is_not_called_done(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("fence", "node-a/1", "--why", "x")
+        run("cordon", "node-a/1", "--why", "x")
         after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
 
-        ended = run("unfence", "node-a/1")
+        ended = run("uncordon", "node-a/1")
 
         assert ended.status == 1
         assert "NOT seen to be gone, though asked for: GET " in ended.out
-        assert fences(fleet) == {}
+        assert cordons(fleet) == {}
 
-    def test_and_a_fence_of_somebody_else_at_once_leave_what_came_last(
+    def test_and_a_cordon_of_somebody_else_at_once_leave_what_came_last(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        run("fence", "node-a/1", "--why", "x")
-        body = fence_of("gpu-1")
+        run("cordon", "node-a/1", "--why", "x")
+        body = cordon_of("gpu-1")
         after(proxy, "devicetaintrules", lambda: fleet.cluster.client.create(RULES, body))
 
-        ended = run("unfence", "node-a/1")
+        ended = run("uncordon", "node-a/1")
 
         assert ended.status == 1
-        assert "NOT unfenced: somebody has fenced it again since" in ended.out
+        assert "NOT uncordoned: somebody has cordoned it again since" in ended.out
         assert effects(fleet) == ["NoSchedule"]
 
     def test_exactly_what_was_seen_goes(self, run: Run, proxy: Proxy, fleet: Fleet) -> None:
-        """The fence that was seen is taken away and made again before ours is deleted."""
-        run("fence", "node-a/1", "--why", "x")
-        run("fence", "node-a/0", "--why", "x")
-        body, client = fence_of("gpu-1"), fleet.cluster.client
-        first, second = sorted(fences(fleet))
+        """The cordon that was seen is taken away and made again before ours is deleted."""
+        run("cordon", "node-a/1", "--why", "x")
+        run("cordon", "node-a/0", "--why", "x")
+        body, client = cordon_of("gpu-1"), fleet.cluster.client
+        first, second = sorted(cordons(fleet))
         body["metadata"]["name"] = second
 
         def again() -> None:
@@ -290,11 +290,11 @@ class TestTakingAway:
             client.create(RULES, body)
 
         after(proxy, first, again)
-        ended = run("unfence", "--all")
+        ended = run("uncordon", "--all")
 
         assert ended.status == 1
-        assert "NOT unfenced: somebody has fenced it again since" in ended.out
-        assert list(fences(fleet)) == [second]
+        assert "NOT uncordoned: somebody has cordoned it again since" in ended.out
+        assert list(cordons(fleet)) == [second]
 
 
 def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
@@ -303,7 +303,7 @@ def test_a_release_that_cannot_be_looked_at_tells_what_it_has_asked_for(
     rules = fleet.cluster.items(RULES)
     after(proxy, "devicetaintrules", refusing(proxy, 500, "devicetaintrules"))
     try:
-        ended = run("release", "--all", "--yes")
+        ended = run("cleanup", "--all", "--yes")
     finally:
         left = {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
         for rule in rules:

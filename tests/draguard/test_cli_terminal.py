@@ -135,7 +135,7 @@ def test_a_reader_that_has_gone_is_no_error(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["release", "--all", "--dry-run"], ["status"], ["doctor", "--help"]], ids=" ".join
+    "command", [["cleanup", "--all", "--dry-run"], ["status"], ["doctor", "--help"]], ids=" ".join
 )
 def test_images_without_rich_can_run_what_they_need(command: list[str], fleet: Fleet) -> None:
     """As the hook that runs before an uninstallation, and the doctor on a node."""

@@ -96,7 +96,7 @@ def viewer(guarded: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     yield from tell_as("draguard-view", guarded, tmp_path, capsys)
 
 
-def test_who_is_on_call_may_look_answer_and_fence(operator: Tell, guarded: Fleet) -> None:
+def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet) -> None:
     for command in (("status",), ("plan",)):
         said = operator(*command)
         assert "not seen" not in said
@@ -113,10 +113,10 @@ def test_who_is_on_call_may_look_answer_and_fence(operator: Tell, guarded: Fleet
         guarded.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", theirs)
     operator("hold", LOST_STORY, "--remove")
 
-    assert "fenced" in operator("fence", "node-a/1", "--why", "x")
-    assert "fenced" in operator("fence", "node-a/1", "--why", "x", "--evict", "--yes")
-    assert "unfenced" in operator("unfence", "node-a/1")
-    assert "would be removed" in operator("release", "--all", "--dry-run")
+    assert "tainted" in operator("cordon", "node-a/1", "--why", "x")
+    assert "tainted" in operator("cordon", "node-a/1", "--why", "x", "--evict", "--yes")
+    assert "untainted" in operator("uncordon", "node-a/1")
+    assert "would be removed" in operator("cleanup", "--all", "--dry-run")
 
 
 def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
@@ -124,6 +124,6 @@ def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
     assert "1 needs a person" in viewer("status")
     for command in (
         ("hold", LOST_STORY, "--until", "1h", "--reason", "x"),
-        ("fence", "node-a/1", "--why", "x"),
+        ("cordon", "node-a/1", "--why", "x"),
     ):
         assert "ask for a role that allows the verb" in viewer(*command, ends=2)

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from draguard.maintenance.naming import AmbiguousDeviceError, Meant, NoDeviceError, meant
-from draguard.maintenance.rule import Fence, label_value, manifest
+from draguard.maintenance.rule import Cordon, label_value, manifest
 from draguard.maintenance.who_goes import EXTENDED, holders
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
@@ -111,12 +111,12 @@ def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
 
 
 @pytest.mark.parametrize("part", ["driver", "pool", "device"])
-def test_a_fence_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
+def test_a_cordon_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
     target = msgspec.structs.replace(Target(DRIVER, "node-a", "gpu-0", uuid(0)), **{part: " "})
-    fence = Fence(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", why="x")
+    cordon = Cordon(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", why="x")
 
     with pytest.raises(ValueError, match="would match other devices"):
-        manifest(fence, "v1", T0)
+        manifest(cordon, "v1", T0)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_fence_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
         (f"{'a' * 62}:b", "a" * 62),
     ],
 )
-def test_who_fenced_is_a_label_whatever_the_name(who: str, label: str) -> None:
+def test_who_cordoned_is_a_label_whatever_the_name(who: str, label: str) -> None:
     assert label_value(who) == label
 
 
@@ -193,7 +193,7 @@ def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None
     assert (found.pod, found.stays) == ("podgroups/batch", "")
 
 
-def test_a_gpu_that_is_reported_and_not_published_is_not_called_fenced() -> None:
+def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> None:
     with pytest.raises(NoDeviceError, match="no driver publishes it"):
         meant("node-a/0", (), reports(WHOLE))
 

@@ -90,9 +90,9 @@ def test_the_callers_missing_rights_name_what_they_are_for(control_plane: Contro
     finally:
         asker.close()
 
-    fence = found["your rights: fence, unfence, release"]
-    assert fence.state == "warn"
-    assert "create/patch/delete devicetaintrules.resource.k8s.io" in fence.says
+    taint = found["your rights: taint, untaint, release"]
+    assert taint.state == "warn"
+    assert "create/patch/delete devicetaintrules.resource.k8s.io" in taint.says
 
 
 def test_a_subresource_is_spelled_as_kubectl_does() -> None:
@@ -188,10 +188,10 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
     lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
     assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
-    assert "not served in this cluster, so nothing is fenced" in told(capsys, "status", *where)
+    assert "not served in this cluster, so nothing is tainted" in told(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
-    assert "nothing of Draguard's stands" in told(capsys, "release", "--all", "--yes", *where)
-    told(capsys, "fence", "node-a/0", "--why", "x", *where, ends=1)
+    assert "nothing of Draguard's stands" in told(capsys, "cleanup", "--all", "--yes", *where)
+    told(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
 
 
 def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(

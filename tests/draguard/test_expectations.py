@@ -24,30 +24,30 @@ from tests.draguard.scenes import (
 
 GPU = "node-a/gpu-1"
 POD = HOLDERS[GPU]
-FENCED = (entry(11, "rule", GPU, "NoSchedule"), entry(13, "rule", GPU, "NoExecute"))
+TAINTED = (entry(11, "rule", GPU, "NoSchedule"), entry(13, "rule", GPU, "NoExecute"))
 MOVED = seen({SLICE: HOLDERS[SLICE], "node-a/gpu-2": HOLDERS["node-a/gpu-2"]})
 
 
-def test_fencing_the_target_alone_and_in_order_is_right() -> None:
-    assert must.fenced_in_order(acted(GPU, seen(), *FENCED)) == ""
+def test_tainting_the_target_alone_and_in_order_is_right() -> None:
+    assert must.tainted_in_order(acted(GPU, seen(), *TAINTED)) == ""
 
 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
         ((), "no rule was made"),
-        (FENCED[:1], f"NoSchedule on {GPU}"),
-        (FENCED[::-1], f"NoExecute, then NoSchedule on {GPU}"),
+        (TAINTED[:1], f"NoSchedule on {GPU}"),
+        (TAINTED[::-1], f"NoExecute, then NoSchedule on {GPU}"),
         (
-            (*FENCED, entry(14, "rule", "node-a/gpu-2", "NoSchedule")),
+            (*TAINTED, entry(14, "rule", "node-a/gpu-2", "NoSchedule")),
             f"NoSchedule, then NoExecute on {GPU}; NoSchedule on node-a/gpu-2",
         ),
     ],
 )
-def test_fencing_too_little_too_much_or_in_another_order_is_told(
+def test_tainting_too_little_too_much_or_in_another_order_is_told(
     entries: tuple[Entry, ...], said: str
 ) -> None:
-    assert must.fenced_in_order(acted(GPU, seen(), *entries)) == said
+    assert must.tainted_in_order(acted(GPU, seen(), *entries)) == said
 
 
 def test_exactly_the_pod_of_the_target_moves() -> None:
@@ -78,7 +78,7 @@ def test_a_replacement_must_run_and_elsewhere() -> None:
 
 def test_where_nothing_may_happen_every_rule_incident_and_move_is_told() -> None:
     assert must.untouched(acted(GPU, seen())) == ""
-    assert must.untouched(acted(GPU, seen(), FENCED[0])) == f"NoSchedule on {GPU}"
+    assert must.untouched(acted(GPU, seen(), TAINTED[0])) == f"NoSchedule on {GPU}"
     assert "an incident" in must.untouched(acted(GPU, seen(incidents=(incident(1, "Suspected"),))))
     assert must.untouched(acted(GPU, MOVED)) == f"{POD} on {GPU} moved, too"
 
@@ -93,15 +93,15 @@ def test_phases_come_in_order_and_others_may_lie_between() -> None:
     assert must.phases("Drained", "Tainted")(now) == "its phases are Tainted, Evicting, Drained"
 
 
-def test_the_fence_must_last_for_the_soak_time_and_then_be_gone() -> None:
+def test_the_taint_must_last_for_the_soak_time_and_then_be_gone() -> None:
     early, late = entry(17.5, "rule", GPU, ""), entry(18.5, "rule", GPU, "")
-    fenced = seen(rules=(rule(GPU, "NoExecute"),))
+    tainted = seen(rules=(rule(GPU, "NoExecute"),))
     assert must.soaked(acted(GPU, seen(), early)) == "it went after 7.5 s"
     assert must.soaked(acted(GPU, seen(), late)) == ""
-    assert must.released(acted(GPU, seen(), late)) == ""
-    assert must.released(acted(GPU, fenced)) == f"NoExecute on {GPU}"
-    assert must.still_fenced(acted(GPU, fenced)) == ""
-    assert must.still_fenced(acted(GPU, seen())) == "no rule is there"
+    assert must.untainted(acted(GPU, seen(), late)) == ""
+    assert must.untainted(acted(GPU, tainted)) == f"NoExecute on {GPU}"
+    assert must.still_tainted(acted(GPU, tainted)) == ""
+    assert must.still_tainted(acted(GPU, seen())) == "no rule is there"
 
 
 def test_counts_must_agree_on_the_page_and_in_the_report_and_on_no_other_gpu() -> None:
@@ -139,7 +139,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
         entry(10.1, "xid", uuid, "79"),
         entry(10.1, "presence", uuid, "Lost"),
         *(entry(11, "phase", uuid, name) for name in ("Tainted", "Evicting", "Evicting")),
-        *FENCED,
+        *TAINTED,
         eviction(POD),
         entry(13.25, "gone", f"uid-{POD}", GPU),
     )
@@ -150,7 +150,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
     assert row[1:] == (
         "XID 79, GPU lost",
         "Tainted > Evicting",
-        f"{GPU} fenced; 1 pod moved; 2 stayed",
+        f"{GPU} tainted; 1 pod moved; 2 stayed",
         "1.00 s",
         "0.25 s",
         "ok",

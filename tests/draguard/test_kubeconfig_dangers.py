@@ -24,7 +24,7 @@ def refused(folder: Path, content: Config, context: str = "") -> str:
 
 @pytest.mark.parametrize("key", ["as", "as-groups", "as-uid", "as-user-extra"])
 def test_who_would_act_as_somebody_else_is_not_taken_for_himself(key: str, tmp_path: Path) -> None:
-    """With kubectl he has fewer rights: `release --all` must not be done with all of his own."""
+    """With kubectl he has fewer rights: `cleanup --all` must not be done with all of his own."""
     content = config("https://127.0.0.1:1", "t")
     content["users"][0]["user"][key] = "viewer"
 
@@ -53,7 +53,7 @@ def test_a_line_break_after_a_token_is_none_of_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("server", ["https://host:port", "https://h:99999999", "h:6443"])
-@pytest.mark.parametrize("command", ["status", "release --all"])
+@pytest.mark.parametrize("command", ["status", "cleanup --all"])
 def test_an_address_that_is_none_is_a_sentence(
     server: str, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from remediator.controller.debug_plan import Page
 from simulator.cluster.ports import free_port
 from tests.chain.scene import Scene, fresh
-from tests.chain.test_fence_and_move import now, off_the_bus, with_xids
+from tests.chain.test_taint_and_move import now, off_the_bus, with_xids
 from tests.draguard.told import told
 from tests.lab.cluster import Cluster, Json, await_true
 from tests.remediator.builders import gpu

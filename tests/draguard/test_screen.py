@@ -29,7 +29,7 @@ def text_of(scene: Scene, width: int = 100, height: int = 40) -> list[str]:
     return captured.get().splitlines()
 
 
-def test_the_grid_says_who_holds_what_and_what_is_fenced() -> None:
+def test_the_grid_says_who_holds_what_and_what_is_tainted() -> None:
     lines = text_of(SCENE)
     row = next(number for number, line in enumerate(lines) if line.startswith("node-a"))
     assert lines[row].split() == ["node-a", "▲○", "✖", "bbbbb", "●", "ccccc"]

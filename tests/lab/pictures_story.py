@@ -80,7 +80,7 @@ def _happen(cluster: PlayedCluster, shape: Shape, step: int, victim: int) -> Non
         cluster.lose("node-b", victim)
     if step == shape.lost + 4:
         cluster.await_page(
-            "the lost GPU is fenced", r'^draguard_incident_rules{.*effect="NoExecute".*} [1-9]'
+            "the lost GPU is tainted", r'^draguard_incident_rules{.*effect="NoExecute".*} [1-9]'
         )
     if step == shape.drained:
         cluster.await_page("it is empty", r'^draguard_incident_phase{.*phase="Drained".*} 1')

@@ -31,7 +31,9 @@ CALM = action(0, -3600, 0.1)
 
 
 class TestSiblingsOfASickSlice:
-    def test_are_not_fenced_for_a_fault_of_the_gpu_that_is_over_when_it_is_first_seen(self) -> None:
+    def test_are_not_tainted_for_a_fault_of_the_gpu_that_is_over_when_it_is_first_seen(
+        self,
+    ) -> None:
         stored = Stored()
         settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 1)
         settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 5)
@@ -44,7 +46,7 @@ class TestSiblingsOfASickSlice:
         assert set(stored.effects()) == {SLICE_5}
         assert stored.incident.status.fault == "contained"
 
-    def test_are_not_fenced_when_both_are_news_in_one_report(self) -> None:
+    def test_are_not_tainted_when_both_are_news_in_one_report(self) -> None:
         stored = Stored()
         both = mig_gpu(0, xid(94, gi=5), xid(119), recovery_action=CALM)
 
@@ -53,7 +55,7 @@ class TestSiblingsOfASickSlice:
 
         assert stored.effects() == {SLICE_5: "NoExecute"}
 
-    def test_stay_fenced_after_a_fault_of_the_gpu_that_had_stood(self) -> None:
+    def test_stay_tainted_after_a_fault_of_the_gpu_that_had_stood(self) -> None:
         stored = Stored()
         settle(stored, view(mig_gpu(0, xid(95), recovery_action=RESET)), 2)
         over = mig_gpu(0, xid(95), recovery_action=action(0, 50, 50))
@@ -223,7 +225,7 @@ def _dated(second: float, *gpus: GpuHealth) -> NodeHealth:
     return msgspec.structs.replace(report(*gpus), observed_at=at(second))
 
 
-def test_what_waits_for_a_reset_keeps_the_fence_of_a_worse_fault_and_says_so() -> None:
+def test_what_waits_for_a_reset_keeps_the_taint_of_a_worse_fault_and_says_so() -> None:
     stored = Stored()
     settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 2)
     half = gpu(
@@ -243,7 +245,7 @@ def test_what_waits_for_a_reset_keeps_the_fence_of_a_worse_fault_and_says_so() -
 
 
 class TestRates:
-    def test_remember_a_fence_whose_rules_are_gone(self) -> None:
+    def test_remember_a_taint_whose_rules_are_gone(self) -> None:
         stored = Stored()
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 2)
         stored.intend("Ignore", LASTS)
@@ -251,7 +253,7 @@ class TestRates:
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 3)
 
         assert stored.effects() == {}
-        assert begins(stored.fleet(), "fence", at(0), at(3)) == {uuid(0): at(2)}
+        assert begins(stored.fleet(), "taint", at(0), at(3)) == {uuid(0): at(2)}
 
     def test_count_an_eviction_that_begins_a_second_time(self) -> None:
         stored = Stored()
@@ -277,7 +279,7 @@ def test_an_action_that_was_read_before_an_xid_says_nothing_of_it() -> None:
     assert not doubts["late"]
 
 
-def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_fenced() -> None:
+def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_tainted() -> None:
     stored = Stored()
     settle(stored, view(mig_gpu(0, xid(94, gi=5), recovery_action=CALM)), 1)
     assert stored.effects() == {SLICE_5: "NoSchedule"}
@@ -292,7 +294,7 @@ def test_no_slice_is_emptied_while_its_siblings_are_about_to_be_fenced() -> None
     assert set(stored.effects().values()) == {"NoSchedule"}
 
 
-def test_of_two_changed_rules_the_fence_is_written_before_the_eviction() -> None:
+def test_of_two_changed_rules_the_taint_is_written_before_the_eviction() -> None:
     stored = Stored()
     settle(stored, view(dead(0), dead(1)), 1)
     (lowered,) = [one for one in stored.rules if one.device == "gpu-1"]

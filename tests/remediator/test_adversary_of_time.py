@@ -175,7 +175,7 @@ class TestPatience:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_is_given_again_long_after_a_fence(self) -> None:
+    def test_is_given_again_long_after_a_taint(self) -> None:
         stored = Stored()
         bad, good = FabricHealth(state=3, status=15), FabricHealth(state=3, status=0)
         for second in (1, 5):

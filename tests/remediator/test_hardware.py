@@ -78,7 +78,7 @@ def a_hold(stored: Stored) -> None:
 STOP = msgspec.structs.replace(ENFORCE, stopped="ana: a look at it")
 WINDOW = Window(name="firmware", area=Area(nodes=("*",)), when=Once(at(0), at(90000)))
 MAINTENANCE = msgspec.structs.replace(ENFORCE, maintenance=(WINDOW,))
-CAPPED = policy(limits_of({"fence": {"node": 0, "cluster": 0}}))
+CAPPED = policy(limits_of({"taint": {"node": 0, "cluster": 0}}))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def bug_of(stored: Stored, seen: NodeView, index: int, second: float) -> str:
     return verdict.bug if isinstance(verdict, Unknown) else ""
 
 
-def test_a_gpu_that_cannot_be_judged_is_unknown_and_its_neighbour_is_fenced() -> None:
+def test_a_gpu_that_cannot_be_judged_is_unknown_and_its_neighbour_is_tainted() -> None:
     stored = Stored()
 
     assert "OverflowError" in bug_of(stored, view(baffling(0), dead(1)), 0, 1)
@@ -108,7 +108,7 @@ def test_a_gpu_that_cannot_be_judged_keeps_the_rules_that_it_has() -> None:
     assert "a bug of Draguard" in stored.incident.status.message
 
 
-def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours() -> None:
+def test_a_slice_with_an_odd_uuid_is_tainted_like_its_neighbours() -> None:
     sick, stored = gpu(0, xid(95), recovery_action=RESET), Stored()
     odd = SliceDevice(
         device=Device("other.example.com", NODE, "part-0"),
@@ -125,11 +125,11 @@ def test_a_slice_with_an_odd_uuid_is_fenced_like_its_neighbours() -> None:
     assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1", "part-0"], "NoExecute")
 
 
-def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_fenced() -> None:
+def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_tainted() -> None:
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
     settle(stored, view(sick), 1)
     story = stored.incident
-    odd = msgspec.structs.replace(story.status, fenced_at=datetime.max.replace(tzinfo=UTC))
+    odd = msgspec.structs.replace(story.status, tainted_at=datetime.max.replace(tzinfo=UTC))
     stored.incidents[story.name] = msgspec.structs.replace(story, status=odd)
 
     assert "OverflowError" in bug_of(stored, view(sick, dead(1)), 0, 5)

@@ -30,9 +30,9 @@ class TestBudget:
 
         assert sorted(stored.effects().values()) == ["NoExecute", "NoSchedule"]
 
-    def test_the_cap_on_fences_counts_gpus_and_not_slices(self) -> None:
+    def test_the_cap_on_taints_counts_gpus_and_not_slices(self) -> None:
         stored = Stored()
-        tight = policy(limits_of({"fence_gpus_per_cluster": 1}))
+        tight = policy(limits_of({"taint_gpus_per_cluster": 1}))
         seen = view(mig_gpu(0, recovery_action=RESET), mig_gpu(1, recovery_action=RESET))
 
         settle(stored, seen, 2, tight)
@@ -42,7 +42,7 @@ class TestBudget:
 
     def test_a_dry_run_rule_costs_nothing(self) -> None:
         stored = Stored()
-        none = policy(limits_of({"fence_gpus_per_cluster": 0}), mode="dry-run")
+        none = policy(limits_of({"taint_gpus_per_cluster": 0}), mode="dry-run")
         seen = view(dead(), claims=(claim("gpu-0"),))
 
         settle(stored, seen, 2, none)
@@ -97,12 +97,12 @@ class TestWords:
 
     def test_held_work_is_said_once(self) -> None:
         stored = Stored()
-        none = policy(limits_of({"fence_gpus_per_cluster": 0}))
+        none = policy(limits_of({"taint_gpus_per_cluster": 0}))
         for second in range(1, 20):
             settle(stored, view(dead()), second, none)
 
         texts = [one.text for one in stored.incident.status.timeline]
-        assert sum("NoSchedule held: budget fence.cluster=0" in text for text in texts) == 1
+        assert sum("NoSchedule held: budget taint.cluster=0" in text for text in texts) == 1
 
     def test_an_unknown_moment_in_dry_run_lowers_to_none(self) -> None:
         stored = Stored()

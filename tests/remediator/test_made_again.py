@@ -1,4 +1,4 @@
-"""A rule that somebody deletes is made again, and pods are not moved to what it fences."""
+"""A rule that somebody deletes is made again, and pods are not moved to what it taints."""
 
 import pytest
 

@@ -74,7 +74,7 @@ def _told(stored: Stored) -> dict[str, tuple[str, str]]:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(_stories())
-def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
+def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
     story: list[tuple[float, NodeView]],
 ) -> None:
     stored = Stored()
@@ -88,8 +88,8 @@ def test_no_eviction_without_a_settled_fence_on_the_whole_scope(
             if step.stored.effect == "NoExecute":
                 continue  # it is not raised, only told anew
             status = told[step.rule.gpu]
-            assert status.fenced_at is not None
-            assert at(second) >= status.fenced_at + timedelta(seconds=3)
+            assert status.tainted_at is not None
+            assert at(second) >= status.tainted_at + timedelta(seconds=3)
             recorded = {one.device for one in status.rules if one.effect != "None"}
             (wish,) = [wish for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
             assert {str(rule.device) for rule in wish.rules} <= recorded

@@ -145,14 +145,14 @@ def test_rules_that_are_not_listed_yet_overwrite_no_list() -> None:
 def test_served_again_a_taint_stands_for_the_settle_time_before_anybody_is_evicted() -> None:
     stored = Stored()
     settle(stored, view(SICK), 2)
-    before = stored.incident.status.fenced_at
+    before = stored.incident.status.tainted_at
     unserved(stored, SICK, 3)
     for seconds in (100, 102):
         settle(stored, view(SICK), seconds)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
     settle(stored, view(SICK), 104)
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert stored.incident.status.fenced_at == before, "rates count it from when it began"
+    assert stored.incident.status.tainted_at == before, "rates count it from when it began"
 
 
 def test_a_user_who_ignores_the_fault_meanwhile_has_its_rules_deleted_once_they_are_seen() -> None:

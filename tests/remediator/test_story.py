@@ -41,7 +41,7 @@ def test_healthy_gpus_and_application_xids_write_nothing() -> None:
     assert decision.sentence == "node-a: 8 healthy, 0 sick, 0 unknown"
 
 
-def test_a_gpu_off_the_bus_is_fenced_at_once_and_emptied_after_the_settle_time() -> None:
+def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time() -> None:
     stored = Stored()
     seen = view(*(dead(3) if index == 3 else gpu(index) for index in range(8)))
     claims = (claim("gpu-3"), claim("gpu-4", "other-0"))
@@ -82,7 +82,7 @@ def test_new_work_is_kept_away_first_and_told_of_right_after() -> None:
     ]
 
 
-def test_a_contained_error_fences_its_slice_and_no_other() -> None:
+def test_a_contained_error_taints_its_slice_and_no_other() -> None:
     stored = Stored()
     seen = view(mig_gpu(0, xid(94, gi=5, reset=False), recovery_action=action(observed=0.1)))
 
@@ -93,7 +93,7 @@ def test_a_contained_error_fences_its_slice_and_no_other() -> None:
     assert stored.incident.status.scope.summary == "1 of 7 slices"
 
 
-def test_the_second_witness_names_the_slice_before_anything_is_fenced() -> None:
+def test_the_second_witness_names_the_slice_before_anything_is_tainted() -> None:
     stored = Stored()
     without = view(mig_gpu(0, xid(94), recovery_action=action(observed=0.1)))
     with_instance = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
@@ -118,7 +118,7 @@ def test_a_contained_error_that_nobody_places_never_moves_a_pod() -> None:
     assert set(stored.effects().values()) == {"NoSchedule"}
 
 
-def test_an_uncontained_error_fences_every_slice_before_it_empties_any() -> None:
+def test_an_uncontained_error_taints_every_slice_before_it_empties_any() -> None:
     stored = Stored()
     seen = view(mig_gpu(0, xid(95), recovery_action=action(1, 1, 1)))
 
@@ -171,13 +171,13 @@ def test_a_closed_episode_is_not_opened_again_and_a_new_fault_is_a_new_one() -> 
     ],
 )
 def test_not_knowing_adds_nothing_and_takes_nothing_away(blind: dict[str, object]) -> None:
-    fenced = Stored()
+    tainted = Stored()
     sick = view(dead(0))
-    settle(fenced, sick, 1)
-    before = fenced.effects()
+    settle(tainted, sick, 1)
+    before = tainted.effects()
     for second in (2, 10, 5000):
-        settle(fenced, msgspec.structs.replace(sick, **blind), second)
-    assert fenced.effects() == before == {"gpu-0": "NoSchedule"}
+        settle(tainted, msgspec.structs.replace(sick, **blind), second)
+    assert tainted.effects() == before == {"gpu-0": "NoSchedule"}
 
     fresh = Stored()
     settle(fresh, msgspec.structs.replace(sick, **blind), 1)
@@ -202,7 +202,7 @@ def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
 
     assert stored.effects() == {}
     status = stored.incident.status
-    assert [(one.device, one.effect) for one in status.would_fence] == [
+    assert [(one.device, one.effect) for one in status.would_taint] == [
         (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
     ]
     assert [hold.pod for hold in status.hit] == ["train-0"]

@@ -86,7 +86,7 @@ class TestOthers:
         assert stored.incident.status.scope.summary == "not published"
 
     @pytest.mark.parametrize(
-        ("name", "contested", "fenced"),
+        ("name", "contested", "tainted"),
         [
             (CHANNEL, False, False),
             (ON_A_SHELF, True, False),
@@ -94,8 +94,8 @@ class TestOthers:
             (OF_MY_OWN, True, True),
         ],
     )
-    def test_a_node_that_calls_others_devices_its_gpu_has_none_of_them_fenced(
-        self, name: Device, *, contested: bool, fenced: bool
+    def test_a_node_that_calls_others_devices_its_gpu_has_none_of_them_tainted(
+        self, name: Device, *, contested: bool, tainted: bool
     ) -> None:
         """A rule names driver, pool and device, and no node."""
         stored = Stored()
@@ -105,7 +105,7 @@ class TestOthers:
 
         settle(stored, view(sick, inventory=called, contested=pools), 1)
 
-        assert bool(stored.effects()) == fenced
+        assert bool(stored.effects()) == tainted
 
     def test_a_gpu_that_only_the_log_names_has_no_story_and_stops_nobody(self) -> None:
         nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")
@@ -154,7 +154,7 @@ class TestOthers:
 
         assert {rule.device.pool for rule in stored.rules.values()} == {NODE}
 
-    def test_the_vfio_twin_of_a_sick_gpu_is_fenced_with_it(self) -> None:
+    def test_the_vfio_twin_of_a_sick_gpu_is_tainted_with_it(self) -> None:
         stored = Stored()
         sick = dead()
         (whole,) = published(sick)
@@ -253,7 +253,7 @@ class TestSettling:
         settle(stored, seen, 101)
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_an_unplaced_contained_error_is_not_fenced_before_its_time(self) -> None:
+    def test_an_unplaced_contained_error_is_not_tainted_before_its_time(self) -> None:
         stored = Stored()
         seen = view(mig_gpu(0, xid(94)))
         settle(stored, seen, 1)

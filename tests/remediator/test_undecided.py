@@ -64,8 +64,8 @@ class StrangePod:
     running, extended_claim, claims = True, "claim-of-train-0", ()
 
 
-def fenced(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
-    """A cluster in which one dead GPU is fenced for good and its story is told."""
+def tainted(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
+    """A cluster in which one dead GPU is tainted for good and its story is told."""
     stored = Stored()
     for second in (1.0, seconds):
         settle(stored, view(dead(index), *others), second)
@@ -99,8 +99,8 @@ KINDS = ("case", "moving", "status")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_gpu_on_which_we_fail_stays_fenced_and_its_neighbour_gets_its_fence(kind: str) -> None:
-    stored = fenced(gpu(1))
+def test_a_gpu_on_which_we_fail_stays_tainted_and_its_neighbour_gets_its_taint(kind: str) -> None:
+    stored = tainted(gpu(1))
     before = dict(stored.rules)
     seen = poisoned(kind, stored, view(dead(0), dead(1)))
 
@@ -123,7 +123,7 @@ def test_a_gpu_on_which_we_fail_stays_fenced_and_its_neighbour_gets_its_fence(ki
 
 @pytest.mark.parametrize("kind", ["case", "status"])
 def test_a_gpu_on_which_we_fail_is_not_healed_and_its_soak_begins_anew(kind: str) -> None:
-    stored = fenced()
+    stored = tainted()
     mended = gpu(0, xid(79), epoch_started=at(100), recovery_action=action(0, 101, 101))
     settle(stored, view(mended), 110)
     name = stored.incident.name
@@ -157,15 +157,15 @@ def test_a_healthy_gpu_of_a_node_with_a_strange_pod_is_healthy() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_gpu_on_which_we_fail_frees_no_budget(kind: str) -> None:
-    limits = msgspec.structs.replace(LIFTED, fence=Caps(node=Cap(1)))
-    stored = fenced(gpu(1))
+    limits = msgspec.structs.replace(LIFTED, taint=Caps(node=Cap(1)))
+    stored = tainted(gpu(1))
     seen = poisoned(kind, stored, view(dead(0), dead(1)))
 
     settle(stored, seen, 20, policy(limits))
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
     held = stored.incidents[f"{uuid(1).lower()}-1"].status
-    assert "budget fence.node=1 is used up (1/1 GPUs" in held.message
+    assert "budget taint.node=1 is used up (1/1 GPUs" in held.message
 
 
 def elsewhere(**status: Any) -> Incident:
@@ -180,19 +180,19 @@ def elsewhere(**status: Any) -> Incident:
 ODD = (
     {"timeline": (TimelineEntry(LAST, "Suspected", "by hand"),)},
     {"timeline": (TimelineEntry(FIRST, "Suspected", "by hand"),)},
-    {"fenced_at": LAST, "evicting_at": LAST},
-    {"fenced_at": FIRST, "evicting_at": FIRST},
+    {"tainted_at": LAST, "evicting_at": LAST},
+    {"tainted_at": FIRST, "evicting_at": FIRST},
     {"needs_since": LAST, "deadline_start_time": LAST, "mode": "enforce"},
     {"needs_since": FIRST, "deadline_start_time": FIRST, "mode": "enforce"},
 )
 WATCHFUL = Limits(
     evict=Caps(rate=Rate(5, timedelta(minutes=10))),
-    fence=Caps(rate=Rate(5, timedelta(minutes=10))),
+    taint=Caps(rate=Rate(5, timedelta(minutes=10))),
     correlation=Correlation(nodes=3, within=timedelta(minutes=10)),
 )
 FULL = Limits(
     evict=Caps(rate=Rate(1, timedelta(minutes=10))),
-    fence=Caps(rate=Rate(1, timedelta(minutes=10))),
+    taint=Caps(rate=Rate(1, timedelta(minutes=10))),
     correlation=Correlation(nodes=0),
 )
 
@@ -226,10 +226,10 @@ def test_an_odd_date_in_an_incident_of_another_node_breaks_no_count(
 def test_an_incident_of_the_time_to_come_goes_on_to_count_against_a_rate() -> None:
     stored = Stored()
 
-    ran(stored, elsewhere(fenced_at=LAST), FULL)
+    ran(stored, elsewhere(tainted_at=LAST), FULL)
 
     assert stored.effects() == {}
-    assert "budget fence.rate=1 in 10m is used up" in stored.incident.status.message
+    assert "budget taint.rate=1 in 10m is used up" in stored.incident.status.message
 
 
 def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
@@ -260,7 +260,7 @@ def test_an_incident_of_the_time_to_come_ends_no_wave() -> None:
 
 
 def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
-    stored = fenced()
+    stored = tainted()
     odd = msgspec.structs.replace(
         stored.incident.status, needs_since=LAST, deadline_start_time=LAST
     )
@@ -286,7 +286,7 @@ class StrangePlace(msgspec.Struct, frozen=True):
 def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() -> None:
     stored = Stored()
     strange: Any = StrangePlace()
-    limits = msgspec.structs.replace(LIFTED, fence=Caps(pool=Cap(8)))
+    limits = msgspec.structs.replace(LIFTED, taint=Caps(pool=Cap(8)))
     seen = view(dead(0), dead(1))
     fleet = Fleet(places={uuid(0): strange})
 
@@ -298,7 +298,7 @@ def test_a_gpu_that_cannot_be_counted_gets_no_new_harm_and_its_neighbour_does() 
 
 
 def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> None:
-    stored = fenced()
+    stored = tainted()
     said = NodeCondition(
         type=REPAIR_NEEDED, status="True", reason="NodeRebootNeeded", message="reboot, please"
     )
@@ -330,10 +330,10 @@ def year_0(stored: Stored) -> frozenset[str]:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("state", ["sick", "healthy"])
-def test_a_fence_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
+def test_a_taint_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
     state: str, restarted: bool
 ) -> None:
-    stored = fenced(gpu(1))
+    stored = tainted(gpu(1))
     unread, effects = year_0(stored), stored.effects()
     assert unread == {f"{uuid(0).lower()}-1"}
     if restarted:
@@ -353,7 +353,7 @@ def test_a_fence_whose_incident_cannot_be_read_stays_as_it_is_and_is_told(
 
 
 def test_an_incident_that_cannot_be_read_is_not_pruned() -> None:
-    stored = fenced()
+    stored = tainted()
     one = stored.incident
     closed = msgspec.structs.replace(one.status, closed_at=at(6), handled_through=at(6))
     stored.incidents[one.name] = msgspec.structs.replace(one, status=closed)

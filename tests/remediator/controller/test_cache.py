@@ -181,7 +181,7 @@ def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_si
 def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
     world: World,
 ) -> None:
-    """Else one lying agent could keep any GPU of the cluster from being fenced."""
+    """Else one lying agent could keep any GPU of the cluster from being tainted."""
     world.slice("s1", None, slice_of("node-a", 0))
     world.report("node-a", health("node-a", report(gpu(0))))
 

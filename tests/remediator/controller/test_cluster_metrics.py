@@ -49,7 +49,7 @@ class Source:
 
 
 def told_world() -> World:
-    """One node of two GPUs, one of them fenced and held; three claims; one incident."""
+    """One node of two GPUs, one of them tainted and held; three claims; one incident."""
     world = World(lambda _: None)
     world.slice("s", None, slice_of("node-a", 0, 1))
     world.rule("r", raw_rule())
@@ -111,8 +111,8 @@ def test_a_cluster_is_told_from_its_caches() -> None:
         ("in-use",): 1,
         ("unowned",): 1,
     }
-    assert pending == ("team", "waits", "NoneFree")  # what is fenced is in use too
-    assert {key[-1]: count for key, count in rows["devices"].items()} == {"fenced": 1, "free": 1}
+    assert pending == ("team", "waits", "NoneFree")  # what is tainted is in use too
+    assert {key[-1]: count for key, count in rows["devices"].items()} == {"tainted": 1, "free": 1}
     assert rows["agent_stale"] == {("node-a",): 0, ("node-b",): 1}
     assert len(rows["incident_info"]) == 1
 
@@ -121,14 +121,14 @@ def test_each_limit_is_told_with_what_counts_for_it() -> None:
     world = told_world()
     rows = cluster_rows(world, {}, usage(world.fleet(), Limits(), at(0)))
 
-    assert rows["budget_used_gpus"][labels("fence", "cluster")] == 1
-    assert rows["budget_limit_gpus"][labels("fence", "cluster")] == 24
+    assert rows["budget_used_gpus"][labels("taint", "cluster")] == 1
+    assert rows["budget_limit_gpus"][labels("taint", "cluster")] == 24
     assert rows["budget_used_gpus"][labels("evict", "rate")] == 0
     assert rows["budget_limit_gpus"][labels("evict", "rate")] == 8
     assert rows["budget_used_gpus"].keys() == rows["budget_limit_gpus"].keys()
 
 
-def test_a_fence_on_an_idle_device_is_why_a_claim_waits() -> None:
+def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
     world = World(lambda _: None)
     world.slice("s", None, slice_of("node-a", 0))
     world.rule("r", raw_rule())

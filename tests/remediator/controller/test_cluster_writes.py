@@ -181,7 +181,7 @@ def test_a_replica_that_does_not_lead_sends_nothing(hands: Hands, cluster: Clust
     assert cluster.items(RULES) == []
 
 
-def test_a_fence_and_a_release_never_wait_and_an_eviction_does(
+def test_a_taint_and_a_release_never_wait_and_an_eviction_does(
     hands: Hands, cluster: Cluster
 ) -> None:
     while not hands.pace.ask():
@@ -212,7 +212,7 @@ def test_what_was_decided_while_rules_were_not_served_deletes_none(
     await_true("it is deleted by a decision of now", hands.deleted)
 
 
-def test_while_other_nodes_wait_for_their_fences_a_rule_goes_and_its_story_waits(
+def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_story_waits(
     hands: Hands, cluster: Cluster
 ) -> None:
     story = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))

@@ -97,7 +97,7 @@ STORIES = st.builds(
     st.sampled_from(["xid-95", "xid-79"]),
     opened=TIMES.map(at),
     evicting_at=st.none() | TIMES.map(at),
-    fenced_at=st.none() | TIMES.map(at),
+    tainted_at=st.none() | TIMES.map(at),
     closed_at=st.none() | TIMES.map(at),
 )
 CAPS = st.builds(
@@ -111,7 +111,7 @@ CAPS = st.builds(
 
 @given(
     st.lists(STORIES, unique_by=lambda one: one.name),
-    st.builds(Limits, evict=CAPS, fence=CAPS, correlation=st.just(LIFTED.correlation)),
+    st.builds(Limits, evict=CAPS, taint=CAPS, correlation=st.just(LIFTED.correlation)),
 )
 def test_what_does_not_count_changes_no_decision(told: list[Incident], limits: Limits) -> None:
     counted = Counted(lambda: at(0))

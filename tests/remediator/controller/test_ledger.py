@@ -22,7 +22,7 @@ NEW = Incident(
     ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"), IncidentStatus(fault="gpu")
 )
 TAINTED = IncidentStatus(
-    fault="gpu", mode="Enforce", phase="Tainted", fenced_at=at(2), seen_through=at(1)
+    fault="gpu", mode="Enforce", phase="Tainted", tainted_at=at(2), seen_through=at(1)
 )
 CLOSED = msgspec.structs.replace(TAINTED, phase="Recovered", closed_at=at(700))
 

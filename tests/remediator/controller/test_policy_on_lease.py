@@ -40,7 +40,7 @@ def test_the_lease_says_what_is_permitted_and_since_when() -> None:
 
 def test_a_change_of_budgets_alone_is_no_change() -> None:
     one = Replica(STRONG)
-    one.lease.loaded(policy(limits=Limits(evict=Limits().fence), mode="enforce"))
+    one.lease.loaded(policy(limits=Limits(evict=Limits().taint), mode="enforce"))
 
     assert one.changes == []
 

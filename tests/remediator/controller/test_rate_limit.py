@@ -118,7 +118,7 @@ def test_no_news_goes_while_the_server_asks_to_wait() -> None:
     assert pace.ask_for_news() == 0
 
 
-def test_news_waits_while_fences_that_went_at_once_are_paid_for() -> None:
+def test_news_waits_while_taints_that_went_at_once_are_paid_for() -> None:
     pace = Pace(10, 10, time := Time())
     for _ in range(20):
         pace.ask(urgent=True)

@@ -209,7 +209,7 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
             node = f"node-{number}"
             hands.world.report(node, health(node, report(dead_on(node))))
             hands.world.slice(node, None, slice_of(node, 0))
-        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(CAP)))
+        limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(CAP)))
         reconciler = Reconciler(hands, lambda: policy(limits))
         nodes = [f"node-{number}" for number in order]
         for number, node in enumerate(nodes):

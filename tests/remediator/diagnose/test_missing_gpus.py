@@ -128,7 +128,7 @@ class TestMissing:
         assert stored.incident.status.cause == "gpu-missing"
 
     @pytest.mark.parametrize("fields", [{"stale": "silent"}, {"elsewhere": {uuid(1): ("node-b",)}}])
-    def test_a_board_that_another_node_has_and_one_of_a_silent_node_are_not_fenced(
+    def test_a_board_that_another_node_has_and_one_of_a_silent_node_are_not_tainted(
         self, fields: dict[str, object]
     ) -> None:
         stored = Stored()

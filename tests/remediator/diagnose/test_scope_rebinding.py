@@ -22,8 +22,8 @@ from tests.remediator.builders import (
 from tests.remediator.telling import settle
 
 
-def fenced() -> Stored:
-    """A store in which gpu-0 of the node is fenced and emptied."""
+def tainted() -> Stored:
+    """A store in which gpu-0 of the node is tainted and emptied."""
     stored = Stored()
     for second in (1, 5):
         settle(stored, view(dead(), gpu(1)), second)
@@ -41,7 +41,7 @@ def bound(stored: Stored) -> dict[str, str]:
 
 
 def test_a_swapped_board_is_not_held_for_the_one_before_it() -> None:
-    stored = fenced()
+    stored = tainted()
     fresh = msgspec.structs.replace(gpu(0), uuid=uuid(77))
 
     settle(stored, view(fresh, gpu(1)), 60)
@@ -50,7 +50,7 @@ def test_a_swapped_board_is_not_held_for_the_one_before_it() -> None:
 
 
 def test_a_board_under_a_new_number_takes_its_rule_along() -> None:
-    stored = fenced()
+    stored = tainted()
 
     settle(stored, view(renumbered(dead(), 1), renumbered(gpu(1), 0)), 60)
 
@@ -58,7 +58,7 @@ def test_a_board_under_a_new_number_takes_its_rule_along() -> None:
 
 
 def test_the_old_name_keeps_its_rule_until_another_board_is_proven_there() -> None:
-    stored = fenced()
+    stored = tainted()
     moved = renumbered(dead(), 5)
 
     settle(stored, view(moved), 60)
@@ -77,7 +77,7 @@ def test_two_sick_boards_that_change_numbers_change_rules() -> None:
     assert bound(stored) == {"gpu-0": uuid(1), "gpu-1": uuid(0)}
 
 
-def test_a_new_layout_of_slices_on_a_sick_gpu_is_fenced_whole() -> None:
+def test_a_new_layout_of_slices_on_a_sick_gpu_is_tainted_whole() -> None:
     stored = Stored()
     sick = mig_gpu(0, xid(95), recovery_action=RESET)
     settle(stored, view(sick), 1)
@@ -95,7 +95,7 @@ def test_a_new_layout_of_slices_on_a_sick_gpu_is_fenced_whole() -> None:
 
 
 def test_a_node_registered_again_finds_the_rule_of_its_board() -> None:
-    stored = fenced()
+    stored = tainted()
 
     settle(stored, view(dead(), gpu(1), inventory=()), 60)
     assert stored.effects() == {"gpu-0": "NoExecute"}
@@ -105,7 +105,7 @@ def test_a_node_registered_again_finds_the_rule_of_its_board() -> None:
 
 
 def test_a_device_that_is_not_published_for_a_while_keeps_its_rule() -> None:
-    stored = fenced()
+    stored = tainted()
     here = view(gpu(1))
     without: tuple[SliceDevice, ...] = published(gpu(1))
 

@@ -37,7 +37,7 @@ class Judged(Played):
         self._nothing_goes_without_a_reason(seen, decision)
         self._nothing_ends_unseen(decision)
         self._nothing_begins_while_it_must_not(decision)
-        self._fence_comes_first(decision)
+        self._taint_comes_first(decision)
         self._budget_holds(decision.steps, before)
         held = self.stopped or self.paused
         self.calls.judge(self.calm, decision, self.options, self.plan, held)
@@ -147,10 +147,10 @@ class Judged(Played):
                 assert follows or not (self.stopped or self.paused or "Hold" in said), step
                 assert "Ignore" not in said, step
 
-    def _fence_comes_first(self, decision: NodeDecision) -> None:
+    def _taint_comes_first(self, decision: NodeDecision) -> None:
         for step in decision.steps:
             if isinstance(step, CreateRule):
-                assert step.rule.effect not in EVICTING, "nothing is evicted before it is fenced"
+                assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and raises(step):
                 (wish,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
@@ -159,7 +159,7 @@ class Judged(Played):
                 assert wanted <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:
-                    assert self.fenced_since[rule.uid, rule.gpu] <= settled + 1e-6
+                    assert self.tainted_since[rule.uid, rule.gpu] <= settled + 1e-6
 
     def _budget_holds(self, steps: Iterable[Step], before: set[str]) -> None:
         raised = {step.rule.gpu for step in steps if isinstance(step, ChangeRule) and raises(step)}

@@ -51,7 +51,7 @@ class Played(RuleBasedStateMachine):
         self.options = OFF
         self.stopped = ""
         self.window: tuple[Window, ...] = ()
-        self.fenced_since: dict[tuple[str, str], float] = {}
+        self.tainted_since: dict[tuple[str, str], float] = {}
         """By the UID of a rule that keeps work away, and its GPU."""
         self.taints = Taints()
         self.steady = Steady()
@@ -113,7 +113,7 @@ class Played(RuleBasedStateMachine):
                 self.calm.take(step, self.machine.time)
             for one in self.calm.rules.values():
                 if one.effect != "None":
-                    self.fenced_since.setdefault((one.uid, one.gpu), self.machine.now)
+                    self.tainted_since.setdefault((one.uid, one.gpu), self.machine.now)
             self.taints.note(self.calm)
             if not lasting(decision.steps):
                 self._rests(seen, decision)

@@ -23,10 +23,10 @@ from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, v
 HISTORIES = int(os.environ.get("HISTORIES", "120")) // 3
 NODES = ("node-a", "node-b", "node-c")
 GPUS = 3
-FENCED, EVICTING, EVICTING_ON_NODE = 4, 2, 1
+TAINTED, EVICTING, EVICTING_ON_NODE = 4, 2, 1
 RATE = Rate(1, timedelta(minutes=2))
 LIMITS = Limits(
-    fence=Caps(cluster=Cap(FENCED)),
+    taint=Caps(cluster=Cap(TAINTED)),
     evict=Caps(cluster=Cap(EVICTING), node=Cap(EVICTING_ON_NODE), rate=RATE),
     correlation=Correlation(nodes=3, within=timedelta(minutes=10)),
 )
@@ -132,7 +132,7 @@ class FleetHistory(RuleBasedStateMachine):
 
     @invariant()
     def the_budget_holds(self) -> None:
-        assert len(self._suffering("NoSchedule")) <= FENCED
+        assert len(self._suffering("NoSchedule")) <= TAINTED
         evicting = self.stored.evicting()
         assert len(evicting) <= EVICTING
         nodes = [node for node, gpu in self._suffering("NoExecute") if gpu in evicting]
@@ -141,7 +141,7 @@ class FleetHistory(RuleBasedStateMachine):
         assert len(lately) <= RATE.count
 
     @invariant()
-    def only_the_sick_are_fenced(self) -> None:
+    def only_the_sick_are_tainted(self) -> None:
         given = {one.uuid for one in self.gpus.values() if one.xids or one.epoch > 1}
         assert {one.gpu for one in self.stored.rules.values()} <= given
 

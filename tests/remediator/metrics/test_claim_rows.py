@@ -79,7 +79,7 @@ def test_an_allocated_claim_keeps_nothing_that_only_a_waiting_one_is_asked_for()
     assert (kept.namespace, kept.name) == ("team", "claim-0")
 
 
-ROOMS = {GPU: Room(free=1, without_fences=2), MIG: Room(free=0, without_fences=0)}
+ROOMS = {GPU: Room(free=1, without_taints=2), MIG: Room(free=0, without_taints=0)}
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,12 @@ def with_effect(effect: Effect) -> Rule:
         (ONE, [], [], [], "free"),
         (ONE, [], [], [HELD], "allocated"),
         (ONE, [with_effect("None")], [], [HELD], "allocated"),
-        (ONE, [RULE], [], [HELD], "fenced"),
-        (ONE, [with_effect("NoExecute")], [], [], "fenced"),
-        (TAINTED, [], [], [HELD], "tainted"),
-        (TAINTED, [RULE], [OTHERS], [HELD], "fenced"),
+        (ONE, [RULE], [], [HELD], "tainted"),
+        (ONE, [with_effect("NoExecute")], [], [], "tainted"),
+        (TAINTED, [], [], [HELD], "tainted_by_others"),
+        (TAINTED, [RULE], [OTHERS], [HELD], "tainted"),
         (MARKED, [], [], [], "free"),
-        (ONE, [], [OTHERS], [HELD], "tainted"),
+        (ONE, [], [OTHERS], [HELD], "tainted_by_others"),
         (ONE, [], [msgspec.structs.replace(OTHERS, effect="None")], [], "free"),
         (ONE, [], [msgspec.structs.replace(OTHERS, pool="node-b")], [], "free"),
     ],
@@ -91,15 +91,15 @@ def test_what_is_no_gpu_is_not_counted() -> None:
     assert pool_count([channel], [], [], []) == PoolCount()
 
 
-def test_room_for_a_claim_is_the_best_of_one_pool_and_knows_what_fences_take() -> None:
+def test_room_for_a_claim_is_the_best_of_one_pool_and_knows_what_taints_take() -> None:
     four = [published(gpu(index))[0] for index in range(4)]
     one_held = pool_count(four, [], [], [HELD])
-    fenced_and_held = pool_count(four, [RULE], [], [HELD])
-    fenced_and_idle = pool_count(four, [RULE], [], [])
+    tainted_and_held = pool_count(four, [RULE], [], [HELD])
+    tainted_and_idle = pool_count(four, [RULE], [], [])
 
     assert rooms([one_held]) == {(DRIVER, "gpu"): Room(3, 3)}
-    assert rooms([fenced_and_held]) == {(DRIVER, "gpu"): Room(3, 3)}
-    assert rooms([fenced_and_idle, one_held]) == {(DRIVER, "gpu"): Room(3, 4)}
+    assert rooms([tainted_and_held]) == {(DRIVER, "gpu"): Room(3, 3)}
+    assert rooms([tainted_and_idle, one_held]) == {(DRIVER, "gpu"): Room(3, 4)}
     assert rooms([]) == {}
 
 
@@ -216,9 +216,9 @@ class Model:
     def _state(self, node: str, index: int) -> str:
         away = {"NoSchedule", "Evict", "NoExecute"}
         if self.ours.get((node, index)) in away:
-            return "fenced"
-        if any(effect in away and pool in {"", node} for pool, effect in self.theirs.values()):
             return "tainted"
+        if any(effect in away and pool in {"", node} for pool, effect in self.theirs.values()):
+            return "tainted_by_others"
         return "allocated" if (node, index) in self.held.values() else "free"
 
 

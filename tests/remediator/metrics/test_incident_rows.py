@@ -126,7 +126,7 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
         ("taint draguard.dev/maintenance=x:NoSchedule on gpu-0", []),
     ],
 )
-def test_what_a_person_has_fenced_by_hand_is_held_for_whoever_is_paged(
+def test_what_a_person_has_tainted_by_hand_is_held_for_whoever_is_paged(
     foreign: str, held: list[tuple[str]]
 ) -> None:
     assert sorted(of(incident_rows([story(foreign=(foreign,))], ()), "held")) == held

@@ -126,11 +126,14 @@ def test_nothing_has_happened_between_a_version_and_itself() -> None:
 
 def test_a_taint_that_comes_back_on_another_device_is_no_second_first_one() -> None:
     tainted = IncidentStatus(
-        mode="enforce", fenced_at=at(1), seen_through=T0, rules=(RuleRecord("r", "u", "d", "None"),)
+        mode="enforce",
+        tainted_at=at(1),
+        seen_through=T0,
+        rules=(RuleRecord("r", "u", "d", "None"),),
     )
     rule = RuleRecord("r", "u", "d", "NoSchedule")
-    in_part = msgspec.structs.replace(tainted, fenced_at=None, rules=(rule,))
-    again = msgspec.structs.replace(tainted, fenced_at=at(50), rules=(rule,))
+    in_part = msgspec.structs.replace(tainted, tainted_at=None, rules=(rule,))
+    again = msgspec.structs.replace(tainted, tainted_at=at(50), rules=(rule,))
 
     assert TAINT not in between(in_part, again)
     assert TAINT not in between(tainted, again)
@@ -150,7 +153,7 @@ def test_the_time_to_taint_counts_from_the_first_signal_that_is_known(
     old: IncidentStatus, signal: datetime | None, seconds: float | None
 ) -> None:
     entry = TimelineEntry(at(4), "Tainted", "")
-    new = IncidentStatus(mode="enforce", fenced_at=at(5), seen_through=signal, timeline=(entry,))
+    new = IncidentStatus(mode="enforce", tainted_at=at(5), seen_through=signal, timeline=(entry,))
 
     assert between(old, new).get(TAINT) == seconds
 

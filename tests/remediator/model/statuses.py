@@ -19,7 +19,7 @@ from remediator.model.incident import (
     Target,
     TimelineEntry,
     Untaint,
-    WouldFence,
+    WouldTaint,
 )
 from remediator.model.taint_rule import EFFECTS
 from remediator.plan.api_words import MODES, NEEDS
@@ -101,7 +101,7 @@ STATUSES = st.builds(
             cause=TEXT,
         )
     ),
-    would_fence=many(st.builds(WouldFence, TEXT, EFFECT), 300),
+    would_taint=many(st.builds(WouldTaint, TEXT, EFFECT), 300),
     hit=many(POD, 300),
     evicted=many(POD),
     informed=many(TEXT),

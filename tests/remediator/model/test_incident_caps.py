@@ -138,7 +138,7 @@ def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once
 
 
 HIT = (PodHold("team", "train-0", "claim-0", "d", "u"),)
-FULL = IncidentStatus(fault="gpu", phase="Tainted", hit=HIT, empty_since=T0, fenced_at=T0)
+FULL = IncidentStatus(fault="gpu", phase="Tainted", hit=HIT, empty_since=T0, tainted_at=T0)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_without_its_bulk_a_status_keeps_what_decisions_rest_on() -> None:
     """And nobody has seen that pods are gone which are not written down."""
     left = without(FULL, "too large", bulk=True)
 
-    assert (left.fault, left.phase, left.fenced_at) == ("gpu", "Tainted", T0)
+    assert (left.fault, left.phase, left.tainted_at) == ("gpu", "Tainted", T0)
     assert (left.hit, left.empty_since) == ((), None)
 
 

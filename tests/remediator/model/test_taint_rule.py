@@ -188,7 +188,7 @@ class TestMarksThatAPersonTookOff:
         assert not taint_rule.is_ours(msgspec.structs.replace(bare, spec=other_key))
         assert not taint_rule.is_ours(self.stored(labels={}, annotations={}, name="by-hand"))
 
-    def test_make_no_rule_ours_that_fences_for_maintenance(self) -> None:
+    def test_make_no_rule_ours_that_taints_for_maintenance(self) -> None:
         stored = self.stored()
         by_hand = taint_rule.RawRuleSpec(
             taint_rule.RawTaint(taint_rule.MAINTENANCE, "NoExecute"), stored.spec.device_selector

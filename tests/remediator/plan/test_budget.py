@@ -31,8 +31,8 @@ MINUTES_10 = timedelta(minutes=10)
 CLASS = frozenset({"h100"})
 
 
-def limits(evict: Caps | None = None, fence: Caps | None = None) -> Limits:
-    return msgspec.structs.replace(LIFTED, evict=evict or Caps(), fence=fence or Caps())
+def limits(evict: Caps | None = None, taint: Caps | None = None) -> Limits:
+    return msgspec.structs.replace(LIFTED, evict=evict or Caps(), taint=taint or Caps())
 
 
 class TestCaps:
@@ -109,7 +109,7 @@ class TestCaps:
         assert cap.of(total) == most
 
     def test_slices_of_one_gpu_cost_one_gpu(self) -> None:
-        one = limits(fence=Caps(cluster=Cap(1)))
+        one = limits(taint=Caps(cluster=Cap(1)))
 
         seven: list[Effect] = ["NoSchedule"] * 7
 
@@ -117,8 +117,8 @@ class TestCaps:
 
         assert len(answer.rules) == 7
 
-    def test_a_fence_on_one_more_slice_of_a_fenced_gpu_costs_nothing(self) -> None:
-        none = limits(fence=Caps(cluster=Cap(0)))
+    def test_a_taint_on_one_more_slice_of_a_tainted_gpu_costs_nothing(self) -> None:
+        none = limits(taint=Caps(cluster=Cap(0)))
         fleet = Fleet(rules=stored(rule("a0", "NoSchedule")))
 
         answer = grant(none, fleet, wish("a0", "NoSchedule", "NoSchedule"))["a0"]
@@ -128,15 +128,15 @@ class TestCaps:
     def test_a_lowered_cap_takes_nothing_back(self) -> None:
         fleet = Fleet(rules=stored(rule("a0", "NoExecute"), rule("a1", "NoExecute")))
         wishes = (wish("a0", "NoExecute", "NoExecute"), wish("a1", "NoExecute"))
-        none = limits(evict=Caps(cluster=Cap(0)), fence=Caps(cluster=Cap(0)))
+        none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
         answers = grant(none, fleet, *wishes)
 
         assert [effects(one) for one in answers.values()] == [["NoExecute"] * 2, ["NoExecute"]]
         assert not any(one.held for one in answers.values())
 
-    def test_a_none_rule_costs_nothing_and_passes_beside_a_fence_that_is_held(self) -> None:
-        none = limits(fence=Caps(cluster=Cap(0)))
+    def test_a_none_rule_costs_nothing_and_passes_beside_a_taint_that_is_held(self) -> None:
+        none = limits(taint=Caps(cluster=Cap(0)))
 
         dry = grant(none, Fleet(), wish("a0", "None"))["a0"]
         mixed = grant(none, Fleet(), wish("a0", "NoSchedule", "None"))["a0"]
@@ -145,8 +145,8 @@ class TestCaps:
         assert effects(mixed) == ["None"]
         assert "NoSchedule held" in mixed.held
 
-    def test_a_fence_that_is_held_deletes_no_rule_that_stands(self) -> None:
-        none = limits(fence=Caps(cluster=Cap(0)))
+    def test_a_taint_that_is_held_deletes_no_rule_that_stands(self) -> None:
+        none = limits(taint=Caps(cluster=Cap(0)))
         standing = stored(rule("a0", "None"))
 
         answer = grant(none, Fleet(rules=standing), wish("a0", "NoSchedule", "NoSchedule"))["a0"]
@@ -162,7 +162,7 @@ class TestCaps:
         assert answer.evict == ()
         assert "NoExecute held" in answer.held
 
-    def test_one_node_cannot_fence_more_gpus_than_any_machine_has(self) -> None:
+    def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
         invented = [wish(f"a{number}", "NoSchedule") for number in range(40)]
 
         answers = grant(Limits(), Fleet(), *invented)
@@ -190,14 +190,14 @@ class TestCaps:
 
 class TestRate:
     RATE = limits(evict=Caps(rate=Rate(2, MINUTES_10)))
-    FENCED = stored(*(rule(name, "NoSchedule") for name in ("b0", "b1")))
+    TAINTED = stored(*(rule(name, "NoSchedule") for name in ("b0", "b1")))
 
     def fleet(self, *evicting_since: float) -> Fleet:
         """GPUs that began to be emptied so many seconds before now."""
         begun = [
             story(f"a{number}", evicting_at=at(-ago)) for number, ago in enumerate(evicting_since)
         ]
-        return Fleet(incidents=tuple(begun), rules=self.FENCED)
+        return Fleet(incidents=tuple(begun), rules=self.TAINTED)
 
     def test_a_rate_says_when_it_reopens_and_then_does(self) -> None:
         fleet = self.fleet(500, 100)
@@ -272,10 +272,10 @@ class TestRate:
         assert answer.held
         assert answer.wake_at is None
 
-    def test_fences_have_a_rate_of_their_own(self) -> None:
-        slow = limits(fence=Caps(rate=Rate(1, MINUTES_10)))
+    def test_taints_have_a_rate_of_their_own(self) -> None:
+        slow = limits(taint=Caps(rate=Rate(1, MINUTES_10)))
         fleet = Fleet(
-            rules=stored(rule("a0", "NoSchedule")), incidents=(story("a0", fenced_at=at(-60)),)
+            rules=stored(rule("a0", "NoSchedule")), incidents=(story("a0", tainted_at=at(-60)),)
         )
 
         answer = grant(slow, fleet, wish("b0", "NoSchedule"))["b0"]
@@ -346,7 +346,7 @@ class TestStopped:
         assert answer.held == "all new harm held: emergency stop: bob: here"
 
     def test_it_is_told_before_everything_else(self) -> None:
-        none = limits(evict=Caps(cluster=Cap(0)), fence=Caps(cluster=Cap(0)))
+        none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
         answer = grant(none, self.STOP, wish("a0", "NoExecute"))["a0"]
 

@@ -44,7 +44,7 @@ LIMITS_OF_HARM = st.builds(
 LIMITS = st.builds(
     Limits,
     evict=LIMITS_OF_HARM,
-    fence=LIMITS_OF_HARM,
+    taint=LIMITS_OF_HARM,
     correlation=st.sampled_from(
         [LIFTED.correlation, Correlation(nodes=2), Correlation(nodes=2, taint=Cap(1))]
     ),
@@ -86,7 +86,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
                 CAUSES,
                 opened=TIMES,
                 evicting_at=st.none() | TIMES,
-                fenced_at=st.none() | TIMES,
+                tainted_at=st.none() | TIMES,
                 drained_at=st.none() | TIMES,
                 empty_since=st.none() | TIMES,
                 eviction_start_time=st.none() | TIMES,
@@ -127,7 +127,7 @@ def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
 
 
 def of_each_harm(limits: Limits) -> tuple[tuple[RuleHarm, Caps], ...]:
-    return ("fence", limits.fence), ("evict", limits.evict)
+    return ("taint", limits.taint), ("evict", limits.evict)
 
 
 def over(status: IncidentStatus) -> frozenset[Effect]:
@@ -154,7 +154,7 @@ def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
         for one in fleet.rules
         if suffers(one, harm)
         and one.node not in gone
-        and (harm == "fence" or (one.uid, one.effect) not in empty)
+        and (harm == "taint" or (one.uid, one.effect) not in empty)
     }
     found: dict[tuple[Ground, str], int] = {}
     for gpu, node in sick.items():
@@ -195,7 +195,7 @@ def _again(fleet: Fleet, gpus: set[str], harm: RuleHarm, now: datetime) -> int:
     """Return how many of the GPUs have begun lately already: each counts once."""
     rate = timedelta(minutes=10)
     begun = [
-        (one.spec.uuid, one.status.evicting_at if harm == "evict" else one.status.fenced_at)
+        (one.spec.uuid, one.status.evicting_at if harm == "evict" else one.status.tainted_at)
         for one in fleet.incidents
     ]
     return len({gpu for gpu, moment in begun if moment and moment > now - rate} & gpus)
@@ -287,7 +287,7 @@ def test_everything_reopens_by_itself_when_the_others_are_well_again(
     well = msgspec.structs.replace(fleet, rules=(), stopped="")
     for one in wishes[:1]:
         (answer,) = budget((one,), well, policy(limits), later)
-        nothing = [cap for caps in (limits.fence, limits.evict) for cap in _zeros(caps)]
+        nothing = [cap for caps in (limits.taint, limits.evict) for cap in _zeros(caps)]
         assert nothing or answer == one
 
 
@@ -313,7 +313,7 @@ CALM = Limits()
     granted=st.lists(st.sampled_from(["NoSchedule", "NoExecute"]), min_size=20, max_size=60),
     domains=st.lists(st.sampled_from(["", "d/1", "d/2", "d/3"]), min_size=60, max_size=60),
 )
-def test_a_node_that_lies_never_holds_another_nodes_first_fence_or_eviction(
+def test_a_node_that_lies_never_holds_another_nodes_first_taint_or_eviction(
     causes: list[str], granted: list[Effect], domains: list[str]
 ) -> None:
     """It invents GPUs, causes and domains, and has used up whatever its own caps allow."""
@@ -326,11 +326,11 @@ def test_a_node_that_lies_never_holds_another_nodes_first_fence_or_eviction(
     )
     fleet = after(fleet, budget(greedy, fleet, policy(CALM), NOW))
 
-    fenced = grant(CALM, fleet, wish("b0", "NoSchedule"))["b0"]
-    fleet = after(fleet, (fenced,))
+    tainted = grant(CALM, fleet, wish("b0", "NoSchedule"))["b0"]
+    fleet = after(fleet, (tainted,))
     evicted = grant(CALM, fleet, wish("b0", "NoExecute", incident=story("b0")))["b0"]
 
-    assert (effects(fenced), effects(evicted)) == (["NoSchedule"], ["NoExecute"])
+    assert (effects(tainted), effects(evicted)) == (["NoSchedule"], ["NoExecute"])
 
 
 def test_incidents_are_all_that_a_restart_needs() -> None:

@@ -88,7 +88,7 @@ class TestSameCause:
 
         assert not held(story("a0"), story("b0"), rules=standing)
 
-    def test_fences_go_on_meanwhile(self) -> None:
+    def test_taints_go_on_meanwhile(self) -> None:
         others = tuple(story(name) for name in ("a0", "b0", "c0", "d0"))
 
         answer = grant(HOLD, Fleet(incidents=others), wish("e0", "NoSchedule"))["e0"]

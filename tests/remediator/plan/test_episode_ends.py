@@ -34,14 +34,14 @@ def texts(stored: Stored) -> list[str]:
 
 
 class TestARuleThatSomebodyDeletes:
-    def fenced(self) -> tuple[Stored, NodeView]:
+    def tainted(self) -> tuple[Stored, NodeView]:
         stored, seen = Stored(), view(dead())
         for second in (1, 5, 20):
             settle(stored, seen, second)
         return stored, seen
 
     def test_is_made_again_and_settles_anew(self) -> None:
-        stored, seen = self.fenced()
+        stored, seen = self.tainted()
         stored.rules.clear()
 
         settle(stored, seen, 100)
@@ -50,7 +50,7 @@ class TestARuleThatSomebodyDeletes:
         assert stored.effects() == {"gpu-0": "NoExecute"}
 
     def test_keeps_new_work_away_while_nothing_is_known(self) -> None:
-        stored, seen = self.fenced()
+        stored, seen = self.tainted()
         stored.rules.clear()
 
         for second in (100, 200):
@@ -59,7 +59,7 @@ class TestARuleThatSomebodyDeletes:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
     def test_stays_away_while_it_is_ignored(self) -> None:
-        stored, seen = self.fenced()
+        stored, seen = self.tainted()
         stored.intend("Ignore", LASTS)
 
         for second in (100, 200):
@@ -69,7 +69,7 @@ class TestARuleThatSomebodyDeletes:
 
     def test_a_deletion_of_ours_that_a_crash_cut_off_is_decided_anew(self) -> None:
         """A mode is lowered, the process dies after the deletion, and the mode is raised again."""
-        stored, seen = self.fenced()
+        stored, seen = self.tainted()
         now = at(100)
         for step in decide_node(stored.over(seen), stored.fleet(), policy(mode="off"), now).steps:
             stored.take(step, now)
@@ -81,8 +81,8 @@ class TestARuleThatSomebodyDeletes:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_another_board_under_the_name_is_fenced_whatever_was_deleted(self) -> None:
-        stored, _ = self.fenced()
+    def test_another_board_under_the_name_is_tainted_whatever_was_deleted(self) -> None:
+        stored, _ = self.tainted()
         stored.rules.clear()
         fresh = msgspec.structs.replace(dead(), uuid=uuid(77))
 
@@ -152,7 +152,7 @@ class TestNodeGone:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
-    def test_a_fault_that_stands_when_the_node_is_back_is_fenced_again(self) -> None:
+    def test_a_fault_that_stands_when_the_node_is_back_is_tainted_again(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
         for second in (100, 100 + 7 * DAY):
@@ -317,7 +317,7 @@ class TestLeftovers:
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
 
-def test_an_observed_class_neither_fences_nor_waits() -> None:
+def test_an_observed_class_neither_taints_nor_waits() -> None:
     stored = Stored()
     seen = view(dead(), claims=(claim("gpu-0"),))
     decision = settle(stored, seen, 1, policy(ceiling="observe"))

@@ -42,10 +42,10 @@ def test_a_phase_is_told_on_the_incident_and_on_the_node() -> None:
     assert {one.name for one in events} == {"node-a", stored.incident.name}
 
 
-def test_a_pod_is_warned_when_it_is_fenced_and_told_when_it_was_evicted() -> None:
+def test_a_pod_is_warned_when_it_is_tainted_and_told_when_it_was_evicted() -> None:
     stored = Stored()
-    fenced = events_of(stored, 1, claims=(claim("gpu-0"),))
-    (warned,) = [one for one in fenced if one.kind == "Pod"]
+    tainted = events_of(stored, 1, claims=(claim("gpu-0"),))
+    (warned,) = [one for one in tainted if one.kind == "Pod"]
     assert (warned.reason, warned.namespace, warned.uid) == (
         "PodEvictionPlanned",
         "team",

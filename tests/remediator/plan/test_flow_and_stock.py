@@ -113,16 +113,16 @@ class TestWhatStands:
         assert (effects(same), same.held) == (["NoExecute"], "")
         assert effects(more) == ["NoExecute", "NoSchedule"]
 
-    def test_what_stands_fenced_counts_for_the_fences_drained_or_not(self) -> None:
-        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(2)))
+    def test_what_stands_tainted_counts_for_the_taints_drained_or_not(self) -> None:
+        limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
         fleet = fleet_of(drained("a0"), drained("b0"))
 
-        assert "fence.cluster=2 is used up (2/2" in (
+        assert "taint.cluster=2 is used up (2/2" in (
             grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
         )
 
     def test_what_stands_on_a_node_that_was_taken_away_is_no_capacity_lost(self) -> None:
-        limits = msgspec.structs.replace(LIFTED, fence=Caps(cluster=Cap(2)))
+        limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
         fleet = fleet_of(drained("a0"), drained("b0", node_gone_since=at(-60)))
 
         assert not grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
@@ -249,11 +249,11 @@ class TestANodeThatRepublishesItsBoards:
         assert began == ["node-a", "node-a", "node-b"]
 
 
-class TestWavesOfFences:
-    """`correlation.taint`: also NoSchedule waits, once enough of a product is fenced."""
+class TestWavesOfTaints:
+    """`correlation.taint`: also NoSchedule waits, once enough of a product is tainted."""
 
     SWITCHED = Limits(
-        evict=Caps(), fence=Caps(), correlation=Correlation(taint=Cap(25, percent=True, least=2))
+        evict=Caps(), taint=Caps(), correlation=Correlation(taint=Cap(25, percent=True, least=2))
     )
     H100 = "H100 with driver 580"
 
@@ -268,13 +268,13 @@ class TestWavesOfFences:
         given = grant(limits, fleet, wish("z0", "NoSchedule"))["z0"]
         return effects(given), given.held
 
-    def test_a_wave_fences_so_many_of_a_product_and_no_more(self) -> None:
+    def test_a_wave_taints_so_many_of_a_product_and_no_more(self) -> None:
         assert self.answer(self.SWITCHED, "a0", "b0") == (["NoSchedule"], "")
         given, held = self.answer(self.SWITCHED, "a0", "b0", "c0")
 
         assert given == []
         assert "xid-95 is new on 3 nodes or more" in held
-        assert "3 GPUs of H100 with driver 580 are fenced (budget correlation.taint=25%" in held
+        assert "3 GPUs of H100 with driver 580 are tainted (budget correlation.taint=25%" in held
 
     def test_another_product_goes_on(self) -> None:
         assert self.answer(self.SWITCHED, "a0", "b0", "c0", product="B200")[0] == ["NoSchedule"]
@@ -282,23 +282,23 @@ class TestWavesOfFences:
     def test_many_that_are_no_wave_go_on(self) -> None:
         assert self.answer(self.SWITCHED, "a0", "a1", "a2", "a3")[0] == ["NoSchedule"]
 
-    def test_as_shipped_a_wave_is_fenced_whole(self) -> None:
+    def test_as_shipped_a_wave_is_tainted_whole(self) -> None:
         assert self.answer(Limits(), "a0", "b0", "c0", "d0")[0] == ["NoSchedule"]
 
 
 class TestSmallClusters:
-    def test_a_cluster_of_eight_gpus_may_fence_all_and_evict_from_four_at_once(self) -> None:
+    def test_a_cluster_of_eight_gpus_may_taint_all_and_evict_from_four_at_once(self) -> None:
         totals: dict[tuple[Ground, str], int] = {("cluster", ""): 8}
         names = [f"{node}0" for node in "abcdefgh"]
 
-        fences = grant(
+        taints = grant(
             Limits(), Fleet(totals=totals), *(wish(name, "NoSchedule") for name in names)
         )
         evictions = grant(
             Limits(), Fleet(totals=totals), *(wish(name, "NoExecute") for name in names)
         )
 
-        assert sum(bool(one.rules) for one in fences.values()) == 8
+        assert sum(bool(one.rules) for one in taints.values()) == 8
         assert sum(effects(one) == ["NoExecute"] for one in evictions.values()) == 4
 
     def test_a_machine_that_fails_as_a_whole_leaves_room_for_others(self) -> None:
@@ -342,7 +342,7 @@ def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_ra
 ) -> None:
     """For every rate above the cap of one node, whatever the node has begun and asks for now."""
     caps = Caps(node=Cap(node), rate=Rate(node + more, MINUTES_10))
-    limits = Limits(evict=caps, fence=caps, correlation=LIFTED.correlation)
+    limits = Limits(evict=caps, taint=caps, correlation=LIFTED.correlation)
     fleet = Fleet(rules=history[0], incidents=history[1])
     given = grant(limits, fleet, *(wish(name, "NoExecute") for name in asks))
     new = stored(*(one for answer in given.values() for one in answer.rules))
@@ -391,8 +391,8 @@ class TestUsage:
             ("evict", "node"): (2, 2),
             ("evict", "cluster"): (2, 16),
             ("evict", "rate"): (1, 8),
-            ("fence", "node"): (2, 16),
-            ("fence", "cluster"): (3, 40),
+            ("taint", "node"): (2, 16),
+            ("taint", "cluster"): (3, 40),
         }
 
     def test_without_caps_there_is_nothing_to_say(self) -> None:

@@ -321,12 +321,12 @@ class TestTold:
 
         assert len(stored.incident.status.evicted) == PODS_LIMIT
 
-    def test_would_fence_is_remembered_while_nothing_is_known(self) -> None:
+    def test_would_taint_is_remembered_while_nothing_is_known(self) -> None:
         stored, seen, rows = Stored(), view(dead()), policy(mode="incident-only")
         settle(stored, seen, 1, rows)
         settle(stored, msgspec.structs.replace(seen, stale="silent"), 50, rows)
 
-        assert len(stored.incident.status.would_fence) == 1
+        assert len(stored.incident.status.would_taint) == 1
 
     def test_the_timeline_is_bounded_whatever_is_told_at_once(self) -> None:
         stored = Stored()

@@ -33,7 +33,7 @@ def texts(stored: Stored) -> list[str]:
 
 
 class TestHold:
-    def test_a_held_fence_stays_and_nobody_is_moved_until_it_expires(self) -> None:
+    def test_a_held_taint_stays_and_nobody_is_moved_until_it_expires(self) -> None:
         stored, seen = Stored(), view(dead())
         settle(stored, seen, 1)
         stored.intend("Hold", until(100))

@@ -95,7 +95,7 @@ class TestHolds:
             status, reason, message = reconciled(stored, seen, second, rows)
             assert (status, reason) == ("False", "Held")
             assert "budget evict.cluster=0 is used up" in message
-        assert stored.effects() == {"gpu-0": "NoSchedule"}, "the fence is not held for it"
+        assert stored.effects() == {"gpu-0": "NoSchedule"}, "the taint is not held for it"
 
     def test_a_policy_that_was_just_switched_on_calls_nobody_and_then_waits_in_full(self) -> None:
         stored, seen = Stored(), busy(dead())

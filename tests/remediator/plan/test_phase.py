@@ -10,11 +10,11 @@ from remediator.model.incident import PHASES
 from remediator.plan.phase import ROWS, Facts, Progress, phase_of
 
 ROOT = Path(__file__).parents[3]
-NOTHING = Progress(fenced=False, evicting=False, empty=False)
-FENCED = Progress(fenced=True, evicting=False, empty=False)
-MOVING = Progress(fenced=True, evicting=True, empty=False)
-EMPTY = Progress(fenced=True, evicting=True, empty=True)
-LEFT_BY_ITSELF = Progress(fenced=True, evicting=False, empty=True)
+NOTHING = Progress(tainted=False, evicting=False, empty=False)
+TAINTED = Progress(tainted=True, evicting=False, empty=False)
+MOVING = Progress(tainted=True, evicting=True, empty=False)
+EMPTY = Progress(tainted=True, evicting=True, empty=True)
+LEFT_BY_ITSELF = Progress(tainted=True, evicting=False, empty=True)
 SICK = Facts(
     ruled=True,
     ended=False,
@@ -32,7 +32,7 @@ SICK = Facts(
     ("facts", "phase"),
     [
         ({"ruled": False}, "Suspected"),
-        ({"done": FENCED}, "Tainted"),
+        ({"done": TAINTED}, "Tainted"),
         ({"done": MOVING}, "Evicting"),
         ({"done": EMPTY}, "Drained"),
         ({"done": LEFT_BY_ITSELF}, "Drained"),

@@ -30,7 +30,7 @@ NAMES = [f"{node}0" for node in "abcdefgh"]
 
 
 def evicting(caps: Caps) -> Limits:
-    return Limits(evict=caps, fence=LIFTED.fence, correlation=LIFTED.correlation)
+    return Limits(evict=caps, taint=LIFTED.taint, correlation=LIFTED.correlation)
 
 
 class TestClassesThatPodsHaveLeft:

@@ -98,7 +98,7 @@ def test_a_policy_has_one_row_for_each_class() -> None:
 def test_the_policy_in_words_names_each_class_and_limit() -> None:
     words = in_words(Policy())
 
-    for name in (*(row.fault_class for row in SHIPPED), "evict.node", "fence.cluster"):
+    for name in (*(row.fault_class for row in SHIPPED), "evict.node", "taint.cluster"):
         assert name in words
 
 

@@ -24,15 +24,15 @@ def test_what_is_not_said_stays_as_shipped() -> None:
     assert said.evict.node == Cap(3)
     assert said.evict.rate == Rate(5, timedelta(minutes=10))
     assert said.evict.cluster == Limits().evict.cluster
-    assert said.fence == Limits().fence
+    assert said.taint == Limits().taint
 
 
 @pytest.mark.parametrize("key", KEYS.values())
 @pytest.mark.parametrize("raw", [2, "2000000", "25%", "2.5%", "0%", "none"])
 def test_each_ground_takes_a_number_a_part_or_none(key: str, raw: object) -> None:
-    said = {path: value for path, value, _ in described(limits_of({"fence": {key: raw}}))}
+    said = {path: value for path, value, _ in described(limits_of({"taint": {key: raw}}))}
 
-    assert said[f"budget.fence.{key}"] == str(raw)
+    assert said[f"budget.taint.{key}"] == str(raw)
 
 
 @pytest.mark.parametrize("name", FLAT)
@@ -54,28 +54,28 @@ def test_the_correlation_hold_is_set_and_lifted() -> None:
     ("raw", "told"),
     [
         ({"evict": 3}, r"budget.evict: 3 is no mapping; write any of node, pool, deviceClass"),
-        ({"evit": {}}, r"budget.evit is not known; write any of evict, fence, correlation"),
+        ({"evit": {}}, r"budget.evit is not known; write any of evict, taint, correlation"),
         ({"evict": {"class": 1}}, r"budget.evict.class is not known; .*deviceClass"),
         ({"evict": {"node": -1}}, r"budget.evict.node: -1 is no number of GPUs; write 2, 25%"),
         ({"evict": {"node": True}}, r"budget.evict.node: True is no number"),
         ({"evict": {"node": 1.5}}, r"budget.evict.node: 1.5 is no number"),
         ({"evict": {"node": [1]}}, r"budget.evict.node: \[1\] is no number"),
-        ({"fence": {"pool": "101%"}}, r"budget.fence.pool: '101%' is no number"),
+        ({"taint": {"pool": "101%"}}, r"budget.taint.pool: '101%' is no number"),
         ({"evict": {"rate": 8}}, r"budget.evict.rate: 8 is no mapping; write any of count, within"),
         ({"evict": {"rate": {"count": -1}}}, r"budget.evict.rate.count: -1 is no count"),
         ({"evict": {"rate": {"within": "0s"}}}, r"budget.evict.rate.within is no time at all"),
         ({"evict": {"rate": {"within": "soon"}}}, r"budget.evict.rate.within: 'soon'"),
-        ({"fence": {"rate": {"within": "1m"}}}, r"budget.fence.rate.count is missing"),
+        ({"taint": {"rate": {"within": "1m"}}}, r"budget.taint.rate.count is missing"),
         ({"correlation": {"nodes": 1}}, r"budget.correlation.nodes: 1 would let any one node hold"),
         ({"correlation": {"within": 10}}, r"budget.correlation.within: '10' is no duration"),
         ({"evict_gpus_per_node": "many"}, r"budget.evict_gpus_per_node: 'many' is no number"),
-        ({"fence": {"node": {"share": 2}}}, r"budget.fence.node.share is no percentage"),
-        ({"fence": {"node": {"atLeast": 2}}}, r"budget.fence.node.share is no percentage"),
+        ({"taint": {"node": {"share": 2}}}, r"budget.taint.node.share is no percentage"),
+        ({"taint": {"node": {"atLeast": 2}}}, r"budget.taint.node.share is no percentage"),
         (
-            {"fence": {"node": {"share": "5%", "atLeast": 2, "atMost": 1}}},
-            r"budget.fence.node.atMost: 1 is less than atLeast \(2\)",
+            {"taint": {"node": {"share": "5%", "atLeast": 2, "atMost": 1}}},
+            r"budget.taint.node.atMost: 1 is less than atLeast \(2\)",
         ),
-        ({"fence": {"node": {"part": "5%"}}}, r"budget.fence.node.part is not known; .*share"),
+        ({"taint": {"node": {"part": "5%"}}}, r"budget.taint.node.part is not known; .*share"),
         ({"evict": {"rate": {"within": "25h"}}}, r"budget.evict.rate.within: 25h is longer than"),
         ({7: 1}, r"budget.7 is not known"),
     ],
@@ -118,7 +118,7 @@ def test_a_part_with_bounds_is_never_outside_of_them(total: int, most: int) -> N
 
 def test_what_is_described_reads_back_as_the_same_limits() -> None:
     for limits in (Limits(), LIFTED):
-        raw: dict[str, dict[str, object]] = {"evict": {}, "fence": {}, "correlation": {}}
+        raw: dict[str, dict[str, object]] = {"evict": {}, "taint": {}, "correlation": {}}
         for path, value, _ in described(limits):
             _, section, key = path.split(".")
             count, _, within = value.partition(" in ")

@@ -102,7 +102,7 @@ def test_a_file_for_an_older_version_means_the_same_as_ever() -> None:
         classes:
           contained: {mode: enforce}
           gpu: {mode: enforce, ceiling: NoSchedule}
-        budget: {evict_gpus_per_node: 2, evict_gpus_per_cluster: 16, fence_gpus_per_cluster: 128}
+        budget: {evict_gpus_per_node: 2, evict_gpus_per_cluster: 16, taint_gpus_per_cluster: 128}
         """
     )
 
@@ -110,7 +110,7 @@ def test_a_file_for_an_older_version_means_the_same_as_ever() -> None:
     assert policy.row("gpu").ceiling == "NoSchedule"
     assert policy.row("lost").mode == "incident-only"
     assert policy.limits.evict == msgspec.structs.replace(Limits().evict, cluster=Cap(16))
-    assert policy.limits.fence == msgspec.structs.replace(Limits().fence, cluster=Cap(128))
+    assert policy.limits.taint == msgspec.structs.replace(Limits().taint, cluster=Cap(128))
     assert (policy.overrides, policy.exempt, policy.stopped) == ((), (), "")
 
 

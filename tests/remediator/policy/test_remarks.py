@@ -24,8 +24,8 @@ BUDGET = "budget: {evict: {node: 1}}\n"
             "budget.evict.node: 4 is not below budget.evict.cluster (4); one node can use up",
         ),
         (
-            "budget: {fence: {node: 9, rate: {count: 8, within: 10m}}}",
-            "budget.fence.node: 9 is not below budget.fence.rate (8 in 10m); one node",
+            "budget: {taint: {node: 9, rate: {count: 8, within: 10m}}}",
+            "budget.taint.node: 9 is not below budget.taint.rate (8 in 10m); one node",
         ),
         (BUDGET + "classes: {gpu: {mode: enforce, soak: 59s}}", "classes.gpu: class gpu: soak 59s"),
         (

@@ -56,7 +56,7 @@ imagePullSecrets:
 {{- end }}
 
 {{- /* Annotations of what exists only while the release is deleted; takes the weight. */}}
-{{- define "draguard.releaseHook" -}}
+{{- define "draguard.cleanupHook" -}}
 helm.sh/hook: pre-delete,post-delete
 helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded

@@ -1,4 +1,4 @@
-"""Who was fenced from when to when: what every policy leaves behind to be scored. Pure."""
+"""Who was tainted from when to when: what every policy leaves behind to be scored. Pure."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from benchmarks.replay.truth import Device
 FOREVER = float("inf")
 
 
-class Fence(msgspec.Struct, frozen=True):
+class Taint(msgspec.Struct, frozen=True):
     """One device kept away from the scheduler without a gap."""
 
     device: Device
@@ -18,12 +18,12 @@ class Fence(msgspec.Struct, frozen=True):
     """When pods began to be moved off it."""
 
 
-class Fences:
-    """Remembers a node's fences while a policy plays."""
+class Taints:
+    """Remembers a node's taints while a policy plays."""
 
     def __init__(self) -> None:
         self._open: dict[Device, tuple[float, float]] = {}
-        self.done: list[Fence] = []
+        self.done: list[Taint] = []
 
     def __contains__(self, device: Device) -> bool:
         return device in self._open
@@ -35,16 +35,16 @@ class Fences:
     def since(self, device: Device) -> float:
         return self._open[device][0]
 
-    def fence(self, device: Device, at: float, *, evicting: bool = False) -> None:
+    def taint(self, device: Device, at: float, *, evicting: bool = False) -> None:
         begin, evicts = self._open.get(device, (at, FOREVER))
         self._open[device] = (begin, min(evicts, at) if evicting else evicts)
 
     def free(self, device: Device, at: float) -> None:
         if device in self._open:
             begin, evicts = self._open.pop(device)
-            self.done.append(Fence(device, begin, at, evicts))
+            self.done.append(Taint(device, begin, at, evicts))
 
-    def all(self) -> list[Fence]:
-        """Return every fence, those that still stand with an endless end."""
-        standing = [Fence(one, begin, FOREVER, ev) for one, (begin, ev) in self._open.items()]
+    def all(self) -> list[Taint]:
+        """Return every taint, those that still stand with an endless end."""
+        standing = [Taint(one, begin, FOREVER, ev) for one, (begin, ev) in self._open.items()]
         return sorted([*self.done, *standing], key=lambda one: (one.begin, one.device))

@@ -1,4 +1,4 @@
-"""`draguard unfence DEVICE`: take fences for maintenance away, and nothing else."""
+"""`draguard uncordon DEVICE`: take cordons for maintenance away, and nothing else."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from draguard.cluster.reading import Reader
 from draguard.connection.help_text import Example, teaching
 from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.exit_status import DONE, WRONG
-from draguard.maintenance.fence import NOT_SERVED, published
+from draguard.maintenance.cordon import NOT_SERVED, published
 from draguard.maintenance.naming import NAMES, AmbiguousDeviceError, NoDeviceError, meant
 from draguard.maintenance.outcome import taken_away
 from draguard.maintenance.rule import device_of, is_maintenance
@@ -22,54 +22,54 @@ from remediator.controller.feature_gates import StatedRule
 from remediator.model.taint_rule import GPU, UUID, is_ours
 
 EXAMPLES = (
-    Example("draguard unfence gpu-7/3", "every fence for maintenance on that GPU"),
-    Example("draguard unfence --all --dry-run", "which fences for maintenance stand"),
+    Example("draguard uncordon gpu-7/3", "every cordon for maintenance on that GPU"),
+    Example("draguard uncordon --all --dry-run", "which cordons for maintenance stand"),
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when they are gone; 1 when there was none; 2 when nothing could be asked."""
     parser = teaching(
-        "unfence",
-        "Take away fences that `draguard fence` has made, whoever made them, and nothing else:\n"
-        "what the remediator has fenced stays fenced.",
+        "uncordon",
+        "Take away cordons that `draguard cordon` has made, whoever made them, and nothing else:\n"
+        "what the remediator has cordoned stays cordoned.",
         EXAMPLES,
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("device", nargs="?", metavar="DEVICE", help=NAMES)
-    which.add_argument("--all", action="store_true", help="every fence for maintenance")
+    which.add_argument("--all", action="store_true", help="every cordon for maintenance")
     parser.add_argument("--dry-run", action="store_true", help="say what would go, do nothing")
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
-    return asked("unfence", options, lambda client: _unfence(client, options))
+    return asked("uncordon", options, lambda client: _uncordon(client, options))
 
 
-def _unfence(client: Client, options: argparse.Namespace) -> int:
+def _uncordon(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects("any_reports", "slices", "rules")
     if objects.rule_version is None:
-        complain("unfence", NOT_SERVED)
+        complain("uncordon", NOT_SERVED)
         return WRONG
-    fences = [one for one in objects.rules if is_maintenance(one)]
+    cordons = [one for one in objects.rules if is_maintenance(one)]
     try:
-        mine = fences if options.all else named(options.device, fences, objects)
+        mine = cordons if options.all else named(options.device, cordons, objects)
     except AmbiguousDeviceError as error:
-        complain("unfence", str(error))
+        complain("uncordon", str(error))
         return WRONG
     changed = take_away(client, objects, mine, dry=options.dry_run)
     if mine and not options.dry_run:
         changed = looked_at(client, objects, mine, changed)
     if not changed and not options.all:
         complain(
-            "unfence", f"no fence for maintenance stands on {options.device!r}{_ours(objects)}"
+            "uncordon", f"no cordon for maintenance stands on {options.device!r}{_ours(objects)}"
         )
     else:
         give(changed, options.output, lambda: taken_away(changed))
     hidden = [one for one in objects.unreadable if RULES in one]
     for one in hidden:
-        complain("unfence", f"left out because this version cannot read them: {one}")
+        complain("uncordon", f"left out because this version cannot read them: {one}")
     left = hidden or not (changed or options.all) or any(one.failed for one in changed)
     return WRONG if left else DONE
 
@@ -80,8 +80,8 @@ def _ours(objects: Objects) -> str:
     return f"; {whose} the remediator's: see `draguard incidents`" if ours else ""
 
 
-def named(word: str, fences: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
-    """Return the fences that a word means; where no device goes by it any more, by their marks.
+def named(word: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
+    """Return the cordons that a word means; where no device goes by it any more, by their marks.
 
     Raises AmbiguousDeviceError.
     """
@@ -93,7 +93,7 @@ def named(word: str, fences: Iterable[StatedRule], objects: Objects) -> list[Sta
         raise
     except NoDeviceError:
         pass  # it may be published no more
-    return [one for one in fences if device_of(one) in devices or _marked(one, word)]
+    return [one for one in cordons if device_of(one) in devices or _marked(one, word)]
 
 
 def _marked(one: StatedRule, word: str) -> bool:

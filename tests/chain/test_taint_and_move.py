@@ -10,7 +10,7 @@ from tests.lab.cluster import RULES, await_true
 from tests.remediator.builders import gpu, mig_gpu, uuid, xid
 
 LASTING = "defaults: {mode: enforce, settle: 1s, soak: 1h}"
-"""What was fenced stays so while a test looks at it, also where the fault passes by itself."""
+"""What was tainted stays so while a test looks at it, also where the fault passes by itself."""
 
 
 def now(record_code: int, *, reset: bool | None = None, **fields: object) -> XidRecord:
@@ -103,7 +103,7 @@ def test_a_contained_error_that_nobody_places_never_goes_beyond_no_schedule(scen
     assert len(scene.holders()) == 7
 
 
-def test_an_uncontained_error_fences_all_slices_first_and_no_sibling_gets_the_pod(
+def test_an_uncontained_error_taints_all_slices_first_and_no_sibling_gets_the_pod(
     scene: Scene,
 ) -> None:
     parts = mig_gpu(0)
@@ -153,7 +153,7 @@ def test_recovery_held_for_the_soak_time_gives_the_device_back(scene: Scene) -> 
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
 
     scene.await_phase("Verifying")
-    scene.holds_for(2, "it is fenced", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
+    scene.holds_for(2, "it is tainted", lambda: scene.rules() == {"node-a/gpu-0": "NoExecute"})
     scene.policy(ENFORCE)
     scene.await_rules({})
     incident = scene.await_phase("Recovered")
@@ -175,7 +175,7 @@ def test_a_silent_agent_changes_nothing_in_either_direction(scene: Scene) -> Non
         return scene.rules()
 
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(1)))
-    await_true("it is fenced", lambda: rules() == {"node-a/gpu-0": "NoExecute"})
+    await_true("it is tainted", lambda: rules() == {"node-a/gpu-0": "NoExecute"})
     scene.report("node-a", with_xids(one, record, recovery_action=fresh(0)))
 
     scene.holds_for(7, "the rule stays", lambda: bool(scene.rules()))
@@ -238,7 +238,7 @@ def test_a_node_that_names_another_nodes_gpu_is_bound_to_nothing_and_told_of(
 
     await_true("an event says so", lambda: scene.events("ForeignDevice"))
     assert {one["involvedObject"]["name"] for one in scene.events("ForeignDevice")} == {"node-b"}
-    scene.holds_for(3, "nothing is fenced", lambda: not scene.rules())
+    scene.holds_for(3, "nothing is tainted", lambda: not scene.rules())
 
     scene.report("node-a", off_the_bus(mine))
     scene.await_rules({"node-a/gpu-0": "NoExecute"})

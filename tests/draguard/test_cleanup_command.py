@@ -1,4 +1,4 @@
-"""`draguard release` on a real API server: what is ours goes, what is not ours stays."""
+"""`draguard cleanup` on a real API server: what is ours goes, what is not ours stays."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def rule(index: int, incident: str) -> Rule:
     )
 
 
-def fenced(cluster: Cluster, *rules: Rule) -> None:
+def tainted(cluster: Cluster, *rules: Rule) -> None:
     for one in rules:
         cluster.client.create(RULES, manifest(one, "v1"))
 
@@ -64,13 +64,13 @@ def names(cluster: Cluster) -> set[str]:
 
 
 def release(cluster: Cluster, *arguments: str) -> int:
-    return main(["release", "--kubeconfig", str(cluster.plane.kubeconfig), *arguments])
+    return main(["cleanup", "--kubeconfig", str(cluster.plane.kubeconfig), *arguments])
 
 
 def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fenced(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule(0, "gpu-0-1"))
 
     assert release(cluster, "--all") == 1
 
@@ -84,7 +84,7 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = rule(0, "gpu-0-1"), rule(1, "gpu-1-1")
-    fenced(cluster, one, other)
+    tainted(cluster, one, other)
     foreign(cluster)
     node(cluster, "node-a", {REPAIR_NEEDED: "True"})
 
@@ -104,7 +104,7 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
 
 
 def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    fenced(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule(0, "gpu-0-1"))
 
     assert release(cluster, "--all", "--dry-run") == 0
 
@@ -113,7 +113,7 @@ def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixtu
 
 
 def test_json_names_what_went(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
-    fenced(cluster, rule(0, "gpu-0-1"))
+    tainted(cluster, rule(0, "gpu-0-1"))
 
     assert release(cluster, "--all", "--yes", "-o", "json") == 0
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
 ) -> None:
     """A finalizer of somebody's keeps the object: gone is what is gone, not what was asked for."""
     stuck = rule(0, "gpu-0-1")
-    fenced(cluster, stuck, rule(1, "gpu-1-1"))
+    tainted(cluster, stuck, rule(1, "gpu-1-1"))
     path = f"{RULES}/{stuck.name}"
     client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
     try:
@@ -144,7 +144,7 @@ def test_more_rules_than_fit_on_a_page_all_go(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("draguard.cluster.listing.PAGE", 2)
-    fenced(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
+    tainted(cluster, *(rule(index, f"gpu-{index}-1") for index in range(5)))
 
     assert release(cluster, "--all", "--yes") == 0
     assert names(cluster) == set()
@@ -162,7 +162,7 @@ def test_it_means_all_and_names_the_command_for_one(
     arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["release", *arguments])
+        main(["cleanup", *arguments])
 
     assert ended.value.code == 2
     assert why in capsys.readouterr().err
@@ -173,5 +173,5 @@ def test_a_cluster_that_cannot_be_reached_is_a_sentence(
 ) -> None:
     missing = tmp_path / "config"
 
-    assert main(["release", "--all", "--kubeconfig", str(missing)]) == 2
-    assert "draguard release:" in capsys.readouterr().err
+    assert main(["cleanup", "--all", "--kubeconfig", str(missing)]) == 2
+    assert "draguard cleanup:" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`draguard fence DEVICE`: keep new work off it, for maintenance; --evict moves who is there."""
+"""`draguard cordon DEVICE`: keep new work off it, for maintenance; --evict moves who is there."""
 
 import argparse
 import sys
@@ -11,8 +11,8 @@ from draguard.connection.session import add_cluster_flags, asked, complain
 from draguard.connection.who import caller
 from draguard.exit_status import DONE, WRONG
 from draguard.maintenance.naming import NAMES, Meant, NoDeviceError, meant
-from draguard.maintenance.outcome import Fences, sheet
-from draguard.maintenance.rule import Fence
+from draguard.maintenance.outcome import Cordons, sheet
+from draguard.maintenance.rule import Cordon
 from draguard.maintenance.standing import all_stand, taint_value
 from draguard.maintenance.who_goes import Holder, holders
 from draguard.output.amounts import count
@@ -24,29 +24,29 @@ from kubeapi.client import Client
 from remediator.model.taint_rule import Effect
 
 EXAMPLES = (
-    Example("draguard fence gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
-    Example("draguard fence GPU-2fa8... --why swap --evict", "and move the pods that are on it"),
-    Example("draguard fence MIG-19ab... --why test", "one slice; its neighbours go on"),
-    Example("draguard fence gpu-7/3 --why x --dry-run", "which devices and pods that means"),
+    Example("draguard cordon gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
+    Example("draguard cordon GPU-2fa8... --why swap --evict", "and move the pods that are on it"),
+    Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours go on"),
+    Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods that means"),
 )
 WHOEVER = "whoever holds it by what this version cannot read"
 NOT_SERVED = (
-    "this cluster serves no DeviceTaintRules, so no device can be fenced; see `draguard doctor`"
+    "this cluster serves no DeviceTaintRules, so no device can be cordoned; see `draguard doctor`"
 )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when every fence stands; 1 when none, or not all; 2 when nothing could be asked."""
+    """Return 0 when every cordon stands; 1 when none, or not all; 2 when nothing could be asked."""
     parser = teaching(
-        "fence",
-        "Fence a device for maintenance, by a DeviceTaintRule of your own and with your own\n"
+        "cordon",
+        "Cordon a device for maintenance, by a DeviceTaintRule of your own and with your own\n"
         "rights. A GPU means every slice of it. Running pods stay, unless you say --evict.",
         EXAMPLES,
-        more="Eviction by taint asks no PodDisruptionBudget. The fence stands until\n"
-        "`draguard unfence`; neither the remediator nor `draguard release` takes it away.",
+        more="Eviction by taint asks no PodDisruptionBudget. The cordon stands until\n"
+        "`draguard uncordon`; neither the remediator nor `draguard cleanup` takes it away.",
     )
     parser.add_argument("device", metavar="DEVICE", help=NAMES)
-    parser.add_argument("--why", required=True, metavar="TEXT", help="for who finds the fence")
+    parser.add_argument("--why", required=True, metavar="TEXT", help="for who finds the cordon")
     parser.add_argument("--evict", action="store_true", help="NoExecute: pods there are deleted")
     parser.add_argument("--yes", action="store_true", help="with --evict: do not ask")
     parser.add_argument("--dry-run", action="store_true", help="say what would be, do nothing")
@@ -55,42 +55,42 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not options.why.strip():
         parser.error("say why: --why TEXT")
-    return asked("fence", options, lambda client: _fence(client, options))
+    return asked("cordon", options, lambda client: _cordon(client, options))
 
 
-def _fence(client: Client, options: argparse.Namespace) -> int:
+def _cordon(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects("any_reports", "slices", "claims", "rules")
     if objects.rule_version is None:
-        complain("fence", NOT_SERVED)
+        complain("cordon", NOT_SERVED)
         return WRONG
     try:
         named = meant(options.device, published(objects), objects.reports)
     except NoDeviceError as error:
-        complain("fence", f"{error}{left_out(objects)}")
+        complain("cordon", f"{error}{left_out(objects)}")
         return WRONG
-    fences = _fences(named, caller(client).name or "unknown", options)
-    on_it = agreed(reader, objects, named, fences, options)
+    cordons = _cordons(named, caller(client).name or "unknown", options)
+    on_it = agreed(reader, objects, named, cordons, options)
     if on_it is None:
         return WRONG
-    changed = all_stand(client, objects, fences, dry=options.dry_run)
-    told = Fences(
+    changed = all_stand(client, objects, cordons, dry=options.dry_run)
+    told = Cordons(
         word=options.device,
         what=named.what,
         gpu=named.gpu,
         changed=changed,
         holders=on_it,
-        by=fences[0].by,
+        by=cordons[0].by,
     )
     give(told, options.output, lambda: sheet(told, evict=options.evict))
     return WRONG if any(one.failed for one in changed) else DONE
 
 
-def _fences(named: Meant, by: str, options: argparse.Namespace) -> tuple[Fence, ...]:
+def _cordons(named: Meant, by: str, options: argparse.Namespace) -> tuple[Cordon, ...]:
     wanted: Effect = "NoExecute" if options.evict else "NoSchedule"
     return tuple(
-        Fence(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
+        Cordon(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
         for one in named.targets
     )
 
@@ -103,14 +103,14 @@ def agreed(
     reader: Reader,
     objects: Objects,
     named: Meant,
-    fences: Sequence[Fence],
+    cordons: Sequence[Cordon],
     options: argparse.Namespace,
 ) -> tuple[Holder, ...] | None:
     """Return who is on the devices; None when their pods shall not be deleted after all.
 
     While a person reads who will go, others may come: then he is asked again.
     """
-    values = {one.target.name: taint_value(objects.rules, one) for one in fences}
+    values = {one.target.name: taint_value(objects.rules, one) for one in cordons}
     agreed: frozenset[str] = frozenset()
     while True:
         on_it = holders(objects.claims, values)
@@ -131,10 +131,10 @@ def _asked(named: Meant, going: Sequence[str]) -> bool:
     for pod in going:
         print(f"  {shown(pod)}", file=sys.stderr)
     if not sys.stdin.isatty():
-        complain("fence", "nothing was done: there is nobody to ask here; give --yes to go on")
+        complain("cordon", "nothing was done: there is nobody to ask here; give --yes to go on")
         return False
     print("Delete them? Type yes: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() == "yes":
         return True
-    complain("fence", "nothing was done")
+    complain("cordon", "nothing was done")
     return False

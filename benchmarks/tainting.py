@@ -1,7 +1,7 @@
-"""From an XID to a fenced GPU to a deleted pod, many times, each beside two bare writes.
+"""From an XID to a tainted GPU to a deleted pod, many times, each beside two bare writes.
 
 A round is a story of its own: two bare rules are created as a yardstick, one GPU falls off the bus
-with an XID 79, is fenced, its pod is deleted, it is repaired and released, and all is quiet again.
+with an XID 79, is tainted, its pod is deleted, it is repaired and released, and all is quiet again.
 """
 
 import time
@@ -32,7 +32,7 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """What one round took, in seconds; `written`, `read` and `seen` are wall times."""
 
     pair: float
-    fence: float
+    taint: float
     written: float
     read: float
     seen: float
@@ -45,8 +45,8 @@ def measure(stage: Stage, rounds: int, say: Say) -> Section:
     for number in range(rounds):
         found.append(_round(stage, client, number))
         if number % 5 == 4 or number + 1 == rounds:
-            middle = percentile(milliseconds(one.fence for one in found), 0.5)
-            say(f"fencing: {number + 1} of {rounds} rounds, p50 so far {middle:.0f} ms")
+            middle = percentile(milliseconds(one.taint for one in found), 0.5)
+            say(f"tainting: {number + 1} of {rounds} rounds, p50 so far {middle:.0f} ms")
     client.close()
     time.sleep(_AUDIT_DELAY)
     return _section(found, stage.audited())
@@ -69,7 +69,7 @@ def _round(stage: Stage, client: Client, number: int) -> Round:
     _await_peace(stage)
     return Round(
         pair=pair,
-        fence=rule.at - begun,
+        taint=rule.at - begun,
         written=written,
         read=_read_at(stage.reports.since(begun), written),
         seen=rule.wall,
@@ -130,7 +130,7 @@ def _read_at(reports: list[Seen[NodeDeviceHealth]], written: float) -> float:
 
 
 def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
-    pairs, fences = [one.pair for one in found], [one.fence for one in found]
+    pairs, taints = [one.pair for one in found], [one.taint for one in found]
     told = [
         legs
         for one in found
@@ -142,20 +142,20 @@ def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
         for place, name in enumerate(audit.LEGS)
     )
     return Section(
-        f"XID 79 in the kernel log to a fenced GPU (etcd with fsync, {len(found)} rounds)",
+        f"XID 79 in the kernel log to a tainted GPU (etcd with fsync, {len(found)} rounds)",
         (
             Figure(what="two bare rule creates", unit="ms", values=milliseconds(pairs)),
             Figure(
                 what="line written to first stored rule",
                 unit="ms",
-                values=milliseconds(fences),
+                values=milliseconds(taints),
                 budget="p99 150",
             ),
             *parts,
             Figure(
                 what="ratio to the bare pair of the round",
                 unit="x",
-                values=ratios(fences, pairs),
+                values=ratios(taints, pairs),
                 budget="p50 2",
                 digits=2,
             ),

@@ -3,7 +3,7 @@
 What is ours is told by two signs that the remediator puts on everything it
 writes: the label `app.kubernetes.io/managed-by=draguard`, and a taint key of our
 domain. A rule with one of them alone is another's and stays, unless it has
-the name that we give for its device: labels are lost. A user's fence for
+the name that we give for its device: labels are lost. A user's taint for
 maintenance stays too, and is told of.
 """
 
@@ -71,7 +71,7 @@ class _Node(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Releaser:
+class Remover:
     """Finds and removes; each removal says how it went."""
 
     def __init__(self, client: Client) -> None:
@@ -85,7 +85,7 @@ class Releaser:
                 yield _found(raw), raw
 
     def maintenance(self) -> list[str]:
-        """Return the names of people's fences for maintenance, which no release takes away."""
+        """Return the names of people's cordons for maintenance, which no release takes away."""
         return sorted(one.metadata.name for one in self._rules() if is_maintenance(one))
 
     def nodes(self) -> Iterator[Found]:

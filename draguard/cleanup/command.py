@@ -1,4 +1,4 @@
-"""`draguard release --all`: remove everything that Draguard has set, to uninstall it.
+"""`draguard cleanup --all`: remove everything that Draguard has set, to uninstall it.
 
 For clusters without a remediator. A running one creates the rules of its open
 incidents again: lower the mode, or uninstall it first. One GPU: `draguard untaint`.
@@ -7,6 +7,8 @@ incidents again: lower the mode, or uninstall it first. One GPU: `draguard untai
 import argparse
 from collections.abc import Iterator, Sequence
 
+from draguard.cleanup.ours import Found, Outcome, Remover
+from draguard.cleanup.removing import Rules, lines, removed
 from draguard.cluster.reading import Reader
 from draguard.connection.consent import agreed
 from draguard.connection.help_text import Example, teaching
@@ -16,32 +18,30 @@ from draguard.exit_status import DONE, UNASKED, WRONG
 from draguard.output.amounts import count, some
 from draguard.output.formats import add_output_flag, give
 from draguard.output.sheet import Lines
-from draguard.release.ours import Found, Outcome, Releaser
-from draguard.release.removing import Rules, lines, removed
 from draguard.status.leading import leading
 from kubeapi.client import ApiError, Client
 
 EXAMPLES = (
-    Example("draguard release --all --dry-run", "what of Draguard stands, and would go"),
-    Example("draguard release --all", "all of it, before Draguard is uninstalled"),
+    Example("draguard cleanup --all --dry-run", "what of Draguard stands, and would go"),
+    Example("draguard cleanup --all", "all of it, before Draguard is uninstalled"),
 )
 
 
 def main(arguments: Sequence[str]) -> int:
     """Return 0 when all of it is gone, 1 when something is left, 2 when nothing could be asked."""
     options = _options(arguments)
-    return asked("release", options, lambda client: _release(client, options))
+    return asked("cleanup", options, lambda client: _release(client, options))
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = teaching(
-        "release",
+        "cleanup",
         "Remove every taint of Draguard, and its conditions of Nodes, to uninstall it.",
         EXAMPLES,
         more="Asks before it does so. A running remediator creates the taints of open incidents\n"
         "again: lower the mode or uninstall it first. To untaint one GPU use `draguard untaint`.\n"
-        "DeviceIncidents stay, as records. Fences for maintenance are users' own: `draguard\n"
-        "unfence` takes them away.",
+        "DeviceIncidents stay, as records. Taints for maintenance are users' own: `draguard\n"
+        "untaint` takes them away.",
     )
     parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
     parser.add_argument(
@@ -61,7 +61,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _release(client: Client, options: argparse.Namespace) -> int:
-    releaser = Releaser(client)
+    releaser = Remover(client)
     try:
         rules = list(releaser.rules())
         kept = releaser.maintenance()
@@ -77,7 +77,7 @@ def _release(client: Client, options: argparse.Namespace) -> int:
         if error.status in (None, 401, 403):
             raise
         why = sentence(error, client.endpoint.server)
-        complain("release", f"{why}; nothing was done")
+        complain("cleanup", f"{why}; nothing was done")
         return UNASKED
     give(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, kept, options))),))
     return WRONG if any(one.error for one in outcomes) else DONE
@@ -87,7 +87,7 @@ def _agreed(client: Client, found: list[Found], options: argparse.Namespace) -> 
     if options.yes:
         return True
     facts = (*_facts(found), *_leader(client, options.namespace))
-    return agreed("release", facts, "Remove all of it?", yes=False)
+    return agreed("cleanup", facts, "Remove all of it?", yes=False)
 
 
 def _facts(found: list[Found]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _leader(client: Client, namespace: str) -> Iterator[str]:
         yield f"remediator {lead.holder} leads: it creates the taints of open incidents again"
 
 
-def _outcomes(releaser: Releaser, rules: Rules, nodes: list[Found]) -> list[Outcome]:
+def _outcomes(releaser: Remover, rules: Rules, nodes: list[Found]) -> list[Outcome]:
     def left() -> list[Found]:
         return [*(found for found, _ in releaser.rules()), *releaser.nodes()]
 
@@ -122,7 +122,7 @@ def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace
         yield "nothing of Draguard's stands in this cluster"
     if kept:
         yield (
-            f"{count(len(kept), 'fence for maintenance stands', 'fences for maintenance stand')} "
+            f"{count(len(kept), 'cordon for maintenance stands', 'cordons for maintenance stand')} "
             f"({some(kept)}): users have made them, and no release takes them away; "
-            "`draguard unfence --all` does"
+            "`draguard uncordon --all` does"
         )

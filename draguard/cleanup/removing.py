@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from draguard.release.ours import Found, Outcome, Releaser
+from draguard.cleanup.ours import Found, Outcome, Remover
 from kubeapi.client import ApiError
 from remediator.model.taint_rule import RawRule
 
@@ -18,7 +18,7 @@ Rules = list[tuple[Found, RawRule]]
 
 
 def removed(
-    releaser: Releaser, rules: Rules, nodes: list[Found], left: Callable[[], list[Found]]
+    releaser: Remover, rules: Rules, nodes: list[Found], left: Callable[[], list[Found]]
 ) -> list[Outcome]:
     """Remove, and return what became of each thing. `left` looks what is still there."""
     outcomes = _removed(releaser, rules, nodes)
@@ -30,7 +30,7 @@ def removed(
     return _looked_at(outcomes, standing)
 
 
-def _removed(releaser: Releaser, rules: Rules, nodes: list[Found]) -> list[Outcome]:
+def _removed(releaser: Remover, rules: Rules, nodes: list[Found]) -> list[Outcome]:
     """Remove one after the other; after a silence nothing more is tried."""
     steps = [partial(releaser.remove_rule, *one) for one in rules]
     steps += [partial(releaser.remove_conditions, one) for one in nodes]
