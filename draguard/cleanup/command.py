@@ -41,7 +41,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         more="Asks before it does so. A running remediator creates the taints of open incidents\n"
         "again: lower the mode or uninstall it first. To untaint one GPU use `draguard untaint`.\n"
         "DeviceIncidents stay, as records. Taints for maintenance are users' own: `draguard\n"
-        "untaint` takes them away.",
+        "uncordon` takes them away.",
     )
     parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
     parser.add_argument(

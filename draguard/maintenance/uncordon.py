@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = teaching(
         "uncordon",
         "Take away cordons that `draguard cordon` has made, whoever made them, and nothing else:\n"
-        "what the remediator has cordoned stays cordoned.",
+        "what the remediator has tainted stays tainted.",
         EXAMPLES,
     )
     which = parser.add_mutually_exclusive_group(required=True)

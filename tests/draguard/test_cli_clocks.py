@@ -110,7 +110,7 @@ def test_a_leader_that_dates_ahead_is_doubted() -> None:
             "remediator-0",
             "remediator-0 was last heard of 1h ago: it is silent",
         ),
-        (timedelta(), "", "nobody leads: nothing is tainted and nothing is released"),
+        (timedelta(), "", "nobody leads: nothing is tainted or untainted"),
     ],
 )
 def test_an_intent_that_no_remediator_acts_on_says_so(

@@ -125,7 +125,7 @@ def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the
     taint = told(capsys, "cordon", "node-a/0", "--why", "x", "--dry-run", *where)
     untaint = told(capsys, "uncordon", "--all", "--dry-run", *where)
 
-    assert "would be tainted" in taint
+    assert "would be cordoned" in taint
     assert "no cordon for maintenance stands" in untaint
 
 

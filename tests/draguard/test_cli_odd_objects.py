@@ -157,7 +157,7 @@ def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "cordoned"),
+    ("selector", "tainted"),
     [
         (None, 12),
         ({}, 12),
@@ -167,13 +167,13 @@ def test_an_incident_without_a_status_is_open(fleet: Fleet, tell: Tell) -> None:
         ({"driver": "example.com"}, 2),
     ],
 )
-def test_a_rule_that_names_no_device_cordons_all_that_it_means(
-    selector: Json | None, cordoned: int, fleet: Fleet, tell: Tell
+def test_a_rule_that_names_no_device_taints_all_that_it_means(
+    selector: Json | None, tainted: int, fleet: Fleet, tell: Tell
 ) -> None:
     with rule(fleet, selector):
         found: Json = msgspec.json.decode(tell("status", "-o", "json"))
 
-    assert (found["devices"]["cordoned"], found["rules"]["others"]) == (cordoned, 1)
+    assert (found["devices"]["tainted"], found["rules"]["others"]) == (tainted, 1)
 
 
 @contextmanager

@@ -82,7 +82,7 @@ def test_a_cluster_without_the_chart(
 def test_crds_alone_without_the_rest(fleet: Fleet, examine: Examine) -> None:
     found = examine("--kubeconfig", fleet.kubeconfig, "-n", "not-here")
 
-    assert found["remediator"].says == "nobody leads: nothing is tainted and nothing is released"
+    assert found["remediator"].says == "nobody leads: nothing is tainted or untainted"
     assert "kubectl get pods -A" in found["remediator"].remedy
     assert found["exporter"].state == "warn"
 

@@ -120,7 +120,7 @@ def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
         looked_at(objects(gpu(0))), LATE
     )
     nobody = looked_at(objects(gpu(0), leases=()))
-    assert letters("nobody leads: nothing is tainted and nothing is released") in said(nobody)
+    assert letters("nobody leads: nothing is tainted or untainted") in said(nobody)
 
 
 def test_objects_that_cannot_be_read_are_told_of() -> None:

@@ -241,7 +241,7 @@ def test_what_waits_for_a_reset_keeps_the_taint_of_a_worse_fault_and_says_so() -
     settle(stored, view(half), 5000)
 
     assert stored.effects() == {"gpu-0": "NoSchedule"}
-    assert "not released while page-retirement-pending stands" in stored.incident.status.message
+    assert "not untainted while page-retirement-pending stands" in stored.incident.status.message
 
 
 class TestRates:
