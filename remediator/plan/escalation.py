@@ -15,8 +15,15 @@ import msgspec
 
 from remediator.diagnose.fault import Fault
 from remediator.diagnose.scope import scope
+from remediator.diagnose.surroundings import NEAR
 from remediator.model.claim import ADMIN
-from remediator.model.incident import PLACED_LIMIT, RULES_NOT_SERVED, Incident, Target
+from remediator.model.incident import (
+    PLACED_LIMIT,
+    RULES_NOT_SERVED,
+    Incident,
+    IncidentStatus,
+    Target,
+)
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import Case
 from remediator.plan.evicting import counted_from
@@ -280,10 +287,19 @@ def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
     It counts from when the incident began to wait (`incident_status`), which neither a repeated
     signal nor one that comes and goes moves.
     """
-    noted = [
-        one for one in story.status.conditions if one.type == AWAITING and one.status == "True"
-    ]
     opened = story.metadata.creation_timestamp
-    never_told = opened if opened and not story.status.conditions else now
-    until = (noted[0].last_transition_time if noted else never_told) + row.settle
+    not_noted = opened if opened and not story.status.conditions else now
+    until = (waits_since(story.status, now) or not_noted) + row.settle
     return until if now < until else None
+
+
+def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
+    """Return since when a doubtful fault waits, as noted; None: not, or it was over in between.
+
+    It was over if the GPU had been healthy for more than a minute: what comes then is another.
+    """
+    found = (one for one in status.conditions if (one.type, one.status) == (AWAITING, "True"))
+    since = next((one.last_transition_time for one in found), None)
+    healthy = status.healthy_since
+    over = since is not None and healthy is not None and since <= healthy < now - NEAR
+    return None if over else since

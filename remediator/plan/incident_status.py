@@ -32,7 +32,7 @@ from remediator.model.taint_rule import EVICTING, Rule
 from remediator.plan.api_words import MODES, NEEDS
 from remediator.plan.case import Case, Desired
 from remediator.plan.drain import empty_since, holds_in_scope
-from remediator.plan.escalation import AWAITING
+from remediator.plan.escalation import AWAITING, waits_since
 from remediator.plan.evicting import over
 from remediator.plan.foreign import in_words
 from remediator.plan.needs import NODE_REPAIRS, missing_since
@@ -90,7 +90,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         closed_at=now if closed else None,
         seen_through=desired.seen_through or old.seen_through,
         handled_through=(desired.seen_through or old.seen_through) if closed else None,
-        conditions=_conditions(case, desired, old.conditions, now),
+        conditions=_conditions(case, desired, old, now),
         rules=_records(case, old),
         hardware=desired.hardware,
         would_taint=() if closed or desired.closing else spared,
@@ -274,14 +274,15 @@ def _hold(one: PodHold) -> tuple[str, str, str, str, str]:
 
 
 def _conditions(
-    case: Case, desired: Desired, old: tuple[Condition, ...], now: datetime
+    case: Case, desired: Desired, before: IncidentStatus, now: datetime
 ) -> tuple[Condition, ...]:
+    old, waits = before.conditions, waits_since(before, now)
     unknown = case.verdict.why if isinstance(case.verdict, Unknown) else ""
     found = (
         ("Held", desired.held_by, desired.held),
         (STATE_UNKNOWN, "ReportUnusable", unknown),
         ("NeedsHuman", "Sticky", desired.person),
-        (AWAITING, "Doubtful", _awaited(desired, old, now)),
+        (AWAITING, "Doubtful", _awaited(desired, old, waits, now)),
         (EVICTION_REFUSED, "EvictionAPI", _refused(case, desired)),
         (EVICTION_BLOCKED, _blocked_by(desired), desired.blocked),
         (REPAIR_DEFERRED, desired.call_held_by, desired.call_held),
@@ -291,6 +292,8 @@ def _conditions(
         ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
     )
     stored = {one.type: one for one in old}
+    if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
+        del stored[AWAITING]  # what is waited for now is another fault
     unseen = unseen_rules(case)
     if unseen or RULES_NOT_SERVED in stored:
         found += ((RULES_NOT_SERVED, "NotServed", unseen),)
@@ -362,15 +365,18 @@ def _incomplete(case: Case) -> str:
     return "the pods of the node could not be listed" if case.pods is None else ""
 
 
-def _awaited(desired: Desired, old: tuple[Condition, ...], now: datetime) -> str:
+def _awaited(
+    desired: Desired, old: tuple[Condition, ...], since: datetime | None, now: datetime
+) -> str:
     """Return what is waited for, or was within the last minute.
 
     So a fault that comes and goes does not begin to wait anew each time.
     """
     if desired.awaits or desired.closing or desired.ending:
         return desired.awaits
-    began = [one for one in old if one.type == AWAITING and one.status == "True"]
-    return next((one.message for one in began if now - one.last_transition_time <= NEAR), "")
+    if since is None or now - since > NEAR:
+        return ""
+    return next(one.message for one in old if one.type == AWAITING)
 
 
 def _condition(

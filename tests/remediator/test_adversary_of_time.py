@@ -175,6 +175,31 @@ class TestPatience:
 
         assert stored.effects() == {"gpu-0": "NoSchedule"}
 
+    def test_begins_anew_where_the_gpu_was_healthy_in_between(self) -> None:
+        """Nobody looks at the node meanwhile, so its incident goes on saying that it waits."""
+        stored = Stored()
+        for second, read in ((0.1, -1), (0.5, 0.4), (3.5, 3.4)):
+            one = gpu(0, xid(74), recovery_action=action(0, -3600, read))
+            settle(stored, view(one), second)
+        waits = {one.type: one.status for one in stored.incident.status.conditions}
+        assert waits["AwaitingEvidence"] == "True"
+
+        for second, read in ((400.1, 399), (400.5, 400.4), (403.6, 403.5)):
+            again = gpu(0, xid(74, seen=400, count=2), recovery_action=action(0, -3600, read))
+            settle(stored, view(again), second)
+            assert stored.effects() == {}
+
+    def test_and_ends_if_it_stays(self) -> None:
+        stored = Stored()
+        for second, read in ((0.1, -1), (0.5, 0.4), (3.5, 3.4)):
+            settle(stored, view(gpu(0, xid(74), recovery_action=action(0, -3600, read))), second)
+        again = gpu(0, xid(74, seen=400, count=2), recovery_action=action(0, -3600, 399))
+
+        for second in (400.1, 403.2):
+            settle(stored, view(again), second)
+
+        assert stored.effects() == {"gpu-0": "NoSchedule"}
+
     def test_is_given_again_long_after_a_taint(self) -> None:
         stored = Stored()
         bad, good = FabricHealth(state=3, status=15), FabricHealth(state=3, status=0)
