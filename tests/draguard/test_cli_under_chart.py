@@ -115,7 +115,7 @@ def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet
 
     assert "cordoned" in operator("cordon", "node-a/1", "--why", "x")
     assert "cordoned" in operator("cordon", "node-a/1", "--why", "x", "--evict", "--yes")
-    assert "untainted" in operator("uncordon", "node-a/1")
+    assert "uncordoned" in operator("uncordon", "node-a/1")
     assert "would be removed" in operator("cleanup", "--all", "--dry-run")
 
 
