@@ -87,7 +87,7 @@ GROUP = Group(
             "may go on.",
             expr=_untainted("contained|fabric|memory"),
             wait="5m",
-            wait_why="Patient classes wait for a second witness before they taint, and a contained "
+            wait_why="Patient classes wait for a second source before they taint, and a contained "
             "error is over when its process is dead.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,

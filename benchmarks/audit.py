@@ -1,4 +1,4 @@
-"""kube-apiserver's audit log into the legs of one story: where the time went.
+"""kube-apiserver's audit log into the legs of one incident: where the time went.
 
 The apiserver stamps each request when it arrives and when its answer is complete, so the legs are
 measured without touching what is measured. Pure.
@@ -79,7 +79,7 @@ def requests(log: bytes) -> tuple[Request, ...]:
 def legs(
     log: Iterable[Request], *, written: float, read: float, seen: float
 ) -> tuple[float, ...] | None:
-    """Return the seconds of each of LEGS, None when a request of the story is not in the log.
+    """Return the seconds of each of LEGS, None when a request of the incident is not in the log.
 
     `written` is when the line was written, `read` when the sensor says that it read it, `seen`
     when a watch gave the rule; all in seconds of wall time.
@@ -98,7 +98,7 @@ def legs(
 def eviction(log: Iterable[Request], *, written: float) -> float | None:
     """Return the seconds from the request that raises a rule to NoExecute to a deleted pod.
 
-    `written` is when the story began, in seconds of wall time. None when the log has no such story.
+    `written` is when the incident began, in seconds of wall time. None when the log has none.
     """
     later = [one for one in log if one.arrived >= written]
     raised = _first(later, RULE, "patch")

@@ -1,6 +1,6 @@
 """From an XID to a tainted GPU to a deleted pod, many times, each beside two bare writes.
 
-A round is a story of its own: two bare rules are created as a yardstick, one GPU falls off the bus
+A round is one incident: two bare rules are created as a yardstick, one GPU falls off the bus
 with an XID 79, is tainted, its pod is deleted, it is repaired and released, and all is quiet again.
 """
 

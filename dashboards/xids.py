@@ -84,17 +84,17 @@ def table(scope: Scope, *, width: int = 14) -> Table:
     count = f"sum by (cluster, {_XID}) ({each})"
     return Table(
         title="XIDs of this boot",
-        says="Each code of each GPU or slice since the node was booted, one line for each witness "
+        says="Each code of each GPU or slice since the node was booted, one line for each source "
         "that told of it: the kernel log (kmsg), NVML, DCGM. An error told by several has several "
         "lines and counts once. `draguard explain xid N` says what a code means and what follows.",
         queries=(
             Query(
-                expr=f"{with_class(f'({numbered(_by_witness(last, scope), scope)})')} * 1000",
+                expr=f"{with_class(f'({numbered(_by_source(last, scope), scope)})')} * 1000",
                 value="last",
                 empty=NO_XID,
             ),
             Query(
-                expr=with_class(f"({_by_witness(count, scope)})"),
+                expr=with_class(f"({_by_source(count, scope)})"),
                 value="count",
                 empty=NO_XID,
                 whole="the count of this boot is meant",
@@ -117,9 +117,9 @@ def table(scope: Scope, *, width: int = 14) -> Table:
     )
 
 
-def _by_witness(value: str, scope: Scope) -> str:
-    """Repeat a value for each witness; keep it where none is named."""
-    told = once(f"{_XID}, source", scope.seen("draguard_xid_witness_info"))
+def _by_source(value: str, scope: Scope) -> str:
+    """Repeat a value for each source; keep it where none is named."""
+    told = once(f"{_XID}, source", scope.seen("draguard_xid_source_info"))
     on_xid = f"on (cluster, {_XID})"
     return f"({told} * {on_xid} group_left () {value}) or {on_xid} {value}"
 

@@ -198,12 +198,12 @@ class Remediator:
         if unstated and not self._unstated:
             _log.error("%s: %s", ", ".join(unstated[:3]), UNSTATED)
         if self._elector.leading:
-            for story in self._cluster.stories_of(unstated):
+            for incident in self._cluster.incidents_of(unstated):
                 self._cluster.post(
                     Event(
                         "DeviceIncident",
-                        story.name,
-                        story.metadata.uid,
+                        incident.name,
+                        incident.metadata.uid,
                         "RulesWithoutEffect",
                         UNSTATED,
                     ),

@@ -235,15 +235,15 @@ class Player:
         raise NeverSettlesError(sentence)
 
     def _note(self, decision: NodeDecision, at: float) -> None:
-        for case, wish in decision.pairs:
-            if wish.incident is None:
+        for case, desired in decision.pairs:
+            if desired.incident is None:
                 continue
-            if wish.held:
-                self.held.add(wish.incident.name)
-            waits = bool(wish.person) and (wish.verified or not case.reported)
-            if waits and wish.incident.name not in self._asked:
-                self._asked.add(wish.incident.name)
-                self._later(at + PERSON, confirms=wish.incident.name)
+            if desired.held:
+                self.held.add(desired.incident.name)
+            waits = bool(desired.person) and (desired.verified or not case.reported)
+            if waits and desired.incident.name not in self._asked:
+                self._asked.add(desired.incident.name)
+                self._later(at + PERSON, confirms=desired.incident.name)
 
     def _wake_at(self, wake: datetime | None, at: float) -> None:
         if wake is not None:

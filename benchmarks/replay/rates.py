@@ -1,6 +1,6 @@
 """How often what fails: published counts as rates, in events per million GPU-hours.
 
-Sources: Delta's A100 and H100 (GH200) columns of "Story of Two GPUs" (SC '25,
+Sources: Delta's A100 and H100 (GH200) columns of "Incident of Two GPUs" (SC '25,
 arXiv 2503.11901, table of counts over 9.62 M and 2.13 M GPU-hours, equal errors of
 one GPU within 5 s merged); the faulty-GPU rate of Llama 3 (54 days, 16,384 H100);
 the share of unreachable GPUs without an XID of Meta's RSC-1 (HPCA '25: 57 %);
@@ -104,7 +104,7 @@ H100 = Profile(
         "mmu": 815.0,
         "gsp": 1.4,
         "nvlink": 0.0,
-        "nvlink5": 10.0,  # assumption: Delta's GH200 logged none, so that the story is told at all
+        "nvlink5": 10.0,  # assumption: Delta's GH200 logged none, so that it is played at all
         "dbe": 8.0,
         "remap": 7.5,
         "remap-failure": 3.8,

@@ -71,12 +71,12 @@ class Deciding:
         fleet = msgspec.structs.replace(self.world.fleet(), stopped=self._objects.stopped)
         for node in nodes:
             view = self.view(node)
-            story = any(one.open for one in view.incidents)
-            view = msgspec.structs.replace(view, pods=pods(node) if story else None)
+            incident = any(one.open for one in view.incidents)
+            view = msgspec.structs.replace(view, pods=pods(node) if incident else None)
             yield decide_node(view, fleet, policy, self._objects.at)
 
     def talking(self) -> list[str]:
-        """Return the nodes with an open story, a rule of ours, or a GPU that is sick."""
+        """Return the nodes with an open incident, a rule of ours, or a GPU that is sick."""
         storied = {one.node for one in self._objects.incidents if one.open}
         ruled = {rule.node for rule in self.world.rules()}
         judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}

@@ -21,7 +21,7 @@ _VIA = {
 
 
 def case_file(one: Incident, now: datetime) -> Iterator[Block]:
-    """Give the whole story, in the order in which a user who is paged needs it."""
+    """Give the whole incident, in the order in which a user who is paged needs it."""
     yield Facts(tuple(_facts(one, now)), title=one.name)
     yield Lines(tuple(repair(one)), title="What to do")
     yield from _standing(one)
@@ -86,7 +86,7 @@ def _standing(one: Incident) -> Iterator[Block]:
 def _who(one: Incident) -> Iterator[Block]:
     status = one.status
     for title, holds, more in (
-        ("Affected pods", status.hit, status.hit_left_out),
+        ("Affected pods", status.affected, status.affected_left_out),
         ("Who was evicted", status.evicted, status.evicted_left_out),
     ):
         rows = tuple(_hold(hold) for hold in holds)

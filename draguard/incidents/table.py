@@ -40,7 +40,7 @@ def lines(incidents: Iterable[Incident], *, closed: bool, node: str = "") -> tup
 
 
 def _line(one: Incident) -> Line:
-    hit = {(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}
+    affected = {(hold.namespace, hold.pod) for hold in one.status.affected if hold.pod}
     return Line(
         name=one.name,
         node=one.node,
@@ -52,7 +52,7 @@ def _line(one: Incident) -> Line:
         mode=ours(one.status.mode),
         opened=one.metadata.creation_timestamp,
         closed=one.status.closed_at,
-        pods=len(hit) + one.status.hit_left_out,
+        pods=len(affected) + one.status.affected_left_out,
         says=one.status.message,
     )
 

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0; 1 when there is no such node or policy file; 2 when nothing could be asked."""
     parser = teaching(
         "plan",
-        "Tell what the remediator would do now about each GPU with a story, and why. Nothing is\n"
+        "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
         "written. Needs no remediator and no port-forward: it is decided here, by the same code.",
         EXAMPLES,
     )

@@ -130,7 +130,7 @@ def _signal_flags(parser: argparse.ArgumentParser) -> None:
     seen = parser.add_argument_group("what was seen")
     seen.add_argument("--xid", type=int, metavar="N", help="a kernel line with this XID")
     seen.add_argument("--mig", action="store_true", help=f"the GPU is in {SLICES} slices")
-    seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a witness named")
+    seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a source named")
     seen.add_argument(
         "--log-only",
         choices=("kmsg", "syslog"),

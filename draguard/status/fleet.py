@@ -90,7 +90,7 @@ def _gone(objects: Objects, silent: Iterable[str]) -> frozenset[str]:
 
 
 def _is_storied(one: Case) -> bool:
-    return any(story.open for story in one.incidents)
+    return any(incident.open for incident in one.incidents)
 
 
 def _gpus(judged: Sequence[Case], unknown: int) -> Gpus:
@@ -154,7 +154,7 @@ def _line(one: Incident) -> OpenIncident:
         fault=one.status.fault,
         cause=one.status.cause,
         phase=one.status.phase,
-        hit=len({(hold.namespace, hold.pod) for hold in one.status.hit if hold.pod}),
+        affected=len({(hold.namespace, hold.pod) for hold in one.status.affected if hold.pod}),
         message=one.status.message,
         held=next(held, ""),
         opened=one.metadata.creation_timestamp,

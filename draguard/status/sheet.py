@@ -142,7 +142,7 @@ def _incidents(found: Status, now: datetime) -> Table:
             one.cause,
             Cell(one.phase, "bad" if one.phase == "NeedsHuman" else ""),
             age(one.opened, now),
-            str(one.hit),
+            str(one.affected),
             one.message,
         )
         for one in (found.incidents or ())[:MOST]

@@ -45,7 +45,7 @@ class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
     fault: str
     cause: str
     phase: str
-    hit: int
+    affected: int
     message: str
     held: str
     opened: datetime | None

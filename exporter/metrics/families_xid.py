@@ -34,7 +34,7 @@ def _xid_counts(view: View) -> Iterator[Sample]:
                 yield labels.joined(row.labels, _xid_labels(record)), count
 
 
-def _xid_witnesses(view: View) -> Iterator[Sample]:
+def _xid_sources(view: View) -> Iterator[Sample]:
     for row in view.known:
         for record in by_instance(row.gpu.xids):
             for source in record.sources:
@@ -66,7 +66,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_xid_errors_total",
         type="counter",
-        help="XIDs in this boot by code and MIG instance (gi, ci: NVML ids; absent when no witness "
+        help="XIDs in this boot by code and MIG instance (gi, ci: NVML ids; absent when no source "
         "named one). One error told by the kernel log and by NVML is one.",
         labels=(*GPU, *_XID),
         source="kernel log, NVML events",
@@ -82,12 +82,12 @@ METRICS: tuple[Metric, ...] = (
         samples=_of_xids(lambda record: record.last_seen.timestamp()),
     ),
     Metric(
-        name="draguard_xid_witness_info",
+        name="draguard_xid_source_info",
         type="gauge",
         help="Source of an XID: kmsg, syslog (the same log, read by syslog(2)), nvml or dcgm.",
         labels=(*GPU, *_XID, "source"),
         source="kernel log, NVML events, DCGM",
-        samples=_xid_witnesses,
+        samples=_xid_sources,
     ),
     Metric(
         name="draguard_xid_rate_limited",

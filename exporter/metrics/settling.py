@@ -1,6 +1,6 @@
 """XID counts that may still move to a slice, so that as counters they only grow.
 
-An error that no witness has placed on a MIG slice may be placed by the next one: the
+An error that no source has placed on a MIG slice may be placed by the next one: the
 NVML event follows the kernel line within a second, and the ledger then moves the count.
 A counter that takes a count back looks like a restart to Prometheus. So such a count is
 shown once SETTLED seconds have passed, and one that moves still later stays visible
@@ -15,7 +15,7 @@ from exporter.metrics.xid_changes import Change, Counted
 
 SETTLED = 5.0
 """Seconds after which an error that nobody placed is taken to have no better place; the other
-witness of an error is heard within one."""
+source of an error is heard within one."""
 MOST = 4096
 """Codes at places that are remembered."""
 

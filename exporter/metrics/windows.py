@@ -54,7 +54,7 @@ class Windows:
     def took(self, changes: Iterable[Change]) -> None:
         """Book XIDs that were counted.
 
-        A count that moved to the slice that a better witness named is taken from where
+        A count that moved to the slice that a better source named is taken from where
         it was booked.
         """
         for change in changes:

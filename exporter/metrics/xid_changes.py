@@ -17,11 +17,11 @@ Counted = tuple[Place, int]
 class Change(msgspec.Struct, frozen=True):
     counted: Counted
     more: int
-    """Below 0 when a count moved to the slice that a better witness named."""
+    """Below 0 when a count moved to the slice that a better source named."""
     at: datetime
     """When the code was last seen there."""
     may_move: bool
-    """Whether a better witness could still name the slice."""
+    """Whether a better source could still name the slice."""
 
 
 def between(before: NodeHealth, after: NodeHealth) -> tuple[Change, ...]:

@@ -83,7 +83,7 @@ class XidRecord(Entry, frozen=True, kw_only=True):
     previous_epoch: int | None = None
     """Of the GPU then."""
     gi: int | None = msgspec.field(default=None, name="giID")
-    """NVML GPU instance id; absent when no witness named one."""
+    """NVML GPU instance id; absent when no source named one."""
     ci: int | None = msgspec.field(default=None, name="ciID")
     mig_mode: MigMode = "Unknown"
     """Of the GPU at `last_seen`."""

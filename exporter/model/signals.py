@@ -25,7 +25,7 @@ PASSING: tuple[Kind, ...] = ("recovery", "topology")
 
 
 class Partner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The earlier sighting of the same error by another witness, and its instance."""
+    """The earlier sighting of the same error by another source, and its instance."""
 
     number: int
     gi: int | None = None
@@ -66,4 +66,4 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     past: bool = False
     """It was in the kernel log when that was opened."""
     partner: Partner | None = None
-    """Set when another witness told of this error before: it is then counted already."""
+    """Set when another source told of this error before: it is then counted already."""

@@ -3,10 +3,10 @@
 The kernel log, the NVML event set and DCGM report one error separately, and a
 GPU that fell off the bus gets a second kernel line without the word Xid. Within
 WINDOW by their own times, on the same GPU and with the same code, such sightings
-are one error; no witness tells of one error twice. DCGM's words come late, so an
-error waits for its other witnesses for PATIENCE.
+are one error; no source tells of one error twice. DCGM's words come late, so an
+error waits for its other sources for PATIENCE.
 
-This is decided in the sensor, which hears all witnesses and outlives the agent,
+This is decided in the sensor, which hears all sources and outlives the agent,
 so that an agent that restarts counts exactly as one that does not. A sensor that restarts
 reads the kernel log again, and nothing else: what NVML and DCGM tell it is of other errors than
 those in the log by then. A line whose event an earlier sensor had is joined by the agent
@@ -25,15 +25,15 @@ from exporter.model.signals import ERRORS, Partner, Signal
 WINDOW = timedelta(seconds=5)
 """Delta's study merges equal errors of one GPU within 5 s; NVML events lag by less than one."""
 PATIENCE = timedelta(minutes=2)
-"""For which an error that lacks a witness is kept."""
+"""For which an error that lacks a source is kept."""
 KEPT_OF_ONE_CODE = 256
-"""Errors of one code on one GPU that are kept for each witness they lack. When a storm has more,
-the oldest go, and a late witness of theirs is taken to speak of one that was counted."""
+"""Errors of one code on one GPU that are kept for each source they lack. When a storm has more,
+the oldest go, and a late source of theirs is taken to speak of one that was counted."""
 KEPT = 8192
 """Errors kept in all."""
 
 _FELL_OFF_CODE = 79
-_WITNESSES = ("kmsg", "nvml", "dcgm")
+_SOURCES = ("kmsg", "nvml", "dcgm")
 _MOST_NAMES = 1024
 """Entries of the small tables beside the errors; no node has so many GPUs or codes."""
 
@@ -60,13 +60,13 @@ class _Error(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Pairing:
-    """Remembers the errors that still lack a witness."""
+    """Remembers the errors that still lack a source."""
 
     def __init__(self) -> None:
         self._errors: dict[int, _Error] = {}
         """By number, oldest first."""
         self._lacking: dict[tuple[_Place, str], dict[int, _Error]] = {}
-        """Of one code on one GPU, those that lack a witness."""
+        """Of one code on one GPU, those that lack a source."""
         self._crowded_out: dict[_Place, _Error] = {}
         """The newest that went because there were too many."""
         self._bus_ids: dict[str, str] = {}
@@ -75,7 +75,7 @@ class Pairing:
     def pair(self, signal: Signal, deaf: Collection[str] = ()) -> Signal:
         """Return the signal with its partner, when the same error was told of before.
 
-        Witnesses that are `deaf` were not listening by then, so they will not tell of it.
+        Sources that are `deaf` were not listening by then, so they will not tell of it.
         """
         self._learn(signal)
         gpu = signal.bus_id or self._bus_ids.get(signal.uuid, signal.uuid)
@@ -94,9 +94,9 @@ class Pairing:
             _shorten(self._bus_ids, _MOST_NAMES)
 
     def _join(self, place: _Place, signal: Signal) -> Partner | None:
-        """Let an error have one more witness; returns how it was known before."""
-        witness = _witness(signal)
-        error = _best(self._lacking.get((place, witness), {}).values(), signal)
+        """Let an error have one more source; returns how it was known before."""
+        source = _source(signal)
+        error = _best(self._lacking.get((place, source), {}).values(), signal)
         if error is None:
             return None
         before = error.partner()
@@ -104,21 +104,21 @@ class Pairing:
         error.ci = signal.ci if error.ci is None else error.ci
         error.earliest = min(error.earliest, signal.at)
         error.latest = max(error.latest, signal.at)
-        error.lacks.discard(witness)
-        self._remove(error, (witness,))
+        error.lacks.discard(source)
+        self._remove(error, (source,))
         if not error.lacks:
             self._errors.pop(error.number, None)
         return before
 
     def _crowded(self, place: _Place, signal: Signal) -> Partner | None:
         gone = self._crowded_out.get(place)
-        if gone is None or _witness(signal) not in gone.lacks or not _fit(gone, signal):
+        if gone is None or _source(signal) not in gone.lacks or not _fit(gone, signal):
             return None
         within = -PATIENCE <= signal.at - gone.latest <= WINDOW
         return gone.partner() if within else None
 
     def _keep(self, place: _Place, signal: Signal, deaf: Collection[str]) -> None:
-        others = (*_WITNESSES, "text") if signal.code == _FELL_OFF_CODE else _WITNESSES
+        others = (*_SOURCES, "text") if signal.code == _FELL_OFF_CODE else _SOURCES
         error = _Error(
             place=place,
             number=signal.number,
@@ -126,7 +126,7 @@ class Pairing:
             latest=signal.at,
             gi=signal.gi,
             ci=signal.ci,
-            lacks={*others} - {_witness(signal), *deaf},
+            lacks={*others} - {_source(signal), *deaf},
         )
         self._errors[error.number] = error
         for lacked in error.lacks:
@@ -155,16 +155,16 @@ class Pairing:
         self._errors.pop(error.number, None)
         self._remove(error, error.lacks)
 
-    def _remove(self, error: _Error, witnesses: Iterable[str]) -> None:
-        for witness in witnesses:
-            waiting = self._lacking.get((error.place, witness))
+    def _remove(self, error: _Error, sources: Iterable[str]) -> None:
+        for source in sources:
+            waiting = self._lacking.get((error.place, source))
             if waiting is not None:
                 waiting.pop(error.number, None)
                 if not waiting:
-                    del self._lacking[error.place, witness]
+                    del self._lacking[error.place, source]
 
 
-def _witness(signal: Signal) -> str:
+def _source(signal: Signal) -> str:
     source = "kmsg" if signal.source == "syslog" else signal.source  # one log, read in two ways
     return "text" if signal.kind == "fell-off" else source
 

@@ -25,7 +25,7 @@ class Overflow:
         """Take the signal that has just left the ring."""
         partner, own = signal.partner, _placed(signal)
         if partner is not None and not self._take_one(_key(own, partner)):
-            # Counted by the first witness under a name that this one does not know.
+            # Counted by the first source under a name that this one does not know.
             return
         key = _key(own, Partner(0, own.gi, own.ci))
         before = self._kept.pop(key, None)
@@ -45,7 +45,7 @@ class Overflow:
         )
 
     def _take_one(self, key: _Key) -> bool:
-        """Take back what a first witness counted; returns whether there was anything."""
+        """Take back what a first source counted; returns whether there was anything."""
         found = self._kept.get(key)
         if found is None:
             return False
@@ -57,7 +57,7 @@ class Overflow:
 
 
 def _placed(signal: Signal) -> Signal:
-    """Return a signal that stands for itself, with the instance that either witness named."""
+    """Return a signal that stands for itself, with the instance that either source named."""
     first = signal.partner or Partner(0)
     return msgspec.structs.replace(
         signal,

@@ -17,7 +17,7 @@ AGENT_LEASE_PREFIX = "draguard-agent-"
 
 
 class Agents:
-    """`mark` is told of nodes whose agent is heard of again, or confirms while one has a story."""
+    """`mark` gets nodes whose agent reports again, or confirms while the node has an incident."""
 
     def __init__(  # noqa: PLR0917 - what a report's age rests on
         self,
@@ -27,10 +27,10 @@ class Agents:
         stale_after: float,
         now: Callable[[], datetime],
         mark: Callable[[str], None],
-        has_story: Callable[[str], bool],
+        has_incident: Callable[[str], bool],
     ) -> None:
         self._client, self._reports = client, reports
-        self._now, self._mark, self._has_story = now, mark, has_story
+        self._now, self._mark, self._has_incident = now, mark, has_incident
         self._freshness = Freshness(stale_after, monotonic)
         self._renewals = Renewals()
         # The agents' Leases and not our own, which changes every two seconds.
@@ -101,7 +101,7 @@ class Agents:
         stored = report.status.content_hash if report else ""
         said = lease.metadata.annotations.get(REPORT_HASH, "")
         self._renewals.renewed(node, said, stored, self._now())
-        if self._has_story(node):
+        if self._has_incident(node):
             self._mark(node)
 
     def _left(self, node: str) -> None:

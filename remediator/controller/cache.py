@@ -91,7 +91,7 @@ class World:
             asked = [one for one in self._nodes.values() if one.mig_config]
             return tuple(MigAsked(one, self._reports.get(one.name)) for one in asked)
 
-    def has_story(self, node: str) -> bool:
+    def has_incident(self, node: str) -> bool:
         """Whether an incident of a node is open."""
         with self._lock:
             return any(one.open for one in self._incidents.under([("node", node)]).values())
@@ -342,7 +342,7 @@ class World:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
-        """Take in a Node, None when it is gone; both are told to whoever has a story there."""
+        """Take in a Node, None when it is gone; both are told to whoever has an incident there."""
         with self._lock:
             old = self._nodes.pop(name, None)
             if new is not None:

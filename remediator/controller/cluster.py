@@ -107,11 +107,11 @@ class Cluster:
         self._nodes = Reflector(
             client, NODES, RawNode, on_change=self._node, by_watch=True, metadata_only=True
         )
-        self._stories = self._case_files()
+        self._incidents = self._case_files()
         self._agents = Agents(
-            client, self._reports, lease_namespace, stale_after, now, mark, self.world.has_story
+            client, self._reports, lease_namespace, stale_after, now, mark, self.world.has_incident
         )
-        self._reflectors = (self._reports, self._stories, self._agents.leases)
+        self._reflectors = (self._reports, self._incidents, self._agents.leases)
 
     def _case_files(self) -> Reflector[Incident]:
         return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
@@ -199,23 +199,23 @@ class Cluster:
             return None
         return self.gates.silent()
 
-    def stories_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
+    def incidents_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
         """Return the open incidents to which rules of these names belong."""
         named = {one.incident for one in self.world.rules() if one.name in rules}
         return tuple(one for one in self.world.incidents() if one.open and one.name in named)
 
     def view(self, node: str) -> NodeView:
-        """Return what is known of a node now, with what is asked for where a story needs it."""
+        """Return what is known of a node now, with what is asked for where an incident needs it."""
         self.writer.turn_to(node)
         self.world.nodes_known = not distrust(self._nodes)
         view = self._seen(node)
-        story = any(one.open for one in view.incidents)
+        incident = any(one.open for one in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
-        handed_over = marked or (story and self._hands_over)
+        handed_over = marked or (incident and self._hands_over)
         live = handed_over and any(
             need_of(one.status.needs) in NODE_LEVEL for one in view.incidents
         )
-        listed = story or self._crashes.wants_pods(view)
+        listed = incident or self._crashes.wants_pods(view)
         pods = self._pods.of(node, live=live) if listed else None
         view = msgspec.structs.replace(view, pods=pods)
         asked = Asked(
@@ -245,7 +245,7 @@ class Cluster:
             view,
             refusals=self.writer.evictions.refusals(),
             clock_doubt=self._clock_doubt(),
-            unread=self._stories.unreadable,
+            unread=self._incidents.unreadable,
             blind=self._blind(view),
             rules_served=served,
             renewals=self._agents.renewals(node, view.report.content_hash if view.report else ""),
@@ -263,7 +263,7 @@ class Cluster:
             "slices": distrust_versioned(self._slices, "ResourceSlices"),
             "claims": distrust_versioned(self._claims, "ResourceClaims"),
             "rules": distrust_versioned(self.rules, "DeviceTaintRules") if served else "",
-            "incidents": distrust(self._stories) or self.writer.incident_rights.refused,
+            "incidents": distrust(self._incidents) or self.writer.incident_rights.refused,
         }
 
     def _blind(self, view: NodeView) -> Blind:
@@ -286,7 +286,7 @@ class Cluster:
         return self.world.nodes()
 
     def talking(self) -> Collection[str]:
-        """Return the nodes with an open story or a rule: a new fault has one in milliseconds."""
+        """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
         storied = {one.node for one in self.world.incidents() if one.open}
         return {*storied, *(rule.node for rule in self.world.rules())} - {""}
 

@@ -67,7 +67,7 @@ class Crashes:
     def _risen(self, view: NodeView) -> Iterable[tuple[GpuHealth, XidRecord]]:
         """Return the records that count more than in the last report of the same boot.
 
-        A second witness that names the slice moves a count from one record to
+        A second source that names the slice moves a count from one record to
         another, which makes no new error: the sum of a code must have risen.
         """
         report = view.report

@@ -108,7 +108,11 @@ class DebugPlan:
 
 def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
     """Put a decision into words."""
-    gpus = (_gpu(case, wish) for case, wish in decision.pairs if everything or _talks(case, wish))
+    gpus = (
+        _gpu(case, desired)
+        for case, desired in decision.pairs
+        if everything or _talks(case, desired)
+    )
     return NodePlan(
         node=decision.node,
         sentence=decision.sentence,
@@ -118,24 +122,24 @@ def told(decision: NodeDecision, *, everything: bool) -> NodePlan:
     )
 
 
-def _talks(case: Case, wish: Desired) -> bool:
-    talks = wish.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
-    return talks or wish.undecided is not None
+def _talks(case: Case, desired: Desired) -> bool:
+    talks = desired.incident is not None or bool(case.rules) or isinstance(case.verdict, Sick)
+    return talks or desired.undecided is not None
 
 
-def _gpu(case: Case, wish: Desired) -> GpuPlan:
-    story = wish.incident
+def _gpu(case: Case, desired: Desired) -> GpuPlan:
+    incident = desired.incident
     return GpuPlan(
         uuid=case.uuid,
         verdict=_verdict(case),
-        incident=story.name if story else "",
-        phase=story.status.phase if story else "",
-        wanted=tuple(map(_rule, wish.rules)),
+        incident=incident.name if incident else "",
+        phase=incident.status.phase if incident else "",
+        wanted=tuple(map(_rule, desired.rules)),
         stored=tuple(map(_rule, case.rules)),
-        held=f"{wish.held_by}: {wish.held}" if wish.held else "",
-        needs=wish.needs if wish.needs != "nothing" else "",
-        why=wish.reason,
-        wake_at=wish.wake_at,
+        held=f"{desired.held_by}: {desired.held}" if desired.held else "",
+        needs=desired.needs if desired.needs != "nothing" else "",
+        why=desired.reason,
+        wake_at=desired.wake_at,
     )
 
 

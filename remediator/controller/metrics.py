@@ -146,7 +146,9 @@ class Metrics:
         ignoring = {claim for case, _ in decision.pairs for claim in case.ignoring}
         amiss = {"gpus_not_taintable": unbound, "taint_ignored_claims": len(ignoring)}
         self._amiss[decision.node] = Tally(amiss)
-        self._held[decision.node] = Tally(wish.held_by for _, wish in decision.pairs if wish.held)
+        self._held[decision.node] = Tally(
+            desired.held_by for _, desired in decision.pairs if desired.held
+        )
 
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
@@ -165,8 +167,8 @@ class Metrics:
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
-        stories = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
-        self._show("incidents", stories)
+        by_phase = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
+        self._show("incidents", by_phase)
         self._show("rules", Tally((rule.effect,) for rule in rules))
         self._show("held_gpus", _sum(self._held, ()))
         amiss = sum(list(self._amiss.values()), Tally[str]())

@@ -1,6 +1,6 @@
 """The recovery action: what the driver wants done, and whether it has spoken since.
 
-It is the best witness. A line with XID 154 tells of a change before NVML was
+It is the best source. A line with XID 154 tells of a change before NVML was
 asked again, so it counts as that action until a reading outranks it, or until a
 new epoch of a GPU that answers. A line that says "none" proves nothing by
 itself: healing needs a reading. Pure.
@@ -79,7 +79,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
     if action is None:
         return
     level = action.level
-    witness = "XID 154 says that the driver wants" if action.logged else "the driver asks for"
+    source = "XID 154 says that the driver wants" if action.logged else "the driver asks for"
     doubt = f"under {action.in_words()} running work may finish" if level.spares else ""
     if action.logged:
         doubt = doubt or f"{ALONE}: the recovery action has not been read since"
@@ -89,7 +89,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
         cause=f"recovery-action-{action.value}",
         needs=level.needs,
         last_seen=action.since,
-        evidence=f"{witness} {action.in_words()}",
+        evidence=f"{source} {action.in_words()}",
         certain=not doubt,
         doubt=doubt,
         sources=("RecoveryAction",) if not action.logged else ("Syslog",) if syslog else ("Kmsg",),

@@ -87,11 +87,13 @@ def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
     if not targets:
         return "not published"
     slices = {one.device for one in mine if one.kind == "mig"}
-    hit = sum(target.name in slices for target in targets)
+    affected = sum(target.name in slices for target in targets)
     if not slices:
         return "whole GPU"
     return (
-        f"GPU with {len(slices)} slices" if hit == len(slices) else f"{hit} of {len(slices)} slices"
+        f"GPU with {len(slices)} slices"
+        if affected == len(slices)
+        else f"{affected} of {len(slices)} slices"
     )
 
 

@@ -2,7 +2,7 @@
 
 The rules, in the order of the design's safety argument:
 
-- The recovery action is the best witness (`recovery_action`). Heard after an
+- The recovery action is the best source (`recovery_action`). Heard after an
   XID, it says whether the fault stands; 0 ends it. Where the driver has no such
   field, the catalogue decides, and recovery is a new epoch (reset, reboot,
   driver load) and silence in it.

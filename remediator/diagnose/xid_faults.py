@@ -265,7 +265,7 @@ def _leaves_nothing(asked: Asked, fault_class: FaultClass) -> bool:
 def _doubt(asked: Asked, meant: Meaning, instance: Instance | None, ended: datetime | None) -> str:
     """Return what the evidence lacks to move pods, "" when it suffices."""
     if meant.fault_class == "contained":
-        named = f"no witness of XID {asked.record.code} has named the MIG instance"
+        named = f"no source of XID {asked.record.code} has named the MIG instance"
         return "" if instance else named
     if ended is not None:
         return "it is over: a reset came after it, or the driver wants nothing done any more"

@@ -15,19 +15,19 @@ ALL_CONSUMERS = 8000
 """Such rows of all incidents together, shared out evenly."""
 PENDING = 200
 """Claims that are waited for and told one by one."""
-_STORY = ("incident", "node", "UUID")
+_INCIDENT = ("incident", "node", "UUID")
 
 
 def _gauge(name: str, text: str, *labels: str) -> Family:
     return Family(name=name, kind="gauge", text=text, labels=labels, prefix=PREFIX)
 
 
-def _story(name: str, text: str, *labels: str) -> Family:
-    return _gauge(f"incident_{name}", text, *_STORY, *labels)
+def _incident(name: str, text: str, *labels: str) -> Family:
+    return _gauge(f"incident_{name}", text, *_INCIDENT, *labels)
 
 
 CLUSTER_FAMILIES: tuple[Family, ...] = (
-    _story(
+    _incident(
         "info",
         "1 for each open incident: class of the fault, what it was seen by (such as `xid-79`), and "
         f"which devices it means. At most {INCIDENTS} incidents are told, the worst classes and "
@@ -36,43 +36,43 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "cause",
         "scope",
     ),
-    _story(
+    _incident(
         "phase",
         "1 for the phase: Suspected, Tainted, Evicting, Drained, Repairing, Verifying, NeedsHuman.",
         "phase",
     ),
-    _story(
+    _incident(
         "mode",
         "1 for the mode in which it is handled: off, incident-only, dry-run, enforce. Only enforce "
         "taints; nothing while no status is written.",
         "mode",
     ),
-    _story(
+    _incident(
         "rules",
         "DeviceTaintRules of ours that are stored for it, by effect: None, NoSchedule, NoExecute. "
         "NoSchedule and NoExecute keep new pods away.",
         "effect",
     ),
-    _story(
+    _incident(
         "held",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
         "Maintenance (a window, or a person's own taint), Human, Blindness (a collection cannot be "
         "trusted), NodeGone (it was taken away).",
         "reason",
     ),
-    _story(
+    _incident(
         "needs",
         "1 for what would repair it: nothing, diagnosis, fabric-recovery, gpu-reset, node-reboot, "
         "replacement, person.",
         "needs",
     ),
-    _story(
+    _incident(
         "unconfirmed",
         "1 while only the kernel log reports the fault and no second source can confirm it, by why "
         "not: DriverTooOld (before R565), NvmlUnavailable. It is tainted NoSchedule at most.",
         "reason",
     ),
-    _story(
+    _incident(
         "eviction_blocked",
         "1 while pods stay on a tainted device and evictions alone do not move them, by why not: "
         "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
@@ -80,7 +80,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "eviction is requested). The GPU counts in no `evict` budget.",
         "reason",
     ),
-    _story(
+    _incident(
         "consumer_info",
         "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
         "access, or as a `gang` peer; `evicted`: it was moved. No pod name: an allocated claim "
@@ -91,13 +91,15 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
         "pod_name",
         "via",
     ),
-    _story("opened_timestamp_seconds", "When the incident was opened, by the API server's clock."),
-    _story("phase_since_timestamp_seconds", "Since when it is in its phase."),
-    _story(
+    _incident(
+        "opened_timestamp_seconds", "When the incident was opened, by the API server's clock."
+    ),
+    _incident("phase_since_timestamp_seconds", "Since when it is in its phase."),
+    _incident(
         "recurrence",
         "Which episode of this GPU it is within the policy's repeat window; 1: the first.",
     ),
-    _story(
+    _incident(
         "evicted_pods",
         "Pods that held a device under NoExecute and hold it no longer, evicted or gone by "
         "themselves.",

@@ -39,15 +39,17 @@ def incident_rows(
     stored = _stored(rules)
     rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
     for one in told:
-        story = labels(one.name, one.node, one.spec.uuid)
+        incident = labels(one.name, one.node, one.spec.uuid)
         for family, part in _WORDS.items():
-            rows[family] |= ones((*story, *rest) for rest in part(one))
+            rows[family] |= ones((*incident, *rest) for rest in part(one))
         for family, figure in _FIGURES.items():
             known = figure(one)
-            rows[family] |= {story: known} if known is not None else {}
-        rows["incident_rules"] |= {(*story, word): stored[one.name, word] for word in TAINT_EFFECTS}
-        hit = sorted({*map(_consumer, one.status.hit), *map(_moved, one.status.evicted)})
-        rows["incident_consumer_info"] |= ones((*story, *rest) for rest in hit[:each])
+            rows[family] |= {incident: known} if known is not None else {}
+        rows["incident_rules"] |= {
+            (*incident, word): stored[one.name, word] for word in TAINT_EFFECTS
+        }
+        affected = sorted({*map(_consumer, one.status.affected), *map(_moved, one.status.evicted)})
+        rows["incident_consumer_info"] |= ones((*incident, *rest) for rest in affected[:each])
     return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
 
 
@@ -75,7 +77,7 @@ def _held(one: Incident) -> Iterable[Labels]:
     """Return what holds it back.
 
     For whoever is paged also: a person ignores it, or has cordoned it by hand; or its
-    node was taken away, for a week before the story ends.
+    node was taken away, for a week before the incident ends.
     """
     held = {
         condition.reason

@@ -144,8 +144,8 @@ def _pod(hold: PodHold) -> Pod:
 
 def _affected(status: IncidentStatus) -> int:
     """Count the pods that would be evicted, each once; a gang's peers would not."""
-    pods = {_pod(one) for one in status.hit if one.pod and one.via != GANG}
-    return len(pods) + status.hit_left_out
+    pods = {_pod(one) for one in status.affected if one.pod and one.via != GANG}
+    return len(pods) + status.affected_left_out
 
 
 def _deferrals(status: IncidentStatus) -> set[Deferral]:

@@ -62,8 +62,8 @@ _API_NAMES = {
     "handled_through": "handledThroughTime",
     "seen_through": "seenThroughTime",
     "would_taint": "plannedTaints",
-    "hit": "affectedPods",
-    "hit_left_out": "affectedPodsOmitted",
+    "affected": "affectedPods",
+    "affected_left_out": "affectedPodsOmitted",
     "evicted": "evictedPods",
     "evicted_left_out": "evictedPodsOmitted",
     "informed": "neighbors",
@@ -251,7 +251,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     hardware: tuple[Hardware, ...] = ()
     """What has a rule under each of its names as long as this is open."""
     would_taint: tuple[WouldTaint, ...] = ()
-    hit: tuple[PodHold, ...] = ()
+    affected: tuple[PodHold, ...] = ()
     evicted: tuple[PodHold, ...] = ()
     informed: tuple[str, ...] = ()
     """Neighbours over NVLink or IMEX that may feel it: `node/uuid`, never tainted for it."""
@@ -300,8 +300,8 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     soak_confirmed_time: datetime | None = None
     """When the agent had confirmed health since `healthy_since`; a restart need not ask again."""
     duplicate_of: str = ""
-    """Older incident of the same GPU that tells this story."""
-    hit_left_out: int = 0
+    """Older incident of the same GPU that tells this incident."""
+    affected_left_out: int = 0
     evicted_left_out: int = 0
     """Entries beyond the limit of `hit` and of `evicted`."""
 

@@ -300,10 +300,10 @@ def _gpu_meant(raw: RawRule) -> str:
     differ. What stands under the device's name now does not: it may be another board, and
     a rule that followed it would taint that one.
     """
-    stories = _said(raw, INCIDENT)
+    incidents = _said(raw, INCIDENT)
 
     def borne_out(gpu: str) -> int:
-        return sum(one.rpartition("-")[0] == gpu.lower() for one in stories)
+        return sum(one.rpartition("-")[0] == gpu.lower() for one in incidents)
 
     return max(_said(raw, GPU), key=borne_out, default="")
 

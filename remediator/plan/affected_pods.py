@@ -22,26 +22,26 @@ LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
 allows. How often it is really requested is a matter of the hands."""
 
 
-def moving(case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
+def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
     """Return what a budget has granted, with the pods that are to be moved for it."""
     frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
-    wish = evicting.noted(case, wish, now, frozen=bool(frozen))
-    evict = () if frozen else to_evict(case, wish, now)
-    unseen = case.pods is None and (_missed(case, wish) or evicting.in_force(case, wish))
-    if not (evict or unseen or wish.evicting_since):
-        return wish
-    again = now + (LOOK_AGAIN_BLOCKED if wish.blocked else LOOK_AGAIN)
-    delete = _deleted(case, wish, evict)
-    wake_at = min(wish.wake_at or again, again)
-    return msgspec.structs.replace(wish, evict=evict, delete=delete, wake_at=wake_at)
+    desired = evicting.noted(case, desired, now, frozen=bool(frozen))
+    evict = () if frozen else to_evict(case, desired, now)
+    unseen = case.pods is None and (_missed(case, desired) or evicting.in_force(case, desired))
+    if not (evict or unseen or desired.evicting_since):
+        return desired
+    again = now + (LOOK_AGAIN_BLOCKED if desired.blocked else LOOK_AGAIN)
+    delete = _deleted(case, desired, evict)
+    wake_at = min(desired.wake_at or again, again)
+    return msgspec.structs.replace(desired, evict=evict, delete=delete, wake_at=wake_at)
 
 
-def _deleted(case: Case, wish: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
+def _deleted(case: Case, desired: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
     """Return whom NoExecute would delete did it reach them, where the policy has them deleted."""
-    plan = wish.evict_plan
+    plan = desired.evict_plan
     if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
         return frozenset()
-    missed = {hold.uid for hold in _missed(case, wish)}
+    missed = {hold.uid for hold in _missed(case, desired)}
     return frozenset(hold.uid for hold in evict if hold.uid in missed)
 
 

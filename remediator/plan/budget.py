@@ -51,7 +51,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One wish, and what it is about."""
 
-    wish: Desired
+    desired: Desired
     stored: tuple[Rule, ...]
     """Of the same GPU, and those that follow it to another name."""
     place: GpuPlace
@@ -77,8 +77,10 @@ def budget(
     answer does not depend on the order of observation. `places` says by GPU
     where the policy sees it; `calling`, whether repairs of nodes are called for.
     """
-    wishes = sorted(desired, key=_by_incident)
-    stored = _stored_by_gpu(fleet.rules, {wish.uuid for wish in wishes if _asks(wish)})
+    all_desired = sorted(desired, key=_by_incident)
+    stored = _stored_by_gpu(
+        fleet.rules, {desired.uuid for desired in all_desired if _asks(desired)}
+    )
     spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     questions: tuple[_Question, ...] = (
         partial(_stopped, fleet=fleet, policy=policy),
@@ -89,28 +91,30 @@ def budget(
         partial(_evict_caps, spending=spending, limits=policy.limits),
     )
 
-    def grant(wish: Desired) -> Desired:
-        known = (places or {}).get(wish.uuid, ANYWHERE)
-        asked = _about(wish, stored.get(wish.uuid, ()), fleet, known)
+    def grant(desired: Desired) -> Desired:
+        known = (places or {}).get(desired.uuid, ANYWHERE)
+        asked = _about(desired, stored.get(desired.uuid, ()), fleet, known)
         hold = next((no for no in (question(asked) for question in questions) if no), None)
-        given = _cut(asked, hold) if hold else wish
+        given = _cut(asked, hold) if hold else desired
         for harm in EFFECT_OF:
             if _is_new(harm, given, asked.stored, spending):
-                spending.grant(harm, wish.uuid, asked.place)
-        if calling and hold is None and _calls(wish):
+                spending.grant(harm, desired.uuid, asked.place)
+        if calling and hold is None and _calls(desired):
             return _called(asked, waves, spending, policy.limits)
         return given
 
-    granted = tuple(_or_nothing(wish, grant) if _asks(wish) else wish for wish in wishes)
+    granted = tuple(
+        _or_nothing(desired, grant) if _asks(desired) else desired for desired in all_desired
+    )
     return _one_call(granted) if calling else granted
 
 
-def _or_nothing(wish: Desired, grant: Callable[[Desired], Desired]) -> Desired:
+def _or_nothing(desired: Desired, grant: Callable[[Desired], Desired]) -> Desired:
     """Return what is granted; a GPU for which this program fails to count gets nothing new."""
     try:
-        return grant(wish)
+        return grant(desired)
     except Exception as error:  # noqa: BLE001 - the other GPUs go on
-        return Desired(uuid=wish.uuid, undecided=baffled(error))
+        return Desired(uuid=desired.uuid, undecided=baffled(error))
 
 
 def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> Desired:
@@ -119,74 +123,74 @@ def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> 
     A call that was granted costs nothing more, as an eviction that stands does not;
     a wave that comes up meanwhile holds it all the same, as nobody has acted on it yet.
     """
-    wish, story = asked.wish, asked.wish.incident
-    wave = waves.hold(story) if story else None
+    desired, incident = asked.desired, asked.desired.incident
+    wave = waves.hold(incident) if incident else None
     over = None
-    if wave is None and not spending.called(wish.uuid):
+    if wave is None and not spending.called(desired.uuid):
         over = _over("call", limits.evict, asked, spending)
     if wave is None and over is None:
-        spending.grant("call", wish.uuid, asked.place)
-        return wish
+        spending.grant("call", desired.uuid, asked.place)
+        return desired
     why = f"{_HELD['call']} held: {wave.why}" if wave else over.why if over else ""
     until = wave.until if wave else over.until if over else None
-    wakes = [at for at in (wish.wake_at, until) if at is not None]
+    wakes = [at for at in (desired.wake_at, until) if at is not None]
     by: HeldBy = "Correlation" if wave else "Budget"
     wake_at = min(wakes, default=None)
-    return msgspec.structs.replace(wish, call_held=why, call_held_by=by, wake_at=wake_at)
+    return msgspec.structs.replace(desired, call_held=why, call_held_by=by, wake_at=wake_at)
 
 
-def _one_call(wishes: tuple[Desired, ...]) -> tuple[Desired, ...]:
+def _one_call(all_desired: tuple[Desired, ...]) -> tuple[Desired, ...]:
     """Return the same wishes; where one may call for repair of its node, the others there join.
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    calling = {_node(one) for one in wishes if _calls(one) and not (one.held or one.call_held)}
+    calling = {_node(one) for one in all_desired if _calls(one) and not (one.held or one.call_held)}
     return tuple(
         msgspec.structs.replace(one, call_held="")
         if one.call_held_by == "Budget" and _node(one) in calling
         else one
-        for one in wishes
+        for one in all_desired
     )
 
 
-def _node(wish: Desired) -> str:
-    return wish.incident.node if wish.incident else ""
+def _node(desired: Desired) -> str:
+    return desired.incident.node if desired.incident else ""
 
 
-def _asks(wish: Desired) -> bool:
+def _asks(desired: Desired) -> bool:
     """Whether there is anything to grant: of most GPUs nothing is wanted."""
-    return bool(wish.rules or wish.evict or _calls(wish))
+    return bool(desired.rules or desired.evict or _calls(desired))
 
 
-def _calls(wish: Desired) -> bool:
+def _calls(desired: Desired) -> bool:
     """Whether a repair of the node is to be called for."""
-    return wish.calls in NODE_LEVEL and not (wish.closing or wish.ending)
+    return desired.calls in NODE_LEVEL and not (desired.closing or desired.ending)
 
 
-def _is_new(harm: RuleHarm, wish: Desired, stored: Iterable[Rule], spending: Spending) -> bool:
+def _is_new(harm: RuleHarm, desired: Desired, stored: Iterable[Rule], spending: Spending) -> bool:
     """Whether a harm would begin on a GPU.
 
     Where nobody is evicted any more it begins again: on a further device, of pods that are there
     by now, and with NoExecute after evictions that wait.
     """
-    wanted = {rule.device for rule in wish.rules if suffers(rule, harm)}
+    wanted = {rule.device for rule in desired.rules if suffers(rule, harm)}
     standing = [rule for rule in stored if suffers(rule, harm)]
-    if not wanted and not (harm == "evict" and wish.evict):
+    if not wanted and not (harm == "evict" and desired.evict):
         return False
     if harm == "evict" and standing and all(spending.drained(rule) for rule in standing):
         further = not wanted <= {rule.device for rule in standing}
-        return further or wish.resumes or _escalates(wish, standing)
+        return further or desired.resumes or _escalates(desired, standing)
     return not standing
 
 
-def _escalates(wish: Desired, stored: Iterable[Rule]) -> bool:
+def _escalates(desired: Desired, stored: Iterable[Rule]) -> bool:
     """Whether pods that were evicted by request would be deleted by NoExecute."""
     asked = {rule.device for rule in stored if rule.effect == "Evict"}
-    return any(rule.effect == "NoExecute" and rule.device in asked for rule in wish.rules)
+    return any(rule.effect == "NoExecute" and rule.device in asked for rule in desired.rules)
 
 
-def _by_incident(wish: Desired) -> tuple[str, str]:
-    return wish.incident.name if wish.incident else "", wish.uuid
+def _by_incident(desired: Desired) -> tuple[str, str]:
+    return desired.incident.name if desired.incident else "", desired.uuid
 
 
 def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
@@ -196,18 +200,18 @@ def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rul
     return found
 
 
-def _about(wish: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Asked:
-    known = fleet.places.get(wish.uuid)
-    nodes = [rule.node for rule in wish.rules]
-    nodes += [wish.incident.node] if wish.incident else []
+def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Asked:
+    known = fleet.places.get(desired.uuid)
+    nodes = [rule.node for rule in desired.rules]
+    nodes += [desired.incident.node] if desired.incident else []
     nodes += [known.node] if known else [""]
-    place = placed(wish.uuid, nodes[0], fleet)
-    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*wish.rules, *stored)}
+    place = placed(desired.uuid, nodes[0], fleet)
+    named = {f"{rule.device.driver}/{rule.device.pool}" for rule in (*desired.rules, *stored)}
     if not named <= place.pools:
         place = msgspec.structs.replace(place, pools=place.pools | named)
     # A rule that follows tainted hardware to another name takes nothing more out of service.
-    stored = with_rebound(stored, wish.rebound)
-    return _Asked(wish=wish, stored=stored, place=place, known=known_as)
+    stored = with_rebound(stored, desired.rebound)
+    return _Asked(desired=desired, stored=stored, place=place, known=known_as)
 
 
 def _stopped(asked: _Asked, *, fleet: Fleet, policy: Policy) -> Hold | None:
@@ -230,8 +234,8 @@ def _paused(asked: _Asked, *, policy: Policy, now: datetime) -> Hold | None:
 def _would_harm(asked: _Asked) -> bool:
     """Whether anything would begin: also a call for repair of the node, which others act on."""
     stored = {rule.device: rule for rule in asked.stored}
-    news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.wish.rules)
-    return news or _calls(asked.wish) or bool(asked.wish.evict)
+    news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.desired.rules)
+    return news or _calls(asked.desired) or bool(asked.desired.evict)
 
 
 def _is_harm(rule: Rule, stored: Rule | None) -> bool:
@@ -248,18 +252,18 @@ def _policy_place(asked: _Asked) -> Place:
     The view remembers places that are published no more, the wish names what it taints.
     """
     named, known = [one.partition("/") for one in asked.place.pools], asked.known
-    rules = (*asked.wish.rules, *asked.stored)
+    rules = (*asked.desired.rules, *asked.stored)
     return Place(
         node=asked.place.node,
         drivers=known.drivers | {driver for driver, _, _ in named},
         pools=known.pools | {pool for _, _, pool in named},
         device_classes=known.device_classes | asked.place.classes,
-        devices=known.devices | {asked.wish.uuid, *(rule.uuid for rule in rules)},
+        devices=known.devices | {asked.desired.uuid, *(rule.uuid for rule in rules)},
     )
 
 
 def _taint_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
-    if not _is_new("taint", asked.wish, asked.stored, spending):
+    if not _is_new("taint", asked.desired, asked.stored, spending):
         return None
     return _over("taint", limits.taint, asked, spending)
 
@@ -268,15 +272,19 @@ def _wave_of_taints(
     asked: _Asked, *, waves: Waves, spending: Spending, limits: Limits
 ) -> Hold | None:
     """Return why a taint waits: one cause on many nodes, and enough of the product is tainted."""
-    story, cap = asked.wish.incident, limits.correlation.taint
-    if cap is None or story is None or not _is_new("taint", asked.wish, asked.stored, spending):
+    incident, cap = asked.desired.incident, limits.correlation.taint
+    if (
+        cap is None
+        or incident is None
+        or not _is_new("taint", asked.desired, asked.stored, spending)
+    ):
         return None
     for name in names_on("product", asked.place):
         used, limit = (
             spending.used("taint", "product", name),
             cap.of(spending.total("product", name)),
         )
-        wave = waves.same_cause(story) if used >= limit else None
+        wave = waves.same_cause(incident) if used >= limit else None
         if wave is not None:
             why = f"NoSchedule held: {wave.why}, and {used} GPUs of {name} are tainted"
             why += f" (budget correlation.taint={cap}: {limit})"
@@ -285,19 +293,19 @@ def _wave_of_taints(
 
 
 def _correlation(asked: _Asked, *, waves: Waves, spending: Spending) -> Hold | None:
-    wish, story = asked.wish, asked.wish.incident
-    begins = _is_new("evict", wish, asked.stored, spending) or _escalates(wish, asked.stored)
-    if story is None or not begins:
+    desired, incident = asked.desired, asked.desired.incident
+    begins = _is_new("evict", desired, asked.stored, spending) or _escalates(desired, asked.stored)
+    if incident is None or not begins:
         return None
-    found = waves.hold(story)
+    found = waves.hold(incident)
     if found is None:
         return None
-    why = f"{_held(wish, 'evict')} held: {found.why}"
+    why = f"{_held(desired, 'evict')} held: {found.why}"
     return Hold(by="Correlation", why=why, most="NoSchedule", until=found.until)
 
 
 def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
-    if not _is_new("evict", asked.wish, asked.stored, spending):
+    if not _is_new("evict", asked.desired, asked.stored, spending):
         return None
     return _over("evict", limits.evict, asked, spending)
 
@@ -313,9 +321,9 @@ _CAPPED_BY: Mapping[Harm, str] = {"taint": "taint", "evict": "evict", "call": "e
 """Whose caps count."""
 
 
-def _held(wish: Desired, harm: Harm) -> str:
+def _held(desired: Desired, harm: Harm) -> str:
     """Return the word for a harm that waits: it begins with `Evict` where no NoExecute is asked."""
-    effects = {rule.effect for rule in wish.rules}
+    effects = {rule.effect for rule in desired.rules}
     return "Evict" if harm == "evict" and effects & EVICTING == {"Evict"} else _HELD[harm]
 
 
@@ -325,11 +333,11 @@ def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | N
     In its node's cap also counts what began there within the time of the rate: so one node
     that evicts again and again uses up no more of the cluster's rate than its cap.
     """
-    held = f"{_held(asked.wish, harm)} held: budget {_CAPPED_BY[harm]}"
+    held = f"{_held(asked.desired, harm)} held: budget {_CAPPED_BY[harm]}"
     for ground, cap in caps.by_ground():
         for name in sorted(names_on(ground, asked.place)):
             used, limit = spending.used(harm, ground, name), cap.of(spending.total(ground, name))
-            mine = asked.wish.uuid
+            mine = asked.desired.uuid
             begun = spending.lately_on(harm, caps, name, mine) if ground == "node" else []
             used += len(begun)
             used -= spending.counts_on(harm, mine, ground, name)
@@ -340,7 +348,7 @@ def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | N
                 reopens = _reopens(begun, used - limit, caps)
                 return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
     rate = caps.rate
-    begins = spending.lately(harm, caps, but=asked.wish.uuid if harm == "call" else "")
+    begins = spending.lately(harm, caps, but=asked.desired.uuid if harm == "call" else "")
     if rate is None or len(begins) < rate.count:
         return None
     reopens = begins[-rate.count] + rate.within if rate.count else None
@@ -355,18 +363,18 @@ def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | Non
 
 
 def _cut(asked: _Asked, hold: Hold) -> Desired:
-    wish = asked.wish
+    desired = asked.desired
     stored = {rule.device: rule for rule in asked.stored}
-    kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in wish.rules)
-    wakes = [at for at in (wish.wake_at, hold.until) if at is not None]
+    kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in desired.rules)
+    wakes = [at for at in (desired.wake_at, hold.until) if at is not None]
     return msgspec.structs.replace(
-        wish,
+        desired,
         rules=tuple(rule for rule in kept if rule is not None),
         evict=(),
-        evicting=() if wish.resumes else wish.evicting,
+        evicting=() if desired.resumes else desired.evicting,
         resumes=False,
-        held="; ".join(why for why in (wish.held, hold.why) if why),
-        held_by=wish.held_by if wish.held else hold.by,
+        held="; ".join(why for why in (desired.held, hold.why) if why),
+        held_by=desired.held_by if desired.held else hold.by,
         wake_at=min(wakes, default=None),
     )
 

@@ -131,7 +131,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True):
-    """What should be so for one GPU. `incident` is None when there is no story to tell."""
+    """What should be so for one GPU. `incident` is None when there is no incident to tell."""
 
     uuid: str
     incident: Incident | None = None
@@ -204,7 +204,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     row: str = ""
     """Row of the policy that led."""
     ending: str = ""
-    """Why the story ends without verified recovery: the rules go, then the incident is closed."""
+    """Why the incident ends without verified recovery: the rules go, then it is closed."""
     recurrence: int = 0
     """Which episode of this GPU within the repeat window it is."""
     person: str = ""
@@ -228,4 +228,4 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: tuple[Incident, ...] = ()
     """Younger open incidents of the same GPU: they are closed."""
     undecided: Unknown | None = None
-    """Why nothing is decided about it: `rules` are those that stand, and its story says so."""
+    """Why nothing is decided about it: `rules` are those that stand, and its incident says so."""

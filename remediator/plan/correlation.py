@@ -7,7 +7,7 @@ Decided on purpose:
 
 - Nodes are counted, each once and by one voice, whatever it reports. A node
   that lies can neither trip the hold alone nor make it last longer.
-- An incident of which only syslog(2) speaks is no witness: any program can write such lines, and
+- An incident of which only syslog(2) speaks is no source: any program can write such lines, and
   so a tenant could keep pods on a sick GPU.
 - Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count
   once for a whole NVLink domain: one switch makes all its nodes tell the same.
@@ -61,17 +61,17 @@ class Waves:
         self._now = now
         self._open: dict[str, list[Incident]] | None = None
 
-    def hold(self, story: Incident) -> Hold | None:
+    def hold(self, incident: Incident) -> Hold | None:
         """Return why the eviction for an incident waits, None when nothing speaks against it."""
-        return self._after_change(story) or self.same_cause(story)
+        return self._after_change(incident) or self.same_cause(incident)
 
-    def _after_change(self, story: Incident) -> Hold | None:
-        changed = self._fleet.changes.get(story.node)
-        began = opened_at(story) or self._now
+    def _after_change(self, incident: Incident) -> Hold | None:
+        changed = self._fleet.changes.get(incident.node)
+        began = opened_at(incident) or self._now
         known = (
             ("policy", self._fleet.policy_changed_at, True),
-            (f"driver of {story.node}", changed.driver_at if changed else None, False),
-            (f"agent of {story.node}", changed.agent_at if changed else None, False),
+            (f"driver of {incident.node}", changed.driver_at if changed else None, False),
+            (f"agent of {incident.node}", changed.agent_at if changed else None, False),
         )
         for what, at, old_too in known:
             if at is not None and (old_too or began > at - CLOCKS_APART):
@@ -82,16 +82,16 @@ class Waves:
                     return Hold(why, until)
         return None
 
-    def same_cause(self, story: Incident) -> Hold | None:
+    def same_cause(self, incident: Incident) -> Hold | None:
         """Return why the cause looks like one that is not the GPUs' own, None when it does not."""
-        cause, limits = cause_of(story), self._limits
+        cause, limits = cause_of(incident), self._limits
         if not limits.nodes:
             return None
-        alike = (*self._of(cause), story)
+        alike = (*self._of(cause), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
         openings = [(min(opened_at(one) or self._now, self._now), one) for one in alike]
-        witnesses = _witnesses(openings, self._fleet)
-        until = _held_until(witnesses, limits)
+        sources = _sources(openings, self._fleet)
+        until = _held_until(sources, limits)
         if until is None or self._now >= until:
             return None
         why = f"{cause} is new on {limits.nodes} nodes or more within {spelled(limits.within)}"
@@ -138,7 +138,7 @@ def opened_at(incident: Incident) -> datetime | None:
     return timeline[0].time if timeline else incident.metadata.creation_timestamp
 
 
-def _witnesses(
+def _sources(
     openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
 ) -> list[tuple[datetime, str]]:
     """Return (time, who) of every opening, first one first; each node speaks with one voice."""
@@ -157,16 +157,16 @@ def _voice(incident: Incident, fleet: Fleet) -> str:
     return f"node {incident.node}"
 
 
-def _held_until(witnesses: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
+def _held_until(sources: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
     """Return until when the last wave holds, None when there was none.
 
-    A wave begins when enough witnesses spoke within the window, lasts while
+    A wave begins when enough sources spoke within the window, lasts while
     further ones join, and who is part of it does not prolong it.
     """
     until: datetime | None = None
     recent: deque[tuple[datetime, str]] = deque()
     latest: dict[str, datetime] = {}
-    for at, who in witnesses:
+    for at, who in sources:
         if until is not None and at >= until:
             until = None
         if until is not None and who in latest:

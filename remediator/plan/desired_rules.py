@@ -14,7 +14,7 @@ from remediator.policy.table import Evict, mildest_eviction
 
 def rules(
     case: Case,
-    story: Incident,
+    incident: Incident,
     asked: tuple[Demand, ...],
     kept: tuple[Rule, ...],
 ) -> tuple[Rule, ...]:
@@ -23,12 +23,12 @@ def rules(
     What stands is told under the incident that leads.
     """
     held = {hold.device for hold in case.holds}
-    wanted = {rule.device: msgspec.structs.replace(rule, incident=story.name) for rule in kept}
+    wanted = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
     for one in sorted(asked, key=_by_class):
         for target in one.targets:
             effect = _effect(one, allocated=str(target.name) in held)
             if effect is not None:
-                rule = _rule(case, story, one.fault, target, effect)
+                rule = _rule(case, incident, one.fault, target, effect)
                 wanted[target.name] = _joined(rule, wanted.get(target.name))
     return tuple(wanted[device] for device in sorted(wanted))
 
@@ -63,13 +63,13 @@ def _joined(rule: Rule, standing: Rule | None) -> Rule:
     )
 
 
-def _rule(case: Case, story: Incident, fault: Fault, target: Target, effect: Effect) -> Rule:
+def _rule(case: Case, incident: Incident, fault: Fault, target: Target, effect: Effect) -> Rule:
     return Rule(
         device=target.name,
         effect=effect,
         fault=fault.fault_class,
         cause=fault.cause,
-        incident=story.name,
+        incident=incident.name,
         uuid=target.uuid,
         gpu=case.uuid,
         node=case.node,
@@ -138,7 +138,7 @@ def leading(asked: tuple[Demand, ...]) -> Demand | None:
     return max(asked, key=lambda one: severity(one.fault.fault_class), default=None)
 
 
-def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
+def reason(case: Case, incident: Incident, asked: tuple[Demand, ...]) -> str:
     """Say why, by the demand that goes furthest."""
     first = leading(asked)
     parts: list[str] = []
@@ -157,4 +157,4 @@ def reason(case: Case, story: Incident, asked: tuple[Demand, ...]) -> str:
     stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
         parts.append(f"not untainted while {', '.join(stands)} stands")
-    return "; ".join(parts) or f"{story.status.cause} still stands"
+    return "; ".join(parts) or f"{incident.status.cause} still stands"

@@ -15,25 +15,25 @@ from remediator.plan.case import Case, Desired
 from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeCondition
 
 
-def deferred(case: Case, wish: Desired) -> Desired:
+def deferred(case: Case, desired: Desired) -> Desired:
     """Return a wish without the disruptions that must not begin now: new work is kept away only."""
     why = case.no_disruption
     stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
-    begins = [one for one in wish.rules if _raises(one, stored.get(one.device))]
-    if not why or not (begins or wish.evict):
-        return wish
+    begins = [one for one in desired.rules if _raises(one, stored.get(one.device))]
+    if not why or not (begins or desired.evict):
+        return desired
     rules = (
         msgspec.structs.replace(one, effect=_kept(stored.get(one.device))) if one in begins else one
-        for one in wish.rules
+        for one in desired.rules
     )
     what = "NoExecute" if any(one.effect == "NoExecute" for one in begins) else "Evict"
     held = f"{what if begins else 'NoExecute'} deferred: {why}"
     return msgspec.structs.replace(
-        wish,
+        desired,
         rules=tuple(rules),
         evict=(),
-        held="; ".join(one for one in (wish.held, held) if one),
-        held_by=wish.held_by if wish.held else "Blindness",
+        held="; ".join(one for one in (desired.held, held) if one),
+        held_by=desired.held_by if desired.held else "Blindness",
     )
 
 

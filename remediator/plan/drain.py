@@ -17,20 +17,20 @@ LOOK_AGAIN, LOOK_AGAIN_AT_LAST = timedelta(seconds=5), timedelta(seconds=60)
 """While pods that have given their devices back still run; half of the time gone by, in between."""
 
 
-def holds_in_scope(case: Case, story: Incident) -> tuple[PodHold, ...]:
+def holds_in_scope(case: Case, incident: Incident) -> tuple[PodHold, ...]:
     """Return the affected pods: holders of a device in scope, and their gang peers."""
-    names = {str(target.name) for target in story.status.scope.devices}
+    names = {str(target.name) for target in incident.status.scope.devices}
     return tuple(hold for hold in (*case.holds, *case.gang) if hold.device in names)
 
 
-def empty_since(case: Case, desired: Desired, story: Incident, now: datetime) -> datetime | None:
+def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime) -> datetime | None:
     """Return since when nobody uses the devices that are to be emptied, None while somebody may."""
     if case.no_disruption:
         # Who holds the devices is not known now. What was found empty twice stays so.
-        return story.status.empty_since if story.status.drained_at else None
-    if _used(case, desired, story) or _pods_left(case, story.status) is not False:
+        return incident.status.empty_since if incident.status.drained_at else None
+    if _used(case, desired, incident) or _pods_left(case, incident.status) is not False:
         return None
-    return story.status.empty_since or now
+    return incident.status.empty_since or now
 
 
 def seen_twice(status: IncidentStatus, now: datetime) -> bool:
@@ -38,30 +38,30 @@ def seen_twice(status: IncidentStatus, now: datetime) -> bool:
     return status.empty_since is not None and now - status.empty_since >= SEEN_APART
 
 
-def look_again(case: Case, story: Incident, now: datetime) -> datetime | None:
+def look_again(case: Case, incident: Incident, now: datetime) -> datetime | None:
     """Return when to list the node's pods again: nobody tells when one of them has ended.
 
     That a claim is given back is heard of; until then there is nothing to look for.
     """
-    since, status = story.status.evicting_at, story.status
+    since, status = incident.status.evicting_at, incident.status
     if since is None or status.drained_at or status.empty_since:
         return None
-    names = {str(target.name) for target in story.status.scope.devices}
+    names = {str(target.name) for target in incident.status.scope.devices}
     if any(hold.device in names and hold.via != ADMIN for hold in case.holds):
         return None
     return now + min(max((now - since) / 2, LOOK_AGAIN), LOOK_AGAIN_AT_LAST)
 
 
-def _used(case: Case, desired: Desired, story: Incident) -> bool:
+def _used(case: Case, desired: Desired, incident: Incident) -> bool:
     watched = {str(device) for device in moved(desired)}
-    watched = watched or {str(target.name) for target in story.status.scope.devices}
+    watched = watched or {str(target.name) for target in incident.status.scope.devices}
     # Admin access may tolerate everything and stay for ever; it uses nothing.
     return any(hold.device in watched and hold.via != ADMIN for hold in case.holds)
 
 
 def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
     """Whether a pod that held a device still runs; None while nobody can tell."""
-    named = (*status.hit, *status.evicted)
+    named = (*status.affected, *status.evicted)
     # A gang peer holds nothing here, and admin access uses nothing.
     held = {hold.uid for hold in named if hold.pod and hold.via not in (GANG, ADMIN)}
     if not held:

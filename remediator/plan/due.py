@@ -41,35 +41,37 @@ class Due(msgspec.Struct, frozen=True):
 
 
 def due_gpus(pairs: Iterable[tuple[Case, Desired]]) -> tuple[Due, ...]:
-    """Return the GPUs of these stories, by the name of the incident."""
-    found = [_of_gpu(case, wish, story) for case, wish, story in enforced(pairs)]
+    """Return the GPUs of these incidents, by the name of the incident."""
+    found = [_of_gpu(case, desired, incident) for case, desired, incident in enforced(pairs)]
     return tuple(sorted((one for one in found if one), key=lambda one: one.incident.name))
 
 
 def enforced(
     pairs: Iterable[tuple[Case, Desired]],
 ) -> Iterable[tuple[Case, Desired, Incident]]:
-    """Yield the stories that go on in mode enforce, as stored: a message refers to them."""
-    for case, wish in pairs:
-        story = wish.incident
-        if story is None or not story.metadata.uid or not story.open:
+    """Yield the incidents that go on in mode enforce, as stored: a message refers to them."""
+    for case, desired in pairs:
+        incident = desired.incident
+        if incident is None or not incident.metadata.uid or not incident.open:
             continue
-        ends = wish.closing or wish.ending
-        ignored = any(one.kind == "Ignore" and one.state == "InForce" for one in wish.intents)
-        if story.status.mode == MODES["enforce"] and not ends and not ignored:
-            yield case, wish, story
+        ends = desired.closing or desired.ending
+        ignored = any(one.kind == "Ignore" and one.state == "InForce" for one in desired.intents)
+        if incident.status.mode == MODES["enforce"] and not ends and not ignored:
+            yield case, desired, incident
 
 
-def _of_gpu(case: Case, wish: Desired, story: Incident) -> Due | None:
+def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
     """What a GPU needs is what is asked for now; of an unknown one, what it was before."""
-    hold = any(one.kind == "Hold" and one.state == "InForce" for one in wish.intents)
-    held = wish.held or wish.call_held or ("a person holds it" if hold else "")
+    hold = any(one.kind == "Hold" and one.state == "InForce" for one in desired.intents)
+    held = desired.held or desired.call_held or ("a person holds it" if hold else "")
     if isinstance(case.verdict, Healthy):
         return None
-    need, stands = wish.calls, isinstance(case.verdict, Sick) or wish.calls in NODE_LEVEL
+    need, stands = desired.calls, isinstance(case.verdict, Sick) or desired.calls in NODE_LEVEL
     if not stands:
-        need = most_needed(one for one in NEEDS if one in {wish.needs, need_of(story.status.needs)})
+        need = most_needed(
+            one for one in NEEDS if one in {desired.needs, need_of(incident.status.needs)}
+        )
     if need not in NODE_LEVEL:
         return None
-    joins = not hold and wish.held_by == wish.call_held_by == "Budget"
-    return Due(case, story, need, held, joins, stands, wish.insists)
+    joins = not hold and desired.held_by == desired.call_held_by == "Budget"
+    return Due(case, incident, need, held, joins, stands, desired.insists)

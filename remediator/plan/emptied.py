@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from remediator.model.incident import EVICTION_BLOCKED, IncidentStatus
 
 Emptied = tuple[str, str]
@@ -24,9 +26,19 @@ def emptied(status: IncidentStatus) -> Iterator[Emptied]:
             yield rule.uid, "Evict"
 
 
-def filled_again(before: IncidentStatus, after: IncidentStatus) -> frozenset[Emptied]:
-    """Return the rules under which pods are there again, as a decision sees and will note it."""
-    return frozenset(emptied(before)) - frozenset(emptied(after))
+class Turned(msgspec.Struct, frozen=True):
+    """What a decision sees and its incident does not say yet."""
+
+    filled: frozenset[Emptied] = frozenset()
+    """Rules that pods are under again."""
+    emptied: frozenset[Emptied] = frozenset()
+    """Rules that nobody is evicted under any more: they leave the caps once that is noted."""
+
+
+def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
+    """Return which rules an incident will call emptied, and did not, and the other way round."""
+    old, new = frozenset(emptied(before)), frozenset(emptied(after))
+    return Turned(filled=old - new, emptied=new - old)
 
 
 def _blocked(status: IncidentStatus) -> bool:

@@ -9,9 +9,9 @@ them asks for. Promises that hold here:
 - What an incident has tainted stays tainted under each name that it gets, in every
   state but its ends, `ignore` and a milder policy (`hardware`).
 - Inside one episode severity and effects only rise. A rule goes for one of four
-  reasons (`retained_rules`), and when a witness names the slice.
+  reasons (`retained_rules`), and when a source names the slice.
 - Recovery is soaked on our own clock, without a gap, and it needs an incident
-  that says so: rules without a story get one first.
+  that says so: rules without an incident get one first.
 - A GPU that fails again and again, or of a sticky class, waits for a person
   after its recovery.
 - A person outranks every ratchet: a lowered mode and `ignore` take rules down
@@ -138,7 +138,7 @@ def _elsewhere(
     if current is not None:
         parts = hardware.tainted(case, current)
         rebound = hardware.rebound(case, current, parts, kept, policy)
-    why = f"its story is told by {', '.join(case.elsewhere)}, where the board is"
+    why = f"its incident is told by {', '.join(case.elsewhere)}, where the board is"
     rules = hardware.with_rebound(kept, rebound)
     return Desired(uuid=case.uuid, rules=rules, rebound=rebound, reason=why)
 
@@ -146,7 +146,7 @@ def _elsewhere(
 def _known(
     case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Desired:
-    """Return what is to be said of a story, whatever is done about it."""
+    """Return what is to be said of an incident, whatever is done about it."""
     signal = youngest(case, told, asked)
     before = told.status.seen_signals
     news = any(is_unseen(one.fault.record, before) for one in asked)
@@ -197,7 +197,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     policy: Policy,
     now: datetime,
 ) -> Desired:
-    """Return the way that the story takes: its end, waiting, recovery or what is asked for."""
+    """Return the way that the incident takes: its end, waiting, recovery or what is asked for."""
     if known.ending:
         return msgspec.structs.replace(known, reason=known.ending)
     told = known.incident

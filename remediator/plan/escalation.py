@@ -64,20 +64,20 @@ class Demand(msgspec.Struct, frozen=True):
     needs_human: bool = False
     """Only the kernel log says so, nothing else can be asked, and the settle time is over."""
     new: bool = False
-    """The story has not told of its signal before."""
+    """The incident has not told of its signal before."""
 
 
-def demand(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
-    """Return what one fault of a story asks for now."""
-    asked = _asked(case, story, fault, row, now)
-    return msgspec.structs.replace(asked, new=is_new(case, story, fault))
+def demand(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+    """Return what one fault of an incident asks for now."""
+    asked = _asked(case, incident, fault, row, now)
+    return msgspec.structs.replace(asked, new=is_new(case, incident, fault))
 
 
-def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+def _asked(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
     if case.gpu is None:
         return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
     found = scope(fault, case.gpu, case.inventory)
-    targets = _recorded(case, story, fault, found.targets)
+    targets = _recorded(case, incident, fault, found.targets)
     doubt = fault.doubt or ("" if found.exact else UNPUBLISHED)
     if not doubt and fault.ended is not None and abs(now - fault.last_seen) > FRESH:
         doubt = "its process died long ago, or the clocks differ"
@@ -91,15 +91,15 @@ def _asked(case: Case, story: Incident, fault: Fault, row: Row, now: datetime) -
     goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
     tainted = {rule.device for rule in case.rules if rule.effect != "None"}
     awaits = bool(doubt) and row.patient and not all(one.name in tainted for one in targets)
-    until = _patience(story, row, now) if awaits else None
+    until = _patience(incident, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
         return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
     if goal not in EVICTING:
         why = f"{goal} only: {doubt or later or f'class {row.fault_class} goes no further'}"
         asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
-        return _to_a_human(case, story, asked, now) if fault.unprovable else asked
-    return _to_evict(case, story, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
+        return _to_a_human(case, incident, asked, now) if fault.unprovable else asked
+    return _to_evict(case, incident, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
 
 
 def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
@@ -122,8 +122,8 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
     return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
 
 
-def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
-    since = tainted_since(case.rules, story, asked.targets)
+def _to_evict(case: Case, incident: Incident, asked: Demand, now: datetime) -> Demand:
+    since = tainted_since(case.rules, incident, asked.targets)
     if since is None:
         return msgspec.structs.replace(asked, reason=TAINTING)
     settled = since + asked.row.settle
@@ -131,15 +131,15 @@ def _to_evict(case: Case, story: Incident, asked: Demand, now: datetime) -> Dema
         why = f"settling for {asked.row.settle.total_seconds():g} s"
         return msgspec.structs.replace(asked, reason=why, wake_at=settled)
     if asked.row.evicts_first:
-        return _by_request(story, asked, now)
+        return _by_request(incident, asked, now)
     why = "evidence complete and settled: pods are moved"
     return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
 
 
-def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
+def _by_request(incident: Incident, asked: Demand, now: datetime) -> Demand:
     """Return what is asked for while pods are evicted by the Eviction API, and after it."""
     plan = asked.row.evict
-    since = counted_from(story.status, plan, now)
+    since = counted_from(incident.status, plan, now)
     ends = plan.then == "NoExecute" and since is not None
     until = since + plan.within if ends and since else None
     if until is not None and now >= until:
@@ -150,9 +150,9 @@ def _by_request(story: Incident, asked: Demand, now: datetime) -> Demand:
     return msgspec.structs.replace(asked, effect="Evict", reason=why, wake_at=until)
 
 
-def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> Demand:
+def _to_a_human(case: Case, incident: Incident, asked: Demand, now: datetime) -> Demand:
     """Call a person once the settle time has brought no second source."""
-    since = tainted_since(case.rules, story, asked.targets)
+    since = tainted_since(case.rules, incident, asked.targets)
     if since is None:
         return asked
     settled = since + asked.row.settle
@@ -161,7 +161,7 @@ def _to_a_human(case: Case, story: Incident, asked: Demand, now: datetime) -> De
     return msgspec.structs.replace(asked, needs_human=True)
 
 
-def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
+def together(case: Case, incident: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
     """Hold every eviction back until all that the faults of one GPU taint is tainted.
 
     A pod that is moved off one slice must not land on a sibling that is about to
@@ -169,7 +169,7 @@ def together(case: Case, story: Incident, asked: list[Demand]) -> tuple[Demand, 
     """
     tainting = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
     everything = tuple(sorted({target for one in tainting for target in one.targets}))
-    whole = tainted_since(case.rules, story, everything) is not None
+    whole = tainted_since(case.rules, incident, everything) is not None
     return tuple(asked) if whole else tainted_first(asked)
 
 
@@ -184,7 +184,7 @@ def tainted_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
 
 
 def tainted_since(
-    rules: tuple[Rule, ...], story: Incident, targets: tuple[Target, ...]
+    rules: tuple[Rule, ...], incident: Incident, targets: tuple[Target, ...]
 ) -> datetime | None:
     """Return since when the targets' stored rules taint, as the incident has recorded them.
 
@@ -192,16 +192,16 @@ def tainted_since(
     again: pods must not move to what it taints. Who acts on rules may have lost them while they
     were not served, so that time begins anew.
     """
-    told = next((one for one in story.status.conditions if one.type == RULES_NOT_SERVED), None)
+    told = next((one for one in incident.status.conditions if one.type == RULES_NOT_SERVED), None)
     if told is not None and told.status == "True":
         return None
-    recorded = {one.uid for one in story.status.rules if one.effect != "None"}
+    recorded = {one.uid for one in incident.status.rules if one.effect != "None"}
     tainting = [rule for rule in rules if rule.effect != "None"]
     if any(rule.uid not in recorded for rule in tainting):
         return None
     known = {rule.device for rule in tainting}
     whole = bool(targets) and all(target.name in known for target in targets)
-    since = story.status.tainted_at if whole else None
+    since = incident.status.tainted_at if whole else None
     return max(since, told.last_transition_time) if since and told else since
 
 
@@ -214,7 +214,7 @@ def stronger(one: Effect, other: Effect) -> Effect:
 
 
 def _recorded(
-    case: Case, story: Incident, fault: Fault, targets: tuple[Target, ...]
+    case: Case, incident: Incident, fault: Fault, targets: tuple[Target, ...]
 ) -> tuple[Target, ...]:
     """Return the slices that an instance fault meant when it was new.
 
@@ -222,22 +222,22 @@ def _recorded(
     not be read as one of whoever got its number. A recorded placement says by
     itself which memory is meant.
     """
-    if fault.instance is None or fault.placement is not None or is_new(case, story, fault):
+    if fault.instance is None or fault.placement is not None or is_new(case, incident, fault):
         return targets
-    if story.status.placed is not None:
-        return tuple(target for target in targets if target in story.status.placed)
-    acted = any(entry.phase in ACTED for entry in story.status.timeline)
-    known = set(story.status.scope.devices)
+    if incident.status.placed is not None:
+        return tuple(target for target in targets if target in incident.status.placed)
+    acted = any(entry.phase in ACTED for entry in incident.status.timeline)
+    known = set(incident.status.scope.devices)
     return tuple(target for target in targets if target in known) if known or acted else targets
 
 
-def is_new(case: Case, story: Incident, fault: Fault) -> bool:
-    """Whether the story has not told of a signal: by its record, or by a later date.
+def is_new(case: Case, incident: Incident, fault: Fault) -> bool:
+    """Whether the incident has not told of a signal: by its record, or by a later date.
 
     Sources date one moment differently, so an error may be dated before one that came first.
     """
-    later = is_later(fault.last_seen, story.status.seen_through, case.reported_at)
-    return later or is_unseen(fault.record, story.status.seen_signals)
+    later = is_later(fault.last_seen, incident.status.seen_through, case.reported_at)
+    return later or is_unseen(fault.record, incident.status.seen_signals)
 
 
 def is_later(signal: datetime, told: datetime | None, clock: datetime | None) -> bool:
@@ -251,12 +251,12 @@ def is_later(signal: datetime, told: datetime | None, clock: datetime | None) ->
     return clock is not None and signal <= clock < told
 
 
-def youngest(case: Case, story: Incident, asked: Iterable[Demand]) -> datetime | None:
-    """Return the youngest signal of a story, by the node's clock.
+def youngest(case: Case, incident: Incident, asked: Iterable[Demand]) -> datetime | None:
+    """Return the youngest signal of an incident, by the node's clock.
 
     One told of that lies ahead of that clock gives way to those that are still reported.
     """
-    told, clock = story.status.seen_through, case.reported_at
+    told, clock = incident.status.seen_through, case.reported_at
     seen = [one.fault.last_seen for one in asked]
     ahead = told is not None and clock is not None and told > clock
     if told is not None and not (seen and ahead):
@@ -264,14 +264,14 @@ def youngest(case: Case, story: Incident, asked: Iterable[Demand]) -> datetime |
     return max(seen, default=None)
 
 
-def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
-    """Return the slices that instance faults of the story meant when they were new.
+def placed(incident: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
+    """Return the slices that instance faults of the incident meant when they were new.
 
-    A contained error that nobody has placed yet means all of them: a later witness names one.
+    A contained error that nobody has placed yet means all of them: a later source names one.
     """
-    told = story.status.seen_through is not None
-    before = story.status.scope.devices if told else ()
-    known = before if story.status.placed is None else story.status.placed
+    told = incident.status.seen_through is not None
+    before = incident.status.scope.devices if told else ()
+    known = before if incident.status.placed is None else incident.status.placed
     found = {
         target
         for one in asked
@@ -281,15 +281,15 @@ def placed(story: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
     return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
 
 
-def _patience(story: Incident, row: Row, now: datetime) -> datetime | None:
-    """Return until when to wait for a second witness, None when that time is over.
+def _patience(incident: Incident, row: Row, now: datetime) -> datetime | None:
+    """Return until when to wait for a second source, None when that time is over.
 
     It counts from when the incident began to wait (`incident_status`), which neither a repeated
     signal nor one that comes and goes moves.
     """
-    opened = story.metadata.creation_timestamp
-    not_noted = opened if opened and not story.status.conditions else now
-    until = (waits_since(story.status, now) or not_noted) + row.settle
+    opened = incident.metadata.creation_timestamp
+    not_noted = opened if opened and not incident.status.conditions else now
+    until = (waits_since(incident.status, now) or not_noted) + row.settle
     return until if now < until else None
 
 

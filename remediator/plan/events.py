@@ -130,7 +130,7 @@ def of_steps(
     steps: Iterable[Step], pairs: Iterable[tuple[Case, Desired]] = ()
 ) -> tuple[Event, ...]:
     """Return the events for what a plan writes down: on the incident, its node and the pods."""
-    known = {wish.uuid: (case, wish) for case, wish in pairs}
+    known = {desired.uuid: (case, desired) for case, desired in pairs}
     writes = [one for one in steps if isinstance(one, WriteStatus)]
     told = [
         event
@@ -176,35 +176,35 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
     yield Event("Node", node, node, reason, f"{name}: {text}", kind, incident=name)
 
 
-def _on_pods(step: WriteStatus, case: Case, wish: Desired) -> Iterator[Event]:
+def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]:
     """Warn who will be evicted when the taint stands, also who joins later; tell who was."""
     old, new = step.incident.status, step.status
-    told = {one.uid for one in old.hit} if new.tainted_at == old.tainted_at else set[str]()
+    told = {one.uid for one in old.affected} if new.tainted_at == old.tainted_at else set[str]()
     # The same words again are the same Event, so that nobody is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
-    if new.tainted_at is not None and (emptied or wish.goal in EVICTING):
-        for one in new.hit:
-            if (emptied or one.uid not in told) and not _is_spared(one, case, wish, new.fault):
-                why = f"will be evicted: {_why(step, one)}{_when(new.tainted_at, wish)}"
+    if new.tainted_at is not None and (emptied or desired.goal in EVICTING):
+        for one in new.affected:
+            if (emptied or one.uid not in told) and not _is_spared(one, case, desired, new.fault):
+                why = f"will be evicted: {_why(step, one)}{_when(new.tainted_at, desired)}"
                 yield from _on_pod(step, one, POD_PLANNED, why)
     for one in new.evicted:
         if one not in old.evicted and not may_stay(one, new.fault):
             yield from _on_pod(step, one, POD_EVICTED, f"evicted: {_why(step, one)}")
 
 
-def _is_spared(hold: PodHold, case: Case, wish: Desired, fault: str) -> bool:
+def _is_spared(hold: PodHold, case: Case, desired: Desired, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
     if hold.via == GANG or may_stay(hold, fault):
         return True
-    asks_only = wish.goal == "Evict"
+    asks_only = desired.goal == "Evict"
     return asks_only and (hold.via == ADMIN or bool(is_passed_by(case, hold.uid)))
 
 
-def _when(tainted_at: datetime, wish: Desired) -> str:
+def _when(tainted_at: datetime, desired: Desired) -> str:
     """Say when evictions begin at the earliest, and what follows."""
-    if wish.notice is None:
+    if desired.notice is None:
         return ""
-    plan, begins = wish.notice.plan, tainted_at + wish.notice.settle
+    plan, begins = desired.notice.plan, tainted_at + desired.notice.settle
     if plan == AT_ONCE:
         return f"; not before {moment(begins)}"
     ends = moment(begins + plan.within)

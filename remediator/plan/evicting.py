@@ -124,14 +124,14 @@ def _counts(plan: Evict) -> timedelta:
     return min(max(plan.within / 10, COUNTS_LEAST), COUNTS_MOST)
 
 
-def resumes(case: Case, story: Incident, devices: Collection[Device], now: datetime) -> bool:
+def resumes(case: Case, incident: Incident, devices: Collection[Device], now: datetime) -> bool:
     """Whether evictions would begin anew on devices under `Evict`, so that a budget is asked."""
     rules = {
         str(rule.device): rule
         for rule in case.rules
         if rule.effect == "Evict" and rule.device in devices
     }
-    ended = story.status.evicting_at is not None and story.status.eviction_start_time is None
+    ended = incident.status.evicting_at is not None and incident.status.eviction_start_time is None
     return ended and any(not _passed_by(case, hold, rules, now) for hold in _there(case, rules))
 
 
@@ -288,12 +288,12 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
 
     Where not all pods can be listed nobody can tell who is new.
     """
-    story = desired.incident
-    if story is None or story.status.hit_left_out or story.status.evicted_left_out:
+    incident = desired.incident
+    if incident is None or incident.status.affected_left_out or incident.status.evicted_left_out:
         return frozenset()
     rules = in_force(case, desired)
-    known = {one.uid for one in (*story.status.hit, *story.status.evicted)}
-    named = {str(target.name) for target in story.status.scope.devices}
+    known = {one.uid for one in (*incident.status.affected, *incident.status.evicted)}
+    named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
         hold.device
         for hold in _there(case, rules)

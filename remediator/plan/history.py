@@ -31,18 +31,18 @@ def opened_at(incident: Incident, now: datetime) -> datetime:
     return incident.metadata.creation_timestamp or now
 
 
-def recurrence(incidents: tuple[Incident, ...], story: Incident, row: Row, now: datetime) -> int:
-    """Return which episode of its GPU a story is within the row's repeat window.
+def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, now: datetime) -> int:
+    """Return which episode of its GPU an incident is within the row's repeat window.
 
     A relapse goes on counting from the episode that it belongs to. The count
     never falls, so that pruning does not forgive anything.
     """
-    since = opened_at(story, now) - row.repeat.within
-    earlier = _earlier(incidents, story)
+    since = opened_at(incident, now) - row.repeat.within
+    earlier = _earlier(incidents, incident)
     recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
-    before = relapse_of(incidents, story, now)
+    before = relapse_of(incidents, incident, now)
     continued = before.status.recurrence if before else 0
-    return max(story.status.recurrence, recent + 1, continued + 1)
+    return max(incident.status.recurrence, recent + 1, continued + 1)
 
 
 def _mattered(incident: Incident) -> bool:
@@ -64,21 +64,23 @@ def is_hearsay(incident: Incident) -> bool:
     return incident.status.sources == ("Syslog",)
 
 
-def relapse_of(incidents: tuple[Incident, ...], story: Incident, now: datetime) -> Incident | None:
-    """Return the episode in whose probation a story began."""
-    begun = opened_at(story, now)
-    ends = [(one.status.probation_until, one) for one in _earlier(incidents, story)]
+def relapse_of(
+    incidents: tuple[Incident, ...], incident: Incident, now: datetime
+) -> Incident | None:
+    """Return the episode in whose probation an incident began."""
+    begun = opened_at(incident, now)
+    ends = [(one.status.probation_until, one) for one in _earlier(incidents, incident)]
     running = [(until, one) for until, one in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
 
 
-def _earlier(incidents: tuple[Incident, ...], story: Incident) -> list[Incident]:
+def _earlier(incidents: tuple[Incident, ...], incident: Incident) -> list[Incident]:
     """Return the episodes that count: none that a program may have made up."""
     return [
         one
         for one in incidents
         if not one.open
-        and one.name != story.name
+        and one.name != incident.name
         and not one.status.duplicate_of
         and not is_hearsay(one)
     ]
@@ -113,7 +115,7 @@ def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
     return {kind: wanted[kind] for kind in LASTING if kind in wanted and counts(wanted[kind], now)}
 
 
-def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
+def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
     """Return why recovery alone does not release a GPU, "" when it does.
 
     `rows` are those of its classes that are not off: with none left, nobody waits.
@@ -127,7 +129,7 @@ def stickiness(story: Incident, rows: tuple[Row, ...], count: int) -> str:
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
         return f"class {classes[0]} is untainted by a person only"
-    return "it has needed a person before" if story.status.untaint == "OnConfirmation" else ""
+    return "it has needed a person before" if incident.status.untaint == "OnConfirmation" else ""
 
 
 def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tuple[Incident, ...]:

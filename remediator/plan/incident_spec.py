@@ -32,7 +32,7 @@ def open_incidents(case: Case) -> tuple[Incident, ...]:
 def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     """Return the faults that no closed incident has dealt with, in classes that are not off.
 
-    What was over long before this story began is none of its business, even when the
+    What was over long before this incident began is none of its business, even when the
     incident that dealt with it has been pruned.
     """
     opened = open_incidents(case)
@@ -73,10 +73,10 @@ def opens(case: Case, fault: Fault, policy: Policy, now: datetime) -> bool:
 
 
 def stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> bool:
-    """Whether a fault stands, is contained, or may have stood earlier in this story.
+    """Whether a fault stands, is contained, or may have stood earlier in this incident.
 
     One that is over and worse than anything here was over when it was first seen: it
-    opens no story, so it widens none either, and siblings of a sick slice stay free.
+    opens no incident, so it widens none either, and siblings of a sick slice stay free.
     """
     known = (current.status.fault, *(rule.fault for rule in kept))
     listed = severity(fault.fault_class) <= max(map(severity, known))
@@ -84,7 +84,7 @@ def stood(fault: Fault, current: Incident, kept: tuple[Rule, ...]) -> bool:
 
 
 def credible(faults: list[Fault], current: Incident) -> list[Fault]:
-    """Leave out what a program may have made up, where anything better is known of a story.
+    """Leave out what a program may have made up, where anything better is known of an incident.
 
     A forged line must not worsen the class of a real incident, nor begin its soak anew.
     """
@@ -94,7 +94,7 @@ def credible(faults: list[Fault], current: Incident) -> list[Fault]:
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
-    """Begin an episode; for rules that somebody left without a story it starts from them."""
+    """Begin an episode; for rules that somebody left without an incident it starts from them."""
     episode = max((words.episode_of(one.name) for one in case.incidents), default=0) + 1
     meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
     opened = Incident(meta, IncidentSpec(case.node, case.uuid))
@@ -130,7 +130,7 @@ def told(
     kept: tuple[Rule, ...],
     now: datetime,
 ) -> Incident:
-    """Return the story so far: class and evidence only grow, the scope follows the evidence.
+    """Return the incident so far: class and evidence only grow, the scope follows the evidence.
 
     It goes on under the node that has the board now.
     """

@@ -61,17 +61,17 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
-    story = desired.incident
-    if story is None:
+    incident = desired.incident
+    if incident is None:
         raise ValueError(f"{case.uuid} has no incident to write a status for")
-    old, done = story.status, progress(case, desired, story.status, now)
+    old, done = incident.status, progress(case, desired, incident.status, now)
     closed = bool(desired.closing or desired.ending) and not case.rules
     stands = phase(case, desired, old, done)
     spared = old.would_taint if isinstance(case.verdict, Unknown) else desired.would
     new = IncidentStatus(
         schema_version=SCHEMA_VERSION,
-        observed_generation=story.metadata.generation,
-        node=story.node,
+        observed_generation=incident.metadata.generation,
+        node=incident.node,
         fault=old.fault,
         cause=old.cause,
         evidence=old.evidence,
@@ -100,12 +100,12 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
         device_classes=tuple(sorted(case.place.device_classes)),
         recurrence=desired.recurrence,
         untaint="OnConfirmation" if desired.sticky else "Automatic",
-        empty_since=empty_since(case, desired, story, now),
+        empty_since=empty_since(case, desired, incident, now),
         node_gone_since=_node_gone_since(case, old, now),
         probation_until=now + desired.probation if closed and desired.closing else None,
         intents=desired.intents,
     )
-    new = _pods(case, new, old, story)
+    new = _pods(case, new, old, incident)
     new = _soak(case, new, old, now, news=desired.news)
     new = _opening(case, desired, new, old, now)
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
@@ -113,7 +113,7 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
 
 def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
-    why = f"{leading.name} is the older incident of this GPU and tells the story"
+    why = f"{leading.name} is the older incident of this GPU and tells the incident"
     closed = msgspec.structs.replace(
         one.status,
         phase="Closed",
@@ -248,22 +248,24 @@ def _record(rule: Rule) -> RuleRecord:
     return RuleRecord(rule.name, rule.uid, str(rule.device), rule.effect)
 
 
-def _pods(case: Case, new: IncidentStatus, old: IncidentStatus, story: Incident) -> IncidentStatus:
+def _pods(
+    case: Case, new: IncidentStatus, old: IncidentStatus, incident: Incident
+) -> IncidentStatus:
     """Note the affected pods, and who held a device under NoExecute and holds it no longer."""
-    hit = holds_in_scope(case, story)
+    affected = holds_in_scope(case, incident)
     holding = {_hold(one) for one in case.holds}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
     known = {_hold(one) for one in old.evicted}
     gone = [
         one
-        for one in old.hit
+        for one in old.affected
         if one.pod and one.via != GANG and one.device in evicting and _hold(one) not in holding
     ]
     evicted = tuple(sorted({*old.evicted, *(one for one in gone if _hold(one) not in known)}))
     return msgspec.structs.replace(
         new,
-        hit=hit[:PODS_LIMIT],
-        hit_left_out=max(len(hit) - PODS_LIMIT, 0),
+        affected=affected[:PODS_LIMIT],
+        affected_left_out=max(len(affected) - PODS_LIMIT, 0),
         evicted=evicted[:PODS_LIMIT],
         evicted_left_out=old.evicted_left_out + max(len(evicted) - PODS_LIMIT, 0),
     )

@@ -83,11 +83,14 @@ def conditions(
     now: datetime,
     options: HandoverOptions = OFF,
     stopped: str = "",
+    *,
+    unsettled: bool = False,
 ) -> tuple[WriteNodeCondition, ...]:
     """Return the conditions that the node should get; none where nothing changes.
 
     `stopped` says why no new harm may be done on this node now, such as the
-    emergency stop; "" when it may.
+    emergency stop; "" when it may. `unsettled`: this decision makes room in the caps, so the
+    next one may promise time to pods that a call would override.
     """
     if view.facts is None or view.facts.conditions is None:
         return ()
@@ -98,6 +101,8 @@ def conditions(
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
         answer = _answer(view, told, due, old, now, options.deadline, stopped)
+        if unsettled and answer and answer.needed and not _is_said(view):
+            answer = None
     if answer is None:
         return ()
     alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
@@ -151,7 +156,7 @@ def _is_said(view: NodeView) -> bool:
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
-    found = (story for case, _, story in enforced(pairs) if isinstance(case.verdict, Healthy))
+    found = (incident for case, _, incident in enforced(pairs) if isinstance(case.verdict, Healthy))
     return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
 
 
@@ -160,8 +165,8 @@ def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tupl
     named = {one.case.uuid for one in due}
     return tuple(
         sorted(
-            f"{case.uuid} (needs {wish.needs}, incident {story.name})"
-            for case, wish, story in enforced(pairs)
+            f"{case.uuid} (needs {desired.needs}, incident {incident.name})"
+            for case, desired, incident in enforced(pairs)
             if case.uuid not in named and not isinstance(case.verdict, Healthy)
         )
     )
@@ -177,7 +182,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     stopped: str,
 ) -> _Answer | None:
     """Return what the condition should say, None where not knowing leaves it as it is."""
-    undecided = any(_is_undecided(case, wish) for case, wish in pairs)
+    undecided = any(_is_undecided(case, desired) for case, desired in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
     standing = tuple(one for one in due if one.stands)
@@ -202,16 +207,17 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
 
-def _is_undecided(case: Case, wish: Desired) -> bool:
+def _is_undecided(case: Case, desired: Desired) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
     Without its rules or its status an incident is in no mode that calls for anything, and one that
     is opened again for rules that stand has none yet: that proves nothing.
     """
     known = [one.name for one in case.incidents if one.open and not one.blank]
-    adopted = wish.incident is not None and wish.incident.name not in known and bool(case.rules)
+    new = desired.incident
+    adopted = new is not None and new.name not in known and bool(case.rules)
     lost = any(one.open and one.blank for one in case.incidents)
-    return lost or adopted or wish.undecided is not None or bool(unseen_rules(case))
+    return lost or adopted or desired.undecided is not None or bool(unseen_rules(case))
 
 
 def _answer_for_none(

@@ -18,17 +18,17 @@ from remediator.plan.escalation import is_later
 
 
 def given(
-    case: Case, story: Incident, signal: datetime | None, now: datetime, *, news: bool = False
+    case: Case, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
 ) -> tuple[IntentRecord, ...]:
     """Return what users want, and whether it counts now.
 
-    `signal` is the youngest signal of the story, by the node's clock; `news` says that one is
+    `signal` is the youngest signal of the incident, by the node's clock; `news` says that one is
     new, whatever its date.
     """
-    before = {one.kind: one for one in story.status.intents}
-    wiped = bool(story.metadata.uid) and not story.status.timeline
+    before = {one.kind: one for one in incident.status.intents}
+    wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
-    for kind, intent in _wanted(case, story, now).items():
+    for kind, intent in _wanted(case, incident, now).items():
         known = before.get(kind)
         if known is not None and not known.tells_of(intent):
             known = None
@@ -37,7 +37,7 @@ def given(
         later = signal is not None and is_later(signal, through, case.reported_at)
         # With its status an incident has lost which signals a confirmation was given for.
         # One that is read together with a new signal may have been given before that.
-        unread = wiped or (news and story.status.seen_through is not None)
+        unread = wiped or (news and incident.status.seen_through is not None)
         later |= unread if known is None else news or known.state == "Overtaken"
         found.append(
             IntentRecord(
@@ -53,8 +53,8 @@ def given(
     return tuple(found)
 
 
-def _wanted(case: Case, story: Incident, now: datetime) -> dict[Kind, Intent]:
-    """Return the story's own and, where it has none that counts, those of its duplicates.
+def _wanted(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
+    """Return the incident's own and, where it has none that counts, those of its duplicates.
 
     A user sees two open incidents of one GPU and cannot know which of them leads.
     One that has expired hides none that counts; else the oldest leads.
@@ -62,14 +62,14 @@ def _wanted(case: Case, story: Incident, now: datetime) -> dict[Kind, Intent]:
     doubles = [
         one
         for one in case.incidents
-        if one.name != story.name
+        if one.name != incident.name
         and not one.blank  # it may have been closed long ago
-        and (one.open or one.status.duplicate_of == story.name)
+        and (one.open or one.status.duplicate_of == incident.name)
     ]
     doubles.sort(key=lambda one: one.name, reverse=True)
     merged: dict[Kind, Intent] = {}
     for only_counting in (False, True):
-        for one in (*doubles, story):
+        for one in (*doubles, incident):
             merged |= {
                 kind: intent
                 for kind, intent in one.spec.intents.items()

@@ -37,11 +37,11 @@ def with_promises(
     somewhere = tuple(name for name in seen.pods if name not in known)
     found = [
         promise
-        for case, wish in told
-        if (story := _story(case, wish)) is not None
+        for case, desired in told
+        if (incident := _incident(case, desired)) is not None
         for promise in (
-            _held(case, wish, story, seen, somewhere, now),
-            _leaving(case, wish, story, seen, now),
+            _held(case, desired, incident, seen, somewhere, now),
+            _leaving(case, desired, incident, seen, now),
         )
         if promise is not None
     ]
@@ -64,74 +64,74 @@ def _by_text(one: Promise) -> tuple[str, tuple[str, ...]]:
     return one.why, one.pods
 
 
-def _story(case: Case, wish: Desired) -> Incident | None:
-    return wish.incident or next((one for one in case.incidents if one.open), None)
+def _incident(case: Case, desired: Desired) -> Incident | None:
+    return desired.incident or next((one for one in case.incidents if one.open), None)
 
 
 def _held(  # noqa: PLR0917 - everything that it rests on
     case: Case,
-    wish: Desired,
-    story: Incident,
+    desired: Desired,
+    incident: Incident,
     seen: Neighbours,
     somewhere: tuple[str, ...],
     now: datetime,
 ) -> Promise | None:
     """Return what a user's hold promises to who holds the GPU, or may."""
-    hold: intent.Intent | None = overrides.in_force(wish.intents, "Hold")
-    if wish.undecided is not None:
-        own = story.spec.intents.get("Hold")
+    hold: intent.Intent | None = overrides.in_force(desired.intents, "Hold")
+    if desired.undecided is not None:
+        own = incident.spec.intents.get("Hold")
         hold = own if own is not None and intent.counts(own, now) else None
     pods = (*_there(case, seen), *somewhere)
     if hold is None or not (pods or seen.unknown):
         return None
-    why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {story.name}"
+    why = f"{cut(intent.in_words('Hold', hold), WORDS_LIMIT)}, incident {incident.name}"
     return Promise(why=why, pods=pods, until=hold.until)
 
 
 def _leaving(
-    case: Case, wish: Desired, story: Incident, seen: Neighbours, now: datetime
+    case: Case, desired: Desired, incident: Incident, seen: Neighbours, now: datetime
 ) -> Promise | None:
     """Return what `evict.within` promises to who holds a device that is evicted from.
 
     From the taint on: what comes was announced to them.
     """
-    since = story.status.eviction_start_time if wish.undecided else wish.evicting_since
+    since = incident.status.eviction_start_time if desired.undecided else desired.evicting_since
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
-    devices = {str(rule.device) for rule in wish.rules if rule.effect in effects}
+    devices = {str(rule.device) for rule in desired.rules if rule.effect in effects}
     pods = _there(case, seen, devices)
-    until = _until(case, wish, since, story.status, now)
+    until = _until(case, desired, since, incident.status, now)
     if not pods or (until is not None and now >= until):
         return None
     stands = bool(case.no_disruption) or case.pods is None or isinstance(case.verdict, Unknown)
-    why = f"{LEAVING}, incident {story.name}"
+    why = f"{LEAVING}, incident {incident.name}"
     return Promise(why=why, pods=pods, until=None if stands else until)
 
 
 def _until(
-    case: Case, wish: Desired, since: datetime | None, status: IncidentStatus, now: datetime
+    case: Case, desired: Desired, since: datetime | None, status: IncidentStatus, now: datetime
 ) -> datetime | None:
     """Return when the time of who is evicted is over; None: it is not, and nobody knows when.
 
     Where evictions wait for a budget it is over as if they had begun: that may last for ever.
     """
-    plan, notice = wish.evict_plan, wish.notice
+    plan, notice = desired.evict_plan, desired.notice
     if since is not None and plan is not None:
         return (counted_from(status, plan, now) or since) + plan.within
     if since is not None:
-        return now if wish.blocked else None
-    if _begins(case, wish):
+        return now if desired.blocked else None
+    if _begins(case, desired):
         return None
     if notice is None or status.tainted_at is None or not notice.plan.within:
         return now
     return status.tainted_at + notice.settle + notice.plan.within
 
 
-def _begins(case: Case, wish: Desired) -> bool:
+def _begins(case: Case, desired: Desired) -> bool:
     """Whether evictions are about to be requested of somebody."""
-    asked = {str(rule.device) for rule in wish.rules if rule.effect == "Evict"}
+    asked = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in case.pods or () if pod.running}
     there = any(hold.device in asked and hold.uid in running for hold in case.holds)
-    return there and bool(wish.evicting) and not wish.held
+    return there and bool(desired.evicting) and not desired.held
 
 
 def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from remediator.plan.api_words import mode_of
 from remediator.plan.budget import budget
 from remediator.plan.case import Case, Desired
 from remediator.plan.disruption import Disruption, deferred, disruption
-from remediator.plan.emptied import Emptied, filled_again
+from remediator.plan.emptied import Turned, turned
 from remediator.plan.episode import decided
 from remediator.plan.events import Event
 from remediator.plan.fleet import Fleet
@@ -103,20 +103,22 @@ def decide_node(
     if not view.gone:
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
-    stories = _stories(view, fleet, policy, now, options, stopped)
-    if again := frozenset(rule for one in stories for rule in one.filled_again):
+    plans = _gpu_plans(view, fleet, policy, now, options, stopped)
+    if again := frozenset(rule for one in plans for rule in one.turned.filled):
         # What pods are under again counts in the caps at once, as it will once that is noted.
         fleet = msgspec.structs.replace(fleet, filled_again=again)
-        stories = _stories(view, fleet, policy, now, options, stopped)
-    pairs = tuple((one.case, one.wish) for one in stories)
+        plans = _gpu_plans(view, fleet, policy, now, options, stopped)
+    pairs = tuple((one.case, one.desired) for one in plans)
     bugs: list[Bug] = []
+    unsettled = any(one.turned.emptied for one in plans)
     conditions = _courtesy(
-        bugs, lambda: node_condition.conditions(view, pairs, now, options, stopped=stopped)
+        bugs,
+        lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled),
     )
     aged = () if view.clock_doubt else view.incidents
     old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
-    steps = [step for one in stories for step in one.steps]
-    steps += [step for one in stories for step in one.closings]
+    steps = [step for one in plans for step in one.steps]
+    steps += [step for one in plans for step in one.closings]
     steps += [
         *conditions,
         *(DeleteIncident(one) for one in old if one.name not in view.unread),
@@ -130,7 +132,7 @@ def decide_node(
         events=told,
         sentence=sentence(view, pairs, steps),
         wake_at=_earliest(
-            _wake_at(wish for _, wish in pairs), node_condition.wake_at(pairs, now, options)
+            _wake_at(desired for _, desired in pairs), node_condition.wake_at(pairs, now, options)
         ),
         pairs=pairs,
         begins=disruption(steps, (case for case, _ in pairs), stored),
@@ -194,7 +196,7 @@ class Reconciler:
                 self._hands.post(event, now)
         if failed:
             first = next(iter(failed.values()))
-            others = [wish for _, wish in decision.pairs if wish.uuid not in failed]
+            others = [desired for _, desired in decision.pairs if desired.uuid not in failed]
             again = decision.wake_at if decision.unconfirmed else _wake_at(others)
             raise StepsFailedError(first, again) from first
         return decision
@@ -222,8 +224,8 @@ class Reconciler:
         )
 
 
-def _wake_at(wishes: Iterable[Desired]) -> datetime | None:
-    return _earliest(*(wish.wake_at for wish in wishes))
+def _wake_at(all_desired: Iterable[Desired]) -> datetime | None:
+    return _earliest(*(desired.wake_at for desired in all_desired))
 
 
 def _earliest(*times: datetime | None) -> datetime | None:
@@ -252,114 +254,115 @@ def _granted(
 ) -> list[tuple[Case, Desired]]:
     """Return every GPU with what should be so for it, cut to what may be done now."""
     known = [decided(case, policy, now) for case in cases(view)]
-    known = [_or_deferred(case, wish) for case, wish in known]
+    known = [_or_deferred(case, desired) for case, desired in known]
     places = {case.uuid: case.place for case, _ in known}
-    wishes = (wish for _, wish in known)
-    granted = budget(wishes, fleet, policy, now, places, calling=calling)
-    by_gpu = {wish.uuid: wish for wish in granted}
+    all_desired = (desired for _, desired in known)
+    granted = budget(all_desired, fleet, policy, now, places, calling=calling)
+    by_gpu = {desired.uuid: desired for desired in granted}
     return [(case, by_gpu[case.uuid]) for case, _ in known]
 
 
-def _or_deferred(case: Case, wish: Desired) -> tuple[Case, Desired]:
-    if wish.undecided is not None:
-        return case, wish
-    return or_undecided(case, lambda: deferred(case, wish))
+def _or_deferred(case: Case, desired: Desired) -> tuple[Case, Desired]:
+    if desired.undecided is not None:
+        return case, desired
+    return or_undecided(case, lambda: deferred(case, desired))
 
 
 def _moved(
-    case: Case, wish: Desired, fleet: Fleet, policy: Policy, now: datetime
+    case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime
 ) -> tuple[Case, Desired]:
     """Return what a budget has granted, with the pods that are to be moved for it."""
-    if wish.undecided is not None:
-        return undecided(case, wish.undecided)
-    return or_undecided(case, lambda: moving(case, wish, fleet, policy, now))
+    if desired.undecided is not None:
+        return undecided(case, desired.undecided)
+    return or_undecided(case, lambda: moving(case, desired, fleet, policy, now))
 
 
-class _Story(msgspec.Struct, frozen=True):
+class _GpuPlan(msgspec.Struct, frozen=True):
     """One GPU, with the steps that only it asks for."""
 
     case: Case
-    wish: Desired
+    desired: Desired
     steps: list[Step]
     closings: tuple[WriteStatus, ...] = ()
-    filled_again: frozenset[Emptied] = frozenset()
-    """Rules that pods are under again, although its incident says Drained."""
+    turned: Turned = Turned()
 
 
-def _stories(  # noqa: PLR0917 - everything that a decision rests on
+def _gpu_plans(  # noqa: PLR0917 - everything that a decision rests on
     view: NodeView,
     fleet: Fleet,
     policy: Policy,
     now: datetime,
     options: HandoverOptions,
     stopped: str,
-) -> list[_Story]:
+) -> list[_GpuPlan]:
     granted = _granted(view, fleet, policy, now, calling=options.enabled)
-    moved = (_moved(case, wish, fleet, policy, now) for case, wish in granted)
-    return [_story(view, case, wish, policy, now, options, stopped) for case, wish in moved]
+    moved = (_moved(case, desired, fleet, policy, now) for case, desired in granted)
+    return [
+        _gpu_plan(view, case, desired, policy, now, options, stopped) for case, desired in moved
+    ]
 
 
-def _story(  # noqa: PLR0917 - everything that a status rests on
+def _gpu_plan(  # noqa: PLR0917 - everything that a status rests on
     view: NodeView,
     case: Case,
-    wish: Desired,
+    desired: Desired,
     policy: Policy,
     now: datetime,
     options: HandoverOptions,
     stopped: str,
-) -> _Story:
+) -> _GpuPlan:
     """Return the steps of one GPU; where this program fails to give them, nothing changes."""
-    if wish.undecided is None:
+    if desired.undecided is None:
         try:
-            called = node_condition.called_since(view, ((case, wish),), now, options, stopped)
-            status = _status(case, wish, called.get(case.uuid), policy, now)
-            steps = steps_of(case, wish, status)
-            return _Story(
-                case, wish, steps, _closings(case, wish, now), _filled_again(wish, status)
+            called = node_condition.called_since(view, ((case, desired),), now, options, stopped)
+            status = _status(case, desired, called.get(case.uuid), policy, now)
+            steps = steps_of(case, desired, status)
+            return _GpuPlan(
+                case, desired, steps, _closings(case, desired, now), _turned(desired, status)
             )
         except Exception as error:  # noqa: BLE001 - the other GPUs go on
-            case, wish = undecided(case, baffled(error))
-    return _Story(case, wish, [*no_eviction_of_others(case), *_told(case, wish, now)])
+            case, desired = undecided(case, baffled(error))
+    return _GpuPlan(case, desired, [*no_eviction_of_others(case), *_told(case, desired, now)])
 
 
-def _filled_again(wish: Desired, status: IncidentStatus | None) -> frozenset[Emptied]:
-    if wish.incident is None or status is None:
-        return frozenset()
-    return filled_again(wish.incident.status, status)
+def _turned(desired: Desired, status: IncidentStatus | None) -> Turned:
+    if desired.incident is None or status is None:
+        return Turned()
+    return turned(desired.incident.status, status)
 
 
-def _told(case: Case, wish: Desired, now: datetime) -> list[Step]:
-    """Return the step that tells of a bug in the GPU's story, where it can be told there."""
-    why = wish.undecided
+def _told(case: Case, desired: Desired, now: datetime) -> list[Step]:
+    """Return the step that tells of a bug in the GPU's incident, where it can be told there."""
+    why = desired.undecided
     try:
-        story = next((one for one in case.incidents if one.open), None)
+        incident = next((one for one in case.incidents if one.open), None)
         # One that cannot be read as it is stored now cannot be written either.
-        if story is None or story.node != case.node or why is None or not why.bug:
+        if incident is None or incident.node != case.node or why is None or not why.bug:
             return []
-        status = incident_status.undecided(story.status, why.why, now)
-        return [WriteStatus(story, status)] if status != story.status else []
+        status = incident_status.undecided(incident.status, why.why, now)
+        return [WriteStatus(incident, status)] if status != incident.status else []
     except Exception:  # noqa: BLE001 - the log tells it all the same
         return []
 
 
 def _status(
-    case: Case, wish: Desired, called: Waiting | None, policy: Policy, now: datetime
+    case: Case, desired: Desired, called: Waiting | None, policy: Policy, now: datetime
 ) -> IncidentStatus | None:
     """Return how a GPU's incident should read now, None where it has none."""
-    if wish.incident is None:
+    if desired.incident is None:
         return None
-    mode, before = _mode(case, wish, policy), wish.incident.status
+    mode, before = _mode(case, desired, policy), desired.incident.status
     since = called.called if called else None
     deadline = called.deadline if called else None
     if recovery.unseen_rules(case):
         # Nothing is called for now, and nobody knows that nothing should be: it stays as it was.
         mode = mode_of(before.mode) or mode
         since, deadline = before.needs_since, before.deadline_start_time
-    status = incident_status.status(case, wish, mode, now)
+    status = incident_status.status(case, desired, mode, now)
     return msgspec.structs.replace(status, needs_since=since, deadline_start_time=deadline)
 
 
-def _closings(case: Case, wish: Desired, now: datetime) -> tuple[WriteStatus, ...]:
+def _closings(case: Case, desired: Desired, now: datetime) -> tuple[WriteStatus, ...]:
     if recovery.unseen_rules(case):
         return ()
     return tuple(
@@ -367,10 +370,10 @@ def _closings(case: Case, wish: Desired, now: datetime) -> tuple[WriteStatus, ..
             one,
             adoption.over(case, one, now)
             if one.blank
-            else incident_status.duplicate(one, wish.incident, now),
+            else incident_status.duplicate(one, desired.incident, now),
         )
-        for one in wish.duplicates
-        if wish.incident is not None
+        for one in desired.duplicates
+        if desired.incident is not None
     )
 
 
@@ -389,6 +392,6 @@ def _bugs(pairs: Iterable[tuple[Case, Desired]]) -> Iterable[Bug]:
             yield Bug(case.uuid, case.verdict.bug)
 
 
-def _mode(case: Case, wish: Desired, policy: Policy) -> Mode:
-    fault = wish.incident.status.fault if wish.incident else ""
+def _mode(case: Case, desired: Desired, policy: Policy) -> Mode:
+    fault = desired.incident.status.fault if desired.incident else ""
     return policy.row(class_of(fault), case.place).mode

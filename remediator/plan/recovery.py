@@ -1,4 +1,4 @@
-"""When a story may end: verified recovery, or what is said of a GPU that is not there any more.
+"""When an incident may end: verified recovery, or what is said of a GPU that is not there any more.
 
 Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
 fault that stands, however mild, is a fault, so a suspicion of a day keeps what a
@@ -47,34 +47,37 @@ def past_pending(case: Case, policy: Policy) -> Case:
     return msgspec.structs.replace(case, verdict=case.verdict.but_pending)
 
 
-def unknown(case: Case, story: Incident, confirmed: Intent | None = None) -> str:
+def unknown(case: Case, incident: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
     That a report is silent about what was told before proves nothing: an agent may
-    have lost it. So what the story began with must be seen to be over, where no
+    have lost it. So what the incident began with must be seen to be over, where no
     recovery action speaks for it; a person who vouches for the repair may say so, too.
     """
     if isinstance(case.verdict, Unknown):
         return case.verdict.why
     if not isinstance(case.verdict, Healthy) or case.gpu is None or confirmed:
         return ""
-    if story.status.fault == "memory":
-        if story.status.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
+    if incident.status.fault == "memory":
+        if incident.status.cause == "sram-threshold" and case.gpu.memory.sram_threshold is None:
             return "whether the SRAM threshold is exceeded could not be read"
         return memory.unread(case.gpu)
-    return _unseen_end(case, case.gpu, story)
+    return _unseen_end(case, case.gpu, incident)
 
 
-def _unseen_end(case: Case, gpu: GpuHealth, story: Incident) -> str:
+def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
     """Return which end has not been seen, "" when nothing is missing."""
-    unread = links.unread(gpu, story.status.cause)
+    unread = links.unread(gpu, incident.status.cause)
     needs_epoch = (
         gpu.recovery_action.supported is False
-        and story.status.fault not in _OVER_AT_ONCE
-        and (story.status.cause.startswith(_SIGNALS) or any(map(_told_once, story.status.evidence)))
+        and incident.status.fault not in _OVER_AT_ONCE
+        and (
+            incident.status.cause.startswith(_SIGNALS)
+            or any(map(_told_once, incident.status.evidence))
+        )
     )
-    if needs_epoch and not _new_epoch(case, gpu, story.status):
-        return f"no new epoch since {story.status.cause}, and the driver has no recovery action"
+    if needs_epoch and not _new_epoch(case, gpu, incident.status):
+        return f"no new epoch since {incident.status.cause}, and the driver has no recovery action"
     return unread
 
 
@@ -99,24 +102,24 @@ def _new_epoch(case: Case, gpu: GpuHealth, status: IncidentStatus) -> bool:
     return begun is not None and signal is not None and begun > signal
 
 
-def verified_at(case: Case, story: Incident, policy: Policy, now: datetime) -> datetime | None:
+def verified_at(case: Case, incident: Incident, policy: Policy, now: datetime) -> datetime | None:
     """Return when recovery will have held for the soak time, None while health is not recorded.
 
     It counts from when we recorded health, without a gap; a younger date of the
     node counts too, unless the node's clock is ahead of ours. Memory errors that
     rose since then are a gap, and so is a time in which our clock was not trusted.
     """
-    recorded = story.status.healthy_since
+    recorded = incident.status.healthy_since
     if not isinstance(case.verdict, Healthy) or recorded is None or case.clock_doubt:
         return None
-    if errors_rose(case, story.status):
+    if errors_rose(case, incident.status):
         return None
-    soak = policy.row(class_of(story.status.fault), case.place).soak
+    soak = policy.row(class_of(incident.status.fault), case.place).soak
     claimed = case.verdict.since
     return (max(recorded, claimed) if claimed <= now else recorded) + soak
 
 
-def unproven(case: Case, story: Incident) -> str:
+def unproven(case: Case, incident: Incident) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
@@ -124,8 +127,8 @@ def unproven(case: Case, story: Incident) -> str:
     was stored then, the last one that of the present report, prove it. An agent without hashes
     proves nothing: a person confirms the repair, or the agent is upgraded.
     """
-    begun = story.status.healthy_since
-    stored = story.status.soak_confirmed_time
+    begun = incident.status.healthy_since
+    stored = incident.status.soak_confirmed_time
     if begun is not None and (stored is not None or confirmed(case, begun)):
         return ""
     if not case.confirmable:
@@ -179,20 +182,20 @@ def proof(case: Case) -> str:
     return f"recovery verified: {evidence}, for the whole soak time"
 
 
-def gone_until(case: Case, story: Incident) -> datetime | None:
+def gone_until(case: Case, incident: Incident) -> datetime | None:
     """Return when a node that is gone will have been gone for long enough."""
-    since = story.status.node_gone_since
+    since = incident.status.node_gone_since
     return since + NODE_GONE_FOR if since and case.node_gone else None
 
 
-def ending(case: Case, story: Incident, confirmed: Intent | None, now: datetime) -> str:
-    """Return why a story ends without verified recovery, "" while it goes on."""
-    until = gone_until(case, story)
+def ending(case: Case, incident: Incident, confirmed: Intent | None, now: datetime) -> str:
+    """Return why an incident ends without verified recovery, "" while it goes on."""
+    until = gone_until(case, incident)
     if until is not None and now >= until and not case.clock_doubt:
-        return f"node {story.node} has been gone for {days(NODE_GONE_FOR)}"
+        return f"node {incident.node} has been gone for {days(NODE_GONE_FOR)}"
     if confirmed is not None and taken_out(case):
         return f"the GPU is no longer there, and {confirmed.by} says that it is dealt with"
-    other = other_board(case, story.status)
+    other = other_board(case, incident.status)
     return f"another board is in its place: {other}" if other else ""
 
 

@@ -63,24 +63,27 @@ def _ceiling(row: Row) -> Effect | None:
 
 
 def narrowed(
-    case: Case, story: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
+    case: Case, incident: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
 ) -> bool:
-    """Whether a later witness has named another slice than the one that this rule taints.
+    """Whether a later source has named another slice than the one that this rule taints.
 
     Only a contained error, only while nobody was moved, and only where the whole GPU
-    was tainted just now for want of that witness: an error that comes later says nothing
+    was tainted just now for want of that source: an error that comes later says nothing
     of the slice that an earlier one has hit, also where that error is over by now.
     """
-    if history.was_lost(story) or not story.status.phase:
+    if history.was_lost(incident) or not incident.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
-    tainted_at, scope = story.status.tainted_at, {one.name for one in story.status.scope.devices}
+    tainted_at, scope = (
+        incident.status.tainted_at,
+        {one.name for one in incident.status.scope.devices},
+    )
     slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
     if not slices <= scope or (tainted_at is not None and now - tainted_at > NEAR):
         return False
-    own = rule.uuid in named_before(case, story.status.seen_signals)
+    own = rule.uuid in named_before(case, incident.status.seen_signals)
     if own or not any(one.new for one in asked):
         return False  # a rule made anew, such as under another name, is no news of a slice
-    contained = {story.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
+    contained = {incident.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
     wanted = {target.name for one in asked for target in one.targets}
     mild = rule.effect not in EVICTING and contained == {"contained"}
     if not (mild and wanted):

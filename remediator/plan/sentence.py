@@ -10,7 +10,7 @@ from remediator.plan.view import NodeView, unnamed
 
 def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
-    told = [_gpu_in_words(case, wish) for case, wish in pairs if wish.incident is not None]
+    told = [_gpu_in_words(case, desired) for case, desired in pairs if desired.incident is not None]
     verdicts = [case.verdict for case, _ in pairs]
     healthy = sum(isinstance(one, Healthy) for one in verdicts)
     sick = sum(isinstance(one, Sick) for one in verdicts)
@@ -23,12 +23,12 @@ def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[
     return f"{view.node}: {'; '.join(part for part in parts if part)}"
 
 
-def _gpu_in_words(case: Case, wish: Desired) -> str:
-    story = wish.incident
-    if story is None:
+def _gpu_in_words(case: Case, desired: Desired) -> str:
+    incident = desired.incident
+    if incident is None:
         return ""
-    scope = story.status.scope.summary
-    return f"{case.uuid} {story.status.cause} ({scope}): {wish.held or wish.reason}"
+    scope = incident.status.scope.summary
+    return f"{case.uuid} {incident.status.cause} ({scope}): {desired.held or desired.reason}"
 
 
 def _steps_in_words(steps: list[Step]) -> str:

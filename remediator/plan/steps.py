@@ -1,7 +1,7 @@
 """What is desired and what is stored into ordered steps.
 
 The order is the safety argument: new work is kept away first and told of right
-after, because a rule says itself what it is for and gets its story at the next
+after, because a rule says itself what it is for and gets its incident at the next
 tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
 and no NoExecute goes before its incident; rules are taken away before an
 incident is closed. A plan that was cut off after any step is simply made again:
@@ -119,12 +119,12 @@ def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> lis
     the desired incident has it beside what is stored of the rest.
     """
     steps = list(_steps(case, desired))
-    story = desired.incident
-    if story is None or status is None or not story.metadata.uid:
+    incident = desired.incident
+    if incident is None or status is None or not incident.metadata.uid:
         return steps
-    stored = next(one for one in case.incidents if one.name == story.name)
+    stored = next(one for one in case.incidents if one.name == incident.name)
     followed = not any(isinstance(one, _BEFORE_STATUS) for one in steps)
-    told = capped(status if followed else story.status)
+    told = capped(status if followed else incident.status)
     if stored.status != told:
         begins = told.evicting_at is not None and stored.status.evicting_at is None
         steps.append(WriteStatus(stored, told, spared(case, desired) if begins else ()))

@@ -1,4 +1,4 @@
-"""What is told of a story: what was seen, decided and done, and by which row of the policy.
+"""What is told of an incident: what was seen, decided and done, and by which row of the policy.
 
 One entry for each change, never two for the same; the opening is kept whatever
 comes after it. Pure.

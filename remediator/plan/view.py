@@ -98,7 +98,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 _NVIDIAS = ".nvidia.com"
 """How the names of NVIDIA's DRA drivers end: that of GPUs, that of ComputeDomains."""
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""NVML's form. Objects are named after it, so another form cannot have a story."""
+"""NVML's form. Objects are named after it, so another form cannot have an incident."""
 
 
 def cases(view: NodeView) -> tuple[Case, ...]:
@@ -295,7 +295,7 @@ def _classes(
 
 
 def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -> set[PoolKey]:
-    """Return where a GPU was published on this node, as far as rules and open stories tell.
+    """Return where a GPU was published on this node, as far as rules and open incidents tell.
 
     A driver that restarts and a Node that is registered again unpublish a device for a while.
     That lowers no mode and ends no exemption: nobody has said so.
@@ -314,9 +314,9 @@ def _around(view: NodeView) -> set[PoolKey]:
 def _tellers(
     view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
 ) -> tuple[str, ...]:
-    """Return the other nodes that speak for a GPU, or else the one that began its story.
+    """Return the other nodes that speak for a GPU, or else the one that began its incident.
 
-    A rule may outlast the board on a node that is silent: two nodes that tell one story
+    A rule may outlast the board on a node that is silent: two nodes that tell one incident
     would write over each other for ever.
     """
     others = view.elsewhere.get(uuid, ())

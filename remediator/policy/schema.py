@@ -32,7 +32,7 @@ _MODE = _key(
 _SETTLE = _key(
     DURATION,
     "From the last NoSchedule of a scope to its first NoExecute; a patient class also waits so "
-    "long for its second witness.",
+    "long for its second source.",
     "Scheduler and eviction controller watch apart: a pod that is moved must not land on a sibling "
     "that is about to be tainted.",
 )
@@ -64,7 +64,7 @@ class RepeatText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = None
     within: Annotated[
-        str | None, _key(DURATION, "The window, at most 365d.", "Old stories are no evidence.")
+        str | None, _key(DURATION, "The window, at most 365d.", "Old incidents are no evidence.")
     ] = None
 
 
@@ -143,7 +143,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool | None,
         _key(
             "true or false",
-            "Whether doubtful evidence waits for a second witness, up to `settle`, before anything "
+            "Whether doubtful evidence waits for a second source, up to `settle`, before anything "
             "is tainted.",
             "For signals that often arrive in two parts, of which the second says how far to go.",
         ),

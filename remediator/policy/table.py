@@ -87,7 +87,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     soak: timedelta = timedelta(minutes=10)
     """How long evidence of health must hold before the rules go."""
     patient: bool = False
-    """A second witness is waited for, up to the settle time, before anything is tainted."""
+    """A second source is waited for, up to the settle time, before anything is tainted."""
     repeat: Repeat = Repeat()
     sticky: bool = False
     """Recovery alone never untaints: a person confirms the repair."""
@@ -145,7 +145,7 @@ SHIPPED: tuple[Row, ...] = (
         ceiling="NoSchedule",
         patient=True,
         why="Work that does not use NVLink goes on, and the driver lets it finish. Often several "
-        "GPUs tell of one broken link: the second witness says whose it is.",
+        "GPUs tell of one broken link: the second source says whose it is.",
     ),
     Row(
         fault_class="memory",

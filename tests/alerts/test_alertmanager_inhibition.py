@@ -290,10 +290,10 @@ def test_alerts_that_both_lack_a_label_do_not_inhibit_each_other(
 ) -> None:
     """Not in any cluster either, so that every label of `equal` is missing on both sides."""
     with started(alertmanager_built, tmp_path, mute(tmp_path)) as server:
-        witness = (Alert(NODE_DOWN, NODE), Alert(DOWN, NODE))
-        server.post([posted(one, "") for one in (*NOWHERE, *witness)])
+        source = (Alert(NODE_DOWN, NODE), Alert(DOWN, NODE))
+        server.post([posted(one, "") for one in (*NOWHERE, *source)])
 
-        await_true("the witness is inhibited", lambda: inhibited(server, "").get(f"{DOWN} node-a"))
+        await_true("the source is inhibited", lambda: inhibited(server, "").get(f"{DOWN} node-a"))
         found = inhibited(server, "")
         assert [found[one.name] for one in NOWHERE] == [set(), set(), set()]
 

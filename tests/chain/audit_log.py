@@ -1,4 +1,4 @@
-"""What an API server did, by its own audit log: a witness that misses nothing between two looks."""
+"""What an API server did, by its own audit log: a source that misses nothing between two looks."""
 
 from collections.abc import Iterator
 from datetime import datetime

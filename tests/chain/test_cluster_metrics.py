@@ -95,10 +95,10 @@ def test_the_page_tells_an_incident_from_its_first_signal_to_its_end(scene: Scen
     page.await_by("draguard_incident_held", "reason", {"Human": 1})
     page.await_by("draguard_incident_rules", "effect", {"NoSchedule": 1})
     await_true("affected pods are shown", lambda: page.samples("draguard_incident_consumer_info"))
-    ((story, _),) = page.samples("draguard_incident_info")
+    ((incident, _),) = page.samples("draguard_incident_info")
     ((consumer, _),) = page.samples("draguard_incident_consumer_info")
     name = scene.incident()["metadata"]["name"]
-    assert story == {
+    assert incident == {
         "incident": name,
         "node": "node-a",
         "UUID": uuid(0),

@@ -1,4 +1,4 @@
-"""The remediator dies after every single write, and the story comes out the same."""
+"""The remediator dies after every single write, and the incident comes out the same."""
 
 import time
 

@@ -68,7 +68,7 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
     )
     incident = Incident(meta, IncidentSpec(NODE, uuid(0)), status)
     case = Case(node=NODE, uuid=uuid(0), verdict=verdict, incidents=(incident,))
-    wish = Desired(
+    desired = Desired(
         uuid=uuid(0),
         incident=incident,
         needs="node-reboot",
@@ -76,7 +76,7 @@ def _pair(verdict: Verdict, *, closing: bool) -> tuple[Case, Desired]:
         insists="node-reboot",
         closing=closing,
     )
-    return case, wish
+    return case, desired
 
 
 BEGAN = clock.now()

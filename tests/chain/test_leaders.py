@@ -47,7 +47,7 @@ def start_again(one: Remediator) -> None:
     await_true("it is ready again", lambda: one.said().count(ready) > before)
 
 
-def test_the_other_replica_finishes_the_story_of_one_that_was_killed(scene: Scene) -> None:
+def test_the_other_replica_finishes_the_incident_of_one_that_was_killed(scene: Scene) -> None:
     scene.policy("defaults: {mode: enforce, settle: 1s, soak: 60s}")
     sick, spare = gpu(0, node="node-a"), gpu(0, node="node-b")
     scene.node("node-a", sick)

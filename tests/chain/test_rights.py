@@ -179,7 +179,7 @@ def test_node_conditions_are_a_role_of_their_own(remediator: Client, node_condit
     assert refusal(remediator, "DELETE", f"{NODES}/none") == FORBIDDEN
 
 
-def test_a_whole_story_needs_no_other_right(scene: Scene, account: Endpoint) -> None:
+def test_a_whole_incident_needs_no_other_right(scene: Scene, account: Endpoint) -> None:
     one, other = gpu(0), gpu(1)
     scene.node("node-a", one, other)
     scene.train("train", 2, workloads.gpu_request())

@@ -47,8 +47,8 @@ def _xid(uuid: str, code: str, **more: str) -> str:
     return f"""
 draguard_xid_errors_total{{{ours}}} 3
 draguard_xid_last_seen_timestamp_seconds{{{ours}}} -45
-draguard_xid_witness_info{{{ours},source="kmsg"}} 1
-draguard_xid_witness_info{{{ours},source="nvml"}} 1
+draguard_xid_source_info{{{ours},source="kmsg"}} 1
+draguard_xid_source_info{{{ours},source="nvml"}} 1
 """
 
 

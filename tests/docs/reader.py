@@ -12,7 +12,7 @@ from kubeapi.client import Conflict, NotFound
 from remediator.model.intent import FIELDS
 from tests.chain.scene import INCIDENTS
 from tests.docs.fenced import ROOT, Command, policies
-from tests.draguard.fleet import LOST_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, Fleet
 from tests.lab.cluster import RULES
 
 _CHECKOUT = ("Makefile", "constraints.txt", "dashboards", "deploy", "pyproject.toml")
@@ -55,7 +55,7 @@ class Reader:
 
     def forget(self) -> None:
         """Take back what the command before may have written."""
-        self._fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", {"spec": _NOTHING})
+        self._fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_INCIDENT}", {"spec": _NOTHING})
 
     def _write_policy(self, command: Command) -> None:
         """Write the policy that the document shows, or the README's."""
@@ -67,7 +67,7 @@ class Reader:
     def _named(self, text: str) -> str:
         if "devicetaintrule NAME" in text:
             return text.replace("NAME", self._fleet.cluster.items(RULES)[0]["metadata"]["name"])
-        return re.sub(r"\b(NAME|INCIDENT)\b", LOST_STORY, text)
+        return re.sub(r"\b(NAME|INCIDENT)\b", LOST_INCIDENT, text)
 
 
 def furnish(fleet: Fleet) -> None:

@@ -39,7 +39,7 @@ from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid, xid
 
 T0 = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 SICK, SLICED = uuid(0, "node-b"), uuid(0, "node-c")
-LOST_STORY, SLICE_STORY = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
+LOST_INCIDENT, SLICE_INCIDENT = f"{SICK.lower()}-1", f"{SLICED.lower()}-2"
 SICK_DEVICE = Device(DRIVER, "node-b", "gpu-0")
 SICK_SLICE = Device(DRIVER, "node-c", "gpu-0-mig-1g10gb-19-4")
 POLICY = """\
@@ -71,7 +71,7 @@ class Fleet:
         self._nodes()
         self._workloads()
         self._reports()
-        self._stories()
+        self._incidents()
         self._installation()
 
     def clear(self) -> None:
@@ -139,21 +139,21 @@ class Fleet:
             renew(self.cluster.client, LEASES, f"{AGENT_LEASE_PREFIX}{node}", node, 60, soon)
         renew(self.cluster.client, LEASES, LEASE_NAME, "remediator-0", 10, soon)
 
-    def _stories(self) -> None:
+    def _incidents(self) -> None:
         held = self.cluster.device_of("train").partition("/")[2]
-        lost = story_of_the_lost_gpu(held)
-        self.incident(LOST_STORY, *lost)
-        self.incident(SLICE_STORY, *story_of_the_slice())
-        for device, fault, cause, story, part, gpu_uuid in (
-            (SICK_DEVICE, "lost", "xid-79", LOST_STORY, SICK, SICK),
-            (SICK_SLICE, "contained", "xid-94", SLICE_STORY, slice_uuid(5), SLICED),
+        lost = incident_of_the_lost_gpu(held)
+        self.incident(LOST_INCIDENT, *lost)
+        self.incident(SLICE_INCIDENT, *incident_of_the_slice())
+        for device, fault, cause, incident, part, gpu_uuid in (
+            (SICK_DEVICE, "lost", "xid-79", LOST_INCIDENT, SICK, SICK),
+            (SICK_SLICE, "contained", "xid-94", SLICE_INCIDENT, slice_uuid(5), SLICED),
         ):
             rule = Rule(
                 device=device,
                 effect="NoSchedule",
                 fault=fault,
                 cause=cause,
-                incident=story,
+                incident=incident,
                 uuid=part,
                 gpu=gpu_uuid,
                 node=device.pool,
@@ -268,7 +268,7 @@ def report(cluster: Cluster, name: str, status: NodeHealth) -> None:
     cluster.client.merge_patch(f"{REPORTS}/{name}/status", {"status": status})
 
 
-def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
+def incident_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
     device = str(SICK_DEVICE)
     spec = IncidentSpec(node="node-b", uuid=SICK)
     assert held == "gpu-0"
@@ -286,7 +286,7 @@ def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
         conditions=(Condition("Held", "True", "Human", T0, "hold until the run ends by ana"),),
         rules=(RuleRecord("draguard-rule-of-gpu-0", "uid-1", device, "NoSchedule"),),
         would_taint=(),
-        hit=(
+        affected=(
             PodHold("default", "train", "train", device, "uid-train"),
             PodHold("monitoring", "dcgm", "look", device, "uid-dcgm", "AdminAccess", "NoExecute"),
         ),
@@ -299,7 +299,7 @@ def story_of_the_lost_gpu(held: str) -> tuple[IncidentSpec, IncidentStatus]:
     return spec, status
 
 
-def story_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
+def incident_of_the_slice() -> tuple[IncidentSpec, IncidentStatus]:
     device = str(SICK_SLICE)
     spec = IncidentSpec(node="node-c", uuid=SLICED)
     status = IncidentStatus(

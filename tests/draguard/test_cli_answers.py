@@ -11,7 +11,7 @@ from draguard.answers.value import WrongIntentError, intent_of, patch, until_of
 from kubeapi import clock
 from remediator.model.intent import FIELDS, Intent, Kind
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
 from tests.draguard.told import masked, matches, told
 
 Tell = Callable[..., str]
@@ -42,46 +42,46 @@ def test_an_intent_is_read_as_it_was_meant_and_removed(
     began = clock.now()
 
     given = ("--until", "4h", "--reason", "a run must end; then we look")
-    words = tell(command, LOST_STORY, *given, *agreed)
+    words = tell(command, LOST_INCIDENT, *given, *agreed)
 
     matches(command, masked(words))
-    read = said(fleet, LOST_STORY, kind)
+    read = said(fleet, LOST_INCIDENT, kind)
     assert read is not None
     assert (read.by, read.reason) == ("admin", "a run must end; then we look")
     assert read.until is not None
     assert abs(read.until - began - timedelta(hours=4)) < timedelta(minutes=2)
 
-    tell(command, LOST_STORY, "--remove")
-    assert said(fleet, LOST_STORY, kind) is None
+    tell(command, LOST_INCIDENT, "--remove")
+    assert said(fleet, LOST_INCIDENT, kind) is None
 
 
 def test_a_gpu_stands_for_its_open_incident(fleet: Fleet, tell: Tell) -> None:
     tell("hold", SICK, "--until", "2099-01-01T00:00:00Z", "--reason", "x")
 
-    assert said(fleet, LOST_STORY, "Hold") == Intent(until=END, by="admin", reason="x")
+    assert said(fleet, LOST_INCIDENT, "Hold") == Intent(until=END, by="admin", reason="x")
     tell("hold", SICK, "--remove")
 
 
 def test_an_intent_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tell) -> None:
     """One without an end leaves none of the end before it."""
     until = ("--until", "2099-01-01T00:00:00Z")
-    tell("ignore", SLICE_STORY, *until, "--reason", "mine", "--yes")
+    tell("ignore", SLICE_INCIDENT, *until, "--reason", "mine", "--yes")
 
-    tell("ignore", SLICE_STORY, "--forever", "--reason", "other", "--yes", ends=1)
-    assert said(fleet, SLICE_STORY, "Ignore") == Intent(until=END, by="admin", reason="mine")
+    tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--yes", ends=1)
+    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(until=END, by="admin", reason="mine")
 
-    tell("ignore", SLICE_STORY, "--forever", "--reason", "other", "--overwrite", "--yes")
-    assert said(fleet, SLICE_STORY, "Ignore") == Intent(by="admin", reason="other")
-    tell("ignore", SLICE_STORY, "--remove")
+    tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--overwrite", "--yes")
+    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(by="admin", reason="other")
+    tell("ignore", SLICE_INCIDENT, "--remove")
 
 
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
         (["gpu-none-1", "--until", "1h", "--reason", "x"], "there is no incident"),
-        ([LOST_STORY, "--until", "1h", "--reason", "a\x1b[31mb"], "not printable"),
-        ([LOST_STORY, "--until", "1h", "--reason", "x" * 600], "longer than 512"),
-        ([LOST_STORY, "--remove"], "no such thing to remove"),
+        ([LOST_INCIDENT, "--until", "1h", "--reason", "a\x1b[31mb"], "not printable"),
+        ([LOST_INCIDENT, "--until", "1h", "--reason", "x" * 600], "longer than 512"),
+        ([LOST_INCIDENT, "--remove"], "no such thing to remove"),
     ],
 )
 def test_what_the_server_would_refuse_is_not_written(
@@ -92,7 +92,7 @@ def test_what_the_server_would_refuse_is_not_written(
 ) -> None:
     assert main(["hold", *arguments, "--kubeconfig", fleet.kubeconfig]) == 1
     assert why in capsys.readouterr().err
-    assert said(fleet, LOST_STORY, "Hold") is None
+    assert said(fleet, LOST_INCIDENT, "Hold") is None
 
 
 @pytest.mark.parametrize("command", ["hold", "ignore", "confirm-repaired"])
@@ -113,7 +113,7 @@ def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
     command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([command, LOST_STORY, flag, text, "--reason", "x", "--kubeconfig", "/nowhere"])
+        main([command, LOST_INCIDENT, flag, text, "--reason", "x", "--kubeconfig", "/nowhere"])
 
     assert ended.value.code == 2
     assert f"draguard {command}: error: {flag}: " in (said := capsys.readouterr().err)
@@ -134,7 +134,7 @@ def test_an_end_and_a_reason_have_to_be_said(
     command: str, missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([command, LOST_STORY, *missing])
+        main([command, LOST_INCIDENT, *missing])
 
     assert ended.value.code == 2
     assert "error: " in capsys.readouterr().err
@@ -166,30 +166,30 @@ def test_without_an_end_the_one_before_is_removed_by_name() -> None:
 
 
 def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tell) -> None:
-    lasts = tell("hold", LOST_STORY, "--until", "4h", "--reason", "x")
-    tell("hold", LOST_STORY, "--remove")
-    ends = tell("hold", LOST_STORY, "--for", "2099-01-01T00:00:00+02:00", "--reason", "x")
+    lasts = tell("hold", LOST_INCIDENT, "--until", "4h", "--reason", "x")
+    tell("hold", LOST_INCIDENT, "--remove")
+    ends = tell("hold", LOST_INCIDENT, "--for", "2099-01-01T00:00:00+02:00", "--reason", "x")
 
     assert "Z, in 4h\n" in lasts
-    read = said(fleet, LOST_STORY, "Hold")
+    read = said(fleet, LOST_INCIDENT, "Hold")
     assert read == Intent(until=END - timedelta(hours=2), by="admin", reason="x")
     assert "2098-12-31T22:00:00Z, in " in ends
-    tell("hold", LOST_STORY, "--remove")
+    tell("hold", LOST_INCIDENT, "--remove")
 
 
 def test_a_confirmation_that_nothing_waits_for_is_refused(fleet: Fleet, tell: Tell) -> None:
-    tell("confirm-repaired", LOST_STORY, "--reason", "new board", ends=1)
+    tell("confirm-repaired", LOST_INCIDENT, "--reason", "new board", ends=1)
 
-    assert said(fleet, LOST_STORY, "RepairConfirmed") is None
+    assert said(fleet, LOST_INCIDENT, "RepairConfirmed") is None
 
 
 def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> None:
-    words = tell("confirm-repaired", SLICE_STORY, "--reason", "new board, ticket 47")
+    words = tell("confirm-repaired", SLICE_INCIDENT, "--reason", "new board, ticket 47")
 
     matches("confirm-repaired", masked(words))
-    read = said(fleet, SLICE_STORY, "RepairConfirmed")
+    read = said(fleet, SLICE_INCIDENT, "RepairConfirmed")
     assert read == Intent(by="admin", reason="new board, ticket 47")
-    tell("confirm-repaired", SLICE_STORY, "--remove")
+    tell("confirm-repaired", SLICE_INCIDENT, "--remove")
 
 
 def test_a_server_that_does_not_say_who_asks_gets_nothing_written() -> None:

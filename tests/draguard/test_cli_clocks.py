@@ -14,7 +14,7 @@ from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.leader import LEASE_NAME
 from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
-from tests.draguard.fleet import LOST_STORY, T0, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, T0, Fleet
 from tests.draguard.test_status_of_objects import LATE, known, lease, looked_at, objects, said
 from tests.draguard.told import told
 from tests.remediator.builders import gpu
@@ -56,10 +56,10 @@ def test_an_intent_counts_as_long_as_was_said(
     shift(time)
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    said = told(capsys, "hold", LOST_STORY, "--until", "4h", "--reason", "x", *where)
+    said = told(capsys, "hold", LOST_INCIDENT, "--until", "4h", "--reason", "x", *where)
 
-    spec = fleet.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["spec"]
-    told(capsys, "hold", LOST_STORY, "--remove", *where)
+    spec = fleet.cluster.get(f"{INCIDENTS}/{LOST_INCIDENT}")["spec"]
+    told(capsys, "hold", LOST_INCIDENT, "--remove", *where)
     read = msgspec.convert(spec["hold"], Intent)
     assert read.until is not None
     assert abs(read.until - clock.now() - timedelta(hours=4)) < timedelta(minutes=5)
@@ -122,11 +122,11 @@ def test_an_intent_that_no_remediator_acts_on_says_so(
 ) -> None:
     """Who is told that rules come down now must not wait for it in vain."""
     where = ("--kubeconfig", fleet.kubeconfig)
-    arguments = ("ignore", LOST_STORY, "--until", "1h", "--reason", "x", "--yes", *where)
+    arguments = ("ignore", LOST_INCIDENT, "--until", "1h", "--reason", "x", "--yes", *where)
     with fleet.silence():
         renew(fleet.cluster.client, LEASES, LEASE_NAME, holder, 10, clock.now() + renewed)
         words = told(capsys, *arguments)
-        told(capsys, "ignore", LOST_STORY, "--remove", *where)
+        told(capsys, "ignore", LOST_INCIDENT, "--remove", *where)
 
     assert re.search(rf"^but +{re.escape(why)}", words, re.MULTILINE)
     assert "it counts once a remediator runs" in words

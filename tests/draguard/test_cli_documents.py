@@ -10,7 +10,7 @@ import pytest
 
 from draguard.__main__ import USAGE, main
 from tests.chain.scene import INCIDENTS
-from tests.draguard.fleet import LOST_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, Fleet
 from tests.draguard.test_cli_terminal import COLOUR, on_terminal
 from tests.draguard.told import masked, told
 
@@ -50,7 +50,7 @@ def test_the_command_line_shows_real_output(fleet: Fleet) -> None:
     assert len(found) > 7
 
     outputs = {one["command"]: shown(one["command"], fleet) for one in found}
-    fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", {"spec": {"hold": None}})
+    fleet.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_INCIDENT}", {"spec": {"hold": None}})
 
     if os.environ.get("UPDATE_GOLDEN"):
         text = SHOWN.sub(

@@ -49,7 +49,7 @@ def nasty(fleet: Fleet) -> Iterator[Fleet]:
         message=NASTY,
         conditions=(Condition("Held", "True", "Human", T0, NASTY),),
         timeline=(TimelineEntry(T0, NASTY, NASTY),),
-        hit=(PodHold("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
+        affected=(PodHold("ns", NASTY, NASTY, NASTY, "u", "Gang", NASTY),),
         foreign=(NASTY,),
         informed=(NASTY,),
     )

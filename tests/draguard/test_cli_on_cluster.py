@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import yaml
 
-from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
 from tests.draguard.told import masked, matches, told
 
 Tell = Callable[..., str]
@@ -32,8 +32,8 @@ def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
         ("status-yaml", ("status", "-o", "yaml")),
         ("incidents", ("incidents",)),
         ("incidents-json", ("incidents", "-o", "json")),
-        ("incident-of-a-lost-gpu", ("incidents", LOST_STORY)),
-        ("incident-of-a-slice", ("incidents", SLICE_STORY)),
+        ("incident-of-a-lost-gpu", ("incidents", LOST_INCIDENT)),
+        ("incident-of-a-slice", ("incidents", SLICE_INCIDENT)),
         ("plan", ("plan",)),
         ("plan-of-a-node", ("plan", "--node", "node-a")),
         ("plan-json", ("plan", "-o", "json")),
@@ -67,7 +67,7 @@ def test_json_and_yaml_say_the_same(command: str, tell: Tell) -> None:
 
 
 def test_an_incident_is_found_by_the_uuid_of_its_gpu(tell: Tell) -> None:
-    assert tell("incidents", SICK).splitlines()[0] == LOST_STORY
+    assert tell("incidents", SICK).splitlines()[0] == LOST_INCIDENT
 
 
 def test_an_incident_that_is_not_there_ends_with_one(fleet: Fleet, tell: Tell) -> None:
@@ -77,8 +77,8 @@ def test_an_incident_that_is_not_there_ends_with_one(fleet: Fleet, tell: Tell) -
 def test_of_one_node_only(tell: Tell) -> None:
     said = tell("incidents", "--node", "node-c")
 
-    assert SLICE_STORY in said
-    assert LOST_STORY not in said
+    assert SLICE_INCIDENT in said
+    assert LOST_INCIDENT not in said
 
 
 def test_more_objects_than_fit_on_a_page_are_all_seen(
@@ -120,4 +120,4 @@ def test_the_emergency_stop_is_told(fleet: Fleet, tell: Tell) -> None:
 
 
 def test_the_short_name_of_an_incident_will_do(tell: Tell) -> None:
-    assert tell("incidents", "gpu-b0000000-1").splitlines()[0] == LOST_STORY
+    assert tell("incidents", "gpu-b0000000-1").splitlines()[0] == LOST_INCIDENT

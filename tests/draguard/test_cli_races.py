@@ -17,7 +17,7 @@ from tests.draguard.test_cli_errors import config, written
 from tests.lab.cluster import RULES, Json
 from tests.remediator.builders import DRIVER
 
-STORY = "gpu-raced-1"
+INCIDENT = "gpu-raced-1"
 THEIRS = {"until": "2099-01-01T00:00:00Z", "by": "ben", "reason": "mine"}
 GIVEN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 """What an API server gives to an object."""
@@ -57,10 +57,12 @@ def run(
         said = capsys.readouterr()
         return Ended(status, said.out, said.err)
 
-    fleet.incident(STORY, IncidentSpec(node="node-a", uuid="GPU-x"), IncidentStatus(fault="lost"))
+    fleet.incident(
+        INCIDENT, IncidentSpec(node="node-a", uuid="GPU-x"), IncidentStatus(fault="lost")
+    )
     yield ran
     with suppress(NotFound):
-        fleet.cluster.client.delete(f"{INCIDENTS}/{STORY}")
+        fleet.cluster.client.delete(f"{INCIDENTS}/{INCIDENT}")
     for name in cordons(fleet):
         fleet.cluster.client.delete(f"{RULES}/{name}")
 
@@ -111,10 +113,10 @@ class TestAnIntent:
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
         status = {"status": {"phase": "Tainted", "message": "news"}}
-        path = f"{INCIDENTS}/{STORY}"
+        path = f"{INCIDENTS}/{INCIDENT}"
         after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(f"{path}/status", status), nth=2)
 
-        assert run("hold", STORY, "--until", "1h", "--reason", "x").status == 0
+        assert run("hold", INCIDENT, "--until", "1h", "--reason", "x").status == 0
 
         stored = fleet.cluster.get(path)
         assert stored["spec"]["hold"]["reason"] == "x"
@@ -126,10 +128,10 @@ class TestAnIntent:
     ) -> None:
         """Whoever overwrites means what he has read, and not what has come since."""
         theirs = {"spec": {"hold": THEIRS}}
-        path = f"{INCIDENTS}/{STORY}"
+        path = f"{INCIDENTS}/{INCIDENT}"
         after(proxy, WHO, lambda: fleet.cluster.client.merge_patch(path, theirs), nth=2)
 
-        ended = run("hold", STORY, "--until", "1h", "--reason", "x", *more)
+        ended = run("hold", INCIDENT, "--until", "1h", "--reason", "x", *more)
 
         assert (ended.status, ended.out) == (1, "")
         words = (
@@ -141,9 +143,9 @@ class TestAnIntent:
     def test_comes_too_late_for_an_incident_that_is_closed_or_gone(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        path, client = f"{INCIDENTS}/{STORY}", fleet.cluster.client
+        path, client = f"{INCIDENTS}/{INCIDENT}", fleet.cluster.client
         closed = {"status": merge_patch(IncidentStatus(phase="Closed", closed_at=T0))}
-        answer = ("hold", STORY, "--until", "1h", "--reason", "x")
+        answer = ("hold", INCIDENT, "--until", "1h", "--reason", "x")
 
         after(proxy, WHO, lambda: client.merge_patch(f"{path}/status", closed), nth=2)
         ended = run(*answer)
@@ -159,13 +161,13 @@ class TestAnIntent:
     def test_that_nobody_confirmed_is_not_called_undone(
         self, run: Run, proxy: Proxy, fleet: Fleet
     ) -> None:
-        after(proxy, STORY, cut_off)
+        after(proxy, INCIDENT, cut_off)
 
-        ended = run("hold", STORY, "--until", "1h", "--reason", "x")
+        ended = run("hold", INCIDENT, "--until", "1h", "--reason", "x")
 
         assert (ended.status, ended.out) == (1, "")
         assert "Whether it was done is not known: look, or give the command again" in ended.err
-        assert "hold" in fleet.cluster.get(f"{INCIDENTS}/{STORY}")["spec"]
+        assert "hold" in fleet.cluster.get(f"{INCIDENTS}/{INCIDENT}")["spec"]
 
 
 class TestACordon:

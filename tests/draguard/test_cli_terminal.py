@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.draguard.fleet import LOST_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, Fleet
 
 ROOT = Path(__file__).parents[2]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -87,7 +87,7 @@ def test_a_pipe_gets_whole_lines_without_colours(fleet: Fleet) -> None:
     said = piped("incidents", "--kubeconfig", fleet.kubeconfig, COLUMNS="40")
 
     assert "\x1b" not in said
-    (line,) = [one for one in said.splitlines() if one.startswith(LOST_STORY)]
+    (line,) = [one for one in said.splitlines() if one.startswith(LOST_INCIDENT)]
     assert line.endswith("NoExecute held: a person: until the run ends")
 
 
@@ -107,7 +107,7 @@ def test_what_is_longer_than_the_screen_is_paged(fleet: Fleet, tmp_path: Path) -
     pager = {"PAGER": f"tee {seen}"}
     where = ("--kubeconfig", fleet.kubeconfig)
 
-    on_terminal("incidents", LOST_STORY, *where, lines=10, more=pager)
+    on_terminal("incidents", LOST_INCIDENT, *where, lines=10, more=pager)
     assert "What to do" in seen.read_text(encoding="utf-8")
 
     seen.unlink()

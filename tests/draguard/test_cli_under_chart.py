@@ -12,7 +12,7 @@ from remediator.model.taint_rule import MANAGED_BY, MANAGER
 from tests.chain.scene import INCIDENTS, LEASES
 from tests.conftest import built
 from tests.deploy import rendered
-from tests.draguard.fleet import LOST_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, Fleet
 from tests.draguard.test_cli_errors import config
 from tests.draguard.told import told
 from tests.lab.cluster import RULES, await_true
@@ -105,13 +105,13 @@ def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet
     assert "ok       your rights: status, plan, incidents" in operator("doctor", ends=1)
     assert "ok       admission of devicetaintrules: guarded by" in operator("doctor", ends=1)
 
-    operator("hold", LOST_STORY, "--until", "1h", "--reason", "x")
-    stored = guarded.cluster.get(f"{INCIDENTS}/{LOST_STORY}")["spec"]["hold"]
+    operator("hold", LOST_INCIDENT, "--until", "1h", "--reason", "x")
+    stored = guarded.cluster.get(f"{INCIDENTS}/{LOST_INCIDENT}")["spec"]["hold"]
     assert stored["by"] == "system:serviceaccount:default:person-with-draguard-operator"
     theirs = {"spec": {"ignore": {"by": "ana", "reason": "x"}}}
     with pytest.raises(ApiError, match="names the user who writes it"):
-        guarded.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_STORY}", theirs)
-    operator("hold", LOST_STORY, "--remove")
+        guarded.cluster.client.merge_patch(f"{INCIDENTS}/{LOST_INCIDENT}", theirs)
+    operator("hold", LOST_INCIDENT, "--remove")
 
     assert "cordoned" in operator("cordon", "node-a/1", "--why", "x")
     assert "cordoned" in operator("cordon", "node-a/1", "--why", "x", "--evict", "--yes")
@@ -123,7 +123,7 @@ def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
     assert "not seen: " in viewer("status")
     assert "1 needs a person" in viewer("status")
     for command in (
-        ("hold", LOST_STORY, "--until", "1h", "--reason", "x"),
+        ("hold", LOST_INCIDENT, "--until", "1h", "--reason", "x"),
         ("cordon", "node-a/1", "--why", "x"),
     ):
         assert "ask for a role that allows the verb" in viewer(*command, ends=2)

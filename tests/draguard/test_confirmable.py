@@ -8,7 +8,7 @@ from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 from remediator.model.incident import Condition, IncidentStatus
 from remediator.plan.case import Case
 from tests.remediator.builders import NODE, T0, at, gpu, uuid
-from tests.remediator.plan.fleets import story
+from tests.remediator.plan.fleets import an_incident
 
 HEALTHY = Healthy(at(0), "answers")
 SICK = Sick((Fault(fault_class="gpu", cause="xid-95", last_seen=T0, evidence="XID 95 was seen"),))
@@ -24,7 +24,7 @@ def case(verdict: Verdict, **more: object) -> Case:
 
 def refused(one: Case | None, **status: object) -> str:
     stored = msgspec.structs.replace(IncidentStatus(phase="Tainted"), **status)
-    return refusal(msgspec.structs.replace(story("a0"), status=stored), one)
+    return refusal(msgspec.structs.replace(an_incident("a0"), status=stored), one)
 
 
 @pytest.mark.parametrize("phase", ["Tainted", "NeedsHuman"])

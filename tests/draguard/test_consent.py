@@ -10,7 +10,7 @@ from draguard.connection.consent import agreed
 from remediator.diagnose.fault import Fault, Sick
 from remediator.plan.case import Case
 from tests.remediator.builders import NODE, T0, at, uuid
-from tests.remediator.plan.fleets import story
+from tests.remediator.plan.fleets import an_incident
 
 
 class User(io.StringIO):
@@ -49,7 +49,7 @@ def test_without_a_terminal_the_flag_alone_goes_on(
 def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
     fault = Fault(fault_class="lost", cause="xid-79", last_seen=T0, evidence="XID 79, off the bus")
     case = Case(node=NODE, uuid=uuid(0), verdict=Sick((fault,)))
-    one = story("a0", needs="node-reboot")
+    one = an_incident("a0", needs="node-reboot")
 
     said = "\n".join(consequences(one, case, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
 

@@ -133,7 +133,7 @@ def test_expectations_are_told_in_the_words_of_the_target() -> None:
 
 def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() -> None:
     uuid = BOARDS[1].uuid
-    story = acted(
+    incident = acted(
         GPU,
         MOVED,
         entry(10.1, "xid", uuid, "79"),
@@ -145,7 +145,11 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
     )
     bad = Check("it is good", "it is not")
     row, failed, missing = summary.rows(
-        [Outcome("one", story), Outcome("two", story, (bad,)), Outcome("three", problem="why")]
+        [
+            Outcome("one", incident),
+            Outcome("two", incident, (bad,)),
+            Outcome("three", problem="why"),
+        ]
     )
     assert row[1:] == (
         "XID 79, GPU lost",
@@ -157,7 +161,7 @@ def test_the_summary_says_what_was_seen_decided_and_done_and_how_long_it_took() 
     )
     assert failed[-1] == "FAILED"
     assert missing[-1] == "not played"
-    outcomes = [Outcome("two", story, (bad,)), Outcome("three", problem="why")]
+    outcomes = [Outcome("two", incident, (bad,)), Outcome("three", problem="why")]
     assert summary.complaints(outcomes) == [
         "act 1 (two): expected: it is good; seen: it is not",
         "act 2 (three): why",

@@ -34,13 +34,13 @@ def test_a_name_a_short_name_or_a_gpu(word: str, found: Incident) -> None:
     assert meant(word, (FIRST, SECOND)) is found
 
 
-def test_a_gpu_whose_stories_are_all_over_means_the_last() -> None:
+def test_a_gpu_whose_incidents_are_all_over_means_the_last() -> None:
     third = incident(GPU, 10, closed=True)
 
     assert meant(GPU, (FIRST, third)) is third
 
 
-def test_a_gpu_means_its_open_story_before_a_later_one_that_is_closed() -> None:
+def test_a_gpu_means_its_open_incident_before_a_later_one_that_is_closed() -> None:
     duplicate = incident(GPU, 3, closed=True)
 
     assert meant(GPU, (SECOND, duplicate)) is SECOND

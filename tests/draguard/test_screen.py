@@ -69,8 +69,8 @@ def test_without_a_terminal_each_entry_is_one_line_and_told_once() -> None:
 def test_the_summary_names_what_failed() -> None:
     out = io.StringIO()
     screen = Screen(Console(file=out))
-    story = acted("node-a/gpu-1", seen())
-    screen.summary([Outcome("one", story), Outcome("two", story, (Check("x", "y"),))], 12.0)
+    incident = acted("node-a/gpu-1", seen())
+    screen.summary([Outcome("one", incident), Outcome("two", incident, (Check("x", "y"),))], 12.0)
     said = out.getvalue()
     assert "FAILED: act 2 (two): expected: x; seen: y" in said
     assert "The story came out WRONG, 12 s after the demo began." in said

@@ -103,14 +103,14 @@ def test_the_emergency_stop_holds_what_would_be_done() -> None:
     def held(seen: Objects) -> str:
         deciding = Deciding(seen, 150)
         (decision,) = deciding.decisions(["node-a"], ENFORCE, lambda _: ())
-        ((_, wish),) = decision.pairs
-        return wish.held
+        ((_, desired),) = decision.pairs
+        return desired.held
 
     assert held(lost) == ""
     assert "ana" in held(msgspec.structs.replace(lost, stopped="ana: roll-out"))
 
 
-def test_a_sick_gpu_without_a_story_is_talked_of() -> None:
+def test_a_sick_gpu_without_an_incident_is_talked_of() -> None:
     assert Deciding(objects(dead(0)), 150).talking() == ["node-a"]
     assert Deciding(objects(gpu(0)), 150).talking() == []
 
@@ -192,8 +192,8 @@ def test_a_node_that_reports_is_not_gone_and_where_nodes_are_not_seen_none_is() 
     assert (known(blind.gpus).unknown, known(blind.nodes).stale) == (1, ("node-a",))
 
 
-def test_a_gpu_of_a_node_that_is_gone_is_counted_while_its_story_is_open() -> None:
-    story = Incident(ObjectMeta(name="gpu-x-1"), IncidentSpec(node="node-a", uuid=uuid(0)))
-    found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b"), incidents=(story,)))
+def test_a_gpu_of_a_node_that_is_gone_is_counted_while_its_incident_is_open() -> None:
+    incident = Incident(ObjectMeta(name="gpu-x-1"), IncidentSpec(node="node-a", uuid=uuid(0)))
+    found = looked_at(objects(gpu(0), at=LATE, nodes=nodes("node-b"), incidents=(incident,)))
 
     assert known(found.gpus).unknown == 1

@@ -10,7 +10,7 @@ from kubeapi import clock
 from kubeapi.lease import renew
 from remediator.controller.leader import LEASE_NAME
 from tests.chain.scene import INCIDENTS, LEASES
-from tests.draguard.fleet import LOST_STORY, SICK, SLICE_STORY, Fleet
+from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
 from tests.draguard.test_cli_races import GIVEN
 from tests.draguard.told import told
 from tests.lab.cluster import RULES
@@ -37,8 +37,8 @@ def _as_before(fleet: Fleet) -> Iterator[None]:
             rule["metadata"].pop(name, None)
         if rule["metadata"]["name"] not in left:
             fleet.cluster.client.create(RULES, rule)
-    for story in (LOST_STORY, SLICE_STORY):
-        fleet.cluster.client.merge_patch(f"{INCIDENTS}/{story}", {"spec": {"ignore": None}})
+    for incident in (LOST_INCIDENT, SLICE_INCIDENT):
+        fleet.cluster.client.merge_patch(f"{INCIDENTS}/{incident}", {"spec": {"ignore": None}})
 
 
 @contextmanager
@@ -52,11 +52,11 @@ def names(fleet: Fleet) -> set[str]:
     return {one["metadata"]["name"] for one in fleet.cluster.items(RULES)}
 
 
-def ignored(fleet: Fleet, story: str = LOST_STORY) -> dict[str, str]:
-    return fleet.cluster.get(f"{INCIDENTS}/{story}")["spec"].get("ignore", {})
+def ignored(fleet: Fleet, incident: str = LOST_INCIDENT) -> dict[str, str]:
+    return fleet.cluster.get(f"{INCIDENTS}/{incident}")["spec"].get("ignore", {})
 
 
-@pytest.mark.parametrize("word", [LOST_STORY, SICK])
+@pytest.mark.parametrize("word", [LOST_INCIDENT, SICK])
 def test_beside_a_remediator_it_asks_for_it_by_the_incident(
     word: str, fleet: Fleet, tell: Tell
 ) -> None:
@@ -75,11 +75,11 @@ def test_without_a_remediator_it_removes_the_rules_of_this_gpu_and_no_other(
     fleet: Fleet, tell: Tell
 ) -> None:
     with without_a_leader(fleet):
-        said = tell(LOST_STORY, "--reason", "a false alarm", "--yes")
+        said = tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
 
     left = fleet.cluster.items(RULES)
-    assert [one for one in left if LOST_STORY in str(one["metadata"])] == []
-    assert [one for one in left if SLICE_STORY in str(one["metadata"])] != []
+    assert [one for one in left if LOST_INCIDENT in str(one["metadata"])] == []
+    assert [one for one in left if SLICE_INCIDENT in str(one["metadata"])] != []
     assert ignored(fleet)["reason"] == "a false alarm", "a later remediator creates none again"
     assert "removed" in said
 
@@ -90,7 +90,7 @@ def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
 ) -> None:
     before = names(fleet)
 
-    arguments = ["untaint", LOST_STORY, "--reason", "x", "--kubeconfig", fleet.kubeconfig, *flag]
+    arguments = ["untaint", LOST_INCIDENT, "--reason", "x", "--kubeconfig", fleet.kubeconfig, *flag]
     assert main(arguments) == (0 if flag else 1)
 
     said = capsys.readouterr().err
@@ -103,9 +103,9 @@ def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
 
 
 def test_what_is_untainted_already_is_said(fleet: Fleet, tell: Tell) -> None:
-    tell(LOST_STORY, "--reason", "a false alarm", "--yes")
+    tell(LOST_INCIDENT, "--reason", "a false alarm", "--yes")
 
-    tell(LOST_STORY, "--reason", "again", "--yes", ends=1)
+    tell(LOST_INCIDENT, "--reason", "again", "--yes", ends=1)
 
     assert ignored(fleet)["reason"] == "a false alarm"
 
@@ -123,6 +123,6 @@ def test_a_reason_and_a_time_to_come_have_to_be_said(
     missing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["untaint", LOST_STORY, *missing])
+        main(["untaint", LOST_INCIDENT, *missing])
 
     assert ended.value.code == 2

@@ -49,7 +49,7 @@ def test_the_kubelets_pods_are_named(node: SimulatedNode, exporter: Exporter) ->
     wait_for(lambda: not exporter.series("draguard_device_allocation_info"))
 
 
-def test_one_error_with_two_witnesses_is_counted_once_on_its_slice(
+def test_one_error_with_two_sources_is_counted_once_on_its_slice(
     node: SimulatedNode, exporter: Exporter
 ) -> None:
     part = node.gpu(2).instances[3]
@@ -251,16 +251,16 @@ def test_a_sensor_that_is_killed_is_started_again_and_nothing_is_counted_twice(
     assert exporter.count(43) == 1
 
 
-def _tells(exporter: Exporter, code: int, witness: str) -> bool:
-    rows = exporter.series("draguard_xid_witness_info")
-    return any(f'code="{code}"' in row and f'source="{witness}"' in row for row in rows)
+def _tells(exporter: Exporter, code: int, source: str) -> bool:
+    rows = exporter.series("draguard_xid_source_info")
+    return any(f'code="{code}"' in row and f'source="{source}"' in row for row in rows)
 
 
 def test_a_reboot_begins_the_counts_anew(node: SimulatedNode, exporter: Exporter) -> None:
     node.inject_xid(0, 43)
     # Both: what NVML told after the reboot only would be of the new boot.
-    for witness in ("kmsg", "nvml"):
-        wait_for(lambda witness=witness: _tells(exporter, 43, witness), what=witness)
+    for source in ("kmsg", "nvml"):
+        wait_for(lambda source=source: _tells(exporter, 43, source), what=source)
     exporter.wait_count(43, 1)
     node.reboot()
     node.inject_xid(0, 79, nvml=False)

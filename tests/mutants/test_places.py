@@ -125,7 +125,7 @@ class TestDrawn:
         steps = steps_of("remediator/diagnose/scope.py", ROOT)
 
         assert steps[0] == ("tests/remediator/diagnose",)
-        assert "tests/remediator/test_story.py" in steps[1]
+        assert "tests/remediator/test_incidents.py" in steps[1]
         assert "tests/remediator/controller" in steps[2]
         there = (ROOT / "tests" / "remediator").iterdir()
         tests = {entry.name for entry in there if entry.is_dir() or entry.match("test_*.py")}

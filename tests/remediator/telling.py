@@ -1,4 +1,4 @@
-"""Tells a story to the pure core: views in at a moment, steps taken by a store in memory."""
+"""Tells an incident to the pure core: views in at a moment, steps taken by a store in memory."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Stories that were written to hurt a healthy device, to free a sick one, or to lose a signal."""
+"""Incidents that were written to hurt a healthy device, to free a sick one, or to lose a signal."""
 
 import msgspec
 

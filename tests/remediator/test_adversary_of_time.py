@@ -1,4 +1,4 @@
-"""Stories about time: wrong clocks, errors that come later, and patience."""
+"""Incidents about time: wrong clocks, errors that come later, and patience."""
 
 from datetime import timedelta
 
@@ -85,7 +85,7 @@ class TestAClockSetBackInAStory:
 
         assert set(stored.effects()) == {SLICE_5, SLICE_3}
 
-    def test_across_a_reboot_hides_none_and_the_story_goes_on_by_the_right_clock(self) -> None:
+    def test_across_a_reboot_hides_none_and_the_incident_goes_on_by_the_right_clock(self) -> None:
         stored = self._told()
         later = mig_gpu(
             0, xid(94, seen=130, gi=3), recovery_action=action(0, 60, 131), epoch_started=at(60)

@@ -35,7 +35,7 @@ def by_class(training: str, interactive: str) -> Policy:
 
 
 def effects(rows: Policy, opening: frozenset[str], later: list[frozenset[str]]) -> dict[str, str]:
-    """Return the rules at the end of a story of a dead GPU with these claims over time."""
+    """Return the rules at the end of an incident of a dead GPU with these claims over time."""
     stored, sick = Stored(), view(dead(0))
     for step, classes in enumerate((opening, *later, opening, opening)):
         place = GpuPlace(node=NODE, classes=classes)

@@ -128,14 +128,14 @@ def test_a_slice_with_an_odd_uuid_is_tainted_like_its_neighbours() -> None:
 def test_a_gpu_that_cannot_be_decided_about_keeps_its_rules_and_its_neighbour_is_tainted() -> None:
     stored, sick = Stored(), gpu(0, recovery_action=RESET)
     settle(stored, view(sick), 1)
-    story = stored.incident
-    odd = msgspec.structs.replace(story.status, tainted_at=datetime.max.replace(tzinfo=UTC))
-    stored.incidents[story.name] = msgspec.structs.replace(story, status=odd)
+    incident = stored.incident
+    odd = msgspec.structs.replace(incident.status, tainted_at=datetime.max.replace(tzinfo=UTC))
+    stored.incidents[incident.name] = msgspec.structs.replace(incident, status=odd)
 
     assert "OverflowError" in bug_of(stored, view(sick, dead(1)), 0, 5)
 
     assert stored.effects() == dict.fromkeys(["gpu-0", "gpu-1"], "NoSchedule")
-    assert "a bug of Draguard" in stored.incidents[story.name].status.message
+    assert "a bug of Draguard" in stored.incidents[incident.name].status.message
 
 
 class Telling(RefusesOne):

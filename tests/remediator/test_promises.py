@@ -1,4 +1,4 @@
-"""Promises of the design that hold in any story, found by making stories up."""
+"""Promises of the design that hold in any incident, found by making incidents up."""
 
 from datetime import timedelta
 
@@ -41,7 +41,7 @@ def _gpus(draw: st.DrawFn, index: int) -> GpuHealth:
 
 
 @st.composite
-def _stories(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
+def _incidents(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
     views = [view(draw(_gpus(0)), draw(_gpus(1))) for _ in range(draw(st.integers(1, 4)))]
     stale = draw(st.lists(st.sampled_from(["", "", "silent"]), min_size=4, max_size=4))
     times = sorted(draw(st.lists(st.integers(1, 900), min_size=4, max_size=4, unique=True)))
@@ -52,12 +52,12 @@ def _stories(draw: st.DrawFn) -> list[tuple[float, NodeView]]:
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(_stories(), st.data())
+@given(_incidents(), st.data())
 def test_a_crash_after_any_step_changes_nothing_in_the_end(
-    story: list[tuple[float, NodeView]], data: st.DataObject
+    incident: list[tuple[float, NodeView]], data: st.DataObject
 ) -> None:
     calm, broken = Stored(), Stored()
-    for second, seen in story:
+    for second, seen in incident:
         settle(calm, seen, second)
         steps = decide_node(broken.over(seen), broken.fleet(), ENFORCE, at(second)).steps
         for step in steps[: data.draw(st.integers(0, len(steps)))]:
@@ -73,12 +73,12 @@ def _told(stored: Stored) -> dict[str, tuple[str, str]]:
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(_stories())
+@given(_incidents())
 def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
-    story: list[tuple[float, NodeView]],
+    incident: list[tuple[float, NodeView]],
 ) -> None:
     stored = Stored()
-    for second, seen in story:
+    for second, seen in incident:
         told = {one.spec.uuid: one.status for one in stored.incidents.values() if one.open}
         decision = tick(stored, seen, second)
         for step in decision.steps:
@@ -91,18 +91,18 @@ def test_no_eviction_without_a_settled_taint_on_the_whole_scope(
             assert status.tainted_at is not None
             assert at(second) >= status.tainted_at + timedelta(seconds=3)
             recorded = {one.device for one in status.rules if one.effect != "None"}
-            (wish,) = [wish for _, wish in decision.pairs if wish.uuid == step.rule.gpu]
-            assert {str(rule.device) for rule in wish.rules} <= recorded
+            (desired,) = [desired for _, desired in decision.pairs if desired.uuid == step.rule.gpu]
+            assert {str(rule.device) for rule in desired.rules} <= recorded
         settle(stored, seen, second)
 
 
 @settings(max_examples=examples(150), deadline=None)
-@given(_stories())
+@given(_incidents())
 def test_what_a_blind_moment_shows_changes_no_rule_but_by_name(
-    story: list[tuple[float, NodeView]],
+    incident: list[tuple[float, NodeView]],
 ) -> None:
     stored = Stored()
-    for second, seen in story:
+    for second, seen in incident:
         before = dict(stored.rules)
         settle(stored, seen, second)
         if seen.stale:

@@ -63,7 +63,7 @@ class TestRelease:
         settle(stored, later, 700, rows)
         assert bool(stored.effects()) is (state is None)
 
-    def test_rules_whose_incident_somebody_deleted_get_a_story_and_a_soak(self) -> None:
+    def test_rules_whose_incident_somebody_deleted_get_an_incident_and_a_soak(self) -> None:
         stored = Stored()
         settle(stored, view(gpu(0, xid(95), recovery_action=RESET)), 1)
         stored.incidents.clear()

@@ -28,8 +28,8 @@ def unserved(stored: Stored, one: GpuHealth, seconds: float, *, knows: bool = Tr
     """
     seen = view(one, rules_served=False, unseen=tuple(stored.rules.values()) if knows else ())
     for _ in range(8):
-        story = tuple(stored.incidents.values())
-        now = msgspec.structs.replace(seen, incidents=story)
+        incident = tuple(stored.incidents.values())
+        now = msgspec.structs.replace(seen, incidents=incident)
         decision = decide_node(now, stored.fleet(), without_rules(ENFORCE), at(seconds))
         if not decision.steps:
             return decision

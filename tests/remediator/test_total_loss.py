@@ -66,7 +66,7 @@ def play(stored: Stored, shown: NodeView, seconds: float, *, evict_first: bool =
 
 
 def handled(until: float) -> Stored:
-    """The story of the error up to a moment: its pod is evicted, and its slice stays empty."""
+    """The incident of the error up to a moment: its pod is evicted, and its slice stays empty."""
     stored = Stored()
     for seconds in (1, 5):
         play(stored, seen(seconds, OLD), seconds)
@@ -154,7 +154,7 @@ def test_admin_access_that_was_there_evicts_nobody_who_came_later() -> None:
         status = msgspec.structs.replace(monitor.status, allocation=given)
         monitor = msgspec.structs.replace(monitor, status=status)
         play(stored, msgspec.structs.replace(shown, claims=(new, monitor)), seconds)
-    assert ADMIN in {one.via for one in stored.incident.status.hit}
+    assert ADMIN in {one.via for one in stored.incident.status.affected}
     assert stored.effects() == {SLICE_5: "NoSchedule"}
 
 

@@ -107,7 +107,7 @@ class TestOthers:
 
         assert bool(stored.effects()) == tainted
 
-    def test_a_gpu_that_only_the_log_names_has_no_story_and_stops_nobody(self) -> None:
+    def test_a_gpu_that_only_the_log_names_has_no_incident_and_stops_nobody(self) -> None:
         nameless = msgspec.structs.replace(dead(1), uuid="unknown-0000:3b:00.0")
         seen = view(dead(0), nameless)
 
@@ -290,7 +290,7 @@ def test_a_gpu_that_moved_is_told_of_by_the_node_that_has_it() -> None:
 
     # It takes its own rule down, because the node is heard of without the board.
     assert [type(step).__name__ for step in decision.steps] == ["DeleteRule"]
-    assert [wish.incident for _, wish in decision.pairs] == [None]
+    assert [desired.incident for _, desired in decision.pairs] == [None]
     silent = msgspec.structs.replace(left, stale="the agent is silent")
     assert decide_node(stored.over(silent), Fleet(), ENFORCE, at(5)).steps == []
 

@@ -65,7 +65,7 @@ class StrangePod:
 
 
 def tainted(*others: Any, index: int = 0, seconds: float = 5) -> Stored:
-    """A cluster in which one dead GPU is tainted for good and its story is told."""
+    """A cluster in which one dead GPU is tainted for good and its incident is told."""
     stored = Stored()
     for second in (1.0, seconds):
         settle(stored, view(dead(index), *others), second)
@@ -89,9 +89,9 @@ def poisoned(kind: str, stored: Stored, seen: NodeView) -> NodeView:
     if kind == "moving":
         strange: Any = StrangePod()
         return msgspec.structs.replace(seen, claims=(claim("gpu-0"),), pods=(strange,))
-    story = stored.incidents[f"{uuid(0).lower()}-1"]
-    status = msgspec.structs.replace(story.status, evicted=(STRANGE,))
-    stored.incidents[story.name] = msgspec.structs.replace(story, status=status)
+    incident = stored.incidents[f"{uuid(0).lower()}-1"]
+    status = msgspec.structs.replace(incident.status, evicted=(STRANGE,))
+    stored.incidents[incident.name] = msgspec.structs.replace(incident, status=status)
     return seen
 
 
@@ -107,8 +107,8 @@ def test_a_gpu_on_which_we_fail_stays_tainted_and_its_neighbour_gets_its_taint(k
     decision = tick(stored, seen, 20)
     assert is_unknown_for_a_bug(decision)
     assert all(isinstance(step, WriteStatus) for step in about(decision, 0))
-    (wish,) = [wish for _, wish in decision.pairs if wish.uuid == uuid(0)]
-    assert wish.rules == tuple(before.values())
+    (desired,) = [desired for _, desired in decision.pairs if desired.uuid == uuid(0)]
+    assert desired.rules == tuple(before.values())
     for second in (25, 30):
         settle(stored, seen, second)
 

@@ -76,22 +76,22 @@ def test_a_mode_goes_on_while_nobody_publishes_the_device(rows: Policy, seen: No
     assert stored.incident.status.mode == "Enforce"
 
 
-def test_a_mode_goes_on_where_the_story_was_deleted_or_the_rules() -> None:
+def test_a_mode_goes_on_where_the_incident_was_deleted_or_the_rules() -> None:
     """Of a driver that names its pools as it likes, so that nothing else tells where it was."""
     device = msgspec.structs.replace(
         published(dead())[0], device=Device("gpu.example.com", "rack-7", "gpu-0")
     )
     seen = view(dead(), inventory=(device,))
-    for forget in ("the story", "the rules"):
+    for forget in ("the incident", "the rules"):
         stored = Stored()
         for second in (1, 5):
             settle(stored, seen, second, BY_RACK)
-        (stored.incidents if forget == "the story" else stored.rules).clear()
+        (stored.incidents if forget == "the incident" else stored.rules).clear()
 
         settle(stored, SILENT, 100, BY_RACK)
 
         assert stored.incident.status.mode == "Enforce"
-        assert bool(stored.effects()) == (forget == "the story")
+        assert bool(stored.effects()) == (forget == "the incident")
 
 
 @pytest.mark.parametrize("neighbours", [(gpu(1),), ()], ids=["a neighbour", "nobody"])
@@ -115,7 +115,7 @@ def test_an_exemption_by_pool_holds_for_a_gpu_that_was_never_published(
 
 @pytest.mark.parametrize("mode", ["enforce", "incident-only"])
 def test_an_exemption_of_one_slice_holds_while_it_is_unpublished(mode: str) -> None:
-    """A slice is remembered by the story, and by the rule that stands on it."""
+    """A slice is remembered by the incident, and by the rule that stands on it."""
     sick = mig_gpu(0, xid(79))
     first, *others = published(sick)
     stored = Stored()
@@ -129,14 +129,14 @@ def test_an_exemption_of_one_slice_holds_while_it_is_unpublished(mode: str) -> N
 
 
 def test_a_board_that_moved_is_not_of_the_pool_that_it_came_from() -> None:
-    """Its story remembers the devices of before."""
+    """Its incident remembers the devices of before."""
     stored = evicted(BY_POOL)
     stored.rules.clear()
     (before,) = stored.incidents.values()
     scope = before.status.scope
     came = Target(DRIVER, "node-z", "gpu-3", uuid(0))
-    story = _with_scope(before, (came, *scope.devices))
-    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(story,)))
+    incident = _with_scope(before, (came, *scope.devices))
+    (case,) = cases(msgspec.structs.replace(UNPUBLISHED, incidents=(incident,)))
     assert case.place.pools == {NODE}
 
     (moved,) = cases(
@@ -156,7 +156,7 @@ def test_what_is_published_outranks_what_is_remembered() -> None:
     assert (case.place.drivers, case.place.pools) == ({other.driver}, {other.pool})
 
 
-def _with_scope(story: Incident, devices: tuple[Target, ...]) -> Incident:
-    scope = msgspec.structs.replace(story.status.scope, devices=devices)
-    found = msgspec.structs.replace(story.status, scope=scope)
-    return msgspec.structs.replace(story, status=found)
+def _with_scope(incident: Incident, devices: tuple[Target, ...]) -> Incident:
+    scope = msgspec.structs.replace(incident.status.scope, devices=devices)
+    found = msgspec.structs.replace(incident.status, scope=scope)
+    return msgspec.structs.replace(incident, status=found)

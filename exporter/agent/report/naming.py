@@ -34,7 +34,7 @@ def uuid_of(gpus: Gpus, signal: Signal) -> str:
     there = max(on_bus, key=_still_there, default=None)
     by_bus = there.uuid if there else UNKNOWN_PREFIX + signal.bus_id
     if named is not None:
-        # By bus as the kernel log is, so that two witnesses of one error meet.
+        # By bus as the kernel log is, so that two sources of one error meet.
         return by_bus if _ambiguous(named) and signal.bus_id else named.uuid
     return signal.uuid or by_bus
 

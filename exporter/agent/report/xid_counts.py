@@ -1,6 +1,6 @@
 """One more XID into the records of one GPU.
 
-A record is one code on one instance in one place (or on none). Two witnesses of
+A record is one code on one instance in one place (or on none). Two sources of
 one error are one count; when the second one names the slice, the count moves
 from the record without instance to the slice's, so that no doubt is left behind.
 The MIG mode and the place are those of when the error is counted. Where NVML had
@@ -194,7 +194,7 @@ def _lacks_line(record: XidRecord, line: Signal) -> bool:
 
 
 def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRecord | None:
-    """Return the record in which an earlier witness's word of the same error was counted."""
+    """Return the record in which an earlier source's word of the same error was counted."""
     if signal.partner is None:
         return None
     ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
@@ -208,7 +208,7 @@ def _target(signal: Signal, told: XidRecord | None, layout: Layout) -> Key:
     partner = signal.partner or Partner(0)
     gi = signal.gi if signal.gi is not None else partner.gi
     ci = signal.ci if signal.ci is not None else partner.ci
-    # Where it was when its first witness named the instance.
+    # Where it was when its first source named the instance.
     before = told.placement if told is not None and told.gi == gi else None
     return Key(signal.code, gi, ci, before or layout.placement(gi))
 

@@ -63,8 +63,8 @@ def test_equal_xids_that_only_dcgm_tells_are_counted_one_by_one(node: SimulatedN
         for times in range(1, 4):
             node.inject_xid(0, 43, kernel=False)
             exporter.wait_count(43, times)
-        witnesses = samples(exporter, "draguard_xid_witness_info", code="43")
-        assert [one["source"] for one in witnesses] == ["dcgm"]
+        sources = samples(exporter, "draguard_xid_source_info", code="43")
+        assert [one["source"] for one in sources] == ["dcgm"]
 
 
 def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
@@ -72,11 +72,11 @@ def test_one_xid_that_all_three_tell_is_one(node: SimulatedNode) -> None:
     with beside(node, dcgm, "embedded") as exporter:
         node.inject_xid(0, 48)
 
-        def witnesses() -> set[str]:
-            rows = samples(exporter, "draguard_xid_witness_info", code="48")
+        def sources() -> set[str]:
+            rows = samples(exporter, "draguard_xid_source_info", code="48")
             return {one["source"] for one in rows}
 
-        wait_for(lambda: witnesses() == {"kmsg", "nvml", "dcgm"}, what="three witnesses")
+        wait_for(lambda: sources() == {"kmsg", "nvml", "dcgm"}, what="three sources")
         assert exporter.count(48) == 1
         node.inject_xid(0, 48)
         exporter.wait_count(48, 2)

@@ -54,7 +54,7 @@ def test_liveness_says_why_a_gpu_is_down_and_nothing_of_what_is_not_known() -> N
     assert len(found["draguard_gpu_info"]) == 4
 
 
-def test_xids_are_counted_with_time_and_witnesses_and_outlive_the_gpu() -> None:
+def test_xids_are_counted_with_time_and_sources_and_outlive_the_gpu() -> None:
     records = (
         XidRecord(
             code=94, count=3, first_seen=START, last_seen=at(9), gi=5, ci=0,
@@ -68,8 +68,8 @@ def test_xids_are_counted_with_time_and_witnesses_and_outlive_the_gpu() -> None:
         "94": at(9).timestamp(),
         "79": at(4).timestamp(),
     }
-    witnesses = [(one["code"], one["source"]) for one, _ in found["draguard_xid_witness_info"]]
-    assert witnesses == [("94", "kmsg"), ("94", "nvml"), ("79", "kmsg")]
+    sources = [(one["code"], one["source"]) for one, _ in found["draguard_xid_source_info"]]
+    assert sources == [("94", "kmsg"), ("94", "nvml"), ("79", "kmsg")]
     ((limited, _),) = found["draguard_xid_rate_limited"]
     assert (limited["code"], limited["gi"], limited["ci"]) == ("94", "5", "0")
 

@@ -1,4 +1,4 @@
-"""Counts of XIDs as counters: they only grow, whatever the witnesses name and when."""
+"""Counts of XIDs as counters: they only grow, whatever the sources name and when."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,7 +56,7 @@ def counts(report: NodeHealth) -> list[tuple[Counted, int]]:
     ]
 
 
-def test_an_error_is_never_shown_where_the_next_witness_moves_it_from() -> None:
+def test_an_error_is_never_shown_where_the_next_source_moves_it_from() -> None:
     node = Shown()
     line = node.log_line()
     assert node.page() == {}

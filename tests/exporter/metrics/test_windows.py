@@ -74,7 +74,7 @@ def test_a_slice_is_no_gpu_and_no_other_slice() -> None:
     assert found.counts(at(1)).xids == {("GPU-2", 1, None): {94: 1}, ("GPU-2", 5, None): {94: 3}}
 
 
-def test_a_count_that_moves_to_the_slice_of_a_better_witness_is_one() -> None:
+def test_a_count_that_moves_to_the_slice_of_a_better_source_is_one() -> None:
     """The kernel log names the GPU, NVML's event the slice: one error, counted at the slice."""
     sensed = Sensed()
     begun = ledger.observe(ledger.begin("boot-1", "1", START), seen(mig_gpu(2)))

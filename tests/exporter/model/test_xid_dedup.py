@@ -19,13 +19,13 @@ from exporter.model.signals import Kind, Signal
 from exporter.model.xid_dedup import Pairing
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
-Witness = Literal["kmsg", "syslog", "nvml", "dcgm"]
-WITNESSES: tuple[Witness, ...] = ("kmsg", "nvml", "dcgm")
+Source = Literal["kmsg", "syslog", "nvml", "dcgm"]
+SOURCES: tuple[Source, ...] = ("kmsg", "nvml", "dcgm")
 
 
 def signal(
     number: int,
-    source: Witness,
+    source: Source,
     seconds: float,
     *,
     code: int = 94,
@@ -76,7 +76,7 @@ def test_six_seconds_apart_they_are_two() -> None:
     assert partners(signal(1, "kmsg", 0), signal(2, "nvml", 6)) == [None, None]
 
 
-def test_one_witness_alone_never_pairs_with_itself() -> None:
+def test_one_source_alone_never_pairs_with_itself() -> None:
     assert partners(signal(1, "kmsg", 0), signal(2, "kmsg", 0.1)) == [None, None]
 
 
@@ -128,14 +128,14 @@ def test_a_lost_gpu_told_three_times_is_one_error() -> None:
     assert partners(*told) == [None, 1, 1]
 
 
-@pytest.mark.parametrize("named", [(), ("nvml",), ("kmsg", "nvml"), ("dcgm",), WITNESSES])
-@pytest.mark.parametrize("order", list(itertools.permutations(WITNESSES)))
-def test_three_witnesses_in_any_order_are_one_count_with_three_sources(
-    order: tuple[Witness, ...], named: tuple[Witness, ...]
+@pytest.mark.parametrize("named", [(), ("nvml",), ("kmsg", "nvml"), ("dcgm",), SOURCES])
+@pytest.mark.parametrize("order", list(itertools.permutations(SOURCES)))
+def test_three_sources_in_any_order_are_one_count_with_three_sources(
+    order: tuple[Source, ...], named: tuple[Source, ...]
 ) -> None:
     told = [
-        signal(number, witness, 0.2 * number, gi=5 if witness in named else None)
-        for number, witness in enumerate(order, start=1)
+        signal(number, source, 0.2 * number, gi=5 if source in named else None)
+        for number, source in enumerate(order, start=1)
     ]
     [record] = records(told)
     assert (record.count, record.gi) == (1, 5 if named else None)
@@ -153,7 +153,7 @@ def test_the_times_of_the_events_are_compared_not_of_their_telling() -> None:
     assert partners(*told, signal(3, "dcgm", 60.5), signal(4, "dcgm", 0.5)) == [None, None, 2, 1]
 
 
-def test_an_error_waits_two_minutes_for_its_witnesses() -> None:
+def test_an_error_waits_two_minutes_for_its_sources() -> None:
     later = signal(2, "kmsg", 121, code=31)
     assert partners(signal(1, "kmsg", 0), later, signal(3, "dcgm", 0)) == [None, None, None]
 
@@ -166,7 +166,7 @@ def test_in_a_burst_lines_and_late_events_pair_one_to_one() -> None:
     assert answered == list(range(1, 31))
 
 
-def test_a_witness_that_names_the_instance_prefers_the_error_that_has_it() -> None:
+def test_a_source_that_names_the_instance_prefers_the_error_that_has_it() -> None:
     told = [signal(1, "kmsg", 0), signal(2, "kmsg", 0, gi=3)]
     assert partners(*told, signal(3, "nvml", 0.2, gi=3), signal(4, "nvml", 0.2, gi=5)) == [
         None,
@@ -196,7 +196,7 @@ def test_switch_errors_and_other_news_never_pair() -> None:
     assert partners(*told) == [None, None]
 
 
-def test_a_late_witness_of_a_storm_is_not_counted_again() -> None:
+def test_a_late_source_of_a_storm_is_not_counted_again() -> None:
     lines = [signal(number, "kmsg", number / 1000) for number in range(1, 3001)]
     late = [signal(5000 + number, "dcgm", number / 1000) for number in range(1, 3001)]
     assert None not in partners(*lines, *late)[3000:]
@@ -237,21 +237,19 @@ def test_a_storm_of_many_codes_on_many_gpus_is_kept_in_little_memory() -> None:
 
 @given(
     st.lists(st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=4), min_size=1, max_size=4),
-    st.sets(st.sampled_from(WITNESSES)),
+    st.sets(st.sampled_from(SOURCES)),
     st.randoms(use_true_random=False),
 )
 def test_every_order_of_the_tellings_gives_the_same_totals(
-    bursts: list[list[int]], naming: set[Witness], random: Random
+    bursts: list[list[int]], naming: set[Source], random: Random
 ) -> None:
-    """Bursts of errors 15 s apart, each told by all; a witness names instances or does not."""
+    """Bursts of errors 15 s apart, each told by all; a source names instances or does not."""
     told: list[Signal] = []
     for place, burst in enumerate(bursts):
-        for (error, gi), (lag, witness) in itertools.product(
-            enumerate(burst), enumerate(WITNESSES)
-        ):
+        for (error, gi), (lag, source) in itertools.product(enumerate(burst), enumerate(SOURCES)):
             seconds = 15 * place + 0.3 * error + 0.1 * lag
-            instance = gi if witness in naming else None
-            told.append(signal(len(told) + 1, witness, seconds, gi=instance))
+            instance = gi if source in naming else None
+            told.append(signal(len(told) + 1, source, seconds, gi=instance))
     random.shuffle(told)
     errors = [gi if naming else None for gi in itertools.chain(*bursts)]
     assert {one.gi: one.count for one in records(told)} == Counter(errors)

@@ -139,12 +139,12 @@ def test_claims_on_what_is_published_no_more_are_in_the_view(world: World) -> No
     rack = claim("gpu-9", "other", driver="gpu.example.com", pool="rack-7")
     world.claim("team/d", None, rack)
     scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
-    story = Incident(
+    incident = Incident(
         ObjectMeta(name=incident_name(uuid(3), 1), uid="u"),
         IncidentSpec("node-a", uuid(3)),
         IncidentStatus(fault="lost", scope=scope),
     )
-    world.incident(story.name, story)
+    world.incident(incident.name, incident)
 
     world.slice("s", published_once, None)
 
@@ -312,19 +312,19 @@ OPEN = IncidentStatus(fault="gpu", cause="xid-95")
 
 
 def told_elsewhere(status: IncidentStatus = OPEN) -> Incident:
-    """The story of a board of node-a that was told while it was on node-b."""
+    """The incident of a board of node-a that was told while it was on node-b."""
     name = incident_name(uuid(0), 1)
     meta = ObjectMeta(name=name, uid="i", resource_version="3")
     return Incident(meta, IncidentSpec("node-b", uuid(0)), status)
 
 
-def test_a_rule_whose_story_another_node_has_told_gets_no_second_one(world: World) -> None:
+def test_a_rule_whose_incident_another_node_has_told_gets_no_second_one(world: World) -> None:
     """The board has moved, the node that it has left is silent, and the other one is gone."""
-    raw, story = raw_rule(), told_elsewhere()
+    raw, incident = raw_rule(), told_elsewhere()
     world.rule(raw.metadata.name, raw)
-    world.incident(story.name, story)
+    world.incident(incident.name, incident)
 
-    assert world.view("node-a", silent_a).incidents == (story,)
+    assert world.view("node-a", silent_a).incidents == (incident,)
     assert decided(world).steps == [], "one node tells it: two would write over each other"
 
 
@@ -333,8 +333,8 @@ def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(world: Wo
     past = IncidentStatus(
         fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )
-    story = told_elsewhere(past)
-    world.incident(story.name, story)
+    incident = told_elsewhere(past)
+    world.incident(incident.name, incident)
     world.slice("s1", None, slice_of("node-a", 0, 1))
     missing = msgspec.structs.replace(
         report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,))
@@ -347,14 +347,14 @@ def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(world: Wo
     assert opened == [incident_name(uuid(0), 2)]
 
 
-def test_the_story_of_a_board_is_told_where_it_is_published_though_nobody_reports_it(
+def test_the_incident_of_a_board_is_told_where_it_is_published_though_nobody_reports_it(
     world: World,
 ) -> None:
-    story = told_elsewhere()
-    world.incident(story.name, story)
+    incident = told_elsewhere()
+    world.incident(incident.name, incident)
     world.slice("s1", None, slice_of("node-a", 0))
 
     (case,) = cases(world.view("node-a", silent_a))
 
-    assert case.incidents == (story,)
+    assert case.incidents == (incident,)
     assert not case.elsewhere

@@ -69,7 +69,7 @@ class TestNodes:
         world.node("node-a", None)
         assert marks.taken() == {"node-a"}
 
-    def test_what_is_said_of_one_matters_where_a_story_is_open(
+    def test_what_is_said_of_one_matters_where_an_incident_is_open(
         self, world: World, marks: Marks
     ) -> None:
         world.node("node-a", facts("node-a"))
@@ -206,7 +206,7 @@ class TestPeers:
         assert [(one.pod, one.via) for one in case.gang] == [("w-1", "Gang")]
         assert [one.pod for one in case.holds] == ["w-0"]
 
-    def test_nothing_of_other_nodes_is_looked_up_without_a_story(self, world: World) -> None:
+    def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, world: World) -> None:
         self.fill(world)
 
         names = {one.metadata.name for one in world.view("node-a", believed).claims}

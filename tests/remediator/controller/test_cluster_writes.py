@@ -212,23 +212,23 @@ def test_what_was_decided_while_rules_were_not_served_deletes_none(
     await_true("it is deleted by a decision of now", hands.deleted)
 
 
-def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_story_waits(
+def test_while_other_nodes_wait_for_their_taints_a_rule_goes_and_its_incident_waits(
     hands: Hands, cluster: Cluster
 ) -> None:
-    story = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))
+    incident = Incident(ObjectMeta(name="gpu-a-1"), IncidentSpec("node-a", "GPU-a"))
     hands.hurry = True
 
     hands.writer.turn_to("node-a")
     hands.writer.take(CreateRule(wanted()))
     with pytest.raises(PacedError):
-        hands.writer.take(OpenIncident(story))
+        hands.writer.take(OpenIncident(incident))
     hands.writer.turn_to("node-a")
     assert len(cluster.items(RULES)) == 1
 
     hands.hurry = False
     # It is sent now, whether this server knows incidents or not.
     with suppress(NotFound):
-        hands.writer.take(OpenIncident(story))
+        hands.writer.take(OpenIncident(incident))
 
 
 def test_without_rules_in_the_api_it_is_said_what_turns_them_on(cluster: Cluster) -> None:

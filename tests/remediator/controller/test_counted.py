@@ -14,7 +14,7 @@ from remediator.plan.budget import budget
 from remediator.plan.fleet import Fleet
 from remediator.policy.limits import LIFTED, LONGEST_RATE, Cap, Caps, Limits, Rate
 from tests.remediator.builders import at, policy
-from tests.remediator.plan.fleets import story, wish
+from tests.remediator.plan.fleets import an_incident, desired
 
 DAY = int(LONGEST_RATE.total_seconds())
 
@@ -28,12 +28,12 @@ class Clock:
 
 
 def closed(name: str, since: float, at_: float = 0) -> Incident:
-    return story(name, evicting_at=at(since), closed_at=at(at_))
+    return an_incident(name, evicting_at=at(since), closed_at=at(at_))
 
 
 def test_an_open_one_counts_however_old_it_is() -> None:
     counted = Counted(Clock())
-    old = story("a0", evicting_at=at(-90 * DAY))
+    old = an_incident("a0", evicting_at=at(-90 * DAY))
 
     counted.put(old.name, old)
 
@@ -53,10 +53,10 @@ def test_a_closed_one_counts_for_a_day_after_it_began() -> None:
 
 def test_one_that_began_nothing_is_history_as_soon_as_it_is_closed() -> None:
     counted = Counted(Clock())
-    counted.put("a0-1", story("a0"))
+    counted.put("a0-1", an_incident("a0"))
     assert counted.all()
 
-    counted.put("a0-1", story("a0", closed_at=at(0)))
+    counted.put("a0-1", an_incident("a0", closed_at=at(0)))
 
     assert not counted.all()
 
@@ -65,7 +65,7 @@ def test_one_that_is_opened_again_stays_when_its_day_is_over() -> None:
     clock = Clock()
     counted = Counted(clock)
     counted.put("a0-1", closed("a0", -60))
-    counted.put("a0-1", story("a0", evicting_at=at(-60)))
+    counted.put("a0-1", an_incident("a0", evicting_at=at(-60)))
 
     clock.now = at(2 * DAY)
 
@@ -74,7 +74,7 @@ def test_one_that_is_opened_again_stays_when_its_day_is_over() -> None:
 
 def test_a_deleted_one_counts_no_more() -> None:
     counted = Counted(Clock())
-    counted.put("a0-1", story("a0"))
+    counted.put("a0-1", an_incident("a0"))
     counted.put("a0-1", None)
 
     assert counted.all() == ()
@@ -82,7 +82,7 @@ def test_a_deleted_one_counts_no_more() -> None:
 
 def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> None:
     world = World(lambda _: None, lambda: at(0))
-    for number, one in enumerate((story("a0"), closed("a1", -60), closed("a2", -2 * DAY))):
+    for number, one in enumerate((an_incident("a0"), closed("a1", -60), closed("a2", -2 * DAY))):
         meta = ObjectMeta(name=one.name, uid=one.name, resource_version=str(number))
         world.incident(one.name, msgspec.structs.replace(one, metadata=meta))
 
@@ -91,8 +91,8 @@ def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> 
 
 
 TIMES = st.integers(-2 * DAY, 0)
-STORIES = st.builds(
-    story,
+INCIDENTS = st.builds(
+    an_incident,
     st.sampled_from(["a0", "a1", "b0", "b1", "c0"]),
     st.sampled_from(["xid-95", "xid-79"]),
     opened=TIMES.map(at),
@@ -110,14 +110,14 @@ CAPS = st.builds(
 
 
 @given(
-    st.lists(STORIES, unique_by=lambda one: one.name),
+    st.lists(INCIDENTS, unique_by=lambda one: one.name),
     st.builds(Limits, evict=CAPS, taint=CAPS, correlation=st.just(LIFTED.correlation)),
 )
 def test_what_does_not_count_changes_no_decision(told: list[Incident], limits: Limits) -> None:
     counted = Counted(lambda: at(0))
     for one in told:
         counted.put(one.name, one)
-    asks = (wish("z0", "NoExecute"), wish("a0", "NoSchedule"))
+    asks = (desired("z0", "NoExecute"), desired("a0", "NoSchedule"))
     all_of_them, few = Fleet(incidents=tuple(told)), Fleet(incidents=counted.all())
 
     assert budget(asks, few, policy(limits), at(0)) == budget(

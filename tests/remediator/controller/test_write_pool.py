@@ -64,7 +64,7 @@ class Hands:
     def __init__(self, server: Server) -> None:
         self.marks, self.leading = Marks(), True
         self.world = World(self.marks)
-        # By a clock that stands: a hurry that lasts too long lets stories pass, and none is stored.
+        # By a clock that stands: a long hurry lets an incident pass, and none is stored.
         pace = Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: True)
         client, rules = cast("Client", server), cast("Versioned[Any]", Served())
         self.writer = Writer(client, self.world, rules, pace, lambda: self.leading)

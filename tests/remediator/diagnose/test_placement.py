@@ -246,7 +246,7 @@ def test_nothing_that_misses_the_recorded_place_is_ever_in_scope(
         if by_name[name].kind == "mig":
             _, profile_id, start = name.rsplit("-", 2)
             assert MemorySlices(int(start), SIZES[int(profile_id)]).intersects(place)
-    hit = {
+    affected = {
         name
         for name, one in by_name.items()
         if one.kind == "gpu"
@@ -254,7 +254,7 @@ def test_nothing_that_misses_the_recorded_place_is_ever_in_scope(
             place
         )
     }
-    assert names(found) == hit
+    assert names(found) == affected
 
 
 @pytest.mark.parametrize("field", [NO_ACTION_FIELD, action(observed=1), action(observed=-1)])

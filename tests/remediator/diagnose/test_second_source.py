@@ -367,5 +367,5 @@ class TestStories:
 
         decisions = [settle(stored, seen, second) for second in (1, 5, 10, 4000)]
 
-        assert {wish.calls for one in decisions for _, wish in one.pairs} == {"nothing"}
+        assert {desired.calls for one in decisions for _, desired in one.pairs} == {"nothing"}
         assert set(stored.effects().values()) == ({"NoSchedule"} if by == "kmsg" else set())

@@ -33,7 +33,9 @@ class Calls:
         for case, _ in decision.pairs:
             if isinstance(case.verdict, Healthy):
                 machine.asks_node.discard(case.uuid)
-        free = {wish.uuid for _, wish in decision.pairs if not (wish.held or wish.call_held)}
+        free = {
+            desired.uuid for _, desired in decision.pairs if not (desired.held or desired.call_held)
+        }
         for step in decision.steps:
             match step:
                 case WriteNodeCondition(_, condition) if self._calls(stored, condition.type):

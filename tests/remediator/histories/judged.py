@@ -80,7 +80,7 @@ class Judged(Played):
     def _nothing_goes_without_a_reason(self, seen: NodeView, decision: NodeDecision) -> None:
         """Verified recovery, other hardware, another board, a node gone for a week, or a person."""
         published = {one.device: one.uuid or one.parent_uuid for one in seen.inventory}
-        wishes = {wish.uuid: wish for _, wish in decision.pairs}
+        all_desired = {desired.uuid: desired for _, desired in decision.pairs}
         for step in decision.steps:
             if not (self.enforced and isinstance(step, ChangeRule | DeleteRule)):
                 continue
@@ -88,48 +88,48 @@ class Judged(Played):
             if isinstance(step, ChangeRule) and step.rule.uuid == step.stored.uuid and not other:
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
             if isinstance(step, DeleteRule):
-                wish = wishes[step.stored.gpu]
-                said = {one.kind for one in wish.intents if one.state == "InForce"}
+                desired = all_desired[step.stored.gpu]
+                said = {one.kind for one in desired.intents if one.state == "InForce"}
                 narrowed = (step.stored.fault, step.stored.effect) == ("contained", "NoSchedule")
                 narrowed &= not self._was_named(step.stored)
-                if wish.closing:
-                    self._recovery_was_true(wish, said)
-                elif wish.ending:
-                    self._it_is_over(wish, said)
+                if desired.closing:
+                    self._recovery_was_true(desired, said)
+                elif desired.ending:
+                    self._it_is_over(desired, said)
                 else:
                     assert other or "Ignore" in said or narrowed, step
 
     def _nothing_ends_unseen(self, decision: NodeDecision) -> None:
         """An incident is closed by what is seen of its GPU, whether or not it had rules."""
-        known = {wish.uuid: (case, wish) for case, wish in decision.pairs}
+        known = {desired.uuid: (case, desired) for case, desired in decision.pairs}
         for step in decision.steps:
             if not isinstance(step, WriteStatus) or not self.enforced:
                 continue
-            case, wish = known[step.incident.spec.uuid]
-            mine = wish.incident is not None and wish.incident.name == step.incident.name
+            case, desired = known[step.incident.spec.uuid]
+            mine = desired.incident is not None and desired.incident.name == step.incident.name
             if not mine or step.status.closed_at is None or not step.incident.open:
                 continue
-            said = {one.kind for one in wish.intents if one.state == "InForce"}
-            if wish.closing:
-                self._recovery_was_true(wish, said)
+            said = {one.kind for one in desired.intents if one.state == "InForce"}
+            if desired.closing:
+                self._recovery_was_true(desired, said)
             elif isinstance(case.verdict, Unknown):
-                self._it_is_over(wish, said)
+                self._it_is_over(desired, said)
 
-    def _it_is_over(self, wish: Desired, said: set[str]) -> None:
+    def _it_is_over(self, desired: Desired, said: set[str]) -> None:
         """Check an end without verified recovery: another board, a node gone, or a person."""
-        swapped = wish.uuid not in self.machine.boards()
-        swapped &= wish.ending.startswith("another board is in its place")
-        assert swapped or self.machine.gone or "RepairConfirmed" in said, wish.ending
+        swapped = desired.uuid not in self.machine.boards()
+        swapped &= desired.ending.startswith("another board is in its place")
+        assert swapped or self.machine.gone or "RepairConfirmed" in said, desired.ending
 
     def _was_named(self, rule: Rule) -> bool:
         """Whether a source has just named the slice that a rule is for."""
         named = self.machine.named.get((rule.gpu, rule.uuid))
         return named is not None and self.machine.now - named <= NEAR.total_seconds()
 
-    def _recovery_was_true(self, wish: Desired, said: set[str]) -> None:
-        machine, gpu = self.machine, wish.uuid
+    def _recovery_was_true(self, desired: Desired, said: set[str]) -> None:
+        machine, gpu = self.machine, desired.uuid
         # What waits for a reset, and is only observed, holds back no slice of a contained error.
-        alone = wish.incident is not None and wish.incident.status.fault == "contained"
+        alone = desired.incident is not None and desired.incident.status.fault == "contained"
         assert machine.now - machine.bad_at.get(gpu, -1e9) >= SOAK
         assert machine.now - machine.signal_of(gpu, pending=not alone) >= SOAK
         proven = machine.confirmed_at >= machine.bad_at.get(gpu, -1e9)
@@ -153,9 +153,9 @@ class Judged(Played):
                 assert step.rule.effect not in EVICTING, "nothing is evicted before it is tainted"
                 assert all(msgspec.structs.astuple(step.rule.device)), "a full selector, always"
             if isinstance(step, ChangeRule) and raises(step):
-                (wish,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
+                (desired,) = [one for _, one in decision.pairs if one.uuid == step.rule.gpu]
                 stored = [rule for rule in self.calm.rules.values() if rule.effect != "None"]
-                wanted = {rule.device for rule in wish.rules if rule.effect != "None"}
+                wanted = {rule.device for rule in desired.rules if rule.effect != "None"}
                 assert wanted <= {rule.device for rule in stored}
                 settled = self.machine.now - SETTLE
                 for rule in [rule for rule in stored if rule.gpu == step.rule.gpu]:

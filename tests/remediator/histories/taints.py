@@ -48,17 +48,17 @@ class Taints:
         if distrusted(seen.blind, "rebind"):
             return
         has = {rule.device for rule in stored.rules.values() if rule.effect != "None"}
-        for _, wish in decision.pairs:
-            incident = wish.incident and stored.incidents.get(wish.incident.name)
-            if not incident or not incident.open or wish.ending or wish.closing:
+        for _, desired in decision.pairs:
+            incident = desired.incident and stored.incidents.get(desired.incident.name)
+            if not incident or not incident.open or desired.ending or desired.closing:
                 continue
-            if any((one.kind, one.state) == ("Ignore", "InForce") for one in wish.intents):
+            if any((one.kind, one.state) == ("Ignore", "InForce") for one in desired.intents):
                 continue
             meant = self._hardware.get(incident.name, set())
             slices = {part.uuid for part in incident.status.hardware} & meant
             for device in seen.inventory:
                 gpu = device.parent_uuid or device.uuid
-                mine = gpu == wish.uuid and (gpu in meant or self._is_made_of(device, incident))
+                mine = gpu == desired.uuid and (gpu in meant or self._is_made_of(device, incident))
                 if mine or device.uuid in slices:
                     assert device.device in has, f"{device.device} of {incident.name} is free"
 
@@ -75,8 +75,8 @@ def is_rebound(step: Step, decision: NodeDecision) -> bool:
     """Whether a step follows hardware that was tainted before to another name."""
     if not isinstance(step, CreateRule | ChangeRule) or step.rule.effect in EVICTING:
         return False
-    wish = next(wish for _, wish in decision.pairs if wish.uuid == step.rule.gpu)
-    return step.rule in wish.rebound
+    desired = next(desired for _, desired in decision.pairs if desired.uuid == step.rule.gpu)
+    return step.rule in desired.rebound
 
 
 def raises(step: ChangeRule) -> bool:
@@ -92,6 +92,6 @@ def told(stored: Stored) -> dict[str, tuple[str, str]]:
 def in_force(decision: NodeDecision) -> dict[str, set[str]]:
     """Return by GPU the kinds of answers that count now."""
     return {
-        wish.uuid: {one.kind for one in wish.intents if one.state == "InForce"}
-        for _, wish in decision.pairs
+        desired.uuid: {one.kind for one in desired.intents if one.state == "InForce"}
+        for _, desired in decision.pairs
     }

@@ -15,7 +15,7 @@ from remediator.policy.table import Evict
 from tests.remediator.builders import at, policy
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 from tests.remediator.histories.played import LIMITS
-from tests.remediator.histories.test_histories import HISTORIES, History
+from tests.remediator.histories.test_histories import HIINCIDENTS, History
 
 PODS = st.integers(0, 2)
 PARTS = st.integers(0, 6)
@@ -143,21 +143,21 @@ class EvictHistory(History):
         self, seen: NodeView, decision: NodeDecision
     ) -> None:
         hardware = {str(one.device): one.parent_uuid or one.uuid for one in seen.inventory}
-        cases = {case.uuid: (case, wish) for case, wish in decision.pairs}
+        cases = {case.uuid: (case, desired) for case, desired in decision.pairs}
         rules = {str(one.device): one for one in self.calm.rules.values()}
         for step in decision.steps:
             if not isinstance(step, EvictPod):
                 continue
-            case, wish = cases[step.gpu]
+            case, desired = cases[step.gpu]
             device = step.pod.device
             assert not isinstance(case.verdict, Unknown)
             assert step.pod.pod not in self.machine.tenants.ending, "it was told to end before"
             assert rules[device].effect in EVICTING, "the rule is stored before the request"
             assert rules[device].gpu == step.gpu
             assert hardware.get(device, step.gpu) == step.gpu, "other hardware has this name"
-            assert rules[device].device in wish.evicting
+            assert rules[device].device in desired.evicting
             assert not self.stopped
-            assert "Hold" not in {one.kind for one in wish.intents if one.state == "InForce"}
+            assert "Hold" not in {one.kind for one in desired.intents if one.state == "InForce"}
             tenant = [
                 it
                 for claim in self.machine.tenants.claims.values()
@@ -193,7 +193,7 @@ class EvictHistory(History):
 
 TestEvictHistories = EvictHistory.TestCase
 TestEvictHistories.settings = settings(
-    max_examples=max(HISTORIES // 6, 10),
+    max_examples=max(HIINCIDENTS // 6, 10),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -11,7 +11,7 @@ from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
 from tests.remediator.builders import at
-from tests.remediator.plan.fleets import story
+from tests.remediator.plan.fleets import an_incident
 
 WINDOW = Window(name="firmware", area=Area(nodes=("*",)), when=Once(at(0), at(90)))
 AFTER = Correlation(after_change=timedelta(minutes=30)).after_change.total_seconds()
@@ -52,8 +52,8 @@ def test_a_window_is_told_from_its_start_to_its_end(now: float, windows: int) ->
 
 
 def test_a_cause_that_is_new_on_three_nodes_is_one_wave() -> None:
-    alike = tuple(story(f"{node}0", opened=at(-60)) for node in "abc")
-    two = (story("d0", "xid-79", opened=at(-60)), story("e0", "xid-79", opened=at(-60)))
+    alike = tuple(an_incident(f"{node}0", opened=at(-60)) for node in "abc")
+    two = (an_incident("d0", "xid-79", opened=at(-60)), an_incident("e0", "xid-79", opened=at(-60)))
 
     assert correlation(Fleet(incidents=(*alike, *two))) == {"SameCause": 1}
     assert correlation(Fleet(incidents=alike), LIFTED) == {}

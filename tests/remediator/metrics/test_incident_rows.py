@@ -34,7 +34,7 @@ BLOCKED = Condition("EvictionBlocked", "True", "DisruptionBudget", T0, "t/web (R
 UNKNOWN = Condition("DeviceStateUnknown", "True", "ReportUnusable", T0, "silent")
 
 
-def story(number: int = 1, fault: str = "gpu", **status: object) -> Incident:
+def incident(number: int = 1, fault: str = "gpu", **status: object) -> Incident:
     meta = ObjectMeta(name=f"i-{number}", creation_timestamp=T0 + timedelta(seconds=number))
     spec = IncidentSpec("node-a", f"GPU-{number}")
     standard = IncidentStatus(
@@ -54,7 +54,7 @@ def of(rows: Rows, family: str) -> set[Labels]:
     return {key[3:] for key in rows.get(f"incident_{family}", {})}
 
 
-def test_a_story_that_was_really_decided_is_told_as_it_is_stored() -> None:
+def test_an_incident_that_was_really_decided_is_told_as_it_is_stored() -> None:
     stored = Stored()
     seen = view(dead(0), gpu(1), claims=(claim("gpu-0"),))
     for seconds in (60, 61, 70):
@@ -78,9 +78,9 @@ def test_a_story_that_was_really_decided_is_told_as_it_is_stored() -> None:
 
 def test_every_sample_has_the_labels_of_its_family() -> None:
     families = {one.name: one for one in CLUSTER_FAMILIES}
-    hit = (PodHold("team", "train-0", "claim-0", "d"),)
+    affected = (PodHold("team", "train-0", "claim-0", "d"),)
     conditions = (HELD, ALONE, BLOCKED)
-    rows = incident_rows([story(hit=hit, conditions=conditions, recurrence=2)], ())
+    rows = incident_rows([incident(affected=affected, conditions=conditions, recurrence=2)], ())
 
     assert set(rows) == {name for name in families if name.startswith("incident")}
     for name, samples in rows.items():
@@ -103,8 +103,8 @@ def test_what_is_not_written_yet_has_no_sample() -> None:
 def test_only_what_is_held_back_now_is_held() -> None:
     over = msgspec.structs.replace(HELD, status="False", reason="AsExpected")
 
-    assert of(incident_rows([story(conditions=(HELD, UNKNOWN))], ()), "held") == {("Budget",)}
-    assert of(incident_rows([story(conditions=(over,))], ()), "held") == set()
+    assert of(incident_rows([incident(conditions=(HELD, UNKNOWN))], ()), "held") == {("Budget",)}
+    assert of(incident_rows([incident(conditions=(over,))], ()), "held") == set()
 
 
 @pytest.mark.parametrize(("state", "held"), [("InForce", [("Human",)]), ("Expired", [])])
@@ -113,7 +113,7 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
 ) -> None:
     said = IntentRecord(kind="Ignore", by="ana", reason="a test", state=state, seen_time=T0)
 
-    assert sorted(of(incident_rows([story(intents=(said,))], ()), "held")) == held
+    assert sorted(of(incident_rows([incident(intents=(said,))], ()), "held")) == held
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,16 @@ def test_what_a_person_ignores_is_held_for_whoever_is_paged(
 def test_what_a_person_has_tainted_by_hand_is_held_for_whoever_is_paged(
     foreign: str, held: list[tuple[str]]
 ) -> None:
-    assert sorted(of(incident_rows([story(foreign=(foreign,))], ()), "held")) == held
+    assert sorted(of(incident_rows([incident(foreign=(foreign,))], ()), "held")) == held
 
 
 def test_a_fault_that_nothing_can_confirm_is_told_with_the_reason_while_it_is_so() -> None:
     over = msgspec.structs.replace(ALONE, status="False", reason="AsExpected")
 
-    assert of(incident_rows([story(conditions=(ALONE,))], ()), "unconfirmed") == {("DriverTooOld",)}
-    assert of(incident_rows([story(conditions=(over,))], ()), "unconfirmed") == set()
+    assert of(incident_rows([incident(conditions=(ALONE,))], ()), "unconfirmed") == {
+        ("DriverTooOld",)
+    }
+    assert of(incident_rows([incident(conditions=(over,))], ()), "unconfirmed") == set()
 
 
 @pytest.mark.parametrize("reason", ["DisruptionBudget", "PodsJoin"])
@@ -144,17 +146,19 @@ def test_evictions_that_are_blocked_are_told_with_the_reason_while_they_are(reas
     blocked = msgspec.structs.replace(BLOCKED, reason=reason)
     over = msgspec.structs.replace(blocked, status="False", reason="AsExpected")
 
-    assert of(incident_rows([story(conditions=(blocked,))], ()), "eviction_blocked") == {(reason,)}
-    assert of(incident_rows([story(conditions=(over,))], ()), "eviction_blocked") == set()
-    assert of(incident_rows([story()], ()), "eviction_blocked") == set()
+    assert of(incident_rows([incident(conditions=(blocked,))], ()), "eviction_blocked") == {
+        (reason,)
+    }
+    assert of(incident_rows([incident(conditions=(over,))], ()), "eviction_blocked") == set()
+    assert of(incident_rows([incident()], ()), "eviction_blocked") == set()
 
 
 def test_where_the_node_is_gone_nothing_is_left_to_be_kept_away() -> None:
-    assert of(incident_rows([story(node_gone_since=T0)], ()), "held") == {("NodeGone",)}
+    assert of(incident_rows([incident(node_gone_since=T0)], ()), "held") == {("NodeGone",)}
 
 
 def test_a_closed_incident_is_gone_from_every_family() -> None:
-    rows = incident_rows([story(closed_at=T0)], ())
+    rows = incident_rows([incident(closed_at=T0)], ())
 
     assert {name: samples for name, samples in rows.items() if samples} == {
         "incidents_untold": {(): 0.0}
@@ -162,9 +166,9 @@ def test_a_closed_incident_is_gone_from_every_family() -> None:
 
 
 def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest_counted() -> None:
-    stories = [story(number, "suspect") for number in range(5)]
-    stories += [story(number, "lost") for number in range(5, 8)]
-    rows = incident_rows(reversed(stories), (), most=4)
+    incidents = [incident(number, "suspect") for number in range(5)]
+    incidents += [incident(number, "lost") for number in range(5, 8)]
+    rows = incident_rows(reversed(incidents), (), most=4)
 
     assert {key[0] for key in rows["incident_info"]} == {"i-5", "i-6", "i-7", "i-0"}
     assert rows["incidents_untold"] == {(): 4.0}
@@ -172,23 +176,23 @@ def test_of_too_many_the_worst_classes_and_then_the_oldest_are_told_and_the_rest
 
 def test_a_pod_is_told_once_however_many_devices_it_holds_and_so_is_its_eviction() -> None:
     holds = tuple(PodHold("team", "train-0", "claim-0", f"d-{n}", "u-0") for n in range(8))
-    rows = incident_rows([story(hit=holds, evicted=holds)], ())
+    rows = incident_rows([incident(affected=holds, evicted=holds)], ())
 
     assert [key[-1] for key in rows["incident_consumer_info"]] == ["claim", "evicted"]
     assert set(rows["incident_evicted_pods"].values()) == {1.0}
 
 
 def test_who_is_hit_is_bounded_and_evictions_beyond_the_limit_are_counted() -> None:
-    hit = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(100))
-    rows = incident_rows([story(hit=hit, evicted=hit, evicted_left_out=7)], ())
+    affected = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(100))
+    rows = incident_rows([incident(affected=affected, evicted=affected, evicted_left_out=7)], ())
 
     assert len(rows["incident_consumer_info"]) == 64
     assert set(rows["incident_evicted_pods"].values()) == {107.0}
 
 
 def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
-    hit = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
-    rows = incident_rows([story(number, hit=hit) for number in range(1000)], ())
+    affected = tuple(PodHold("team", f"train-{n:03}", "c", "d", f"u-{n}") for n in range(20))
+    rows = incident_rows([incident(number, affected=affected) for number in range(1000)], ())
     told = Counter(key[0] for key in rows["incident_consumer_info"])
 
     assert len(told) == 1000
@@ -202,13 +206,13 @@ def test_many_incidents_share_the_rows_for_who_is_hit() -> None:
 def test_how_a_pod_holds_is_never_an_empty_label(via: str, told: str) -> None:
     hold = PodHold("team", "train-0", "claim-0", "d", via=via)
 
-    assert of(incident_rows([story(hit=(hold,))], ()), "consumer_info") == {
+    assert of(incident_rows([incident(affected=(hold,))], ()), "consumer_info") == {
         ("team", "claim-0", "train-0", told)
     }
 
 
 TEXT = st.text(st.characters(exclude_categories=()), max_size=300)
-STORIES = st.lists(
+INCIDENTS = st.lists(
     st.builds(
         Incident,
         st.builds(ObjectMeta, name=TEXT, creation_timestamp=st.none() | st.just(T0)),
@@ -223,7 +227,7 @@ STORIES = st.lists(
             needs=TEXT,
             closed_at=st.none() | st.just(T0),
             recurrence=st.integers(0, 9),
-            hit=st.lists(st.builds(PodHold, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
+            affected=st.lists(st.builds(PodHold, TEXT, TEXT, TEXT, TEXT), max_size=3).map(tuple),
             conditions=st.just((HELD,)),
         ),
     ),
@@ -232,9 +236,9 @@ STORIES = st.lists(
 
 
 @settings(deadline=None)
-@given(STORIES)
-def test_whatever_is_written_into_incidents_the_page_can_be_read(stories: list[Incident]) -> None:
-    rows = incident_rows(stories, ())
+@given(INCIDENTS)
+def test_whatever_is_written_into_incidents_the_page_can_be_read(incidents: list[Incident]) -> None:
+    rows = incident_rows(incidents, ())
     metrics = Metrics()
     metrics.cluster(rows)
     page = metrics.page(openmetrics=False).decode()

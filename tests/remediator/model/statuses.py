@@ -102,7 +102,7 @@ STATUSES = st.builds(
         )
     ),
     would_taint=many(st.builds(WouldTaint, TEXT, EFFECT), 300),
-    hit=many(POD, 300),
+    affected=many(POD, 300),
     evicted=many(POD),
     informed=many(TEXT),
     foreign=many(TEXT),
@@ -128,5 +128,5 @@ STATUSES = st.builds(
     soak_epoch=NUMBER,
     soak_dbe_volatile=st.none() | NUMBER,
     duplicate_of=TEXT,
-    hit_left_out=NUMBER,
+    affected_left_out=NUMBER,
 )

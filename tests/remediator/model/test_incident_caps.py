@@ -137,15 +137,17 @@ def test_a_list_that_is_too_long_keeps_its_first_entries_and_a_set_has_each_once
     assert len(set(told.device_classes)) == len(told.device_classes) == 64
 
 
-HIT = (PodHold("team", "train-0", "claim-0", "d", "u"),)
-FULL = IncidentStatus(fault="gpu", phase="Tainted", hit=HIT, empty_since=T0, tainted_at=T0)
+AFFECTED = (PodHold("team", "train-0", "claim-0", "d", "u"),)
+FULL = IncidentStatus(
+    fault="gpu", phase="Tainted", affected=AFFECTED, empty_since=T0, tainted_at=T0
+)
 
 
 @pytest.mark.parametrize(
     ("refusal", "left"),
     [
         ('status.phase: Unsupported value: "Tainted"', {"phase": ""}),
-        ("status.affectedPods[0].pod: Too long", {"hit": (), "empty_since": None}),
+        ("status.affectedPods[0].pod: Too long", {"affected": (), "empty_since": None}),
         ("the request is too large", {}),
     ],
 )
@@ -158,7 +160,7 @@ def test_without_its_bulk_a_status_keeps_what_decisions_rest_on() -> None:
     left = without(FULL, "too large", bulk=True)
 
     assert (left.fault, left.phase, left.tainted_at) == ("gpu", "Tainted", T0)
-    assert (left.hit, left.empty_since) == ((), None)
+    assert (left.affected, left.empty_since) == ((), None)
 
 
 def test_a_status_as_a_merge_patch_leaves_nothing_of_the_one_before() -> None:

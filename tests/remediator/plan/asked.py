@@ -24,7 +24,7 @@ from tests.remediator.telling import claim, pod, tick
 WITHIN = timedelta(minutes=10)
 REFUSED = "The disruption budget web needs 1 healthy pods and has 1 currently"
 START = 10.0
-"""Seconds after T0 at which the first eviction is requested in these stories."""
+"""Seconds after T0 at which the first eviction is requested in these incidents."""
 
 
 def rows(then: Then = "NoExecute", **fields: Any) -> Policy:

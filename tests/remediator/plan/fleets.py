@@ -26,7 +26,7 @@ def gpu_of(name: str) -> str:
     return uuid(int(name[1:]), node_of(name))
 
 
-def story(
+def an_incident(
     name: str,
     cause: str = "xid-95",
     fault: str = "gpu",
@@ -65,7 +65,7 @@ def stored(*rules: Rule) -> tuple[Rule, ...]:
     )
 
 
-def wish(
+def desired(
     name: str, *effects: Effect, incident: Incident | None = None, **fields: object
 ) -> Desired:
     """What should be so for one GPU: a rule for each effect, on a device of its own."""
@@ -73,7 +73,7 @@ def wish(
         rule(name, effect, device="" if number == 0 else f"gpu-{name[1:]}-part-{number}")
         for number, effect in enumerate(effects)
     )
-    standard = Desired(uuid=gpu_of(name), incident=incident or story(name), rules=rules)
+    standard = Desired(uuid=gpu_of(name), incident=incident or an_incident(name), rules=rules)
     return msgspec.structs.replace(standard, **fields)
 
 
@@ -87,10 +87,10 @@ def places(*names: str, **fields: object) -> dict[str, GpuPlace]:
 
 
 def grant(
-    limits: Limits, fleet: Fleet, *wishes: Desired, now: datetime = NOW, calling: bool = False
+    limits: Limits, fleet: Fleet, *all_desired: Desired, now: datetime = NOW, calling: bool = False
 ) -> dict[str, Desired]:
     """Return what was granted, by GPU as `a0`."""
-    answers = budget(wishes, fleet, policy(limits), now, calling=calling)
+    answers = budget(all_desired, fleet, policy(limits), now, calling=calling)
     return {one.incident.name.partition("-")[0] if one.incident else "": one for one in answers}
 
 

@@ -119,9 +119,9 @@ class TestMoving:
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
         both = case(rules=(rule(), rule(device=second)), holds=(hold(), hold(device=second)))
-        wish = msgspec.structs.replace(WISH, rules=both.rules)
+        desired = msgspec.structs.replace(WISH, rules=both.rules)
 
-        assert len(to_evict(both, wish, at(0))) == 1
+        assert len(to_evict(both, desired, at(0))) == 1
 
     def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
         assert moving(case(), WISH, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
@@ -133,16 +133,16 @@ class TestMoving:
         assert moving(case(pods=None), WISH, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
 
     def test_an_earlier_look_is_kept(self) -> None:
-        wish = msgspec.structs.replace(WISH, wake_at=at(1))
+        desired = msgspec.structs.replace(WISH, wake_at=at(1))
 
-        assert moving(case(), wish, Fleet(), Policy(), at(0)).wake_at == at(1)
+        assert moving(case(), desired, Fleet(), Policy(), at(0)).wake_at == at(1)
 
     def test_nothing_is_woken_for_a_pod_that_is_not_to_be_moved(self) -> None:
         for quiet in (case(pods=()), case(pods=None, rules=())):
             assert moving(quiet, WISH, Fleet(), Policy(), at(0)) == WISH
 
 
-def test_a_whole_story_moves_the_pod_after_the_rule_is_stored() -> None:
+def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
     stored = Stored()
     one = claim("gpu-0", "nb-0")
     meta = msgspec.structs.replace(one.metadata, annotations=ClaimMarks("true"))
@@ -216,9 +216,9 @@ def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
         holds=(hold(via=via),),
         pods=(pod(running=running, terminating=terminating),),
     )
-    wish = msgspec.structs.replace(WISH, rules=(rule(effects[1]),))
+    desired = msgspec.structs.replace(WISH, rules=(rule(effects[1]),))
 
-    moved = bool(to_evict(seen, wish, at(0)))
+    moved = bool(to_evict(seen, desired, at(0)))
 
     due = effects == ["NoExecute", "NoExecute"] and via == EXTENDED_RESOURCE
     assert moved == (due and running and not terminating)

@@ -16,6 +16,8 @@ from remediator.policy.windows import Once, Window
 from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (
     NOW,
+    an_incident,
+    desired,
     effects,
     gpu_of,
     grant,
@@ -23,8 +25,6 @@ from tests.remediator.plan.fleets import (
     places,
     rule,
     stored,
-    story,
-    wish,
 )
 
 MINUTES_10 = timedelta(minutes=10)
@@ -64,7 +64,7 @@ class TestCaps:
             totals={("cluster", ""): 7},
         )
 
-        answer = grant(limits(evict=caps), fleet, wish("a1", "NoExecute"))["a1"]
+        answer = grant(limits(evict=caps), fleet, desired("a1", "NoExecute"))["a1"]
 
         assert effects(answer) == ["NoSchedule"]
         assert answer.held_by == "Budget"
@@ -86,7 +86,7 @@ class TestCaps:
             places=places("a0", domain="d/7", classes=CLASS) | places("b0", domain="d/8"),
         )
 
-        answer = grant(limits(evict=caps), fleet, wish("b0", "NoExecute"))["b0"]
+        answer = grant(limits(evict=caps), fleet, desired("b0", "NoExecute"))["b0"]
 
         assert effects(answer) == ["NoExecute"]
         assert not answer.held
@@ -113,7 +113,7 @@ class TestCaps:
 
         seven: list[Effect] = ["NoSchedule"] * 7
 
-        answer = grant(one, Fleet(), wish("a0", *seven))["a0"]
+        answer = grant(one, Fleet(), desired("a0", *seven))["a0"]
 
         assert len(answer.rules) == 7
 
@@ -121,16 +121,16 @@ class TestCaps:
         none = limits(taint=Caps(cluster=Cap(0)))
         fleet = Fleet(rules=stored(rule("a0", "NoSchedule")))
 
-        answer = grant(none, fleet, wish("a0", "NoSchedule", "NoSchedule"))["a0"]
+        answer = grant(none, fleet, desired("a0", "NoSchedule", "NoSchedule"))["a0"]
 
         assert effects(answer) == ["NoSchedule", "NoSchedule"]
 
     def test_a_lowered_cap_takes_nothing_back(self) -> None:
         fleet = Fleet(rules=stored(rule("a0", "NoExecute"), rule("a1", "NoExecute")))
-        wishes = (wish("a0", "NoExecute", "NoExecute"), wish("a1", "NoExecute"))
+        all_desired = (desired("a0", "NoExecute", "NoExecute"), desired("a1", "NoExecute"))
         none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
-        answers = grant(none, fleet, *wishes)
+        answers = grant(none, fleet, *all_desired)
 
         assert [effects(one) for one in answers.values()] == [["NoExecute"] * 2, ["NoExecute"]]
         assert not any(one.held for one in answers.values())
@@ -138,8 +138,8 @@ class TestCaps:
     def test_a_none_rule_costs_nothing_and_passes_beside_a_taint_that_is_held(self) -> None:
         none = limits(taint=Caps(cluster=Cap(0)))
 
-        dry = grant(none, Fleet(), wish("a0", "None"))["a0"]
-        mixed = grant(none, Fleet(), wish("a0", "NoSchedule", "None"))["a0"]
+        dry = grant(none, Fleet(), desired("a0", "None"))["a0"]
+        mixed = grant(none, Fleet(), desired("a0", "NoSchedule", "None"))["a0"]
 
         assert (effects(dry), dry.held) == (["None"], "")
         assert effects(mixed) == ["None"]
@@ -149,7 +149,7 @@ class TestCaps:
         none = limits(taint=Caps(cluster=Cap(0)))
         standing = stored(rule("a0", "None"))
 
-        answer = grant(none, Fleet(rules=standing), wish("a0", "NoSchedule", "NoSchedule"))["a0"]
+        answer = grant(none, Fleet(rules=standing), desired("a0", "NoSchedule", "NoSchedule"))["a0"]
 
         assert answer.rules == standing
 
@@ -157,20 +157,20 @@ class TestCaps:
         pod = PodHold("team", "train-0", "", "gpu")
         none = limits(evict=Caps(cluster=Cap(0)))
 
-        answer = grant(none, Fleet(), wish("a0", "NoSchedule", evict=(pod,)))["a0"]
+        answer = grant(none, Fleet(), desired("a0", "NoSchedule", evict=(pod,)))["a0"]
 
         assert answer.evict == ()
         assert "NoExecute held" in answer.held
 
     def test_one_node_cannot_taint_more_gpus_than_any_machine_has(self) -> None:
-        invented = [wish(f"a{number}", "NoSchedule") for number in range(40)]
+        invented = [desired(f"a{number}", "NoSchedule") for number in range(40)]
 
         answers = grant(Limits(), Fleet(), *invented)
 
         assert sum(bool(one.rules) for one in answers.values()) == 16
 
     def test_what_a_person_holds_is_told_before_what_the_budget_holds(self) -> None:
-        one = wish("a0", "NoExecute", held="ann asked to wait", held_by="Human")
+        one = desired("a0", "NoExecute", held="ann asked to wait", held_by="Human")
 
         answer = grant(limits(evict=Caps(cluster=Cap(0))), Fleet(), one)["a0"]
 
@@ -181,7 +181,7 @@ class TestCaps:
     def test_a_rule_keeps_its_words_while_more_is_held(self, wanted: Effect) -> None:
         """Pods that tolerate one fault are not moved by the words of another one."""
         worn = rule("a0", "NoSchedule", fault="memory")
-        asked = wish("a0", rules=(rule("a0", wanted, fault="contained"),))
+        asked = desired("a0", rules=(rule("a0", wanted, fault="contained"),))
 
         held = grant(limits(Caps(cluster=Cap(0))), Fleet(rules=stored(worn)), asked)["a0"]
 
@@ -195,22 +195,23 @@ class TestRate:
     def fleet(self, *evicting_since: float) -> Fleet:
         """GPUs that began to be emptied so many seconds before now."""
         begun = [
-            story(f"a{number}", evicting_at=at(-ago)) for number, ago in enumerate(evicting_since)
+            an_incident(f"a{number}", evicting_at=at(-ago))
+            for number, ago in enumerate(evicting_since)
         ]
         return Fleet(incidents=tuple(begun), rules=self.TAINTED)
 
     def test_a_rate_says_when_it_reopens_and_then_does(self) -> None:
         fleet = self.fleet(500, 100)
 
-        held = grant(self.RATE, fleet, wish("b0", "NoExecute"))["b0"]
+        held = grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]
         assert effects(held) == ["NoSchedule"]
         assert held.wake_at == at(100)
 
-        later = grant(self.RATE, fleet, wish("b0", "NoExecute"), now=at(100))["b0"]
+        later = grant(self.RATE, fleet, desired("b0", "NoExecute"), now=at(100))["b0"]
         assert effects(later) == ["NoExecute"]
 
     def test_a_rate_that_was_lowered_reopens_when_enough_of_them_are_past(self) -> None:
-        held = grant(self.RATE, self.fleet(500, 300, 100), wish("b0", "NoExecute"))["b0"]
+        held = grant(self.RATE, self.fleet(500, 300, 100), desired("b0", "NoExecute"))["b0"]
 
         assert "(3/2 GPUs lately)" in held.held
         assert held.wake_at == at(300)
@@ -223,13 +224,13 @@ class TestRate:
             for one in self.fleet(500, 100).incidents
         )
 
-        held = grant(self.RATE, Fleet(incidents=closed), wish("b0", "NoExecute"))["b0"]
+        held = grant(self.RATE, Fleet(incidents=closed), desired("b0", "NoExecute"))["b0"]
 
         assert "evict.rate" in held.held
 
     def test_older_ones_do_not_count_and_a_tick_spends_what_it_grants(self) -> None:
         answers = grant(
-            self.RATE, self.fleet(700, 100), wish("b0", "NoExecute"), wish("b1", "NoExecute")
+            self.RATE, self.fleet(700, 100), desired("b0", "NoExecute"), desired("b1", "NoExecute")
         )
 
         assert [effects(one) for one in answers.values()] == [["NoExecute"], ["NoSchedule"]]
@@ -242,7 +243,7 @@ class TestRate:
         )
         fleet = Fleet(rules=stored(*rules))
 
-        answer = grant(self.RATE, fleet, wish("b0", "NoExecute"))["b0"]
+        answer = grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]
 
         assert "(2/2 GPUs lately)" in answer.held
 
@@ -251,23 +252,23 @@ class TestRate:
             rule("a0", "NoExecute", time_added=at(-100)),
             rule("a0", "NoExecute", "s", time_added=at(-90)),
         )
-        fleet = Fleet(rules=stored(*rules), incidents=(story("a0", evicting_at=at(-95)),))
+        fleet = Fleet(rules=stored(*rules), incidents=(an_incident("a0", evicting_at=at(-95)),))
 
-        assert effects(grant(self.RATE, fleet, wish("b0", "NoExecute"))["b0"]) == ["NoExecute"]
+        assert effects(grant(self.RATE, fleet, desired("b0", "NoExecute"))["b0"]) == ["NoExecute"]
 
     def test_a_second_episode_counts_anew(self) -> None:
         fleet = Fleet(
             rules=stored(rule("a0", "NoExecute", incident="a0-2", time_added=at(-50))),
-            incidents=(story("a0", evicting_at=at(-9999)), story("a0", episode=2)),
+            incidents=(an_incident("a0", evicting_at=at(-9999)), an_incident("a0", episode=2)),
         )
         once = limits(evict=Caps(rate=Rate(1, MINUTES_10)))
 
-        assert effects(grant(once, fleet, wish("b0", "NoExecute"))["b0"]) == ["NoSchedule"]
+        assert effects(grant(once, fleet, desired("b0", "NoExecute"))["b0"]) == ["NoSchedule"]
 
     def test_a_rate_of_nothing_never_reopens_by_time(self) -> None:
         never = limits(evict=Caps(rate=Rate(0, MINUTES_10)))
 
-        answer = grant(never, Fleet(), wish("a0", "NoExecute"))["a0"]
+        answer = grant(never, Fleet(), desired("a0", "NoExecute"))["a0"]
 
         assert answer.held
         assert answer.wake_at is None
@@ -275,10 +276,11 @@ class TestRate:
     def test_taints_have_a_rate_of_their_own(self) -> None:
         slow = limits(taint=Caps(rate=Rate(1, MINUTES_10)))
         fleet = Fleet(
-            rules=stored(rule("a0", "NoSchedule")), incidents=(story("a0", tainted_at=at(-60)),)
+            rules=stored(rule("a0", "NoSchedule")),
+            incidents=(an_incident("a0", tainted_at=at(-60)),),
         )
 
-        answer = grant(slow, fleet, wish("b0", "NoSchedule"))["b0"]
+        answer = grant(slow, fleet, desired("b0", "NoSchedule"))["b0"]
 
         assert answer.rules == ()
         assert answer.wake_at == at(540)
@@ -291,7 +293,9 @@ class TestStopped:
         standing = stored(rule("a1", "NoSchedule"))
         fleet = msgspec.structs.replace(self.STOP, rules=standing)
 
-        answers = grant(LIFTED, fleet, wish("a0", "NoSchedule", "None"), wish("a1", "NoExecute"))
+        answers = grant(
+            LIFTED, fleet, desired("a0", "NoSchedule", "None"), desired("a1", "NoExecute")
+        )
 
         assert answers["a0"].rules == ()
         assert answers["a1"].rules == standing
@@ -303,8 +307,8 @@ class TestStopped:
     def test_healing_goes_on_under_it(self) -> None:
         standing = stored(rule("a0", "NoExecute"), rule("a0", "NoSchedule", "part"))
         fleet = msgspec.structs.replace(self.STOP, rules=standing)
-        lowered = wish("a0", "None")
-        closing = wish("a0", closing=True, calls="node-reboot")
+        lowered = desired("a0", "None")
+        closing = desired("a0", closing=True, calls="node-reboot")
 
         for one in (lowered, closing):
             assert grant(LIFTED, fleet, one)["a0"] == one
@@ -312,7 +316,7 @@ class TestStopped:
     def test_a_key_that_other_pods_tolerate_is_new_harm(self) -> None:
         standing = stored(rule("a0", "NoExecute"))
         fleet = msgspec.structs.replace(self.STOP, rules=standing)
-        worse = wish("a0", rules=(rule("a0", "NoExecute", fault="lost"),))
+        worse = desired("a0", rules=(rule("a0", "NoExecute", fault="lost"),))
 
         answer = grant(LIFTED, fleet, worse)["a0"]
 
@@ -323,32 +327,32 @@ class TestStopped:
         fleet = msgspec.structs.replace(self.STOP, rules=stored(rule("a0", "NoExecute")))
         pod = PodHold("team", "train-0", "", "gpu")
 
-        answer = grant(LIFTED, fleet, wish("a0", "NoExecute", evict=(pod,)))["a0"]
+        answer = grant(LIFTED, fleet, desired("a0", "NoExecute", evict=(pod,)))["a0"]
 
         assert effects(answer) == ["NoExecute"]
         assert answer.evict == ()
 
     def test_a_call_for_repair_of_the_node_is_held_too(self) -> None:
-        answer = grant(LIFTED, self.STOP, wish("a0", calls="node-reboot"))["a0"]
+        answer = grant(LIFTED, self.STOP, desired("a0", calls="node-reboot"))["a0"]
 
         assert answer.held_by == "EmergencyStop"
 
     def test_nothing_that_asks_for_nothing_is_said_to_be_held(self) -> None:
-        answer = grant(LIFTED, self.STOP, wish("a0"))["a0"]
+        answer = grant(LIFTED, self.STOP, desired("a0"))["a0"]
 
         assert not answer.held
 
     def test_the_stop_of_the_policy_file_is_the_same(self) -> None:
         stopped = msgspec.structs.replace(policy(LIFTED), stopped="bob: here")
 
-        (answer,) = budget((wish("a0", "NoSchedule"),), Fleet(), stopped, NOW)
+        (answer,) = budget((desired("a0", "NoSchedule"),), Fleet(), stopped, NOW)
 
         assert answer.held == "all new harm held: emergency stop: bob: here"
 
     def test_it_is_told_before_everything_else(self) -> None:
         none = limits(evict=Caps(cluster=Cap(0)), taint=Caps(cluster=Cap(0)))
 
-        answer = grant(none, self.STOP, wish("a0", "NoExecute"))["a0"]
+        answer = grant(none, self.STOP, desired("a0", "NoExecute"))["a0"]
 
         assert answer.held_by == "EmergencyStop"
 
@@ -361,7 +365,7 @@ class TestMaintenance:
     def at_weekend(self, name: str) -> Desired:
         paused = msgspec.structs.replace(policy(LIFTED), maintenance=(self.WEEKEND,))
         fleet = Fleet(places=places("a0", "b0"))
-        (answer,) = budget((wish(name, "NoSchedule"),), fleet, paused, NOW)
+        (answer,) = budget((desired(name, "NoSchedule"),), fleet, paused, NOW)
         return answer
 
     def test_a_window_holds_new_harm_at_its_places_until_it_closes(self) -> None:
@@ -381,7 +385,7 @@ class TestPlaces:
         fleet = Fleet(rules=stored(rule("a0", "NoExecute")))
 
         for caps in (Caps(node=Cap(1)), Caps(cluster=Cap(1))):
-            assert effects(grant(limits(evict=caps), fleet, wish("a1", "NoExecute"))["a1"]) == [
+            assert effects(grant(limits(evict=caps), fleet, desired("a1", "NoExecute"))["a1"]) == [
                 "NoSchedule"
             ]
 
@@ -391,6 +395,6 @@ class TestPlaces:
             places={gpu_of("b0"): place("a9")} | places("b1"),
         )
 
-        answer = grant(limits(evict=Caps(node=Cap(1))), fleet, wish("b1", "NoExecute"))["b1"]
+        answer = grant(limits(evict=Caps(node=Cap(1))), fleet, desired("b1", "NoExecute"))["b1"]
 
         assert effects(answer) == ["NoSchedule"]

@@ -19,6 +19,8 @@ from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Gr
 from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (
     NOW,
+    an_incident,
+    desired,
     effects,
     gpu_of,
     grant,
@@ -26,8 +28,6 @@ from tests.remediator.plan.fleets import (
     places,
     rule,
     stored,
-    story,
-    wish,
 )
 
 NODES = "abc"
@@ -62,11 +62,13 @@ def rules_of(draw: st.DrawFn, name: str) -> tuple[Rule, ...]:
 
 
 @st.composite
-def wishes_of(draw: st.DrawFn, node: str) -> tuple[Desired, ...]:
+def all_desired_of(draw: st.DrawFn, node: str) -> tuple[Desired, ...]:
     names = draw(st.lists(st.sampled_from(NAMES), unique=True))
     mine = [name for name in names if name.startswith(node)]
     return tuple(
-        wish(name, rules=draw(rules_of(name)), incident=story(name, draw(CAUSES), opened=NOW))
+        desired(
+            name, rules=draw(rules_of(name)), incident=an_incident(name, draw(CAUSES), opened=NOW)
+        )
         for name in mine
     )
 
@@ -81,7 +83,7 @@ def fleets(draw: st.DrawFn) -> Fleet:
     incidents = draw(
         st.lists(
             st.builds(
-                story,
+                an_incident,
                 st.sampled_from(NAMES),
                 CAUSES,
                 opened=TIMES,
@@ -167,15 +169,15 @@ def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
 @given(
     fleets(),
     LIMITS,
-    st.tuples(*(wishes_of(node) for node in NODES)),
+    st.tuples(*(all_desired_of(node) for node in NODES)),
     st.permutations(range(3)),
 )
 def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
-    fleet: Fleet, limits: Limits, wishes: tuple[tuple[Desired, ...], ...], order: list[int]
+    fleet: Fleet, limits: Limits, all_desired: tuple[tuple[Desired, ...], ...], order: list[int]
 ) -> None:
     for index in order:
         before = fleet
-        answers = budget(wishes[index], fleet, policy(limits), NOW)
+        answers = budget(all_desired[index], fleet, policy(limits), NOW)
         fleet = after(fleet, answers)
         for harm, caps in of_each_harm(limits):
             was, now = counted(before, harm), counted(fleet, harm)
@@ -201,13 +203,13 @@ def _again(fleet: Fleet, gpus: set[str], harm: RuleHarm, now: datetime) -> int:
     return len({gpu for gpu, moment in begun if moment and moment > now - rate} & gpus)
 
 
-@given(fleets(), LIMITS, wishes_of("a"))
+@given(fleets(), LIMITS, all_desired_of("a"))
 def test_healing_is_never_held_and_what_stands_is_never_weakened(
-    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
 ) -> None:
-    answers = {one.uuid: one for one in budget(wishes, fleet, policy(limits), NOW)}
+    answers = {one.uuid: one for one in budget(all_desired, fleet, policy(limits), NOW)}
 
-    for one in wishes:
+    for one in all_desired:
         standing = {rule.device: rule for rule in fleet.rules if rule.gpu == one.uuid}
         wanted = {rule.device: rule for rule in one.rules}
         got = {rule.device: rule for rule in answers[one.uuid].rules}
@@ -225,17 +227,17 @@ def _rank(rule: Rule | None) -> int:
     return -1 if rule is None else EFFECTS.index(rule.effect)
 
 
-@given(fleets(), LIMITS, wishes_of("a"), st.randoms(use_true_random=False))
+@given(fleets(), LIMITS, all_desired_of("a"), st.randoms(use_true_random=False))
 def test_the_order_of_anything_does_not_matter(
-    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...], chance: random.Random
+    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...], chance: random.Random
 ) -> None:
-    mixed = list(wishes)
+    mixed = list(all_desired)
     rules, incidents = list(fleet.rules), list(fleet.incidents)
     for one in (mixed, rules, incidents):
         chance.shuffle(one)
     other = msgspec.structs.replace(fleet, rules=tuple(rules), incidents=tuple(incidents))
 
-    first = budget(wishes, fleet, policy(limits), NOW)
+    first = budget(all_desired, fleet, policy(limits), NOW)
     second = budget(mixed, other, policy(limits), NOW)
 
     for one, two in zip(first, second, strict=True):
@@ -256,7 +258,7 @@ def test_a_larger_limit_never_grants_a_gpu_less(
 
     A larger cap of a node lets more of what it began lately count for the rate, on purpose.
     """
-    one = wish(name, rules=data.draw(rules_of(name)))
+    one = desired(name, rules=data.draw(rules_of(name)))
     less = budget((one,), fleet, policy(limits), NOW)[0]
     for harm, caps in of_each_harm(limits):
         fields = [one for one in Caps.__struct_fields__ if one != "node" or caps.rate is None]
@@ -278,14 +280,14 @@ def _milder(one: Desired, other: Desired) -> bool:
     return all(_rank(rule) <= got.get(rule.device, -1) for rule in one.rules)
 
 
-@given(fleets(), LIMITS, wishes_of("a"))
+@given(fleets(), LIMITS, all_desired_of("a"))
 def test_everything_reopens_by_itself_when_the_others_are_well_again(
-    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
 ) -> None:
     """Hours later, the stop let go, the first GPU in line gets what no limit of 0 forbids."""
     later = NOW + timedelta(hours=3)
     well = msgspec.structs.replace(fleet, rules=(), stopped="")
-    for one in wishes[:1]:
+    for one in all_desired[:1]:
         (answer,) = budget((one,), well, policy(limits), later)
         nothing = [cap for caps in (limits.taint, limits.evict) for cap in _zeros(caps)]
         assert nothing or answer == one
@@ -296,12 +298,12 @@ def _zeros(caps: Caps) -> list[object]:
     return [*zero, *([caps.rate] if caps.rate and not caps.rate.count else [])]
 
 
-@given(fleets(), LIMITS, wishes_of("a"))
+@given(fleets(), LIMITS, all_desired_of("a"))
 def test_whatever_is_held_says_by_whom_and_why_and_the_rest_says_nothing(
-    fleet: Fleet, limits: Limits, wishes: tuple[Desired, ...]
+    fleet: Fleet, limits: Limits, all_desired: tuple[Desired, ...]
 ) -> None:
-    by_gpu = {one.uuid: one for one in wishes}
-    for answer in budget(wishes, fleet, policy(limits), NOW):
+    by_gpu = {one.uuid: one for one in all_desired}
+    for answer in budget(all_desired, fleet, policy(limits), NOW):
         assert bool(answer.held) == (answer != by_gpu[answer.uuid])
 
 
@@ -317,28 +319,28 @@ def test_a_node_that_lies_never_holds_another_nodes_first_taint_or_eviction(
     causes: list[str], granted: list[Effect], domains: list[str]
 ) -> None:
     """It invents GPUs, causes and domains, and has used up whatever its own caps allow."""
-    lies = [story(f"a{number}", cause) for number, cause in enumerate(causes)]
+    lies = [an_incident(f"a{number}", cause) for number, cause in enumerate(causes)]
     where = {gpu_of(f"a{n}"): place(f"a{n}", domain=domain) for n, domain in enumerate(domains)}
     fleet = Fleet(places=where | places("b0", domain="d/1"), incidents=tuple(lies))
     greedy = tuple(
-        wish(f"a{number}", effect, incident=story(f"a{number}", "xid-95"))
+        desired(f"a{number}", effect, incident=an_incident(f"a{number}", "xid-95"))
         for number, effect in enumerate(granted)
     )
     fleet = after(fleet, budget(greedy, fleet, policy(CALM), NOW))
 
-    tainted = grant(CALM, fleet, wish("b0", "NoSchedule"))["b0"]
+    tainted = grant(CALM, fleet, desired("b0", "NoSchedule"))["b0"]
     fleet = after(fleet, (tainted,))
-    evicted = grant(CALM, fleet, wish("b0", "NoExecute", incident=story("b0")))["b0"]
+    evicted = grant(CALM, fleet, desired("b0", "NoExecute", incident=an_incident("b0")))["b0"]
 
     assert (effects(tainted), effects(evicted)) == (["NoSchedule"], ["NoExecute"])
 
 
 def test_incidents_are_all_that_a_restart_needs() -> None:
     """Nothing is remembered: the same fleet gives the same answer in a new process."""
-    lately: list[Incident] = [story(name, evicting_at=at(-60)) for name in ("a0", "b0")]
+    lately: list[Incident] = [an_incident(name, evicting_at=at(-60)) for name in ("a0", "b0")]
     fleet = Fleet(incidents=tuple(lately), rules=stored(rule("c0", "NoSchedule")))
     slow = msgspec.structs.replace(LIFTED, evict=Caps(rate=Rate(2, timedelta(minutes=10))))
 
-    answers = {grant(slow, fleet, wish("c0", "NoExecute"))["c0"].held for _ in range(2)}
+    answers = {grant(slow, fleet, desired("c0", "NoExecute"))["c0"].held for _ in range(2)}
 
     assert answers == {"NoExecute held: budget evict.rate=2 in 10m is used up (2/2 GPUs lately)"}

@@ -11,6 +11,8 @@ from remediator.plan.fleet import Changed, Fleet
 from remediator.policy.limits import LIFTED, Correlation, Limits
 from tests.remediator.builders import at
 from tests.remediator.plan.fleets import (
+    an_incident,
+    desired,
     effects,
     gpu_of,
     grant,
@@ -19,8 +21,6 @@ from tests.remediator.plan.fleets import (
     places,
     rule,
     stored,
-    story,
-    wish,
 )
 
 RULES = Correlation(nodes=3, within=timedelta(minutes=10), after_change=timedelta(minutes=30))
@@ -35,25 +35,25 @@ def held(
     **fleet: object,
 ) -> str:
     """Return why the eviction of GPU `c0` waits, "" when it does not."""
-    mine = incident or story("c0")
+    mine = incident or an_incident("c0")
     seen = Fleet(incidents=(*elsewhere, mine), rules=stored(rule("c0", "NoSchedule")))
     seen = msgspec.structs.replace(seen, **fleet)
-    answer = grant(limits, seen, wish("c0", "NoExecute", incident=mine), now=at(now))["c0"]
+    answer = grant(limits, seen, desired("c0", "NoExecute", incident=mine), now=at(now))["c0"]
     assert effects(answer) == (["NoSchedule"] if answer.held else ["NoExecute"])
     return answer.held
 
 
 class TestSameCause:
     def test_the_third_node_with_one_cause_holds_and_says_so(self) -> None:
-        told = held(story("a0", opened=at(-500)), story("b0", opened=at(-300)))
+        told = held(an_incident("a0", opened=at(-500)), an_incident("b0", opened=at(-300)))
 
         assert told == (
             "NoExecute held: xid-95 is new on 3 nodes or more within 10m, "
             "as if it were no fault of the GPUs"
         )
 
-    def test_what_any_program_may_have_logged_is_no_witness(self) -> None:
-        forged = [story(gpu, opened=at(-300)) for gpu in ("a0", "b0")]
+    def test_what_any_program_may_have_logged_is_no_source(self) -> None:
+        forged = [an_incident(gpu, opened=at(-300)) for gpu in ("a0", "b0")]
         forged = [
             msgspec.structs.replace(
                 one, status=msgspec.structs.replace(one.status, sources=("Syslog",))
@@ -64,101 +64,105 @@ class TestSameCause:
         assert not held(*forged)
 
     def test_the_first_two_nodes_go_on(self) -> None:
-        assert not held(story("a0", opened=at(-500)))
+        assert not held(an_incident("a0", opened=at(-500)))
 
     def test_an_incident_that_is_about_to_be_opened_counts(self) -> None:
-        others = (story("a0"), story("b0"))
+        others = (an_incident("a0"), an_incident("b0"))
 
-        assert held(*others, incident=story("c0", opened=None))
+        assert held(*others, incident=an_incident("c0", opened=None))
 
-    def test_another_cause_is_another_story(self) -> None:
-        assert not held(story("a0", "xid-48"), story("b0", "xid-79"))
+    def test_another_cause_is_another_incident(self) -> None:
+        assert not held(an_incident("a0", "xid-48"), an_incident("b0", "xid-79"))
 
     def test_an_older_incident_of_the_same_cause_does_not_count(self) -> None:
-        assert not held(story("a0", opened=at(-601)), story("b0"))
+        assert not held(an_incident("a0", opened=at(-601)), an_incident("b0"))
 
     def test_what_is_over_does_not_count(self) -> None:
-        assert not held(story("a0", closed_at=at(-1)), story("b0"))
+        assert not held(an_incident("a0", closed_at=at(-1)), an_incident("b0"))
 
     def test_many_gpus_of_one_node_are_one_node(self) -> None:
-        assert not held(*(story(f"a{number}") for number in range(8)), story("a9"))
+        assert not held(*(an_incident(f"a{number}") for number in range(8)), an_incident("a9"))
 
     def test_a_gpu_that_evicts_already_goes_on(self) -> None:
         standing = stored(rule("c0", "NoExecute"))
 
-        assert not held(story("a0"), story("b0"), rules=standing)
+        assert not held(an_incident("a0"), an_incident("b0"), rules=standing)
 
     def test_taints_go_on_meanwhile(self) -> None:
-        others = tuple(story(name) for name in ("a0", "b0", "c0", "d0"))
+        others = tuple(an_incident(name) for name in ("a0", "b0", "c0", "d0"))
 
-        answer = grant(HOLD, Fleet(incidents=others), wish("e0", "NoSchedule"))["e0"]
+        answer = grant(HOLD, Fleet(incidents=others), desired("e0", "NoSchedule"))["e0"]
 
         assert effects(answer) == ["NoSchedule"]
         assert not answer.held
 
     def test_it_reopens_by_itself_when_no_further_node_joins(self) -> None:
         wave = (
-            story("a0", opened=at(-900)),
-            story("b0", opened=at(-800)),
-            story("d0", opened=at(-500)),
+            an_incident("a0", opened=at(-900)),
+            an_incident("b0", opened=at(-800)),
+            an_incident("d0", opened=at(-500)),
         )
-        mine = story("c0", opened=at(-850))
+        mine = an_incident("c0", opened=at(-850))
 
         assert held(*wave, incident=mine, now=99)
         assert not held(*wave, incident=mine, now=100)
 
     def test_it_says_when_that_will_be(self) -> None:
-        fleet = Fleet(incidents=(story("a0", opened=at(-50)), story("b0", opened=at(-30))))
+        fleet = Fleet(
+            incidents=(an_incident("a0", opened=at(-50)), an_incident("b0", opened=at(-30)))
+        )
 
-        answer = grant(HOLD, fleet, wish("c0", "NoExecute", incident=story("c0", opened=at(-20))))
+        answer = grant(
+            HOLD, fleet, desired("c0", "NoExecute", incident=an_incident("c0", opened=at(-20)))
+        )
 
         assert answer["c0"].wake_at == at(580)
 
     def test_a_node_that_is_part_of_it_cannot_prolong_it(self) -> None:
-        wave = (story("a0", opened=at(-599)), story("b0", opened=at(-599)))
-        liar = [story(f"a{n}", opened=at(-n)) for n in range(1, 500, 20)]
+        wave = (an_incident("a0", opened=at(-599)), an_incident("b0", opened=at(-599)))
+        liar = [an_incident(f"a{n}", opened=at(-n)) for n in range(1, 500, 20)]
 
-        assert held(*wave, *liar, incident=story("c0", opened=at(-599)))
-        assert not held(*wave, *liar, incident=story("c0", opened=at(-599)), now=1)
+        assert held(*wave, *liar, incident=an_incident("c0", opened=at(-599)))
+        assert not held(*wave, *liar, incident=an_incident("c0", opened=at(-599)), now=1)
 
     def test_nor_can_it_when_its_part_is_long_ago(self) -> None:
         wave = [
-            story(name, opened=at(when))
+            an_incident(name, opened=at(when))
             for name, when in (("a0", -700), ("b0", -600), ("d0", -100), ("a1", -50))
         ]
-        mine = story("c0", opened=at(-650))
+        mine = an_incident("c0", opened=at(-650))
 
         assert held(*wave, incident=mine, now=499)
         assert not held(*wave, incident=mine, now=500)
 
     def test_nodes_that_speak_far_apart_are_no_wave(self) -> None:
-        alone = [story(f"{name}0", opened=at(-400 * n)) for n, name in enumerate("abdefgh")]
+        alone = [an_incident(f"{name}0", opened=at(-400 * n)) for n, name in enumerate("abdefgh")]
 
-        assert not held(*alone, incident=story("c0", opened=at(-3000)))
+        assert not held(*alone, incident=an_incident("c0", opened=at(-3000)))
 
     def test_one_node_that_lies_for_hours_holds_nobody(self) -> None:
         liar = [
-            story(f"a{n}", f"xid-{cause}", opened=at(-n * 10))
+            an_incident(f"a{n}", f"xid-{cause}", opened=at(-n * 10))
             for n, cause in enumerate([48, 79, 94, 95] * 250)
         ]
 
         assert not held(*liar)
-        assert not held(*liar, story("b0", opened=at(-601)))
+        assert not held(*liar, an_incident("b0", opened=at(-601)))
 
     def test_zero_nodes_means_never(self) -> None:
         never = msgspec.structs.replace(HOLD, correlation=msgspec.structs.replace(RULES, nodes=0))
 
-        assert not held(story("a0"), story("b0"), story("d0"), limits=never)
+        assert not held(an_incident("a0"), an_incident("b0"), an_incident("d0"), limits=never)
 
 
 class TestCauses:
     @pytest.mark.parametrize(
         ("incident", "cause"),
         [
-            (story("a0", "xid-95"), "xid-95"),
-            (story("a0", "xid-79", "lost"), "class lost"),
-            (story("a0", "gpu-lost", "lost"), "class lost"),
-            (story("a0", "recovery-action-1", "gpu"), "class gpu"),
+            (an_incident("a0", "xid-95"), "xid-95"),
+            (an_incident("a0", "xid-79", "lost"), "class lost"),
+            (an_incident("a0", "gpu-lost", "lost"), "class lost"),
+            (an_incident("a0", "recovery-action-1", "gpu"), "class gpu"),
         ],
     )
     def test_what_tells_no_more_than_its_class_counts_by_its_class(
@@ -171,12 +175,12 @@ class TestDomains:
     NAMES = ("a0", "b0", "c0", "d0")
 
     def lost(self, cause: str = "gpu-lost", fault: str = "lost") -> list[Incident]:
-        return [story(name, cause, fault) for name in self.NAMES]
+        return [an_incident(name, cause, fault) for name in self.NAMES]
 
     def test_one_fabric_that_takes_all_its_nodes_along_is_one_cause(self) -> None:
-        *others, _ = stories = self.lost()
+        *others, _ = incidents = self.lost()
 
-        assert not held(*others, incident=stories[2], places=places(*self.NAMES, domain="d/1"))
+        assert not held(*others, incident=incidents[2], places=places(*self.NAMES, domain="d/1"))
 
     def test_lost_gpus_of_several_domains_are_several(self) -> None:
         where = {gpu_of(name): place(name, domain=f"d/{name[0]}") for name in self.NAMES}
@@ -184,15 +188,15 @@ class TestDomains:
         assert held(*self.lost(), incident=self.lost()[2], places=where)
 
     def test_a_cause_that_no_link_carries_counts_by_node(self) -> None:
-        stories = self.lost("xid-119", "gpu")
+        incidents = self.lost("xid-119", "gpu")
 
-        assert held(*stories, incident=stories[2], places=places(*self.NAMES, domain="d/1"))
+        assert held(*incidents, incident=incidents[2], places=places(*self.NAMES, domain="d/1"))
 
     def test_a_node_that_claims_many_domains_has_one_voice(self) -> None:
-        liar = [story(f"a{number}", "gpu-lost", "lost") for number in range(8)]
+        liar = [an_incident(f"a{number}", "gpu-lost", "lost") for number in range(8)]
         where = {gpu_of(f"a{n}"): place(f"a{n}", domain=f"d/{n}") for n in range(8)}
 
-        assert not held(*liar, incident=story("c0", "gpu-lost", "lost"), places=where)
+        assert not held(*liar, incident=an_incident("c0", "gpu-lost", "lost"), places=where)
 
 
 class TestAfterAChange:
@@ -219,17 +223,17 @@ class TestAfterAChange:
         assert not held(changes={"node-a": Changed(driver_at=at(-60))})
 
     def test_an_incident_that_was_there_before_the_new_driver_goes_on(self) -> None:
-        old = story("c0", opened=at(-200))
+        old = an_incident("c0", opened=at(-200))
 
         assert not held(incident=old, changes={self.NODE: Changed(driver_at=at(-60))})
 
     def test_a_date_of_the_api_server_may_be_a_little_before_ours(self) -> None:
-        same_second = story("c0", opened=at(-61))
+        same_second = an_incident("c0", opened=at(-61))
 
         assert held(incident=same_second, changes={self.NODE: Changed(driver_at=at(-60))})
 
     def test_a_change_of_the_policy_holds_also_what_stood_for_weeks(self) -> None:
-        weeks = story("c0", opened=at(-2e6))
+        weeks = an_incident("c0", opened=at(-2e6))
 
         assert held(incident=weeks, policy_changed_at=at(-1799)) == (
             "NoExecute held: the policy changed less than 30m ago (until 2026-01-05T12:00:01Z)"

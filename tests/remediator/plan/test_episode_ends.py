@@ -170,7 +170,7 @@ class TestMoves:
         sick = msgspec.structs.replace(dead(), presence="Present", recovery_action=RESET, **fields)
         return view(sick, node="node-b")
 
-    def test_the_story_goes_on_where_the_board_is(self) -> None:
+    def test_the_incident_goes_on_where_the_board_is(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
 
@@ -192,7 +192,7 @@ class TestMoves:
         assert {rule.device.pool for rule in stored.rules.values()} == {"node-b"}
 
     def alone(self, stored: Stored, seen: NodeView, seconds: float) -> None:
-        """Reconcile a node with what the world shows of it: its own rules and stories."""
+        """Reconcile a node with what the world shows of it: its own rules and incidents."""
         own = msgspec.structs.replace(
             stored.over(seen),
             rules=tuple(one for one in stored.rules.values() if one.node == seen.node),
@@ -201,7 +201,7 @@ class TestMoves:
         for step in decide_node(own, stored.fleet(), ENFORCE, at(seconds)).steps:
             stored.take(step, at(seconds))
 
-    def test_another_board_under_the_old_name_frees_it_and_opens_no_second_story(self) -> None:
+    def test_another_board_under_the_old_name_frees_it_and_opens_no_second_incident(self) -> None:
         stored = Stored()
         settle(stored, view(dead()), 1)
         settle(stored, self.there(), 1000)

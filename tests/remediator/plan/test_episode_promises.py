@@ -1,4 +1,4 @@
-"""Promises about a GPU's story that hold whatever happens and whatever people say."""
+"""Promises about a GPU's incident that hold whatever happens and whatever people say."""
 
 from datetime import timedelta
 
@@ -81,7 +81,7 @@ def _gpus(draw: st.DrawFn) -> GpuHealth:
 
 
 @st.composite
-def stories(draw: st.DrawFn, *, policies: bool = True, people: bool = True) -> list[Moment]:
+def incidents(draw: st.DrawFn, *, policies: bool = True, people: bool = True) -> list[Moment]:
     times = sorted(draw(st.lists(st.integers(1, 900), min_size=2, max_size=6, unique=True)))
     found: list[Moment] = []
     for second in times:
@@ -110,29 +110,29 @@ def rows_of(moment: Moment) -> Policy:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories(people=False, policies=False))
-def test_severity_falls_only_by_verified_recovery(story: list[Moment]) -> None:
+@given(incidents(people=False, policies=False))
+def test_severity_falls_only_by_verified_recovery(incident: list[Moment]) -> None:
     stored = Stored()
-    for moment in story:
+    for moment in incident:
         before = {name: one for name, one in stored.incidents.items() if one.open}
         decision = tick(stored, moment.seen, moment.seconds, SHORT)
         for name, old in before.items():
             new = stored.incidents[name]
             assert severity(new.status.fault) >= severity(old.status.fault)
-        (wish,) = [one for _, one in decision.pairs] or [None]
+        (desired,) = [one for _, one in decision.pairs] or [None]
         for step in decision.steps:
             if isinstance(step, ChangeRule):
                 assert EFFECTS.index(step.rule.effect) >= EFFECTS.index(step.stored.effect)
-            if isinstance(step, DeleteRule) and wish is not None and not wish.closing:
-                assert step.stored.fault == "contained"  # a witness has named the slice
+            if isinstance(step, DeleteRule) and desired is not None and not desired.closing:
+                assert step.stored.fault == "contained"  # a source has named the slice
         settle(stored, moment.seen, moment.seconds, SHORT)
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories())
-def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
+@given(incidents())
+def test_a_rule_goes_only_for_the_four_reasons(incident: list[Moment]) -> None:
     stored = Stored()
-    for moment in story:
+    for moment in incident:
         people_act(stored, moment)
         for _ in range(4):
             open_before = [one for one in stored.incidents.values() if one.open]
@@ -140,12 +140,12 @@ def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
             gone = [one.stored for one in decision.steps if isinstance(one, DeleteRule)]
             published = {one.device: one.uuid for one in moment.seen.inventory}
             for rule in gone:
-                (case, wish) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
-                verified = wish.closing and isinstance(case.verdict, Healthy)
+                (case, desired) = next(pair for pair in decision.pairs if pair[1].uuid == rule.gpu)
+                verified = desired.closing and isinstance(case.verdict, Healthy)
                 other = published.get(rule.device) not in (None, rule.uuid)
-                gone_for_a_week = wish.ending.startswith("node ")
-                person = moment.rows != "enforce" or bool(wish.ending)
-                person |= any(one.kind == "Ignore" for one in wish.intents)
+                gone_for_a_week = desired.ending.startswith("node ")
+                person = moment.rows != "enforce" or bool(desired.ending)
+                person |= any(one.kind == "Ignore" for one in desired.intents)
                 narrowed = rule.fault == "contained" and rule.effect != "NoExecute"
                 assert verified or other or gone_for_a_week or person or narrowed, rule
                 if verified:
@@ -156,10 +156,12 @@ def test_a_rule_goes_only_for_the_four_reasons(story: list[Moment]) -> None:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories(policies=False))
-def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(story: list[Moment]) -> None:
+@given(incidents(policies=False))
+def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(
+    incident: list[Moment],
+) -> None:
     stored = Stored()
-    for moment in story:
+    for moment in incident:
         people_act(stored, moment)
         ignored = any("Ignore" in one.spec.intents for one in stored.incidents.values())
         before = dict(stored.rules)
@@ -169,20 +171,20 @@ def test_not_knowing_changes_no_rule_but_by_name_or_by_a_persons_word(story: lis
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories())
-def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(story: list[Moment]) -> None:
+@given(incidents())
+def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(incident: list[Moment]) -> None:
     stored = Stored()
-    for moment in story:
+    for moment in incident:
         people_act(stored, moment)
         for _ in range(3):
             decision = tick(stored, moment.seen, moment.seconds, rows_of(moment))
-            for _, wish in decision.pairs:
-                counts = {one.kind for one in wish.intents if one.state == "InForce"}
+            for _, desired in decision.pairs:
+                counts = {one.kind for one in desired.intents if one.state == "InForce"}
                 if not counts & {"Hold", "Ignore"}:
                     continue
                 for step in decision.steps:
                     if isinstance(step, CreateRule):
-                        assert step.rule in wish.rebound
+                        assert step.rule in desired.rebound
                         assert "Ignore" not in counts
                     if isinstance(step, ChangeRule):
                         weaker = EFFECTS.index(step.rule.effect) <= EFFECTS.index(
@@ -192,12 +194,12 @@ def test_nothing_is_made_or_raised_under_a_hold_or_an_ignore(story: list[Moment]
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories(), st.data())
+@given(incidents(), st.data())
 def test_a_crash_after_any_step_leads_to_the_same_end(
-    story: list[Moment], data: st.DataObject
+    incident: list[Moment], data: st.DataObject
 ) -> None:
     calm, broken = Stored(), Stored()
-    for moment in story:
+    for moment in incident:
         for one in (calm, broken):
             people_act(one, moment)
         settle(calm, moment.seen, moment.seconds, rows_of(moment))
@@ -228,10 +230,10 @@ def _told(stored: Stored) -> dict[str, tuple[object, ...]]:
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(stories())
-def test_the_timeline_says_nothing_twice_at_one_moment(story: list[Moment]) -> None:
+@given(incidents())
+def test_the_timeline_says_nothing_twice_at_one_moment(incident: list[Moment]) -> None:
     stored = Stored()
-    for moment in story:
+    for moment in incident:
         people_act(stored, moment)
         settle(stored, moment.seen, moment.seconds, rows_of(moment))
     for one in stored.incidents.values():
@@ -239,7 +241,7 @@ def test_the_timeline_says_nothing_twice_at_one_moment(story: list[Moment]) -> N
         assert len(said) == len(set(said))
 
 
-def test_the_stories_do_reach_what_they_are_about() -> None:
+def test_the_incidents_do_reach_what_they_are_about() -> None:
     """A guard for the generators: the words and the short soak work as they are written here."""
     stored = Stored()
     settle(stored, view(dead()), 1, SHORT)

@@ -187,8 +187,8 @@ def test_a_wave_of_one_cause_stops_the_step_to_noexecute() -> None:
 
     assert not [step for step in decision.steps if isinstance(step, ChangeRule)]
     assert requested(decision) == []
-    ((_, wish),) = decision.pairs
-    assert wish.held.startswith("NoExecute held: ")
+    ((_, desired),) = decision.pairs
+    assert desired.held.startswith("NoExecute held: ")
 
 
 def test_who_joins_a_drained_gpu_is_evicted_only_where_the_budget_has_room() -> None:

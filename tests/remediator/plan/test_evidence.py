@@ -46,7 +46,7 @@ def test_an_old_driver_owes_a_new_epoch_for_an_xid_that_it_tells_no_more() -> No
     assert not stored.effects()
 
 
-def test_each_code_has_one_line_however_its_witnesses_change() -> None:
+def test_each_code_has_one_line_however_its_sources_change() -> None:
     stored = Stored()
     settle(stored, view(gpu(0, xid(95), xid(48), recovery_action=RESET)), 1)
     heard = msgspec.structs.replace(xid(95), sources=("kmsg", "nvml"))

@@ -18,6 +18,8 @@ from remediator.policy.limits import LIFTED, Cap, Caps, Correlation, Ground, Lim
 from tests.remediator.builders import Stored, at, dead, policy, told, uuid, view, xid
 from tests.remediator.plan.fleets import (
     NOW,
+    an_incident,
+    desired,
     effects,
     gpu_of,
     grant,
@@ -25,8 +27,6 @@ from tests.remediator.plan.fleets import (
     places,
     rule,
     stored,
-    story,
-    wish,
 )
 
 MINUTES_10 = timedelta(minutes=10)
@@ -53,7 +53,7 @@ def drained(name: str, since: float = -DAY, **status: Any) -> tuple[Rule, Incide
         "rules": noted(mine),
         "mode": "enforce",
     }
-    return mine, story(name, opened=at(since), **(fields | status))
+    return mine, an_incident(name, opened=at(since), **(fields | status))
 
 
 def fleet_of(*known: tuple[Rule, Incident], **fields: object) -> Fleet:
@@ -69,7 +69,7 @@ class TestWhatStands:
     def test_boards_that_wait_for_their_repair_stop_no_eviction(self) -> None:
         fleet = fleet_of(*map(drained, EVICTED), totals={("cluster", ""): 80_000})
 
-        answer = grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"]
+        answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
 
         assert effects(answer) == ["NoExecute"]
         assert not answer.held
@@ -81,13 +81,13 @@ class TestWhatStands:
         )
         fleet = fleet_of(*gone, totals={("cluster", ""): 80_000})
 
-        assert not grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"].held
+        assert not grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"].held
 
     def test_sixteen_that_are_not_empty_yet_do(self) -> None:
         busy = (drained(name, drained_at=None, empty_since=None) for name in EVICTED)
         fleet = fleet_of(*busy, totals={("cluster", ""): 80_000})
 
-        answer = grant(self.BUSY, fleet, wish("z0", "NoExecute"))["z0"]
+        answer = grant(self.BUSY, fleet, desired("z0", "NoExecute"))["z0"]
 
         assert "evict.cluster=5%, at least 4, at most 16 is used up (16/16" in answer.held
 
@@ -95,20 +95,20 @@ class TestWhatStands:
         limits = evicting(Caps(cluster=Cap(1)))
         fleet = fleet_of(drained("a0", empty_since=None))
 
-        assert grant(limits, fleet, wish("b0", "NoExecute"))["b0"].held
+        assert grant(limits, fleet, desired("b0", "NoExecute"))["b0"].held
 
     def test_a_rule_that_its_incident_has_not_noted_counts(self) -> None:
         mine, old = drained("a0")
         (new,) = stored(rule("a0", "NoExecute", "gpu-0-part-1"))
-        fleet = fleet_of((mine, old), (new, story("z9")))
+        fleet = fleet_of((mine, old), (new, an_incident("z9")))
 
-        assert grant(evicting(Caps(cluster=Cap(1))), fleet, wish("b0", "NoExecute"))["b0"].held
+        assert grant(evicting(Caps(cluster=Cap(1))), fleet, desired("b0", "NoExecute"))["b0"].held
 
     def test_a_drained_gpu_asks_again_for_a_further_device_and_keeps_what_it_has(self) -> None:
         full = evicting(Caps(cluster=Cap(0)))
 
-        same = grant(full, fleet_of(drained("a0")), wish("a0", "NoExecute"))["a0"]
-        more = grant(full, fleet_of(drained("a0")), wish("a0", "NoExecute", "NoExecute"))["a0"]
+        same = grant(full, fleet_of(drained("a0")), desired("a0", "NoExecute"))["a0"]
+        more = grant(full, fleet_of(drained("a0")), desired("a0", "NoExecute", "NoExecute"))["a0"]
 
         assert (effects(same), same.held) == (["NoExecute"], "")
         assert effects(more) == ["NoExecute", "NoSchedule"]
@@ -118,25 +118,25 @@ class TestWhatStands:
         fleet = fleet_of(drained("a0"), drained("b0"))
 
         assert "taint.cluster=2 is used up (2/2" in (
-            grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
+            grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].held
         )
 
     def test_what_stands_on_a_node_that_was_taken_away_is_no_capacity_lost(self) -> None:
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(2)))
         fleet = fleet_of(drained("a0"), drained("b0", node_gone_since=at(-60)))
 
-        assert not grant(limits, fleet, wish("z0", "NoSchedule"))["z0"].held
+        assert not grant(limits, fleet, desired("z0", "NoSchedule"))["z0"].held
 
 
 class TestCalls:
     ONE = evicting(Caps(cluster=Cap(1)))
 
     def held(self, *known: Incident, mine: Incident | None = None) -> str:
-        call = wish("z0", calls="node-reboot", incident=mine or story("z0"))
+        call = desired("z0", calls="node-reboot", incident=mine or an_incident("z0"))
         return grant(self.ONE, Fleet(incidents=known), call, calling=True)["z0"].call_held
 
     def called(self, seconds: float, **status: Any) -> Incident:
-        return story("a0", mode="Enforce", needs_since=at(seconds), **status)
+        return an_incident("a0", mode="Enforce", needs_since=at(seconds), **status)
 
     def test_a_call_that_nobody_acted_on_stops_no_other_for_ever(self) -> None:
         lasts = CALL_LASTS.total_seconds()
@@ -148,7 +148,7 @@ class TestCalls:
         assert not self.held(self.called(-60, node_gone_since=at(-30)))
 
     def test_one_that_was_made_long_ago_is_made_and_asks_no_more(self) -> None:
-        old = story("z0", mode="Enforce", needs_since=at(-DAY))
+        old = an_incident("z0", mode="Enforce", needs_since=at(-DAY))
 
         assert not self.held(self.called(-60), old, mine=old)
 
@@ -159,7 +159,7 @@ class TestOneNodeAndTheRate:
     def displaced(self, *seconds: float, node: str = "a") -> tuple[Incident, ...]:
         """Boards of one node that began so long ago and whose names belong to others by now."""
         return tuple(
-            story(f"{node}{number}", evicting_at=at(-ago)) for number, ago in enumerate(seconds)
+            an_incident(f"{node}{n}", evicting_at=at(-ago)) for n, ago in enumerate(seconds)
         )
 
     def test_a_displaced_rule_keeps_its_place_in_its_nodes_cap_for_the_time_of_the_rate(
@@ -167,24 +167,24 @@ class TestOneNodeAndTheRate:
     ) -> None:
         fleet = Fleet(incidents=self.displaced(500, 100))
 
-        held = grant(self.RATE, fleet, wish("a7", "NoExecute"))["a7"]
+        held = grant(self.RATE, fleet, desired("a7", "NoExecute"))["a7"]
 
         assert held.held == (
             "NoExecute held: budget evict.node=2 is used up "
             "(2/2 GPUs of node node-a, 2 of them lately)"
         )
         assert held.wake_at == at(100)
-        assert not grant(self.RATE, fleet, wish("a7", "NoExecute"), now=at(100))["a7"].held
+        assert not grant(self.RATE, fleet, desired("a7", "NoExecute"), now=at(100))["a7"].held
 
     def test_a_board_that_is_evicted_from_again_takes_no_second_place(self) -> None:
         fleet = Fleet(incidents=self.displaced(500, 100))
 
-        assert not grant(self.RATE, fleet, wish("a0", "NoExecute"))["a0"].held
+        assert not grant(self.RATE, fleet, desired("a0", "NoExecute"))["a0"].held
 
     def test_of_one_node_no_more_than_its_cap_counts_for_the_rate(self) -> None:
         many = self.displaced(*range(10, 500, 10))
 
-        assert not grant(self.RATE, Fleet(incidents=many), wish("b0", "NoExecute"))["b0"].held
+        assert not grant(self.RATE, Fleet(incidents=many), desired("b0", "NoExecute"))["b0"].held
 
     def test_two_nodes_use_it_up_and_the_youngest_say_when_it_reopens(self) -> None:
         fleet = Fleet(
@@ -194,16 +194,16 @@ class TestOneNodeAndTheRate:
             )
         )
 
-        held = grant(self.RATE, fleet, wish("c0", "NoExecute"))["c0"]
+        held = grant(self.RATE, fleet, desired("c0", "NoExecute"))["c0"]
 
         assert "evict.rate=3 in 10m is used up (4/3 GPUs lately)" in held.held
         assert held.wake_at == at(300)
-        assert not grant(self.RATE, fleet, wish("c0", "NoExecute"), now=at(300))["c0"].held
+        assert not grant(self.RATE, fleet, desired("c0", "NoExecute"), now=at(300))["c0"].held
 
     def test_without_a_cap_of_its_node_each_counts(self) -> None:
         limits = evicting(Caps(rate=Rate(3, MINUTES_10)))
 
-        assert grant(limits, Fleet(incidents=self.displaced(1, 2, 3)), wish("b0", "NoExecute"))[
+        assert grant(limits, Fleet(incidents=self.displaced(1, 2, 3)), desired("b0", "NoExecute"))[
             "b0"
         ].held
 
@@ -216,9 +216,7 @@ class TestANodeThatRepublishesItsBoards:
             mine = msgspec.structs.replace(
                 seen,
                 rules=tuple(rule for rule in stored.rules.values() if rule.node == seen.node),
-                incidents=tuple(
-                    story for story in stored.incidents.values() if story.node == seen.node
-                ),
+                incidents=tuple(s for s in stored.incidents.values() if s.node == seen.node),
                 report=told(seen, observed_at=at(seconds + later)),
             )
             now = at(seconds + later)
@@ -261,11 +259,11 @@ class TestWavesOfTaints:
         where = places(*names, product=self.H100) | places("z0", product=product)
         fleet = Fleet(
             rules=stored(*(rule(name, "NoSchedule") for name in names)),
-            incidents=tuple(story(name) for name in names),
+            incidents=tuple(an_incident(name) for name in names),
             places=where,
             totals={("product", self.H100): 12, ("product", "B200"): 12},
         )
-        given = grant(limits, fleet, wish("z0", "NoSchedule"))["z0"]
+        given = grant(limits, fleet, desired("z0", "NoSchedule"))["z0"]
         return effects(given), given.held
 
     def test_a_wave_taints_so_many_of_a_product_and_no_more(self) -> None:
@@ -292,10 +290,10 @@ class TestSmallClusters:
         names = [f"{node}0" for node in "abcdefgh"]
 
         taints = grant(
-            Limits(), Fleet(totals=totals), *(wish(name, "NoSchedule") for name in names)
+            Limits(), Fleet(totals=totals), *(desired(name, "NoSchedule") for name in names)
         )
         evictions = grant(
-            Limits(), Fleet(totals=totals), *(wish(name, "NoExecute") for name in names)
+            Limits(), Fleet(totals=totals), *(desired(name, "NoExecute") for name in names)
         )
 
         assert sum(bool(one.rules) for one in taints.values()) == 8
@@ -304,7 +302,7 @@ class TestSmallClusters:
     def test_a_machine_that_fails_as_a_whole_leaves_room_for_others(self) -> None:
         fleet = Fleet(rules=stored(*(rule(f"a{number}", "NoSchedule") for number in range(16))))
 
-        assert not grant(Limits(), fleet, wish("b0", "NoSchedule"))["b0"].held
+        assert not grant(Limits(), fleet, desired("b0", "NoSchedule"))["b0"].held
 
 
 NAMES = [f"a{number}" for number in range(12)]
@@ -344,13 +342,13 @@ def test_no_history_of_one_node_makes_another_nodes_first_eviction_wait_for_a_ra
     caps = Caps(node=Cap(node), rate=Rate(node + more, MINUTES_10))
     limits = Limits(evict=caps, taint=caps, correlation=LIFTED.correlation)
     fleet = Fleet(rules=history[0], incidents=history[1])
-    given = grant(limits, fleet, *(wish(name, "NoExecute") for name in asks))
+    given = grant(limits, fleet, *(desired(name, "NoExecute") for name in asks))
     new = stored(*(one for answer in given.values() for one in answer.rules))
     asked = {gpu_of(name) for name in asks}
     others = tuple(one for one in fleet.rules if one.gpu not in asked)
     fleet = msgspec.structs.replace(fleet, rules=(*others, *new))
 
-    answer = grant(limits, fleet, wish("b0", "NoExecute"))["b0"]
+    answer = grant(limits, fleet, desired("b0", "NoExecute"))["b0"]
 
     assert effects(answer) == ["NoExecute"]
 
@@ -368,7 +366,7 @@ def test_one_node_begins_no_more_within_the_time_of_a_rate_than_its_cap(
     }
     standing = {one.gpu for one in fleet.rules}
 
-    given = grant(limits, fleet, *(wish(name, "NoExecute") for name in asks))
+    given = grant(limits, fleet, *(desired(name, "NoExecute") for name in asks))
 
     began = {one.uuid for one in given.values() if "NoExecute" in effects(one)} - standing
     assert not began - lately or len(began | lately) <= max(cap, len(lately))
@@ -380,7 +378,10 @@ class TestUsage:
             rules=stored(
                 rule("a0", "NoExecute"), rule("a1", "NoExecute"), rule("b0", "NoSchedule")
             ),
-            incidents=(story("a0", evicting_at=at(-60)), story("a1", evicting_at=at(-6000))),
+            incidents=(
+                an_incident("a0", evicting_at=at(-60)),
+                an_incident("a1", evicting_at=at(-6000)),
+            ),
             places=places("a0", "a1", "b0") | {gpu_of("b0"): place("b0", domain="d/1")},
             totals={("cluster", ""): 400, ("node", "node-a"): 8, ("node", "node-b"): 8},
         )

@@ -84,7 +84,7 @@ def test_a_fault_in_probation_is_a_relapse_and_goes_on_counting() -> None:
     assert last(stored).status.phase == "NeedsHuman"
 
 
-def test_after_probation_it_is_a_new_story() -> None:
+def test_after_probation_it_is_a_new_incident() -> None:
     rows = policy(repeat=Repeat(count=2, within=timedelta(minutes=1)), probation=timedelta(hours=1))
     stored = Stored()
     episode(stored, 0, rows)
@@ -156,7 +156,7 @@ class TestPruning:
 
         assert history.pruned(many, ENFORCE, at(0)) == many[:29:-1]
 
-    def test_a_story_prunes_what_it_no_longer_needs(self) -> None:
+    def test_an_incident_prunes_what_it_no_longer_needs(self) -> None:
         stored = Stored()
         episode(stored, 0)
         settle(stored, view(gpu(0)), 40 * DAY)

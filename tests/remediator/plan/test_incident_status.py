@@ -313,8 +313,8 @@ class TestTold:
         claims = tuple(claim("gpu-0", f"train-{index:03}") for index in range(300))
         for second in (1, 5):
             settle(stored, view(dead(), claims=claims), second)
-        assert len(stored.incident.status.hit) == PODS_LIMIT
-        assert stored.incident.status.hit_left_out == 300 - PODS_LIMIT
+        assert len(stored.incident.status.affected) == PODS_LIMIT
+        assert stored.incident.status.affected_left_out == 300 - PODS_LIMIT
 
         settle(stored, view(dead(), claims=claims[:40]), 6)
         settle(stored, view(dead()), 7)

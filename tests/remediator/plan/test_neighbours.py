@@ -145,14 +145,14 @@ class TestWhatIsNotKnown:
         assert repair(with_plugin(node()), pair()).status == "True"
 
     def test_a_device_plugin_explains_nothing_where_devices_were_published_before(self) -> None:
-        case, wish = pair()
-        assert wish.incident is not None
+        case, desired = pair()
+        assert desired.incident is not None
         scope = ScopeRecord("whole GPU", (Target(DRIVER, NODE, "gpu-0", uuid(0)),))
-        found = msgspec.structs.replace(wish.incident.status, scope=scope)
-        incident = msgspec.structs.replace(wish.incident, status=found)
+        found = msgspec.structs.replace(desired.incident.status, scope=scope)
+        incident = msgspec.structs.replace(desired.incident, status=found)
 
         found = repair(
-            with_plugin(node()), (case, msgspec.structs.replace(wish, incident=incident))
+            with_plugin(node()), (case, msgspec.structs.replace(desired, incident=incident))
         )
 
         assert NOT_PUBLISHED in found.message

@@ -78,11 +78,11 @@ def test_the_greatest_need_of_the_node_names_the_reason() -> None:
 
 def recorded(one: tuple[Case, Desired], needs: Need) -> tuple[Case, Desired]:
     """The same with another need in the stored incident."""
-    case, wish = one
-    assert wish.incident is not None
-    status = msgspec.structs.replace(wish.incident.status, needs=api_words.NEEDS[needs])
-    incident = msgspec.structs.replace(wish.incident, status=status)
-    return case, msgspec.structs.replace(wish, incident=incident)
+    case, desired = one
+    assert desired.incident is not None
+    status = msgspec.structs.replace(desired.incident.status, needs=api_words.NEEDS[needs])
+    incident = msgspec.structs.replace(desired.incident, status=status)
+    return case, msgspec.structs.replace(desired, incident=incident)
 
 
 def test_what_the_faults_of_a_sick_gpu_ask_for_now_counts_at_once() -> None:
@@ -147,11 +147,11 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     lost = Device("gpu.example.com", "rack-7", "gpu-7")
     held = claim("gpu-8", driver="gpu.example.com", pool="rack-7")
     seen = node(pods=(), claims=(held,))
-    case, wish = pair()
-    assert wish.incident is not None
+    case, desired = pair()
+    assert desired.incident is not None
     scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-7", uuid(0)),))
-    found = msgspec.structs.replace(wish.incident.status, scope=scope)
-    incident = msgspec.structs.replace(wish.incident, status=found)
+    found = msgspec.structs.replace(desired.incident.status, scope=scope)
+    incident = msgspec.structs.replace(desired.incident, status=found)
     rule = Rule(
         device=lost,
         uuid=uuid(0),
@@ -164,7 +164,7 @@ def test_the_pod_on_a_device_of_a_pool_that_was_once_in_scope_is_waited_for() ->
     )
 
     assert repair(seen, pair()).status == "True", "nothing ties that pool to this node"
-    in_scope = (case, msgspec.structs.replace(wish, incident=incident))
+    in_scope = (case, msgspec.structs.replace(desired, incident=incident))
     assert repair(seen, in_scope).reason == WAITING
     assert repair(msgspec.structs.replace(seen, rules=(rule,)), pair()).reason == WAITING
 
@@ -250,11 +250,13 @@ def test_below_enforce_nothing_is_said_and_what_was_said_is_taken_back(mode: str
 
 
 def test_an_incident_that_is_not_stored_is_not_spoken_of() -> None:
-    case, wish = pair()
-    assert wish.incident is not None
-    fresh = msgspec.structs.replace(wish.incident, metadata=ObjectMeta(name=wish.incident.name))
+    case, desired = pair()
+    assert desired.incident is not None
+    fresh = msgspec.structs.replace(
+        desired.incident, metadata=ObjectMeta(name=desired.incident.name)
+    )
 
-    assert told(node(), (case, msgspec.structs.replace(wish, incident=fresh))) == {}
+    assert told(node(), (case, msgspec.structs.replace(desired, incident=fresh))) == {}
 
 
 @pytest.mark.parametrize("verdict", [SICK, HEALTHY, UNKNOWN])
@@ -282,18 +284,18 @@ def test_the_soak_of_what_never_stopped_the_node_is_not_told_on_it() -> None:
     assert repair(node(over), pair(verdict=HEALTHY)).reason == NOTHING_NEEDED
 
 
-def test_a_story_that_ends_or_that_a_person_ignores_asks_for_nothing() -> None:
-    case, wish = pair()
-    ends = msgspec.structs.replace(wish, ending="another board answers under this name")
+def test_an_incident_that_ends_or_that_a_person_ignores_asks_for_nothing() -> None:
+    case, desired = pair()
+    ends = msgspec.structs.replace(desired, ending="another board answers under this name")
     said = IntentRecord(
         kind="Ignore", by="ana", reason="a test board", state="InForce", seen_time=at(0)
     )
-    ignored = msgspec.structs.replace(wish, intents=(said,))
+    ignored = msgspec.structs.replace(desired, intents=(said,))
     expired = msgspec.structs.replace(said, state="Expired")
 
     assert repair(node(stored()), (case, ends)).reason == NOTHING_NEEDED
     assert repair(node(stored()), (case, ignored)).reason == NOTHING_NEEDED
-    again = msgspec.structs.replace(wish, intents=(expired,))
+    again = msgspec.structs.replace(desired, intents=(expired,))
     assert repair(node(), (case, again)).status == "True"
 
 

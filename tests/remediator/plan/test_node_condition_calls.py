@@ -28,7 +28,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
-from tests.remediator.plan.fleets import gpu_of, grant, place, story, wish
+from tests.remediator.plan.fleets import an_incident, desired, gpu_of, grant, place
 from tests.remediator.plan.handing import ON, node, pair, reconciled, repair
 from tests.remediator.telling import claim, pod
 
@@ -306,10 +306,10 @@ class TestCosts:
     """A call counts as an eviction, for calls; what evicts already costs no second time."""
 
     ONE = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(1)))
-    CALLED = story("b0", mode="Enforce", needs_since=at(-60))
+    CALLED = an_incident("b0", mode="Enforce", needs_since=at(-60))
 
     def held(self, limits: Limits, fleet: Fleet, incident: Incident | None = None) -> str:
-        asked = wish("a0", calls="node-reboot", incident=incident)
+        asked = desired("a0", calls="node-reboot", incident=incident)
         answers = grant(limits, fleet, asked, calling=True)
         return answers["a0"].call_held
 
@@ -327,7 +327,7 @@ class TestCosts:
 
     def test_a_call_that_may_be_made_costs_nothing_more(self) -> None:
         none = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(0)))
-        mine = story("a0", mode="Enforce", needs_since=at(-60))
+        mine = an_incident("a0", mode="Enforce", needs_since=at(-60))
 
         assert self.held(none, Fleet())
         assert not self.held(none, Fleet(incidents=(mine,)), incident=mine)
@@ -344,14 +344,14 @@ class TestCosts:
         assert not self.held(limits, Fleet(incidents=(old,)))
 
     def test_two_calls_of_one_look_are_two(self) -> None:
-        both = (wish("a0", calls="node-reboot"), wish("b0", calls="node-reboot"))
+        both = (desired("a0", calls="node-reboot"), desired("b0", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
         assert [bool(one.call_held) for one in answers.values()] == [False, True]
 
     def test_further_gpus_of_a_node_that_is_called_for_cost_nothing_more(self) -> None:
-        both = (wish("a0", calls="node-reboot"), wish("a1", calls="node-reboot"))
+        both = (desired("a0", calls="node-reboot"), desired("a1", calls="node-reboot"))
 
         answers = grant(self.ONE, Fleet(), *both, calling=True)
 
@@ -360,12 +360,12 @@ class TestCosts:
     def test_calls_hold_no_eviction(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,), places={gpu_of("b0"): place("b0")})
 
-        assert not grant(self.ONE, fleet, wish("a0", "NoExecute"))["a0"].held
+        assert not grant(self.ONE, fleet, desired("a0", "NoExecute"))["a0"].held
 
     def test_where_nobody_is_called_nothing_is_asked(self) -> None:
         fleet = Fleet(incidents=(self.CALLED,))
 
-        assert not grant(self.ONE, fleet, wish("a0", calls="node-reboot"))["a0"].call_held
+        assert not grant(self.ONE, fleet, desired("a0", calls="node-reboot"))["a0"].call_held
 
 
 def test_a_recovered_gpu_calls_nobody() -> None:

@@ -208,9 +208,9 @@ class TestWithin:
         stored, seen = Stored(), busy(sick())
         reconciled(stored, seen, 1, waits())
         found = decide_node(stored.over(seen), stored.fleet(), waits(), at(5), ON)
-        ((case, wish),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
-        assert wish.evicting
-        held = msgspec.structs.replace(wish, held="a budget", held_by="Budget", evicting=())
+        ((case, desired),) = (pair for pair in found.pairs if pair[0].uuid == uuid(1))
+        assert desired.evicting
+        held = msgspec.structs.replace(desired, held="a budget", held_by="Budget", evicting=())
         both = neighbours(seen, ())
 
         early, late = (
@@ -219,7 +219,7 @@ class TestWithin:
         )
 
         assert ([one.pods for one in early], late) == ([("team/big",)], ())
-        assert with_promises(both, [(case, wish)], at(9 * HOUR)).promised != ()
+        assert with_promises(both, [(case, desired)], at(9 * HOUR)).promised != ()
 
     def test_a_time_that_stands_still_is_not_over(self) -> None:
         """Nothing is known of the second GPU for hours, and its pods were asked for a minute."""

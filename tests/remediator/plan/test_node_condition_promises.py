@@ -98,8 +98,10 @@ def test_promises_over_any_node(
         assert options.enabled
         assert not stopped
         assert any(
-            case.verdict is SICK and wish.needs in NODE_LEVEL and not (wish.held or wish.closing)
-            for case, wish in pairs
+            case.verdict is SICK
+            and desired.needs in NODE_LEVEL
+            and not (desired.held or desired.closing)
+            for case, desired in pairs
         )
 
     facts = msgspec.structs.replace(seen.facts, conditions=tuple(after.values()))

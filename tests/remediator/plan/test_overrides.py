@@ -8,7 +8,7 @@ from remediator.model.intent import IntentRecord
 from remediator.plan import overrides
 from remediator.plan.case import Case
 from tests.remediator.builders import LASTS, NODE, at, uuid
-from tests.remediator.plan.fleets import story
+from tests.remediator.plan.fleets import an_incident
 
 HOUR = 3600.0
 
@@ -27,7 +27,7 @@ def confirmed(through: float, state: str = "InForce") -> Incident:
         seen_time=at(0),
         seen_through_time=at(through),
     )
-    return intending(story("a0", intents=(record,)), "RepairConfirmed", LASTS)
+    return intending(an_incident("a0", intents=(record,)), "RepairConfirmed", LASTS)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from remediator.model.taint_rule import Rule
 from remediator.plan.fleet import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps
 from tests.remediator.builders import at
-from tests.remediator.plan.fleets import NOW, grant, rule, stored, story, wish
+from tests.remediator.plan.fleets import NOW, an_incident, desired, grant, rule, stored
 
 
 def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> None:
@@ -18,7 +18,7 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
         type=EVICTION_BLOCKED, status="True", reason="Refused", last_transition_time=NOW
     )
     noted = (RuleRecord(waited.name, waited.uid, str(waited.device), waited.effect),)
-    incident = story(
+    incident = an_incident(
         "a0",
         eviction_start_time=at(-600),
         evicting_at=at(-600),
@@ -29,7 +29,7 @@ def test_a_rule_that_was_raised_counts_before_its_incident_has_noted_it() -> Non
 
     def held(now: Rule) -> bool:
         fleet = Fleet(rules=(now,), incidents=(incident,))
-        return bool(grant(one_a_node, fleet, wish("a1", "NoExecute"))["a1"].held)
+        return bool(grant(one_a_node, fleet, desired("a1", "NoExecute"))["a1"].held)
 
     assert not held(waited)
     assert held(raised)

@@ -9,7 +9,7 @@ from remediator.model.node import NodeFacts
 from remediator.plan.fleet import Fleet
 from remediator.policy.limits import LIFTED, Cap, Caps, Rate
 from tests.remediator.builders import Stored, at, dead, gpu, policy, uuid, view
-from tests.remediator.plan.fleets import effects, grant, rule, story, wish
+from tests.remediator.plan.fleets import an_incident, desired, effects, grant, rule
 from tests.remediator.plan.fleets import stored as written
 from tests.remediator.telling import claim, pod, settle, tick
 
@@ -38,7 +38,7 @@ def test_a_gpu_that_a_pod_has_come_back_to_counts_at_once() -> None:
 
     decision = tick(stored, view(dead(0), dead(1), pods=PODS, claims=(WEB, TRAIN)), 60, ONE)
 
-    (held,) = [wish.held for case, wish in decision.pairs if case.uuid == uuid(1)]
+    (held,) = [desired.held for case, desired in decision.pairs if case.uuid == uuid(1)]
     assert stored.effects() == {"gpu-0": "NoExecute", "gpu-1": "NoSchedule"}
     assert "evict.cluster=1 is used up (1/1" in held
 
@@ -59,14 +59,14 @@ def test_a_gpu_that_a_pod_has_come_back_to_takes_no_room_from_itself() -> None:
     decision = tick(stored, seen, 60, ONE)
 
     assert stored.effects() == {"gpu-0": "NoExecute"}
-    assert not any(wish.held for _, wish in decision.pairs)
+    assert not any(desired.held for _, desired in decision.pairs)
 
 
 def test_nor_does_a_further_device_of_it_wait_for_its_own_sake() -> None:
     fleet = stored_as_drained()
 
-    itself = grant(LIMITS, fleet, wish("a0", "NoExecute", "NoExecute"))["a0"]
-    other = grant(LIMITS, fleet, wish("b0", "NoExecute"))["b0"]
+    itself = grant(LIMITS, fleet, desired("a0", "NoExecute", "NoExecute"))["a0"]
+    other = grant(LIMITS, fleet, desired("b0", "NoExecute"))["b0"]
 
     assert effects(itself) == ["NoExecute", "NoExecute"]
     assert effects(other) == ["NoSchedule"]
@@ -79,7 +79,7 @@ def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
     fleet = msgspec.structs.replace(moved, rules=(*moved.rules, other))
     limits = msgspec.structs.replace(LIFTED, evict=Caps(node=Cap(1)))
 
-    answer = grant(limits, fleet, wish("a0", "NoExecute", "NoExecute"))["a0"]
+    answer = grant(limits, fleet, desired("a0", "NoExecute", "NoExecute"))["a0"]
 
     assert "evict.node=1 is used up (1/1" in answer.held
 
@@ -87,9 +87,9 @@ def test_elsewhere_it_takes_no_room_back_that_others_use() -> None:
 def test_a_further_device_of_it_counts_for_the_rate() -> None:
     rate = Caps(rate=Rate(1, timedelta(minutes=10)))
     limits = msgspec.structs.replace(LIFTED, evict=rate)
-    wishes = wish("a0", "NoExecute", "NoExecute"), wish("b0", "NoExecute")
+    all_desired = desired("a0", "NoExecute", "NoExecute"), desired("b0", "NoExecute")
 
-    answers = grant(limits, stored_as_drained(since=-3600), *wishes)
+    answers = grant(limits, stored_as_drained(since=-3600), *all_desired)
 
     assert effects(answers["a0"]) == ["NoExecute", "NoExecute"]
     assert "evict.rate=1 in 10m is used up" in answers["b0"].held
@@ -98,7 +98,7 @@ def test_a_further_device_of_it_counts_for_the_rate() -> None:
 def stored_as_drained(node: str = "node-a", since: float = -60) -> Fleet:
     """One drained GPU, a0, on which a pod is seen again."""
     (mine,) = written(rule("a0", "NoExecute", time_added=at(since), node=node))
-    drained = story(
+    drained = an_incident(
         "a0",
         opened=at(since),
         evicting_at=at(since),
@@ -140,11 +140,13 @@ def test_a_node_whose_object_is_gone_counts_while_its_hardware_is_heard_of() -> 
 def test_a_node_is_gone_while_all_of_its_incidents_say_so() -> None:
     """One that cannot be written goes on saying so when the node is back."""
     rules = written(rule("a0", "NoExecute"), rule("a1", "NoExecute"))
-    unwritten, back = story("a0", node_gone_since=at(-60)), story("a1")
+    unwritten, back = an_incident("a0", node_gone_since=at(-60)), an_incident("a1")
     limits = msgspec.structs.replace(LIFTED, evict=Caps(cluster=Cap(2)))
 
-    both = grant(limits, Fleet(rules=rules, incidents=(unwritten, back)), wish("b0", "NoExecute"))
-    gone = grant(limits, Fleet(rules=rules, incidents=(unwritten,)), wish("b0", "NoExecute"))
+    both = grant(
+        limits, Fleet(rules=rules, incidents=(unwritten, back)), desired("b0", "NoExecute")
+    )
+    gone = grant(limits, Fleet(rules=rules, incidents=(unwritten,)), desired("b0", "NoExecute"))
 
     assert "evict.cluster=2 is used up (2/2" in both["b0"].held
     assert not gone["b0"].held

@@ -14,6 +14,8 @@ from remediator.policy.windows import Once, Window
 from tests.remediator.builders import DRIVER, at, policy
 from tests.remediator.plan.fleets import (
     NOW,
+    an_incident,
+    desired,
     effects,
     gpu_of,
     grant,
@@ -22,8 +24,6 @@ from tests.remediator.plan.fleets import (
     places,
     rule,
     stored,
-    story,
-    wish,
 )
 
 NAMES = [f"{node}0" for node in "abcdefgh"]
@@ -45,7 +45,7 @@ class TestClassesThatPodsHaveLeft:
             fleet = Fleet(
                 rules=stored(*rules),
                 incidents=tuple(
-                    story(
+                    an_incident(
                         one,
                         device_classes=("h100",),
                         closed_at=at(-1) if closed and one in gone else None,
@@ -58,7 +58,9 @@ class TestClassesThatPodsHaveLeft:
                 },
                 totals={("class", "h100"): len(claimed)},
             )
-            if effects(grant(self.QUARTER, fleet, wish(name, "NoExecute"))[name]) == ["NoExecute"]:
+            if effects(grant(self.QUARTER, fleet, desired(name, "NoExecute"))[name]) == [
+                "NoExecute"
+            ]:
                 gone.append(name)
                 claimed.discard(name)
                 rules += [] if closed else [rule(name, "NoExecute")]
@@ -71,7 +73,7 @@ class TestClassesThatPodsHaveLeft:
         assert self.after_each_eviction(closed=True) == NAMES
 
     def test_nor_does_it_make_its_class_any_larger(self) -> None:
-        over = [story(name, device_classes=("h100",), closed_at=at(-1)) for name in NAMES]
+        over = [an_incident(name, device_classes=("h100",), closed_at=at(-1)) for name in NAMES]
         fleet = Fleet(
             rules=stored(rule("a0", "NoExecute")),
             incidents=tuple(over),
@@ -79,17 +81,17 @@ class TestClassesThatPodsHaveLeft:
             totals={("class", "h100"): 2},
         )
 
-        assert grant(self.QUARTER, fleet, wish("b0", "NoExecute"))["b0"].held
+        assert grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"].held
 
     def test_a_class_that_is_remembered_and_claimed_counts_once(self) -> None:
         fleet = Fleet(
-            incidents=(story("a0", device_classes=("h100",)),),
+            incidents=(an_incident("a0", device_classes=("h100",)),),
             places=places("a0", "b0", classes=self.CLASS),
             totals={("class", "h100"): 7},
             rules=stored(rule("a0", "NoExecute")),
         )
 
-        answer = grant(self.QUARTER, fleet, wish("b0", "NoExecute"))["b0"]
+        answer = grant(self.QUARTER, fleet, desired("b0", "NoExecute"))["b0"]
 
         assert "(1/1 GPUs of DeviceClass h100)" in answer.held
 
@@ -101,10 +103,10 @@ class TestRulesThatNobodyHasNoted:
     def test_they_are_new_whatever_the_api_servers_clock_says(self, behind: float) -> None:
         fleet = Fleet(
             rules=stored(*(rule(name, "NoExecute", time_added=at(-behind)) for name in NAMES[:2])),
-            incidents=tuple(story(name) for name in NAMES[:2]),
+            incidents=tuple(an_incident(name) for name in NAMES[:2]),
         )
 
-        answer = grant(self.RATE, fleet, wish("h0", "NoExecute"))["h0"]
+        answer = grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"]
 
         assert "(2/2 GPUs lately)" in answer.held
         assert answer.wake_at == at(600)
@@ -112,10 +114,10 @@ class TestRulesThatNobodyHasNoted:
     def test_once_noted_they_count_from_then(self) -> None:
         fleet = Fleet(
             rules=stored(*(rule(name, "NoExecute", time_added=at(-900)) for name in NAMES[:2])),
-            incidents=tuple(story(name, evicting_at=at(-601)) for name in NAMES[:2]),
+            incidents=tuple(an_incident(name, evicting_at=at(-601)) for name in NAMES[:2]),
         )
 
-        assert not grant(self.RATE, fleet, wish("h0", "NoExecute"))["h0"].held
+        assert not grant(self.RATE, fleet, desired("h0", "NoExecute"))["h0"].held
 
 
 class TestPlacesForThePolicy:
@@ -133,7 +135,7 @@ class TestPlacesForThePolicy:
 
     def test_the_view_knows_it(self) -> None:
         seen = {gpu_of("a0"): Place(node=node_of("a0"), pools=frozenset({"rack-7"}))}
-        call = wish("a0", calls="node-reboot")
+        call = desired("a0", calls="node-reboot")
 
         (held,) = budget((call,), Fleet(), self.paused(), NOW, seen)
         (free,) = budget((call,), Fleet(), self.paused(), NOW)
@@ -156,7 +158,7 @@ class TestPlacesForThePolicy:
         )
 
         (held,) = budget(
-            (wish("a0", calls="node-reboot"),), Fleet(rules=stored(kept)), self.paused(), NOW
+            (desired("a0", calls="node-reboot"),), Fleet(rules=stored(kept)), self.paused(), NOW
         )
 
         assert held.held_by == "Maintenance"

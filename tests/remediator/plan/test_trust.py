@@ -126,7 +126,7 @@ def test_nobody_is_found_gone_while_claims_are_blind() -> None:
 
 
 def test_a_watch_of_slices_that_is_blind_proves_no_other_board_under_a_name() -> None:
-    """The review's story: gpu-0 is a healthy board now, by a report, and slices are of before."""
+    """By its report gpu-0 is a healthy board now, and the slices are of before."""
     stored = Stored()
     for seconds in (100, 110):
         settle(stored, held(dead(0)), seconds)
@@ -264,9 +264,9 @@ def test_an_incident_where_no_rules_are_served_is_told_and_nothing_is_frozen() -
     unserved = held(dead(0), rules_served=False)
     only_told = policy(mode="incident-only")
     for seconds in (120, 130):
-        story = tuple(stored.incidents.values())
-        seen = msgspec.structs.replace(unserved, incidents=story)
-        decision = decide_node(seen, Fleet(incidents=story), only_told, at(seconds))
+        incident = tuple(stored.incidents.values())
+        seen = msgspec.structs.replace(unserved, incidents=incident)
+        decision = decide_node(seen, Fleet(incidents=incident), only_told, at(seconds))
         assert not [one for one in decision.steps if isinstance(one, DeleteRule)]
         for step in decision.steps:
             stored.take(step, at(seconds))

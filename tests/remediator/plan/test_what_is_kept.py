@@ -11,7 +11,7 @@ from remediator.plan.evicting import noted
 from remediator.plan.incident_spec import credible
 from remediator.plan.signals import seen
 from tests.remediator.builders import NODE, Stored, at, dead, policy, uuid, view
-from tests.remediator.plan.fleets import story
+from tests.remediator.plan.fleets import an_incident
 from tests.remediator.telling import claim, settle
 
 
@@ -39,7 +39,7 @@ def fault(*sources: Source, code: int = 95) -> Fault:
 def test_a_forged_line_is_believed_only_while_nothing_better_is_known(
     known: tuple[Source, ...], by: tuple[tuple[Source, ...], ...], believed: int
 ) -> None:
-    found = credible([fault(*sources) for sources in by], story("a0", sources=known))
+    found = credible([fault(*sources) for sources in by], an_incident("a0", sources=known))
     assert len(found) == believed
     assert len(by) == 1 or not found[0].forgeable
 
@@ -61,8 +61,8 @@ def test_not_knowing_leaves_the_words_of_blocked_evictions_as_they_were() -> Non
         for kind, text in (("Held", "another"), (EVICTION_BLOCKED, "web"))
     )
     case = Case(node=NODE, uuid=uuid(0), verdict=Unknown("the agent is silent"))
-    wish = Desired(uuid=uuid(0), incident=story("a0", conditions=told))
-    assert noted(case, wish, at(9), frozen=False).blocked == "web"
+    desired = Desired(uuid=uuid(0), incident=an_incident("a0", conditions=told))
+    assert noted(case, desired, at(9), frozen=False).blocked == "web"
 
 
 @pytest.mark.parametrize(("pods", "incomplete"), [(None, "True"), ((), "False")])

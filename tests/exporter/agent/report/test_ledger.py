@@ -52,7 +52,7 @@ def only(report: NodeHealth) -> GpuHealth:
 
 
 class TestCounting:
-    def test_one_error_with_two_witnesses_is_one_count(self) -> None:
+    def test_one_error_with_two_sources_is_one_count(self) -> None:
         sensed = Sensed()
         report = take(known(gpu()), sensed.kmsg(1, 79, pid=7), sensed.nvml(1.2, 79))
         (record,) = only(report).xids

@@ -1,4 +1,4 @@
-"""Whole stories through the pure core: views in, steps out, taken by a store in memory."""
+"""Whole incidents through the pure core: views in, steps out, taken by a store in memory."""
 
 import msgspec
 import pytest
@@ -52,7 +52,7 @@ def test_a_gpu_off_the_bus_is_tainted_at_once_and_emptied_after_the_settle_time(
     assert stored.effects() == {"gpu-3": "NoSchedule"}
     assert {rule.cause for rule in stored.rules.values()} == {"xid-79"}
     assert stored.incident.status.phase == "Tainted"
-    assert [hold.pod for hold in stored.incident.status.hit] == ["train-0"]
+    assert [hold.pod for hold in stored.incident.status.affected] == ["train-0"]
 
     settle(stored, seen, 3.5)
     assert stored.effects() == {"gpu-3": "NoSchedule"}
@@ -93,7 +93,7 @@ def test_a_contained_error_taints_its_slice_and_no_other() -> None:
     assert stored.incident.status.scope.summary == "1 of 7 slices"
 
 
-def test_the_second_witness_names_the_slice_before_anything_is_tainted() -> None:
+def test_the_second_source_names_the_slice_before_anything_is_tainted() -> None:
     stored = Stored()
     without = view(mig_gpu(0, xid(94), recovery_action=action(observed=0.1)))
     with_instance = view(mig_gpu(0, xid(94, gi=5), recovery_action=action(observed=0.1)))
@@ -205,7 +205,7 @@ def test_incident_only_names_devices_and_pods_and_writes_no_rule() -> None:
     assert [(one.device, one.effect) for one in status.would_taint] == [
         (f"{DRIVER}/{NODE}/gpu-0", "NoExecute")
     ]
-    assert [hold.pod for hold in status.hit] == ["train-0"]
+    assert [hold.pod for hold in status.affected] == ["train-0"]
 
 
 def test_dry_run_marks_only_devices_that_somebody_holds() -> None:
