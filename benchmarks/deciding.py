@@ -1,6 +1,6 @@
 """What one decision costs beside ever more closed incidents: `python -m benchmarks.deciding`.
 
-No server: a `World` is fed what watches would bring, 100 nodes of 8 GPUs with an open incident
+No server: a `Cache` is fed what watches would bring, 100 nodes of 8 GPUs with an open incident
 each, of which one asks for its eviction. Each round measures every number of closed incidents
 once, after one of them has changed, and compares it with the decision beside none.
 """
@@ -21,7 +21,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import NodeDeviceHealth, NodeHealth, ObjectMeta
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi import clock
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.model import taint_rule
 from remediator.model.incident import (
     Incident,
@@ -62,7 +62,7 @@ class Ground:
 
     def __init__(self, closed: int, now: datetime) -> None:
         self._now = now
-        self.world = World(lambda _: None)
+        self.cache = Cache(lambda _: None)
         self._versions = 0
         for node in range(NODES):
             self._node(node)
@@ -73,8 +73,8 @@ class Ground:
         """Return the seconds that one decision took, with all that it reads of the world."""
         self._past(0, 1)  # something changes before nearly every decision
         began = perf_counter()
-        view = self.world.view(fleet_objects.node_name(0), lambda _: "")
-        decision = decide_node(view, self.world.fleet(), ENFORCE, self._now)
+        view = self.cache.view(fleet_objects.node_name(0), lambda _: "")
+        decision = decide_node(view, self.cache.fleet(), ENFORCE, self._now)
         took = perf_counter() - began
         if not any(isinstance(step, ChangeRule) for step in decision.steps):
             raise RuntimeError(f"asks for nothing: {decision.sentence}")
@@ -85,8 +85,8 @@ class Ground:
         since = self._now - timedelta(minutes=node + 1)
         health = msgspec.convert(fleet_objects.health(node, GPUS, since, FAILED), NodeHealth)
         part = msgspec.convert(fleet_objects.resource_slice(node, GPUS), ResourceSlice)
-        self.world.report(name, NodeDeviceHealth(ObjectMeta(name=name), health))
-        self.world.slice(f"{name}-gpu", None, part)
+        self.cache.report(name, NodeDeviceHealth(ObjectMeta(name=name), health))
+        self.cache.slice(f"{name}-gpu", None, part)
         device = Device(fleet_objects.DRIVER, name, f"gpu-{FAILED}")
         effect: Effect = "NoExecute" if 0 < node <= 3 else "NoSchedule"
         rule = Rule(
@@ -101,7 +101,7 @@ class Ground:
         )
         raw = msgspec.convert(taint_rule.manifest(rule, "v1"), RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid=f"r-{node}", resource_version="1")
-        self.world.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
+        self.cache.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
         self._current(rule, f"r-{node}", since)
 
     def _current(self, rule: Rule, uid: str, since: datetime) -> None:
@@ -153,7 +153,7 @@ class Ground:
             resource_version=str(self._versions),
             creation_timestamp=created,
         )
-        self.world.incident(name, Incident(meta, spec, status))
+        self.cache.incident(name, Incident(meta, spec, status))
 
 
 def measure(rounds: int, numbers: Sequence[int] = CLOSED) -> Section:

@@ -17,7 +17,7 @@ from kubeapi.client import ApiError, Client
 from kubeapi.clocks import ServerClock
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 from remediator.controller.cluster import Cluster
-from remediator.controller.cluster_metrics import Survey, cluster_rows
+from remediator.controller.cluster_metrics import ClusterMetrics, cluster_rows
 from remediator.controller.debug_plan import DebugPlan
 from remediator.controller.leader import Alone, Elector, new_identity
 from remediator.controller.loop import Loop
@@ -86,7 +86,7 @@ class Remediator:
             clock_doubt=lambda: clock_doubt(self._server_clock.ahead()),
             count=self._metrics.happened,
         )
-        self._survey = Survey(lambda: self._cluster.synced, self._rows)
+        self._cluster_metrics = ClusterMetrics(lambda: self._cluster.synced, self._rows)
         self._elector = self._candidate(client)
         self._loop = Loop(
             Reconciler(self._cluster, self._policy, settings.handover),
@@ -158,7 +158,7 @@ class Remediator:
             self._probe()
             if not self._cluster.wait_synced(2.0):
                 _log.warning("waiting for the first lists: %s", self._cluster.waiting_for())
-        _log.info("caches are complete: %d nodes", len(self._cluster.world.nodes()))
+        _log.info("caches are complete: %d nodes", len(self._cluster.cache.nodes()))
 
     def _probe(self) -> None:
         try:
@@ -186,7 +186,7 @@ class Remediator:
         self._probe()
         self._look_whether_rules_work()
         self._look_at_the_clock()
-        nodes = self._cluster.world.nodes()
+        nodes = self._cluster.cache.nodes()
         # Who does not lead decides nothing: what it counted before is of no use any more.
         self._metrics.forget(nodes if self._elector.leading else ())
         self._loop.forget(nodes)
@@ -222,16 +222,16 @@ class Remediator:
             _log.info("the clock is trusted again ahead_seconds=%.1f", ahead.total_seconds())
 
     def _mark_all(self) -> None:
-        for node in self._cluster.world.nodes():
+        for node in self._cluster.cache.nodes():
             self._queue.add(node)
 
     def _page(self, request: Request) -> Response:
-        world, kind = self._cluster.world, exposition(request.accept)
+        cache, kind = self._cluster.cache, exposition(request.accept)
         page = self._metrics.told(
-            incidents=world.incidents(),
-            rules=world.rules(),
+            incidents=cache.incidents(),
+            rules=cache.rules(),
             reading=self._reading(),
-            rows=self._survey.rows(),
+            rows=self._cluster_metrics.rows(),
             openmetrics=kind is Exposition.OPENMETRICS,
         )
         return Response(200, kind.value, page)
@@ -239,7 +239,7 @@ class Remediator:
     def _rows(self) -> Rows:
         fleet, policy, now = self._cluster.fleet(), self._policy(), clock.now()
         limits, brakes = usage(fleet, policy.limits, now), brake_rows(fleet, policy, now)
-        return cluster_rows(self._cluster.world, self._cluster.stale_agents(), limits, brakes)
+        return cluster_rows(self._cluster.cache, self._cluster.stale_agents(), limits, brakes)
 
     def _reading(self) -> Reading:
         watches, now = self._cluster.reflectors(), monotonic()

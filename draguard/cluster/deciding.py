@@ -14,7 +14,7 @@ import msgspec
 from draguard.cluster.objects import Objects
 from draguard.output.amounts import short
 from remediator.controller.agents import AGENT_LEASE_PREFIX
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.diagnose.fault import Sick
 from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
 from remediator.model.node import facts
@@ -36,7 +36,7 @@ class Deciding:
         self._stale_after = timedelta(seconds=stale_after)
         self._ahead: dict[str, timedelta] = {}
         """By node: how far ahead of the server's clock its agent dates what it writes."""
-        self.world = _world(objects)
+        self.cache = _cache(objects)
         for report in objects.reports:
             self._heard(report.metadata.name, "report", report.status.observed_at)
         for lease in objects.leases:
@@ -58,17 +58,17 @@ class Deciding:
 
     def cases(self) -> Iterator[Case]:
         """Judge every GPU that a report, an incident or a rule speaks of."""
-        for node in sorted(self.world.nodes()):
+        for node in sorted(self.cache.nodes()):
             yield from cases(self.view(node))
 
     def view(self, node: str) -> NodeView:
         """Return a node's view; that agents confirm their reports takes time to be seen."""
         confirmed = (self._objects.at,) * RENEWALS_NEEDED
-        return msgspec.structs.replace(self.world.view(node, self.stale), renewals=confirmed)
+        return msgspec.structs.replace(self.cache.view(node, self.stale), renewals=confirmed)
 
     def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
         """Decide about nodes as the worker would."""
-        fleet = msgspec.structs.replace(self.world.fleet(), stopped=self._objects.stopped)
+        fleet = msgspec.structs.replace(self.cache.fleet(), stopped=self._objects.stopped)
         for node in nodes:
             view = self.view(node)
             incident = any(one.open for one in view.incidents)
@@ -78,7 +78,7 @@ class Deciding:
     def talking(self) -> list[str]:
         """Return the nodes with an open incident, a rule of ours, or a GPU that is sick."""
         storied = {one.node for one in self._objects.incidents if one.open}
-        ruled = {rule.node for rule in self.world.rules()}
+        ruled = {rule.node for rule in self.cache.rules()}
         judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}
         return sorted({*storied, *ruled, *judged} - {""})
 
@@ -92,19 +92,19 @@ class Deciding:
         self._freshness.listed(node, sign, min(at, read_at) if at else None, read_at)
 
 
-def _world(objects: Objects) -> World:
-    world = World(lambda _: None)
-    world.nodes_known = bool(objects.nodes)
+def _cache(objects: Objects) -> Cache:
+    cache = Cache(lambda _: None)
+    cache.nodes_known = bool(objects.nodes)
     for node in objects.nodes:
-        world.node(node.metadata.name, facts(node))
+        cache.node(node.metadata.name, facts(node))
     for report in objects.reports:
-        world.report(report.metadata.name, report)
+        cache.report(report.metadata.name, report)
     for one in objects.slices:
-        world.slice(one.metadata.name, None, one)
+        cache.slice(one.metadata.name, None, one)
     for claim in objects.claims:
-        world.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
+        cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
     for incident in objects.incidents:
-        world.incident(incident.name, incident)
+        cache.incident(incident.name, incident)
     for rule in objects.rules:
-        world.rule(rule.metadata.name, rule)
-    return world
+        cache.rule(rule.metadata.name, rule)
+    return cache

@@ -76,7 +76,7 @@ def known_nodes(client: Client, namespace: str) -> frozenset[str]:
     with Progress() as progress:
         reader = Reader(client, namespace, progress.read)
         objects = reader.objects("reports", "incidents", "rules")
-    return Deciding(objects, 1.0).world.nodes()
+    return Deciding(objects, 1.0).cache.nodes()
 
 
 class _Pods:

@@ -21,7 +21,7 @@ MISSES: dict[Miss, str] = {
     "not_live": "what is named does not exist now, or NVML does not list it (yet)",
     "unknown_id": "the device plugin's id is in no form that is known",
 }
-"""What a reason of `whereabouts.Miss` means, for a person."""
+"""What a reason of `device_resolution.Miss` means, for a person."""
 
 
 def debug_page(snapshot: Snapshot) -> str:

@@ -59,7 +59,7 @@ class _Error(msgspec.Struct, eq=False, kw_only=True):
         return Partner(self.number, self.gi, self.ci)
 
 
-class Pairing:
+class Dedup:
     """Remembers the errors that still lack a source."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ import msgspec
 from exporter.model.node_health import Cursor, SourceHealth
 from exporter.model.readings import STARTING, DcgmReading, NvmlReading, Observation
 from exporter.model.signals import PASSING, Signal
-from exporter.model.xid_dedup import Pairing
+from exporter.model.xid_dedup import Dedup
 from exporter.protocol import Signals
 from exporter.sensor.dcgm.vendor import OFF, DcgmVendor
 from exporter.sensor.dcgm.wanted import left_to_dcgm
@@ -68,7 +68,7 @@ class Sensor:
         self._kernel_sequence: int | None = None
         self._boot_id = _boot_id(settings.boot_id_file)
         self._ring = Ring(uuid.uuid4().hex, self._boot_id)
-        self._pairing = Pairing()
+        self._dedup = Dedup()
         self._deaf = {"nvml", "dcgm"}
         """Those of which no reading has come yet: they tell of nothing that happened before."""
         self._rejected: dict[str, int] = {}
@@ -132,7 +132,7 @@ class Sensor:
     def _keep(self, signal: Signal) -> None:
         with self.changed:
             numbered = self._placed(signal, self._ring.number_next())
-            self._ring.append(self._pairing.pair(numbered, self._deaf if signal.past else ()))
+            self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
             self.changed.notify_all()
 
     def refuse(self) -> None:
@@ -365,7 +365,7 @@ class Sensor:
         with self.changed:
             self._boot_id = _boot_id(self._settings.boot_id_file)
             self._ring = Ring(uuid.uuid4().hex, self._boot_id)
-            self._pairing = Pairing()
+            self._dedup = Dedup()
             self._kernel_sequence = None
             self._touch()
 

@@ -17,7 +17,7 @@ from kubeapi import clock
 from remediator.controller.census import Census
 from remediator.controller.counted import Counted
 from remediator.controller.index import Buckets, Index, Key
-from remediator.controller.rule_index import Rulebook, pool_key, version
+from remediator.controller.rule_index import RuleIndex, pool_key, version
 from remediator.metrics.claims import Claims, ClaimStates
 from remediator.metrics.devices import PoolCount, pool_count
 from remediator.metrics.mig import MigAsked
@@ -32,7 +32,7 @@ from remediator.plan.view import NodeView
 MarkDirty = Callable[[str], None]
 
 
-class World:
+class Cache:
     """Everything that a decision about a node may rest on."""
 
     def __init__(self, mark: MarkDirty, now: Callable[[], datetime] = clock.now) -> None:
@@ -41,7 +41,7 @@ class World:
         self._reports: dict[str, NodeDeviceHealth] = {}
         self._slices: dict[str, dict[str, ResourceSlice]] = defaultdict(dict)
         self._inventory: dict[str, tuple[SliceDevice, ...]] = {}
-        self._rulebook = Rulebook(self._published)
+        self._rule_index = RuleIndex(self._published)
         self._incidents: Index[Incident] = Index(_incident_keys)
         self._claims: Buckets[Claim] = Buckets(_claim_keys)
         self._reporters: dict[str, set[str]] = defaultdict(set)
@@ -63,7 +63,7 @@ class World:
     def nodes(self) -> frozenset[str]:
         """Return every node that a report, a rule or an incident speaks of, gone or not."""
         with self._lock:
-            ruled = {rule.node for rule in self._rulebook.standing()}
+            ruled = {rule.node for rule in self._rule_index.standing()}
             # Closed ones too: they are pruned where nobody reports any more.
             remembered = {one.node for one in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
@@ -71,7 +71,7 @@ class World:
     def rules(self) -> tuple[Rule, ...]:
         """Return our rules, one for each device."""
         with self._lock:
-            return self._rulebook.standing()
+            return self._rule_index.standing()
 
     def incidents(self) -> tuple[Incident, ...]:
         with self._lock:
@@ -120,8 +120,8 @@ class World:
         key = pool_key(*pool)
         return pool_count(
             devices,
-            self._rulebook.on_pools([key]),
-            self._rulebook.foreign(one.device for one in devices),
+            self._rule_index.on_pools([key]),
+            self._rule_index.foreign(one.device for one in devices),
             self._claims.under([key]).values(),
         )
 
@@ -134,7 +134,7 @@ class World:
             report = self._reports.get(node)
             devices = self._inventory.get(node, ())
             reported = {gpu.uuid for gpu in report.status.gpus} if report else set[str]()
-            rules, leftovers = self._rulebook.of(node, reported)
+            rules, leftovers = self._rule_index.of(node, reported)
             # An incident that is not looked up is opened again, under a name that is taken.
             known = reported | {rule.gpu for rule in rules} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
@@ -158,7 +158,7 @@ class World:
                 elsewhere=self._elsewhere(node, known | spoken_of, stale),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
-                foreign=self._rulebook.foreign(names),
+                foreign=self._rule_index.foreign(names),
                 places=self._places(reported | spoken_of),
                 domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
             )
@@ -167,7 +167,7 @@ class World:
         """Return what budgets are counted against."""
         with self._lock:
             self.census.forget_old()
-            rules = self._rulebook.standing()
+            rules = self._rule_index.standing()
             return Fleet(
                 rules=(*rules, *self._promised.values()) if self._promised else rules,
                 incidents=self._counted.all(),
@@ -284,7 +284,7 @@ class World:
         self.census.published(node, after)
         self._stock.published(node, before, after)
         contested = self._move(self._publishers, node, _uuids(before), _uuids(after))
-        return contested | self._rulebook.published()
+        return contested | self._rule_index.published()
 
     def _published(self, device: Device) -> SliceDevice | None:
         """Return what stands under a name in the pool of the node that it is named after."""
@@ -321,7 +321,7 @@ class World:
     def rule(self, name: str, new: RawRule | None, *, listed: bool = False, gone: str = "") -> None:
         """Take in any DeviceTaintRule, ours or not; `listed` and `gone` as `Rulebook.put`."""
         with self._lock:
-            touched = self._rulebook.put(name, new, listed=listed, gone=gone)
+            touched = self._rule_index.put(name, new, listed=listed, gone=gone)
             self._stock.ruled(name, selected(new))
         for node in touched:
             self._mark(node)
@@ -360,7 +360,7 @@ class World:
             self._claim_states.changed(key, old, new)
             self._stock.claimed(_pool_names(old) | _pool_names(new))
             self._claims.move(key, old, new)
-            dirty = {rule.node for rule in self._rulebook.on_pools(touched)}
+            dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
             dirty |= {one.node for one in self._incidents.under(touched).values()}
         for node in dirty:
             self._mark(node)

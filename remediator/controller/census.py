@@ -34,7 +34,7 @@ _Gpus = dict[str, tuple[SliceDevice, ...]]
 
 
 class Census:
-    """An index; `World` feeds it under its lock. `places` and `totals` are live."""
+    """An index; `Cache` feeds it under its lock. `places` and `totals` are live."""
 
     def __init__(self, now: Callable[[], datetime] = clock.now) -> None:
         self.places: dict[str, GpuPlace] = {}

@@ -18,10 +18,10 @@ from kubeapi.reflector import Reflector
 from kubeapi.store import Change
 from remediator.controller import feature_gates
 from remediator.controller.agents import Agents
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.crashes import Crashes
 from remediator.controller.emergency import Emergency
-from remediator.controller.event_recorder import Herald
+from remediator.controller.event_recorder import EventRecorder
 from remediator.controller.feature_gates import Gates, StatedRule
 from remediator.controller.ledger import Count, uncounted
 from remediator.controller.node_conditions import Stored
@@ -87,13 +87,13 @@ class Cluster:
     ) -> None:
         self._client, self._hands_over, self._now = client, hands_over, now
         self._mark, self._urgent, self._clock_doubt = mark, urgent, clock_doubt
-        self.world = World(mark)
+        self.cache = Cache(mark)
         self.gates = Gates()
         self.rules = Versioned(client, "devicetaintrules", RULE_VERSIONS, StatedRule, self._rule)
         self._slices = Versioned(client, "resourceslices", DRA_VERSIONS, ResourceSlice, self._slice)
         self._claims = Versioned(client, "resourceclaims", DRA_VERSIONS, Claim, self._claim)
-        self.writer = Writer(client, self.world, self.rules, pace, leading, count=count)
-        self._herald = Herald(client, pace)
+        self.writer = Writer(client, self.cache, self.rules, pace, leading, count=count)
+        self._recorder = EventRecorder(client, pace)
         self._pods = NodePods(client)
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)
@@ -109,7 +109,7 @@ class Cluster:
         )
         self._incidents = self._case_files()
         self._agents = Agents(
-            client, self._reports, lease_namespace, stale_after, now, mark, self.world.has_incident
+            client, self._reports, lease_namespace, stale_after, now, mark, self.cache.has_incident
         )
         self._reflectors = (self._reports, self._incidents, self._agents.leases)
 
@@ -117,13 +117,13 @@ class Cluster:
         return Reflector(self._client, INCIDENTS, Incident, on_change=self._incident, by_watch=True)
 
     def start(self) -> None:
-        self._herald.start()
+        self._recorder.start()
         self._emergency.start()
         for reflector in (*self._reflectors, self._nodes):
             reflector.start()
 
     def stop(self) -> None:
-        self._herald.stop()
+        self._recorder.stop()
         self.writer.stop()
         for reflector in self.reflectors():
             reflector.stop()
@@ -145,7 +145,7 @@ class Cluster:
         return (*self._reflectors, *(one for one in served if one is not None))
 
     def _mark_all(self) -> None:
-        for node in self.world.nodes():
+        for node in self.cache.nodes():
             self._mark(node)
 
     def wait_synced(self, timeout: float) -> bool:
@@ -201,13 +201,13 @@ class Cluster:
 
     def incidents_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
         """Return the open incidents to which rules of these names belong."""
-        named = {one.incident for one in self.world.rules() if one.name in rules}
-        return tuple(one for one in self.world.incidents() if one.open and one.name in named)
+        named = {one.incident for one in self.cache.rules() if one.name in rules}
+        return tuple(one for one in self.cache.incidents() if one.open and one.name in named)
 
     def view(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is asked for where an incident needs it."""
         self.writer.turn_to(node)
-        self.world.nodes_known = not distrust(self._nodes)
+        self.cache.nodes_known = not distrust(self._nodes)
         view = self._seen(node)
         incident = any(one.open for one in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
@@ -235,7 +235,7 @@ class Cluster:
         return self._with(self._seen(node), self._asked.get(node, Asked()))
 
     def _seen(self, node: str) -> NodeView:
-        view = self.world.view(node, self._agents.stale)
+        view = self.cache.view(node, self._agents.stale)
         served = self.rules.version is not None
         if not served:
             # Stored rules that are not served do nothing: the incident is all that there is.
@@ -283,19 +283,19 @@ class Cluster:
 
     def known(self) -> Collection[str]:
         """Return every node that a report, a rule or an incident speaks of."""
-        return self.world.nodes()
+        return self.cache.nodes()
 
     def talking(self) -> Collection[str]:
         """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
-        storied = {one.node for one in self.world.incidents() if one.open}
-        return {*storied, *(rule.node for rule in self.world.rules())} - {""}
+        storied = {one.node for one in self.cache.incidents() if one.open}
+        return {*storied, *(rule.node for rule in self.cache.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:
         """Return of each node that reports whether its agent is silent; {} if we hear nothing."""
-        return self._agents.silent(self.world.reporting())
+        return self._agents.silent(self.cache.reporting())
 
     def fleet(self) -> Fleet:
-        found = self.world.fleet()
+        found = self.cache.fleet()
         return msgspec.structs.replace(
             found,
             rules=found.rules if self.rules.version is not None else (),
@@ -313,18 +313,18 @@ class Cluster:
         """
         if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
             return
-        self._herald.tell(event, now)
+        self._recorder.tell(event, now)
 
     def _report(self, change: Change[NodeDeviceHealth]) -> None:
         self._agents.reported(change)
-        self.world.report(change.key, change.new)
+        self.cache.report(change.key, change.new)
         self._urgent(change.key)
 
     def _slice(self, change: Change[ResourceSlice]) -> None:
-        self.world.slice(change.key, change.old, change.new)
+        self.cache.slice(change.key, change.old, change.new)
 
     def _claim(self, change: Change[Claim]) -> None:
-        self.world.claim(change.key, change.old, change.new)
+        self.cache.claim(change.key, change.old, change.new)
 
     def _incident(self, change: Change[Incident]) -> None:
         gone = change.old.metadata.uid if change.old else ""
@@ -332,15 +332,15 @@ class Cluster:
         if new is None:
             unstored.forget(change.key)
         new = unstored.whole(new) if new else None
-        self.world.incident(change.key, new, listed=change.listed, gone=gone)
+        self.cache.incident(change.key, new, listed=change.listed, gone=gone)
 
     def _rule(self, change: Change[StatedRule]) -> None:
         self.gates.heard(change)
         gone = change.old.metadata.uid if change.old else ""
-        self.world.rule(change.key, change.new, listed=change.listed, gone=gone)
+        self.cache.rule(change.key, change.new, listed=change.listed, gone=gone)
 
     def _node(self, change: Change[RawNode]) -> None:
-        self.world.node(change.key, facts(change.new) if change.new else None)
+        self.cache.node(change.key, facts(change.new) if change.new else None)
 
     def _with(self, view: NodeView, asked: Asked) -> NodeView:
         """Return a view with what was asked for, and the claims that the pods name."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.metrics.budgets import budget_rows
 from remediator.metrics.claims import claim_rows
 from remediator.metrics.devices import device_rows, rooms
@@ -18,27 +18,27 @@ FRESH = 5.0
 
 
 def cluster_rows(
-    world: World,
+    cache: Cache,
     stale_agents: Mapping[str, bool],
     limits: Iterable[Used] = (),
     brakes: Rows | None = None,
 ) -> Rows:
     """Return the samples of everything that is known."""
-    totals, counts = world.stock()
-    states, pending = world.claim_states()
+    totals, counts = cache.stock()
+    states, pending = cache.claim_states()
     stale = {labels(node): float(silent) for node, silent in stale_agents.items()}
     return {
-        **incident_rows(world.incidents(), world.rules()),
+        **incident_rows(cache.incidents(), cache.rules()),
         **claim_rows(states, pending, rooms(counts) if pending else {}),
         **device_rows(totals),
         **budget_rows(limits),
-        **mig_rows(world.mig_asked()),
+        **mig_rows(cache.mig_asked()),
         **(brakes or {}),
         "agent_stale": stale,
     }
 
 
-class Survey:
+class ClusterMetrics:
     """Thread-safe. Nothing is told before all was listed once: a part would be told as the whole.
 
     Afterwards what was last heard of is told, and the age of the watches says how old it is.

@@ -13,7 +13,7 @@ from remediator.policy.limits import LONGEST_RATE
 
 
 class Counted:
-    """An index; `World` feeds it under its lock."""
+    """An index; `Cache` feeds it under its lock."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

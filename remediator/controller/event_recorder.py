@@ -16,7 +16,7 @@ REMEMBERED = 4096
 """Events remembered, so that a lasting state is not told at every tick."""
 
 
-class Herald:
+class EventRecorder:
     """Posts each Event once, for as long as it is remembered."""
 
     def __init__(self, client: Client, pace: Pace) -> None:

@@ -24,8 +24,8 @@ def pool_key(driver: str, pool: str) -> Key:
     return ("pool", f"{driver}/{pool}")
 
 
-class Rulebook:
-    """Not safe by itself: `World` holds its lock."""
+class RuleIndex:
+    """Not safe by itself: `Cache` holds its lock."""
 
     def __init__(self, published: Callable[[Device], SliceDevice | None]) -> None:
         self._published = published

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.evictions import Evictions
 from remediator.controller.incident_rights import REFUSALS, IncidentRights
 from remediator.controller.ledger import Count, Ledger, uncounted
@@ -67,7 +67,7 @@ class Writer:
     def __init__(
         self,
         client: Client,
-        world: World,
+        cache: Cache,
         rules: Versioned[Any],
         pace: Pace,
         leading: Callable[[], bool],
@@ -75,7 +75,7 @@ class Writer:
         count: Count = uncounted,
     ) -> None:
         self._client = client
-        self._world = world
+        self._cache = cache
         self._rules = rules
         self._pace = pace
         self._leading = leading
@@ -120,7 +120,7 @@ class Writer:
         self._node = node
         self._switches = self._rules.switches
         self._senders.join(node)
-        self._ledger.look(self._world.incidents, self._leading)
+        self._ledger.look(self._cache.incidents, self._leading)
         self._try_again(node)
 
     def stop(self) -> None:
@@ -131,10 +131,10 @@ class Writer:
         if not self._pace.hurried():
             return False
         node = self._node
-        self._world.promise(step.rule)
+        self._cache.promise(step.rule)
         sent = self._senders.send(node, lambda: self._keep(step, node))
         if not sent:
-            self._world.settle(step.rule, node)
+            self._cache.settle(step.rule, node)
         return sent
 
     def _keep(self, step: CreateRule, node: str) -> None:
@@ -143,7 +143,7 @@ class Writer:
                 raise NotLeadingError("another replica leads now")
             self._take(step)
         finally:
-            self._world.settle(step.rule, node)
+            self._cache.settle(step.rule, node)
 
     def _take(self, step: Step) -> None:
         try:
@@ -228,13 +228,13 @@ class Writer:
             )
         self.unstored.note(stored, status)
         whole = self.unstored.whole(stored)
-        self._world.incident(whole.name, whole)
+        self._cache.incident(whole.name, whole)
         return whole
 
     def _try_again(self, node: str) -> None:
         """Write the statuses of a node whole of which a part was refused some time ago."""
         due = self.unstored.due()
-        known = [one for one in self._world.incidents() if one.name in due] if due else []
+        known = [one for one in self._cache.incidents() if one.name in due] if due else []
         for incident in known:
             if incident.node != node or not self._leading() or self._pace.ask(patient=True):
                 continue
@@ -255,7 +255,7 @@ class Writer:
         with suppress(NotFound):
             self._client.delete(f"{INCIDENTS}/{incident.name}", {"preconditions": exactly})
         self.unstored.forget(incident.name)
-        self._world.incident(incident.name, None)
+        self._cache.incident(incident.name, None)
 
     def _open(self, incident: Incident) -> Incident:
         body = {
@@ -268,7 +268,7 @@ class Writer:
 
     def _heard(self, answer: bytes) -> Incident:
         incident = msgspec.json.decode(answer, type=Incident)
-        self._world.incident(incident.name, incident)
+        self._cache.incident(incident.name, incident)
         return incident
 
     def _create(self, rule: taint_rule.Rule) -> None:
@@ -325,7 +325,7 @@ class Writer:
 
     def _heard_rule(self, answer: bytes) -> None:
         raw = msgspec.json.decode(answer, type=RawRule)
-        self._world.rule(raw.metadata.name, raw)
+        self._cache.rule(raw.metadata.name, raw)
 
     def _delete(self, stored: taint_rule.Rule) -> None:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
@@ -338,7 +338,7 @@ class Writer:
         except NotFound:
             if self._rules.probe() != version:
                 raise  # the version is gone and not the rule
-        self._world.rule(stored.name, None)
+        self._cache.rule(stored.name, None)
 
     def _version(self) -> str:
         if self._rules.version is None:

@@ -8,7 +8,7 @@ import msgspec
 from exporter.model.node_health import NodeHealth, SourceHealth
 from exporter.model.readings import GpuReading, MigReading, NvmlReading, Observation
 from exporter.model.signals import Signal
-from exporter.model.xid_dedup import Pairing
+from exporter.model.xid_dedup import Dedup
 from exporter.sensor.ring import Ring
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
@@ -60,7 +60,7 @@ class Sensed:
 
     def __init__(self, run: str = "run-1", boot_id: str = "boot-1", capacity: int = 100) -> None:
         self.ring = Ring(run, boot_id, capacity)
-        self._pairing = Pairing()
+        self._dedup = Dedup()
 
     def kmsg(self, seconds: float, code: int, number: int = 1, **fields: Any) -> Signal:
         return self._add(
@@ -96,7 +96,7 @@ class Sensed:
             },
             number=self.ring.number_next(),
         )
-        paired = self._pairing.pair(numbered)
+        paired = self._dedup.pair(numbered)
         self.ring.append(paired)
         return paired
 

@@ -25,7 +25,7 @@ from exporter.model.readings import (
     Observation,
 )
 from exporter.model.signals import Signal
-from exporter.model.xid_dedup import Pairing
+from exporter.model.xid_dedup import Dedup
 from exporter.sensor.dcgm import reading as dcgm_reading
 from exporter.sensor.dcgm.entities import Place
 from exporter.sensor.dcgm.values import Answer
@@ -155,7 +155,7 @@ class Node:
         self.foreign = False
         """Whether the stored report was changed by somebody else."""
         self._ring = Ring("run-1", "boot-1")
-        self._pairing = Pairing()
+        self._dedup = Dedup()
         self._now = START
 
     def kernel(self, raw: bytes) -> None:
@@ -222,7 +222,7 @@ class Node:
     def _take(self, signals: list[Signal], kernel_sequence: int | None) -> None:
         for signal in signals:
             numbered = msgspec.structs.replace(signal, number=self._ring.number_next())
-            self._ring.append(self._pairing.pair(numbered))
+            self._ring.append(self._dedup.pair(numbered))
         fresh = self._ring.after(self.report.cursor.signal_sequence)
         protocol.encode(protocol.Signals(tuple(fresh), kernel_sequence))
         self.report = ledger.take(self.report, fresh, run="run-1", kernel_sequence=kernel_sequence)

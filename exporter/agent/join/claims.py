@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from exporter.agent.join import device_resolution
-from exporter.agent.join.device_resolution import Miss, Whereabouts
+from exporter.agent.join.device_resolution import Miss, Resolution
 from exporter.agent.join.pod_facts import PodFact, PodKey
 from exporter.model.claim_objects import ClaimDetail, ClaimKey, ResultDetail, key_of
 from exporter.model.device import Device
@@ -129,7 +129,7 @@ class _Join:
             misses=tuple(sorted(misses)),
         )
 
-    def _holds(self, container: ContainerDevices) -> Iterator[tuple[Whereabouts, str, Holder]]:
+    def _holds(self, container: ContainerDevices) -> Iterator[tuple[Resolution, str, Holder]]:
         for claim in container.claims:
             where = device_resolution.of_claim(claim, self._published, self._known.hardware)
             name = str(Device(claim.driver, claim.pool, claim.device))

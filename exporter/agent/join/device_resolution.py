@@ -26,7 +26,7 @@ Miss = Literal["not_published", "no_uuid", "not_live", "unknown_id"]
 """
 
 
-class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
+class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     """Where a held device is: one of `uuids`, `elsewhere` and `miss` is set."""
 
     uuids: tuple[str, ...] = ()
@@ -40,38 +40,38 @@ class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
 
 def of_claim(
     claim: ClaimDevice, known: Mapping[Device, SliceDevice], hardware: Hardware
-) -> Whereabouts:
+) -> Resolution:
     """Find a device that DRA gave."""
     device = known.get(Device(claim.driver, claim.pool, claim.device))
     if claim.driver != GPU_DRIVER or (device and device.kind == "vfio"):
-        return Whereabouts(elsewhere=True, published=device)
+        return Resolution(elsewhere=True, published=device)
     if device is None:
-        return Whereabouts(miss="not_published")
+        return Resolution(miss="not_published")
     if not device.uuid:
         return _dynamic(device, hardware)
     if device.kind == "mig" and hardware.gpus and device.uuid not in hardware.uuids:
-        return Whereabouts(miss="not_live", published=device)
+        return Resolution(miss="not_live", published=device)
     # A whole GPU that NVML lost is still the one that is held.
-    return Whereabouts(uuids=(device.uuid,), published=device)
+    return Resolution(uuids=(device.uuid,), published=device)
 
 
-def _dynamic(device: SliceDevice, hardware: Hardware) -> Whereabouts:
+def _dynamic(device: SliceDevice, hardware: Hardware) -> Resolution:
     parent, profile, start = device.parent_uuid, device.gi_profile_id, device.placement_start
     if parent is None or profile is None or start is None:
-        return Whereabouts(miss="no_uuid", published=device)
+        return Resolution(miss="no_uuid", published=device)
     uuids = hardware.placed(parent, profile, start)
-    return Whereabouts(uuids=uuids, miss=None if uuids else "not_live", published=device)
+    return Resolution(uuids=uuids, miss=None if uuids else "not_live", published=device)
 
 
 def of_plugin(
     device: PluginDevice, resource_names: Collection[str], hardware: Hardware
-) -> Whereabouts | None:
+) -> Resolution | None:
     """Find a device that a device plugin gave; None when it is no business of NVIDIA's."""
     if not plugin_ids.possibly_gpu(device.resource, resource_names):
         return None
     wanted = plugin_ids.parse(device.id)
     if wanted is None:
         certain = plugin_ids.certainly_gpu(device.resource, resource_names)
-        return Whereabouts(miss="unknown_id") if certain else Whereabouts(elsewhere=True)
+        return Resolution(miss="unknown_id") if certain else Resolution(elsewhere=True)
     uuids = plugin_ids.uuids(wanted, hardware)
-    return Whereabouts(uuids=uuids, miss=None if uuids else "not_live", replica=wanted.replica)
+    return Resolution(uuids=uuids, miss=None if uuids else "not_live", replica=wanted.replica)

@@ -26,7 +26,7 @@ from exporter.sensor.supervisor.calls import Calls
 from exporter.sensor.supervisor.deadlines import Deadlines
 from exporter.sensor.supervisor.folder_watch import FolderWatch
 from exporter.sensor.supervisor.process import REAP_SECONDS, Ended, Process
-from exporter.sensor.supervisor.resource_limits import Appetite
+from exporter.sensor.supervisor.resource_limits import ResourceLimits
 from exporter.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ class VendorChild(Generic[R]):
         self._stopping = threading.Event()
         self._deadlines = Deadlines(settings.sample_deadline, settings.start_deadline)
         self._calls = Calls(self._deadlines)
-        self._appetite = Appetite(settings.child_memory_limit)
+        self._limits = ResourceLimits(settings.child_memory_limit)
         self._state: VendorState[R] = VendorState(source=self._source(up=False, reason=STARTING))
         self._failures = 0
         self._began = 0.0
@@ -201,7 +201,7 @@ class VendorChild(Generic[R]):
         vendor = self._vendor
         self._calls.begin()
         process = Process(vendor.module, vendor.title, self._calls.descriptor, vendor.environment())
-        self._appetite = Appetite(self._settings.child_memory_limit)
+        self._limits = ResourceLimits(self._settings.child_memory_limit)
         self._began, self._answered = time.monotonic(), False
         inbox = self._inbox
         try:
@@ -228,7 +228,7 @@ class VendorChild(Generic[R]):
                 return
 
     def _request(self, process: Process, asked: protocol.SampleRequest) -> None:
-        self._appetite.works()
+        self._limits.works()
         try:
             process.channel.send(asked)
         except protocol.WireError:
@@ -269,7 +269,7 @@ class VendorChild(Generic[R]):
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
         heard = self._heard_within(max(seconds, 0.0))
         if isinstance(heard, protocol.Happened):
-            self._appetite.heard()
+            self._limits.heard()
             self._on_signal(heard.signal)
         elif isinstance(heard, protocol.Failed):
             raise Ended(heard.reason, heard.message)
@@ -294,7 +294,7 @@ class VendorChild(Generic[R]):
         note = self._calls.overdue(first=not self._answered)
         if note is not None:
             raise self._hang(note)
-        excess = self._appetite.judge(process.taken(), time.monotonic(), resting=resting)
+        excess = self._limits.judge(process.taken(), time.monotonic(), resting=resting)
         if excess is not None:
             raise Ended(
                 excess.reason,

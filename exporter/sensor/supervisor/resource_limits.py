@@ -36,7 +36,7 @@ class Excess(msgspec.Struct, frozen=True):
     sentence: str
 
 
-class Appetite:
+class ResourceLimits:
     """Judges one process; `limit` is in MiB. Seconds are monotonic."""
 
     def __init__(self, limit: float) -> None:

@@ -16,7 +16,7 @@ from exporter.agent.report.xid_counts import Layout, counted
 from exporter.model import xid_dedup
 from exporter.model.node_health import XidRecord
 from exporter.model.signals import Kind, Signal
-from exporter.model.xid_dedup import Pairing
+from exporter.model.xid_dedup import Dedup
 
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 Source = Literal["kmsg", "syslog", "nvml", "dcgm"]
@@ -48,7 +48,7 @@ def signal(
 
 def records(told: Iterable[Signal]) -> tuple[XidRecord, ...]:
     """Count signals of one GPU in the order in which they come, as the agent does."""
-    pairs = Pairing()
+    pairs = Dedup()
     kept: tuple[XidRecord, ...] = ()
     for one in told:
         kept = counted(kept, pairs.pair(one), epoch=1, layout=Layout(mig=True))
@@ -56,7 +56,7 @@ def records(told: Iterable[Signal]) -> tuple[XidRecord, ...]:
 
 
 def partners(*signals: Signal) -> list[int | None]:
-    pairs = Pairing()
+    pairs = Dedup()
     paired = [pairs.pair(one) for one in signals]
     return [one.partner.number if one.partner else None for one in paired]
 
@@ -82,7 +82,7 @@ def test_one_source_alone_never_pairs_with_itself() -> None:
 
 def test_who_does_not_listen_yet_tells_of_no_error_in_the_log() -> None:
     """A new sensor reads lines that another one had paired already."""
-    pairs = Pairing()
+    pairs = Dedup()
     pairs.pair(signal(1, "kmsg", 0, code=79), {"nvml", "dcgm"})
     told = [signal(2, "nvml", 3, code=79, gi=5), signal(3, "kmsg", 3, code=79)]
     paired = [pairs.pair(one) for one in told]
@@ -225,7 +225,7 @@ def test_after_a_storm_a_new_error_is_new() -> None:
 
 
 def test_a_storm_of_many_codes_on_many_gpus_is_kept_in_little_memory() -> None:
-    pairs = Pairing()
+    pairs = Dedup()
     tracemalloc.start()
     for number in range(1, 60_001):
         code, bus = number % 100, f"0000:{number // 100 % 16:02x}:00.0"

@@ -15,7 +15,7 @@ from tests.exporter.worlds import BUS, START, at, mig_gpu, seen
 
 STEPS = 60
 PAUSES = (0.05, 0.5, 1.0, 3.0, 8.0, 200.0)
-"""Seconds between two errors: within the window of the sensor's pairing and far beyond."""
+"""Seconds between two errors: within the window of the sensor's dedup and far beyond."""
 Counts = Counter[tuple[int, int | None]]
 """By code and GPU instance."""
 

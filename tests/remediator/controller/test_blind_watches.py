@@ -302,7 +302,7 @@ def test_after_a_restore_of_etcd_what_is_listed_counts_though_versions_fell(room
     room.api.allow(INCIDENTS)
     room.seen(
         "the restored one is known",
-        lambda: [one.status.cause for one in room.cluster.world.incidents()] == ["restored"],
+        lambda: [one.status.cause for one in room.cluster.cache.incidents()] == ["restored"],
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.model.node_health import Inventory, NodeDeviceHealth, NodeHealth, ObjectMeta
 from exporter.model.resource_slices import ResourceSlice
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.model import taint_rule
 from remediator.model.incident import (
     Incident,
@@ -48,8 +48,8 @@ def marks() -> Marks:
 
 
 @pytest.fixture
-def world(marks: Marks) -> World:
-    return World(marks)
+def cache(marks: Marks) -> Cache:
+    return Cache(marks)
 
 
 def health(name: str, status: NodeHealth) -> NodeDeviceHealth:
@@ -88,12 +88,12 @@ def incident(node: str = "node-a", version: str = "5") -> Incident:
     return Incident(ObjectMeta(name=f"{node}-1", uid="u", resource_version=version), spec, found)
 
 
-def test_a_report_a_slice_and_a_rule_mark_their_node(world: World, marks: Marks) -> None:
+def test_a_report_a_slice_and_a_rule_mark_their_node(cache: Cache, marks: Marks) -> None:
     acts: list[Callable[[], None]] = [
-        lambda: world.report("node-a", health("node-a", report(gpu(0)))),
-        lambda: world.slice("s1", None, slice_of("node-a", 0)),
-        lambda: world.rule(raw_rule().metadata.name, raw_rule()),
-        lambda: world.incident("node-a-1", incident()),
+        lambda: cache.report("node-a", health("node-a", report(gpu(0)))),
+        lambda: cache.slice("s1", None, slice_of("node-a", 0)),
+        lambda: cache.rule(raw_rule().metadata.name, raw_rule()),
+        lambda: cache.incident("node-a-1", incident()),
     ]
     for act in acts:
         act()
@@ -101,145 +101,145 @@ def test_a_report_a_slice_and_a_rule_mark_their_node(world: World, marks: Marks)
 
 
 def test_a_claim_marks_the_nodes_whose_rules_or_incidents_it_touches(
-    world: World, marks: Marks
+    cache: Cache, marks: Marks
 ) -> None:
-    world.incident("node-a-1", incident())
+    cache.incident("node-a-1", incident())
     marks.clear()
 
-    world.claim("team/c", None, claim("gpu-0"))
+    cache.claim("team/c", None, claim("gpu-0"))
     assert marks.taken() == {"node-a"}
-    world.claim("team/c", claim("gpu-0"), None)
+    cache.claim("team/c", claim("gpu-0"), None)
     assert marks.taken() == {"node-a"}
-    assert world.view("node-a", believed).claims == ()
+    assert cache.view("node-a", believed).claims == ()
 
 
-def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(world: World) -> None:
+def test_a_view_holds_what_belongs_to_the_node_and_nothing_else(cache: Cache) -> None:
     for node in ("node-a", "node-b"):
-        world.report(node, health(node, report(gpu(0, node=node))))
-        world.slice(f"s-{node}", None, slice_of(node, 0))
+        cache.report(node, health(node, report(gpu(0, node=node))))
+        cache.slice(f"s-{node}", None, slice_of(node, 0))
         raw = raw_rule(node)
-        world.rule(raw.metadata.name, raw)
-        world.incident(f"{node}-1", incident(node))
-    world.claim("team/c", None, claim("gpu-0"))
+        cache.rule(raw.metadata.name, raw)
+        cache.incident(f"{node}-1", incident(node))
+    cache.claim("team/c", None, claim("gpu-0"))
 
-    seen = world.view("node-a", believed)
+    seen = cache.view("node-a", believed)
 
     assert {one.device.pool for one in seen.inventory} == {"node-a"}
     assert [rule.node for rule in seen.rules] == ["node-a"]
     assert [one.node for one in seen.incidents] == ["node-a"]
     assert len(seen.claims) == 1
-    assert world.view("node-b", believed).claims == ()
+    assert cache.view("node-b", believed).claims == ()
     assert seen.elsewhere == {}
 
 
-def test_claims_on_what_is_published_no_more_are_in_the_view(world: World) -> None:
+def test_claims_on_what_is_published_no_more_are_in_the_view(cache: Cache) -> None:
     published_once = slice_of("node-a", 0)
-    world.slice("s", None, published_once)
-    world.claim("team/c", None, claim("gpu-0"))
+    cache.slice("s", None, published_once)
+    cache.claim("team/c", None, claim("gpu-0"))
     rack = claim("gpu-9", "other", driver="gpu.example.com", pool="rack-7")
-    world.claim("team/d", None, rack)
+    cache.claim("team/d", None, rack)
     scope = ScopeRecord("whole GPU", (Target("gpu.example.com", "rack-7", "gpu-8", uuid(3)),))
     incident = Incident(
         ObjectMeta(name=incident_name(uuid(3), 1), uid="u"),
         IncidentSpec("node-a", uuid(3)),
         IncidentStatus(fault="lost", scope=scope),
     )
-    world.incident(incident.name, incident)
+    cache.incident(incident.name, incident)
 
-    world.slice("s", published_once, None)
+    cache.slice("s", published_once, None)
 
-    held = {one.metadata.name for one in world.view("node-a", believed).claims}
+    held = {one.metadata.name for one in cache.view("node-a", believed).claims}
     assert held == {"claim-of-train-0", "claim-of-other"}
 
 
 def test_a_gpu_that_two_nodes_name_is_contested_for_both_until_one_stops(
-    world: World, marks: Marks
+    cache: Cache, marks: Marks
 ) -> None:
-    world.report("node-a", health("node-a", report(gpu(0))))
+    cache.report("node-a", health("node-a", report(gpu(0))))
     marks.clear()
 
-    world.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
+    cache.report("node-b", health("node-b", report(gpu(0), gpu(1, node="node-b"))))
 
     assert marks.taken() == {"node-a", "node-b"}
-    assert world.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
-    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
-    world.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
+    assert cache.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
+    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    cache.report("node-b", health("node-b", report(gpu(1, node="node-b"))))
     assert marks.taken() == {"node-a", "node-b"}
-    assert world.view("node-a", believed).elsewhere == {}
+    assert cache.view("node-a", believed).elsewhere == {}
 
 
 def test_a_gpu_that_another_node_publishes_is_contested_although_that_node_is_silent(
-    world: World,
+    cache: Cache,
 ) -> None:
-    world.slice("s1", None, slice_of("node-a", 0))
+    cache.slice("s1", None, slice_of("node-a", 0))
 
-    world.report("node-b", health("node-b", report(gpu(0))))
+    cache.report("node-b", health("node-b", report(gpu(0))))
 
-    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
 def test_a_node_that_only_reports_the_gpu_of_another_one_takes_nothing_from_it(
-    world: World,
+    cache: Cache,
 ) -> None:
     """Else one lying agent could keep any GPU of the cluster from being tainted."""
-    world.slice("s1", None, slice_of("node-a", 0))
-    world.report("node-a", health("node-a", report(gpu(0))))
+    cache.slice("s1", None, slice_of("node-a", 0))
+    cache.report("node-a", health("node-a", report(gpu(0))))
 
-    world.report("node-b", health("node-b", report(gpu(0))))
+    cache.report("node-b", health("node-b", report(gpu(0))))
 
-    assert world.view("node-a", believed).elsewhere == {}
-    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-a", believed).elsewhere == {}
+    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
-def test_a_gpu_that_two_nodes_publish_is_contested_for_both(world: World) -> None:
+def test_a_gpu_that_two_nodes_publish_is_contested_for_both(cache: Cache) -> None:
     for node in ("node-a", "node-b"):
         one = slice_of("node-a", 0)
         spec = msgspec.structs.replace(one.spec, node_name=node)
-        world.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
-        world.report(node, health(node, report(gpu(0))))
+        cache.slice(f"of-{node}", None, msgspec.structs.replace(one, spec=spec))
+        cache.report(node, health(node, report(gpu(0))))
 
-    assert world.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
-    assert world.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
+    assert cache.view("node-a", believed).elsewhere == {uuid(0): ("node-b",)}
+    assert cache.view("node-b", believed).elsewhere == {uuid(0): ("node-a",)}
 
 
-def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(world: World) -> None:
+def test_an_answer_to_our_own_write_is_not_undone_by_an_older_event(cache: Cache) -> None:
     name = raw_rule().metadata.name
-    world.rule(name, raw_rule(version="7", effect="NoExecute"))
-    world.incident("node-a-1", incident(version="7"))
+    cache.rule(name, raw_rule(version="7", effect="NoExecute"))
+    cache.incident("node-a-1", incident(version="7"))
 
-    world.rule(name, raw_rule(version="6"))
-    world.incident("node-a-1", incident(version="6"))
+    cache.rule(name, raw_rule(version="6"))
+    cache.incident("node-a-1", incident(version="6"))
 
-    assert [rule.effect for rule in world.rules()] == ["NoExecute"]
-    assert [one.metadata.resource_version for one in world.incidents()] == ["7"]
+    assert [rule.effect for rule in cache.rules()] == ["NoExecute"]
+    assert [one.metadata.resource_version for one in cache.incidents()] == ["7"]
 
 
-def test_what_a_list_tells_counts_though_its_version_is_older(world: World) -> None:
+def test_what_a_list_tells_counts_though_its_version_is_older(cache: Cache) -> None:
     """After a restore of etcd versions fall; the answers to our own writes are of the past."""
     name = raw_rule().metadata.name
-    world.rule(name, raw_rule(version="7", effect="NoExecute"))
-    world.incident("node-a-1", incident(version="7"))
+    cache.rule(name, raw_rule(version="7", effect="NoExecute"))
+    cache.incident("node-a-1", incident(version="7"))
 
-    world.rule(name, raw_rule(version="6"), listed=True)
-    world.incident("node-a-1", incident(version="6"), listed=True)
+    cache.rule(name, raw_rule(version="6"), listed=True)
+    cache.incident("node-a-1", incident(version="6"), listed=True)
 
-    assert [rule.effect for rule in world.rules()] == ["NoSchedule"]
-    assert [one.metadata.resource_version for one in world.incidents()] == ["6"]
+    assert [rule.effect for rule in cache.rules()] == ["NoSchedule"]
+    assert [one.metadata.resource_version for one in cache.incidents()] == ["6"]
 
 
-def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(world: World) -> None:
+def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(cache: Cache) -> None:
     name = raw_rule().metadata.name
-    world.rule(name, raw_rule())
-    world.incident("node-a-1", incident())
+    cache.rule(name, raw_rule())
+    cache.incident("node-a-1", incident())
 
-    world.rule(name, None, gone="an-older-one")
-    world.incident("node-a-1", None, gone="an-older-one")
-    assert len(world.rules()) == len(world.incidents()) == 1
+    cache.rule(name, None, gone="an-older-one")
+    cache.incident("node-a-1", None, gone="an-older-one")
+    assert len(cache.rules()) == len(cache.incidents()) == 1
 
-    world.rule(name, None, gone="u1")
-    world.incident("node-a-1", None, gone="u")
-    assert not world.rules()
-    assert not world.incidents()
+    cache.rule(name, None, gone="u1")
+    cache.incident("node-a-1", None, gone="u")
+    assert not cache.rules()
+    assert not cache.incidents()
 
 
 @pytest.mark.parametrize(
@@ -251,61 +251,61 @@ def test_a_late_word_of_a_deletion_takes_no_object_that_was_made_again(world: Wo
     ],
 )
 def test_why_a_gpu_of_a_pool_without_a_node_has_no_device_is_known(
-    world: World, field: str, value: object
+    cache: Cache, field: str, value: object
 ) -> None:
     one = slice_of("node-a", 0)
     spec = msgspec.structs.replace(one.spec, node_name="", **{field: value})
     floating = msgspec.structs.replace(one, spec=spec)
-    world.report("node-a", health("node-a", report(gpu(0), gpu(1))))
-    world.slice("s1", None, floating)
+    cache.report("node-a", health("node-a", report(gpu(0), gpu(1))))
+    cache.slice("s1", None, floating)
 
-    (why,) = world.view("node-a", believed).unbound.values()
+    (why,) = cache.view("node-a", believed).unbound.values()
     name = field.split("_", maxsplit=1)[0] + "".join(part.title() for part in field.split("_")[1:])
     assert f"by {name} where it is" in why
-    world.slice("s1", floating, None)
-    assert world.view("node-a", believed).unbound == {}
+    cache.slice("s1", floating, None)
+    assert cache.view("node-a", believed).unbound == {}
 
 
-def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(world: World) -> None:
-    world.report("node-a", health("node-a", report(gpu(0))))
-    world.slice("s1", None, slice_of("node-a", 0, count=2))
-    assert "not published by this node as a whole" in str(world.view("node-a", believed).unbound)
+def test_why_a_gpu_of_a_pool_that_spans_nodes_has_no_device_is_known(cache: Cache) -> None:
+    cache.report("node-a", health("node-a", report(gpu(0))))
+    cache.slice("s1", None, slice_of("node-a", 0, count=2))
+    assert "not published by this node as a whole" in str(cache.view("node-a", believed).unbound)
 
 
-def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(world: World) -> None:
+def test_a_pool_in_the_middle_of_an_update_keeps_its_devices(cache: Cache) -> None:
     old = slice_of("node-a", 0, 1)
-    world.slice("s1", None, old)
+    cache.slice("s1", None, old)
 
-    world.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
+    cache.slice("s1", old, slice_of("node-a", 0, generation=2, count=2))
 
-    names = [one.device.device for one in world.view("node-a", believed).inventory]
+    names = [one.device.device for one in cache.view("node-a", believed).inventory]
     assert names == ["gpu-0", "gpu-1"]
 
 
-def test_everything_forgotten_is_gone(world: World) -> None:
+def test_everything_forgotten_is_gone(cache: Cache) -> None:
     one = slice_of("node-a", 0)
-    world.report("node-a", health("node-a", report(gpu(0))))
-    world.slice("s1", None, one)
-    world.rule(raw_rule().metadata.name, raw_rule())
-    world.incident("node-a-1", incident())
-    assert world.nodes() == {"node-a"}
+    cache.report("node-a", health("node-a", report(gpu(0))))
+    cache.slice("s1", None, one)
+    cache.rule(raw_rule().metadata.name, raw_rule())
+    cache.incident("node-a-1", incident())
+    assert cache.nodes() == {"node-a"}
 
-    world.report("node-a", None)
-    world.slice("s1", one, None)
-    world.rule(raw_rule().metadata.name, None)
-    world.incident("node-a-1", None)
+    cache.report("node-a", None)
+    cache.slice("s1", one, None)
+    cache.rule(raw_rule().metadata.name, None)
+    cache.incident("node-a-1", None)
 
-    seen = world.view("node-a", believed)
+    seen = cache.view("node-a", believed)
     assert (seen.report, seen.inventory, seen.rules, seen.incidents) == (None, (), (), ())
-    assert world.nodes() == frozenset()
+    assert cache.nodes() == frozenset()
 
 
 def silent_a(node: str) -> str:
     return "silent" if node == "node-a" else ""
 
 
-def decided(world: World) -> NodeDecision:
-    return decide_node(world.view("node-a", silent_a), world.fleet(), policy(), at(1))
+def decided(cache: Cache) -> NodeDecision:
+    return decide_node(cache.view("node-a", silent_a), cache.fleet(), policy(), at(1))
 
 
 OPEN = IncidentStatus(fault="gpu", cause="xid-95")
@@ -318,43 +318,43 @@ def told_elsewhere(status: IncidentStatus = OPEN) -> Incident:
     return Incident(meta, IncidentSpec("node-b", uuid(0)), status)
 
 
-def test_a_rule_whose_incident_another_node_has_told_gets_no_second_one(world: World) -> None:
+def test_a_rule_whose_incident_another_node_has_told_gets_no_second_one(cache: Cache) -> None:
     """The board has moved, the node that it has left is silent, and the other one is gone."""
     raw, incident = raw_rule(), told_elsewhere()
-    world.rule(raw.metadata.name, raw)
-    world.incident(incident.name, incident)
+    cache.rule(raw.metadata.name, raw)
+    cache.incident(incident.name, incident)
 
-    assert world.view("node-a", silent_a).incidents == (incident,)
-    assert decided(world).steps == [], "one node tells it: two would write over each other"
+    assert cache.view("node-a", silent_a).incidents == (incident,)
+    assert decided(cache).steps == [], "one node tells it: two would write over each other"
 
 
-def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(world: World) -> None:
+def test_a_published_gpu_that_nobody_reports_goes_on_with_its_episodes(cache: Cache) -> None:
     """Its last one was told under another node, where the board was then."""
     past = IncidentStatus(
         fault="gpu", phase="Recovered", closed_at=at(-9999), handled_through=at(-9999)
     )
     incident = told_elsewhere(past)
-    world.incident(incident.name, incident)
-    world.slice("s1", None, slice_of("node-a", 0, 1))
+    cache.incident(incident.name, incident)
+    cache.slice("s1", None, slice_of("node-a", 0, 1))
     missing = msgspec.structs.replace(
         report(gpu(1)), inventory=Inventory(missing=(gpu(0).pci_bus_id,))
     )
-    world.report("node-a", health("node-a", missing))
+    cache.report("node-a", health("node-a", missing))
 
-    decision = decide_node(world.view("node-a", believed), world.fleet(), policy(), at(5000))
+    decision = decide_node(cache.view("node-a", believed), cache.fleet(), policy(), at(5000))
 
     opened = [step.incident.name for step in decision.steps if isinstance(step, OpenIncident)]
     assert opened == [incident_name(uuid(0), 2)]
 
 
 def test_the_incident_of_a_board_is_told_where_it_is_published_though_nobody_reports_it(
-    world: World,
+    cache: Cache,
 ) -> None:
     incident = told_elsewhere()
-    world.incident(incident.name, incident)
-    world.slice("s1", None, slice_of("node-a", 0))
+    cache.incident(incident.name, incident)
+    cache.slice("s1", None, slice_of("node-a", 0))
 
-    (case,) = cases(world.view("node-a", silent_a))
+    (case,) = cases(cache.view("node-a", silent_a))
 
     assert case.incidents == (incident,)
     assert not case.elsewhere

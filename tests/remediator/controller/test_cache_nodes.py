@@ -11,7 +11,7 @@ import pytest
 
 from exporter.model.node_health import ObjectMeta
 from exporter.model.resource_slices import ResourceSlice
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.model.claim import (
     Allocation,
     Claim,
@@ -42,8 +42,8 @@ def marks() -> Marks:
 
 
 @pytest.fixture
-def world(marks: Marks) -> World:
-    return World(marks)
+def cache(marks: Marks) -> Cache:
+    return Cache(marks)
 
 
 def facts(name: str, uid: str = "n1", **fields: Any) -> NodeFacts:
@@ -59,101 +59,101 @@ def on_the_shelf(node: str) -> ResourceSlice:
 
 
 class TestNodes:
-    def test_one_that_goes_or_comes_back_is_looked_at(self, world: World, marks: Marks) -> None:
-        world.node("node-a", facts("node-a"))
+    def test_one_that_goes_or_comes_back_is_looked_at(self, cache: Cache, marks: Marks) -> None:
+        cache.node("node-a", facts("node-a"))
         assert marks.taken() == {"node-a"}
-        world.node("node-a", facts("node-a"))
+        cache.node("node-a", facts("node-a"))
         assert marks.taken() == set()
-        world.node("node-a", facts("node-a", uid="n2"))
+        cache.node("node-a", facts("node-a", uid="n2"))
         assert marks.taken() == {"node-a"}
-        world.node("node-a", None)
+        cache.node("node-a", None)
         assert marks.taken() == {"node-a"}
 
     def test_what_is_said_of_one_matters_where_an_incident_is_open(
-        self, world: World, marks: Marks
+        self, cache: Cache, marks: Marks
     ) -> None:
-        world.node("node-a", facts("node-a"))
-        world.node("node-b", facts("node-b"))
-        world.incident("node-a-1", incident())
+        cache.node("node-a", facts("node-a"))
+        cache.node("node-b", facts("node-b"))
+        cache.incident("node-a-1", incident())
         marks.clear()
 
         for name in ("node-a", "node-b"):
-            world.node(name, facts(name, cordons=("cordoned by a person",)))
+            cache.node(name, facts(name, cordons=("cordoned by a person",)))
 
         assert marks.taken() == {"node-a"}
 
-    def test_one_is_gone_only_when_nodes_are_known(self, world: World) -> None:
-        world.incident("node-a-1", incident())
-        assert not world.view("node-a", believed).nodes_known
+    def test_one_is_gone_only_when_nodes_are_known(self, cache: Cache) -> None:
+        cache.incident("node-a-1", incident())
+        assert not cache.view("node-a", believed).nodes_known
 
-        world.nodes_known = True
+        cache.nodes_known = True
 
-        seen = world.view("node-a", believed)
+        seen = cache.view("node-a", believed)
         assert seen.nodes_known
         assert seen.facts is None
-        assert world.nodes() == {"node-a"}
+        assert cache.nodes() == {"node-a"}
 
 
 class TestSlices:
     def test_a_pool_of_many_devices_comes_in_several_slices_and_only_whole(
-        self, world: World
+        self, cache: Cache
     ) -> None:
         parts = [range(64), range(64, 128), range(128, 150)]
         for number, indexes in enumerate(parts):
-            assert world.view("node-a", believed).inventory == ()
-            world.slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
+            assert cache.view("node-a", believed).inventory == ()
+            cache.slice(f"s{number}", None, slice_of("node-a", *indexes, count=3))
 
-        assert len(world.view("node-a", believed).inventory) == 150
+        assert len(cache.view("node-a", believed).inventory) == 150
 
     def test_a_pool_is_contested_while_others_publish_into_it_as_well(
-        self, world: World, marks: Marks
+        self, cache: Cache, marks: Marks
     ) -> None:
         mine, theirs, nobodys = (on_the_shelf(node) for node in ("node-a", "node-b", ""))
-        world.slice("s0", None, mine)
-        assert world.view("node-a", believed).contested == frozenset()
+        cache.slice("s0", None, mine)
+        assert cache.view("node-a", believed).contested == frozenset()
         marks.clear()
 
         for other in (theirs, nobodys):
-            world.slice("s1", None, other)
-            assert world.view("node-a", believed).contested == {SHELF}
+            cache.slice("s1", None, other)
+            assert cache.view("node-a", believed).contested == {SHELF}
             assert "node-a" in marks.taken()
-            world.slice("s1", other, None)
-            assert world.view("node-a", believed).contested == frozenset()
+            cache.slice("s1", other, None)
+            assert cache.view("node-a", believed).contested == frozenset()
             assert "node-a" in marks.taken()
 
-    def test_a_pool_between_two_generations_has_the_devices_of_one(self, world: World) -> None:
+    def test_a_pool_between_two_generations_has_the_devices_of_one(self, cache: Cache) -> None:
         old = [slice_of("node-a", 0, count=2), slice_of("node-a", 1, count=2)]
         new = [
             slice_of("node-a", 0, generation=2, count=2),
             slice_of("node-a", 2, generation=2, count=2),
         ]
         for number, one in enumerate(old):
-            world.slice(f"s{number}", None, one)
+            cache.slice(f"s{number}", None, one)
         seen: list[list[str]] = []
         for number in (0, 1):
-            world.slice(f"s{number}", old[number], new[number])
-            devices = world.view("node-a", believed).inventory
+            cache.slice(f"s{number}", old[number], new[number])
+            devices = cache.view("node-a", believed).inventory
             seen.append([one.device.device for one in devices])
 
         assert seen == [["gpu-0", "gpu-1"], ["gpu-0", "gpu-2"]]
 
     def test_vfio_devices_in_equal_slots_make_no_rivals_of_nodes(
-        self, world: World, marks: Marks
+        self, cache: Cache, marks: Marks
     ) -> None:
         for node in ("node-a", "node-b"):
-            world.slice(f"s-{node}", None, _vfio(node))
+            cache.slice(f"s-{node}", None, _vfio(node))
         marks.clear()
 
-        world.slice("s-node-b", _vfio("node-b"), None)
+        cache.slice("s-node-b", _vfio("node-b"), None)
 
         assert marks.taken() == {"node-b"}
 
-    def test_the_twin_of_a_reported_gpu_is_held_by_whoever_holds_it(self, world: World) -> None:
-        world.report("node-a", health("node-a", report(gpu(0))))
-        world.slice("s", None, _vfio("node-a"))
-        world.claim("team/c", None, claim("gpu-vfio-0"))
+    def test_the_twin_of_a_reported_gpu_is_held_by_whoever_holds_it(self, cache: Cache) -> None:
+        cache.report("node-a", health("node-a", report(gpu(0))))
+        cache.slice("s", None, _vfio("node-a"))
+        cache.claim("team/c", None, claim("gpu-vfio-0"))
 
-        (case,) = cases(world.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed))
 
         assert [hold.device for hold in case.holds] == [f"{DRIVER}/node-a/gpu-vfio-0"]
 
@@ -183,59 +183,59 @@ def channel(node: str, pod: str, domain: str = "cd-1") -> Claim:
 
 
 class TestPeers:
-    def fill(self, world: World) -> None:
-        world.report("node-a", health("node-a", report(gpu(0))))
+    def fill(self, cache: Cache) -> None:
+        cache.report("node-a", health("node-a", report(gpu(0))))
         body = msgspec.to_builtins(slice_of("node-a", 0))
         body["spec"] |= {"driver": IMEX, "devices": [{"name": "channel-0"}]}
-        world.slice("s1", None, slice_of("node-a", 0))
-        world.slice("s2", None, msgspec.convert(body, ResourceSlice))
-        world.claim("team/c", None, claim("gpu-0", "w-0"))
+        cache.slice("s1", None, slice_of("node-a", 0))
+        cache.slice("s2", None, msgspec.convert(body, ResourceSlice))
+        cache.claim("team/c", None, claim("gpu-0", "w-0"))
         for node, pod, domain in (
             ("node-a", "w-0", "cd-1"),
             ("node-b", "w-1", "cd-1"),
             ("node-c", "x-0", "cd-2"),
         ):
-            world.claim(f"team/{pod}", None, channel(node, pod, domain))
+            cache.claim(f"team/{pod}", None, channel(node, pod, domain))
 
-    def test_those_of_a_compute_domain_on_other_nodes_are_told_of(self, world: World) -> None:
-        self.fill(world)
-        world.incident("node-a-1", incident())
+    def test_those_of_a_compute_domain_on_other_nodes_are_told_of(self, cache: Cache) -> None:
+        self.fill(cache)
+        cache.incident("node-a-1", incident())
 
-        (case,) = cases(world.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed))
 
         assert [(one.pod, one.via) for one in case.gang] == [("w-1", "Gang")]
         assert [one.pod for one in case.holds] == ["w-0"]
 
-    def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, world: World) -> None:
-        self.fill(world)
+    def test_nothing_of_other_nodes_is_looked_up_without_an_incident(self, cache: Cache) -> None:
+        self.fill(cache)
 
-        names = {one.metadata.name for one in world.view("node-a", believed).claims}
+        names = {one.metadata.name for one in cache.view("node-a", believed).claims}
 
         assert names == {"claim-of-w-0", "channel-of-w-0"}
 
-    def test_a_claim_that_is_gone_is_nobodys_peer(self, world: World) -> None:
-        self.fill(world)
-        world.incident("node-a-1", incident())
-        world.claim("team/w-1", channel("node-b", "w-1"), None)
+    def test_a_claim_that_is_gone_is_nobodys_peer(self, cache: Cache) -> None:
+        self.fill(cache)
+        cache.incident("node-a-1", incident())
+        cache.claim("team/w-1", channel("node-b", "w-1"), None)
 
-        (case,) = cases(world.view("node-a", believed))
+        (case,) = cases(cache.view("node-a", believed))
 
         assert case.gang == ()
 
 
 def test_one_nodes_view_costs_the_same_in_a_cluster_ten_times_as_large() -> None:
     def steps(size: int) -> int:
-        world = World(lambda _: None)
+        cache = Cache(lambda _: None)
         for number in range(size):
             node = f"node-{number}"
-            world.slice(f"s-{node}", None, slice_of(node, 0))
-            world.claim(f"team/{node}", None, channel(node, f"w-{number}", f"cd-{number}"))
+            cache.slice(f"s-{node}", None, slice_of(node, 0))
+            cache.claim(f"team/{node}", None, channel(node, f"w-{number}", f"cd-{number}"))
             meta = ObjectMeta(name=f"i-{number}", uid="u", resource_version="1")
             spec = msgspec.structs.replace(incident(node).spec, uuid=uuid(number))
-            world.incident(meta.name, Incident(meta, spec, incident(node).status))
+            cache.incident(meta.name, Incident(meta, spec, incident(node).status))
         counted = _Steps()
         with counted:
-            world.view("node-7", believed)
+            cache.view("node-7", believed)
         return counted.total
 
     assert steps(400) == steps(40)

@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporter.model.node_health import NodeDeviceHealth, ObjectMeta
 from kubeapi.client import Client
 from kubeapi.endpoint import Endpoint
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.cluster import Cluster
-from remediator.controller.cluster_metrics import FRESH, Survey, cluster_rows
+from remediator.controller.cluster_metrics import FRESH, ClusterMetrics, cluster_rows
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
 from remediator.metrics.brakes import brake_rows
@@ -44,24 +44,24 @@ class Source:
         self.asked += 1
         return {"incidents_untold": {(): float(self.asked)}}
 
-    def survey(self) -> Survey:
-        return Survey(lambda: self.whole, self.gather, lambda: self.now)
+    def cluster_metrics(self) -> ClusterMetrics:
+        return ClusterMetrics(lambda: self.whole, self.gather, lambda: self.now)
 
 
-def told_world() -> World:
+def told_cache() -> Cache:
     """One node of two GPUs, one of them tainted and held; three claims; one incident."""
-    world = World(lambda _: None)
-    world.slice("s", None, slice_of("node-a", 0, 1))
-    world.rule("r", raw_rule())
-    world.incident("node-a-1", incident())
-    world.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
+    cache = Cache(lambda _: None)
+    cache.slice("s", None, slice_of("node-a", 0, 1))
+    cache.rule("r", raw_rule())
+    cache.incident("node-a-1", incident())
+    cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0), gpu(1))))
     for name, one in (
         ("held", claim(name="held", allocation=ALLOCATION, reservedFor=[POD])),
         ("waits", claim(exactly(count=2), name="waits")),
         ("alone", claim(name="alone", owner="")),
     ):
-        world.claim(f"team/{name}", None, one)
-    return world
+        cache.claim(f"team/{name}", None, one)
+    return cache
 
 
 def names(page: bytes) -> set[str]:
@@ -75,34 +75,34 @@ def names(page: bytes) -> set[str]:
 def test_nothing_is_told_before_all_was_listed_and_what_is_known_stays_afterwards() -> None:
     source = Source()
     source.whole = False
-    survey = source.survey()
-    assert survey.rows() == {}
+    cluster_metrics = source.cluster_metrics()
+    assert cluster_metrics.rows() == {}
 
     source.whole = True
-    first = survey.rows()
+    first = cluster_metrics.rows()
     assert first != {}
 
     source.whole, source.now = False, 100 + 10 * FRESH
-    assert survey.rows() != {}
+    assert cluster_metrics.rows() != {}
     assert source.asked == 2
 
 
 def test_rows_are_gathered_once_for_all_who_ask_in_five_seconds() -> None:
     source = Source()
-    survey = source.survey()
+    cluster_metrics = source.cluster_metrics()
     with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(survey.rows) for _ in range(16)]
+        answers = [pool.submit(cluster_metrics.rows) for _ in range(16)]
     asked = [one.result() for one in answers]
     assert all(one is asked[0] for one in asked)
     assert source.asked == 1
 
     source.now += FRESH
-    assert survey.rows() is not asked[0]
+    assert cluster_metrics.rows() is not asked[0]
     assert source.asked == 2
 
 
 def test_a_cluster_is_told_from_its_caches() -> None:
-    rows = cluster_rows(told_world(), {"node-a": False, "node-b": True})
+    rows = cluster_rows(told_cache(), {"node-a": False, "node-b": True})
     (pending,) = rows["claim_pending_since_timestamp_seconds"]
 
     assert rows["claims"] == {
@@ -118,8 +118,8 @@ def test_a_cluster_is_told_from_its_caches() -> None:
 
 
 def test_each_limit_is_told_with_what_counts_for_it() -> None:
-    world = told_world()
-    rows = cluster_rows(world, {}, usage(world.fleet(), Limits(), at(0)))
+    cache = told_cache()
+    rows = cluster_rows(cache, {}, usage(cache.fleet(), Limits(), at(0)))
 
     assert rows["budget_used_gpus"][labels("taint", "cluster")] == 1
     assert rows["budget_limit_gpus"][labels("taint", "cluster")] == 24
@@ -129,11 +129,11 @@ def test_each_limit_is_told_with_what_counts_for_it() -> None:
 
 
 def test_a_taint_on_an_idle_device_is_why_a_claim_waits() -> None:
-    world = World(lambda _: None)
-    world.slice("s", None, slice_of("node-a", 0))
-    world.rule("r", raw_rule())
-    world.claim("team/waits", None, claim(name="waits"))
-    (pending,) = cluster_rows(world, {})["claim_pending_since_timestamp_seconds"]
+    cache = Cache(lambda _: None)
+    cache.slice("s", None, slice_of("node-a", 0))
+    cache.rule("r", raw_rule())
+    cache.claim("team/waits", None, claim(name="waits"))
+    (pending,) = cluster_rows(cache, {})["claim_pending_since_timestamp_seconds"]
 
     assert pending == ("team", "waits", "Tainted")
 
@@ -150,11 +150,11 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
         stale_after=1.0,
         now=lambda: T0,
     )
-    cluster.world.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
+    cluster.cache.report("node-a", NodeDeviceHealth(ObjectMeta(name="node-a"), report(gpu(0))))
 
-    assert cluster.world.reporting() == (), "nobody mends the agent of a node that is gone"
-    cluster.world.node("node-a", NodeFacts(name="node-a", uid="u-1"))
-    assert cluster.world.reporting() == ("node-a",)
+    assert cluster.cache.reporting() == (), "nobody mends the agent of a node that is gone"
+    cluster.cache.node("node-a", NodeFacts(name="node-a", uid="u-1"))
+    assert cluster.cache.reporting() == ("node-a",)
     assert cluster.stale_agents() == {}
     client.close()
 
@@ -162,7 +162,7 @@ def test_who_has_heard_nothing_calls_no_agent_stale() -> None:
 def test_every_row_is_of_a_family_of_the_table_and_has_its_labels() -> None:
     families = {one.name: one for one in CLUSTER_FAMILIES}
     brakes = brake_rows(Fleet(), Policy(), at(0))
-    rows = cluster_rows(told_world(), {"node-a": False}, LIMITS, brakes)
+    rows = cluster_rows(told_cache(), {"node-a": False}, LIMITS, brakes)
 
     assert set(rows) == set(families)
     assert {
@@ -200,16 +200,16 @@ def test_who_asks_while_a_page_is_made_waits_for_it_and_sees_no_half_of_it() -> 
 
 
 def test_both_pages_tell_the_same_and_what_is_over_vanishes() -> None:
-    metrics, world = Metrics(), told_world()
-    metrics.cluster(cluster_rows(world, {"node-a": False}))
+    metrics, cache = Metrics(), told_cache()
+    metrics.cluster(cluster_rows(cache, {"node-a": False}))
     text = names(metrics.page(openmetrics=False))
     assert {"draguard_incident_info", "draguard_claims", "draguard_devices"} <= text
     assert b'draguard_incident_info{UUID="GPU-' in metrics.page(openmetrics=True)
 
     over = incident(version="6")
     status = msgspec.structs.replace(over.status, closed_at=at(5))
-    world.incident("node-a-1", msgspec.structs.replace(over, status=status))
-    metrics.cluster(cluster_rows(world, {}))
+    cache.incident("node-a-1", msgspec.structs.replace(over, status=status))
+    metrics.cluster(cluster_rows(cache, {}))
     left = names(metrics.page(openmetrics=False))
 
     assert {one for one in left if one.startswith("draguard_incident_")} == set()

@@ -10,7 +10,7 @@ from exporter.model.device import Device
 from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict, NotFound
 from kubeapi.store import Change
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.rate_limit import Pace, PacedError
 from remediator.controller.versions import RULE_VERSIONS, Versioned
@@ -46,20 +46,20 @@ class Hands:
     """A writer with a world of its own that hears of rules alone."""
 
     def __init__(self, client: Client, *, versions: tuple[str, ...] = RULE_VERSIONS) -> None:
-        self.world = World(lambda _: None)
+        self.cache = Cache(lambda _: None)
         self.rules = Versioned(client, "devicetaintrules", versions, StatedRule, self._heard)
         self.rules.probe()
         self.leading = True
         self.hurry = False
         # By a clock that stands: how long a write takes here is no time in which a turn comes.
         self.pace = Pace(1, 20, clock=lambda: 0.0, hurried=lambda: self.hurry)
-        self.writer = Writer(client, self.world, self.rules, self.pace, lambda: self.leading)
+        self.writer = Writer(client, self.cache, self.rules, self.pace, lambda: self.leading)
 
     def _heard(self, change: Change[StatedRule]) -> None:
-        self.world.rule(change.key, change.new)
+        self.cache.rule(change.key, change.new)
 
     def stored(self) -> Rule:
-        (one,) = self.world.rules()
+        (one,) = self.cache.rules()
         return one
 
     def deleted(self) -> bool:
@@ -104,7 +104,7 @@ def test_a_rule_is_made_raised_with_a_new_time_and_deleted(hands: Hands, cluster
 
     assert cluster.items(RULES) == []
     # The watch may still tell of the rule as it was when its deletion was answered.
-    await_true("nothing of it is known", lambda: not hands.world.rules())
+    await_true("nothing of it is known", lambda: not hands.cache.rules())
 
 
 def test_a_rule_of_a_crashed_run_is_adopted(hands: Hands, cluster: Cluster) -> None:

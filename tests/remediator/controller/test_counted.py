@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.model.node_health import ObjectMeta
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.counted import Counted
 from remediator.model.incident import Incident
 from remediator.plan.budget import budget
@@ -81,13 +81,13 @@ def test_a_deleted_one_counts_no_more() -> None:
 
 
 def test_the_world_hands_out_what_counts_and_finds_the_others_by_their_gpu() -> None:
-    world = World(lambda _: None, lambda: at(0))
+    cache = Cache(lambda _: None, lambda: at(0))
     for number, one in enumerate((an_incident("a0"), closed("a1", -60), closed("a2", -2 * DAY))):
         meta = ObjectMeta(name=one.name, uid=one.name, resource_version=str(number))
-        world.incident(one.name, msgspec.structs.replace(one, metadata=meta))
+        cache.incident(one.name, msgspec.structs.replace(one, metadata=meta))
 
-    assert [one.name for one in world.fleet().incidents] == ["a0-1", "a1-1"]
-    assert len(world.view("node-a", lambda _: "").incidents) == 3
+    assert [one.name for one in cache.fleet().incidents] == ["a0-1", "a1-1"]
+    assert len(cache.view("node-a", lambda _: "").incidents) == 3
 
 
 TIMES = st.integers(-2 * DAY, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, Conflict
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.metrics import Metrics
 from remediator.controller.rate_limit import Pace
 from remediator.controller.versions import Versioned
@@ -72,10 +72,10 @@ class Replica:
         self.server = server
         self.leading = True
         self.metrics = Metrics()
-        self.world = World(lambda _: None)
+        self.cache = Cache(lambda _: None)
         self.writer = Writer(
             cast("Client", server),
-            self.world,
+            self.cache,
             cast("Versioned[Any]", Served()),
             Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: False),
             lambda: self.leading,
@@ -85,13 +85,13 @@ class Replica:
     def hears(self) -> Incident:
         """Have the watch tell what is stored."""
         assert self.server.stored is not None
-        self.world.incident("gpu-a-1", self.server.stored)
+        self.cache.incident("gpu-a-1", self.server.stored)
         return self.server.stored
 
     def writes(self, status: IncidentStatus) -> None:
         """Write a status over what this replica knows, as a decision does."""
         self.writer.turn_to("node-a")
-        (known,) = self.world.incidents()
+        (known,) = self.cache.incidents()
         self.writer.take(WriteStatus(known, status))
 
     def opens(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from exporter.model.node_health import GpuHealth
 from kubeapi.client import ApiError, Client
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.rate_limit import Pace
 from remediator.controller.versions import Versioned
 from remediator.controller.write_pool import Senders
@@ -63,21 +63,21 @@ class Hands:
 
     def __init__(self, server: Server) -> None:
         self.marks, self.leading = Marks(), True
-        self.world = World(self.marks)
+        self.cache = Cache(self.marks)
         # By a clock that stands: a long hurry lets an incident pass, and none is stored.
         pace = Pace(1e3, 1e3, clock=lambda: 0.0, hurried=lambda: True)
         client, rules = cast("Client", server), cast("Versioned[Any]", Served())
-        self.writer = Writer(client, self.world, rules, pace, lambda: self.leading)
+        self.writer = Writer(client, self.cache, rules, pace, lambda: self.leading)
 
     def view(self, node: str) -> NodeView:
         self.writer.turn_to(node)
-        return self.world.view(node, believed)
+        return self.cache.view(node, believed)
 
     def confirm(self, *_: object) -> str:
         return ""
 
     def fleet(self) -> Fleet:
-        return self.world.fleet()
+        return self.cache.fleet()
 
     def take(self, step: Step) -> None:
         self.writer.take(step)
@@ -98,9 +98,9 @@ def at_work(server: Server) -> Generator[Hands]:
 
 
 def rule(node: str = "node-a") -> Rule:
-    world = World(Marks())
-    world.rule("one", raw_rule(node))
-    (one,) = world.rules()
+    cache = Cache(Marks())
+    cache.rule("one", raw_rule(node))
+    (one,) = cache.rules()
     return msgspec.structs.replace(one, uid="", resource_version="", stored_as="")
 
 
@@ -113,11 +113,11 @@ def test_a_rule_under_way_is_counted_by_budgets_and_seen_by_no_decision() -> Non
         hands.writer.turn_to("node-a")
         hands.writer.take(CreateRule(rule()))
 
-        assert [one.gpu for one in hands.world.fleet().rules] == [rule().gpu]
-        assert hands.world.view("node-a", believed).rules == ()
+        assert [one.gpu for one in hands.cache.fleet().rules] == [rule().gpu]
+        assert hands.cache.view("node-a", believed).rules == ()
         server.open.set()
         hands.writer.turn_to("node-a")
-        assert [one.uid for one in hands.world.fleet().rules] == ["u-node-a"]
+        assert [one.uid for one in hands.cache.fleet().rules] == ["u-node-a"]
 
 
 def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> None:
@@ -127,7 +127,7 @@ def test_a_rule_that_was_refused_counts_no_more_and_its_node_is_told_once() -> N
         server.open.set()
 
         await_true("its node is marked", lambda: "node-a" in hands.marks)
-        assert hands.world.fleet().rules == ()
+        assert hands.cache.fleet().rules == ()
         hands.writer.turn_to("node-b")
         with pytest.raises(ApiError, match="no"):
             hands.writer.turn_to("node-a")
@@ -140,7 +140,7 @@ def test_a_replica_that_lost_the_lead_sends_nothing_more() -> None:
         answers = iter((True, False))
         hands.writer = Writer(
             cast("Client", server),
-            hands.world,
+            hands.cache,
             cast("Versioned[Any]", Served()),
             Pace(1, 5, hurried=lambda: True),
             lambda: next(answers),
@@ -207,8 +207,8 @@ def test_no_budget_is_exceeded_however_late_the_answers_come(
     with at_work(server) as hands:
         for number in order:
             node = f"node-{number}"
-            hands.world.report(node, health(node, report(dead_on(node))))
-            hands.world.slice(node, None, slice_of(node, 0))
+            hands.cache.report(node, health(node, report(dead_on(node))))
+            hands.cache.slice(node, None, slice_of(node, 0))
         limits = msgspec.structs.replace(LIFTED, taint=Caps(cluster=Cap(CAP)))
         reconciler = Reconciler(hands, lambda: policy(limits))
         nodes = [f"node-{number}" for number in order]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from exporter.model.device import Device
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, Taint
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.metrics.claims import Room
 from remediator.metrics.devices import PoolCount, device_rows, pool_count, rooms
 from remediator.model.claim import Claim
@@ -143,7 +143,7 @@ class Model:
     """The cluster as plain sets, beside the world that is told of it change by change."""
 
     def __init__(self) -> None:
-        self.world = World(lambda _: None)
+        self.cache = Cache(lambda _: None)
         self.slices: dict[str, ResourceSlice] = {}
         self.published: dict[str, list[int]] = {}
         self.ours: dict[tuple[str, int], str] = {}
@@ -156,7 +156,7 @@ class Model:
         getattr(self, f"_{step[0]}")(*step[1:])
 
     def told(self) -> Counter[str]:
-        totals, counts = self.world.stock()
+        totals, counts = self.cache.stock()
         told = Counter[str]()
         for (_, state), number in totals.items():
             told[state] += number
@@ -170,7 +170,7 @@ class Model:
             devices = [published(gpu(one, node=node), node)[0] for one in indexes]
             new = msgspec.convert(resource_slice(node, devices), ResourceSlice)
             self.slices[node], self.published[node] = new, indexes
-        self.world.slice(node, old, self.slices.get(node))
+        self.cache.slice(node, old, self.slices.get(node))
 
     def _rule(self, node: str, index: int, effect: str) -> None:
         self._version += 1
@@ -178,25 +178,25 @@ class Model:
         rule = msgspec.structs.replace(RULE, device=device.device, node=node)
         self.ours.pop((node, index), None)
         if not effect:
-            self.world.rule(rule.name, None)
+            self.cache.rule(rule.name, None)
             return
         self.ours[node, index] = effect
         body = manifest(msgspec.structs.replace(rule, effect=effect), "v1")
         raw = msgspec.convert(body, RawRule)
         meta = msgspec.structs.replace(raw.metadata, uid="u", resource_version=str(self._version))
-        self.world.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
+        self.cache.rule(rule.name, msgspec.structs.replace(raw, metadata=meta))
 
     def _foreign(self, pool: str, effect: str) -> None:
         self.theirs.pop("theirs", None)
         if not effect:
-            self.world.rule("theirs", None)
+            self.cache.rule("theirs", None)
             return
         self.theirs["theirs"] = (pool, effect)
         selector = {"driver": DRIVER, "pool": pool} if pool else {}
         taint = {"key": "example.com/broken", "effect": effect}
         spec = {"deviceSelector": selector, "taint": taint}
         body = {"metadata": {"name": "theirs"}, "spec": spec}
-        self.world.rule("theirs", msgspec.convert(body, RawRule))
+        self.cache.rule("theirs", msgspec.convert(body, RawRule))
 
     def _claim(self, name: str, on: tuple[str, int] | None) -> None:
         old = self.claims.pop(name, None)
@@ -206,7 +206,7 @@ class Model:
             status = {"allocation": {"devices": {"results": [result]}}}
             body = {"metadata": {"name": name}, "status": status}
             self.claims[name], self.held[name] = msgspec.convert(body, Claim), on
-        self.world.claim(name, old, self.claims.get(name))
+        self.cache.claim(name, old, self.claims.get(name))
 
     def states(self) -> Counter[str]:
         return Counter(
@@ -237,38 +237,38 @@ def test_counting_what_changed_is_counting_everything(
 
 
 def test_a_node_that_publishes_in_anothers_pool_counts_nothing_there() -> None:
-    world = World(lambda _: None)
+    cache = Cache(lambda _: None)
     for name, node, indexes in (("forged", "node-b", (0, 1)), ("true", "node-a", (0,))):
         devices = [one for index in indexes for one in published(gpu(index))]
         body = resource_slice("node-a", devices)
         body["spec"]["nodeName"] = node
-        world.slice(name, None, msgspec.convert(body, ResourceSlice))
-    totals, _ = world.stock()
+        cache.slice(name, None, msgspec.convert(body, ResourceSlice))
+    totals, _ = cache.stock()
 
     assert sum(totals.values()) == 1
 
 
 def test_another_drivers_pool_is_counted_once_and_by_who_is_left() -> None:
-    world = World(lambda _: None)
+    cache = Cache(lambda _: None)
     bodies: dict[str, ResourceSlice] = {}
     for node in ("node-a", "node-b"):
         body = resource_slice("shared", list(published(gpu(0))))
         body["spec"] |= {"nodeName": node, "driver": "gpu.example.com"}
         body["spec"]["devices"][0]["attributes"]["gpu.example.com/type"] = {"string": "gpu"}
         bodies[node] = msgspec.convert(body, ResourceSlice)
-        world.slice(node, None, bodies[node])
-    assert sum(world.stock()[0].values()) == 1
-    world.slice("node-a", bodies["node-a"], None)
+        cache.slice(node, None, bodies[node])
+    assert sum(cache.stock()[0].values()) == 1
+    cache.slice("node-a", bodies["node-a"], None)
 
-    assert sum(world.stock()[0].values()) == 1
+    assert sum(cache.stock()[0].values()) == 1
 
 
 def test_product_and_profile_are_told_as_published() -> None:
     body = resource_slice("node-a", list(published(gpu(0))))
     body["spec"]["devices"][0]["attributes"]["productName"] = {"string": 'NVIDIA "H100"\n80GB'}
-    world = World(lambda _: None)
-    world.slice("s", None, msgspec.convert(body, ResourceSlice))
+    cache = Cache(lambda _: None)
+    cache.slice("s", None, msgspec.convert(body, ResourceSlice))
 
-    assert device_rows(world.stock()[0])["devices"] == {
+    assert device_rows(cache.stock()[0])["devices"] == {
         (DRIVER, "gpu", 'NVIDIA "H100"\n80GB', "", "free"): 1
     }

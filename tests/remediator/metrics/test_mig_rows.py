@@ -3,7 +3,7 @@
 import pytest
 
 from exporter.model.node_health import GpuHealth, MigInstance, NodeDeviceHealth, ObjectMeta
-from remediator.controller.cache import World
+from remediator.controller.cache import Cache
 from remediator.controller.cluster_metrics import cluster_rows
 from remediator.metrics.mig import MigAsked, mig_rows
 from remediator.model.node import NodeFacts
@@ -57,10 +57,10 @@ def test_what_the_mig_manager_says_is_told_and_that_it_says_nothing() -> None:
 
 
 def test_a_cluster_tells_of_the_nodes_that_are_asked_for_a_geometry() -> None:
-    world = World(lambda _: None)
+    cache = Cache(lambda _: None)
     for name, config in (("node-a", "all-disabled"), ("node-b", "")):
-        world.node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
-    world.report("node-a", asked("", cut(0, "1g.10gb")).report)
-    rows = cluster_rows(world, {})
+        cache.node(name, NodeFacts(name=name, mig_config=config, mig_state="success"))
+    cache.report("node-a", asked("", cut(0, "1g.10gb")).report)
+    rows = cluster_rows(cache, {})
     assert rows["node_mig_config"] == {("node-a", "all-disabled", "success"): 1}
     assert rows[DIFFERS] == {("node-a",): 1}
