@@ -37,7 +37,7 @@ Sign = Callable[[Agent, int], bool]
 
 
 class Class(NamedTuple):
-    """One class of docs/alerts.md, "No blind class"."""
+    """One class of docs/alerts.md, "Unusable GPUs without a fault"."""
 
     kind: Kind
     labels: tuple[str, ...]

@@ -1,6 +1,6 @@
 """GPUs of no use though nothing fails, and errors that no table knows, as scripts. Pure.
 
-Each is a class of docs/alerts.md, "No blind class". Only a registration with the fabric that
+Each is a class of docs/alerts.md, "Unusable GPUs without a fault". Only a registration with the fabric that
 failed demands a taint.
 """
 

@@ -79,7 +79,7 @@ def test_rules_are_written_with_the_addresses_of_an_installation(tmp_path: Path)
 
 
 def test_the_document_names_who_inhibits_whom() -> None:
-    section = TEXT.partition("### Who keeps quiet for whom")[2].partition("What was decided")[0]
+    section = TEXT.partition("### Inhibition")[2].partition("Reasons for these rules")[0]
     rules = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))["inhibit_rules"]
     sources = {
         name
