@@ -43,7 +43,7 @@ from remediator.policy.table import SHIPPED, Policy
 CLOSED = (0, 3_000, 10_000, 30_000)
 NODES, GPUS, FAILED = 100, 8, 3
 ROUNDS = 60
-HIINCIDENT = timedelta(days=30)
+HISTORY = timedelta(days=30)
 """Over which closed incidents are spread; the youngest began two days ago."""
 ENFORCE = Policy(
     rows=tuple(
@@ -125,7 +125,7 @@ class Ground:
 
     def _past(self, number: int, of: int) -> None:
         """Store a closed incident; the first of them again: one that has changed."""
-        began = self._now - timedelta(days=2) - HIINCIDENT * (number / of)
+        began = self._now - timedelta(days=2) - HISTORY * (number / of)
         node = NODES + number % (NODES * 100)
         self._store(
             IncidentSpec(

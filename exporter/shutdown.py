@@ -72,7 +72,7 @@ class Ending:
         self._on_hangup: Callable[[], None] = lambda: None
 
     def listen(self, *numbers: signal.Signals) -> None:
-        """Take these signals as the wish to end, SIGHUP as the one to read files again."""
+        """Take these signals as the request to end, SIGHUP as the one to read files again."""
         self._signals, written = os.pipe()
         os.set_blocking(written, False)
         # A full pipe holds thousands that nobody has taken yet: one more would say nothing new.

@@ -1,7 +1,7 @@
 """GPUs of no use though nothing fails, and errors that no table knows, as scripts. Pure.
 
-Each is a class of docs/alerts.md, "Unusable GPUs without a fault". Only a registration with the fabric that
-failed demands a taint.
+Each is a class of docs/alerts.md, "Unusable GPUs without a fault". Only a failed registration with
+the fabric demands a taint.
 """
 
 from collections.abc import Callable

@@ -14,7 +14,7 @@ NAMES = ("histories", "chaos", "fuzz", "drawn", "search", "mutants", "fleet")
 PATIENCE, START = 3.0, 900.0
 """A part may take three times as long as on a quiet machine, and 15 minutes more."""
 
-HIINCIDENTS_TAKE, FUZZ_TAKES, DRAWN_TAKES = 3000.0, 270.0, 900.0
+HISTORYS_TAKE, FUZZ_TAKES, DRAWN_TAKES = 3000.0, 270.0, 900.0
 SEARCH_TAKES, MUTANTS_TAKE, FLEET_TAKES = 420.0, 700.0, 420.0
 """Seconds on two quiet cores; the drawn replays with one process."""
 
@@ -50,7 +50,7 @@ def parts(*, seed: int, scale: float = 1.0, jobs: int = 1) -> tuple[Part, ...]:
         return max(1, round(count * scale))
 
     return (
-        _histories(seed, max(of(20_000), 3), of(HIINCIDENTS_TAKE)),
+        _histories(seed, max(of(20_000), 3), of(HISTORYS_TAKE)),
         _chaos(seed, of(600)),
         _fuzz(seed, of(1_000_000), of(FUZZ_TAKES)),
         _drawn(seed, of(300), of(DRAWN_TAKES), workers=2 if jobs == 1 else 1),

@@ -176,12 +176,12 @@ def told(row: Row) -> RowTold:
 
 
 def _course(story: Story) -> Course:
-    ((_, wish),) = story.last.pairs
+    ((_, desired),) = story.last.pairs
     return Course(
         lines=tuple(_lines(story.happenings)),
         repaired_after=story.repaired_after,
         released_after=story.released_after,
-        end=wish.held or wish.reason,
+        end=desired.held or desired.reason,
     )
 
 

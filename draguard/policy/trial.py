@@ -64,7 +64,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a signal."""
 
     first: NodeDecision
-    """The first decision: verdict and wish."""
+    """The first decision: verdict and desired state."""
     happenings: tuple[Happening, ...]
     repaired_after: float | None
     """When the repair was played; None when the story was over before."""

@@ -1,22 +1,22 @@
 """How much may be done now, and what is deferred and why.
 
-The unit is a physical GPU, whatever number of slices it has. Only new harm is
-ever cut: what already stands is not taken back and not weakened here, and what
-heals is not looked at. A wish that is cut keeps the stored effect of each of its
-devices. Asked in this order, the first that says no is told:
+The unit is a physical GPU, whatever number of slices it has. Only new disruptions and restrictions
+are deferred: what stands is not weakened here, and untaints are never deferred. Where something is
+deferred, each device keeps its stored effect. Checked in this order, the first that applies is
+reported:
 
 1. the emergency stop and maintenance windows: no new rule, no stronger one;
-2. the caps on what stands tainted, and correlation where the policy lets it
-   (`correlation.taint`): a GPU that carries no taint yet gets none;
-3. correlation, then the caps on evictions: a GPU that does not evict yet, or
-   evicts from further devices after it was drained, is tainted there and no more.
-   Correlation also stops the step from evictions by request (`Evict`) to NoExecute;
-4. the same two for a call for repair of the node, which whoever repairs nodes
-   acts on: it is a harm of its own, whatever the rules of the GPU say.
+2. the caps on tainted GPUs, and correlation where the policy lets it (`correlation.taint`): a GPU
+   without a taint gets none;
+3. correlation, then the caps on evictions: a GPU that does not evict yet, or evicts from further
+   devices after it was drained, gets NoSchedule and no more. Correlation also stops the step from
+   evictions by request (`Evict`) to NoExecute;
+4. the same two for a request for repair of the node, which may stop running pods whatever the
+   rules of the GPU are.
 
-Held work is decided anew at every reconcile, so all of it re-opens by itself.
-Device-taint eviction ignores PodDisruptionBudgets, which makes this the only
-brake. What is counted, and on which assumption, is `spending`. Pure.
+Everything is decided anew at each reconcile, so what was deferred needs no queue. Device-taint
+eviction ignores PodDisruptionBudgets: these budgets are the only limit on it. `spending` says what
+is counted, and on which assumption. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ from remediator.plan.case import Desired, HeldBy
 from remediator.plan.correlation import Waves
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.plan.hardware import with_rebound
-from remediator.plan.spending import EFFECT_OF, Harm, RuleHarm, Spending, placed, suffers
+from remediator.plan.spending import EFFECT_OF, Action, RuleAction, Spending, placed, suffers
 from remediator.policy.limits import KEYS, WORDS, Caps, Limits
 from remediator.policy.place import ANYWHERE, Place
 from remediator.policy.table import Policy
@@ -48,8 +48,8 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     """When time alone ends it."""
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One wish, and what it is about."""
+class _Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What is desired for one GPU, and where it is."""
 
     desired: Desired
     stored: tuple[Rule, ...]
@@ -59,7 +59,7 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The same for the policy, as the node's view has it."""
 
 
-_Question = Callable[[_Asked], Hold | None]
+_Question = Callable[[_Request], Hold | None]
 
 
 def budget(
@@ -71,9 +71,9 @@ def budget(
     *,
     calling: bool = False,
 ) -> tuple[Desired, ...]:
-    """Return the same wishes of one node, cut to what may be done now.
+    """Return what is desired for the GPUs of one node, cut to what may be done now.
 
-    Wishes are granted in the order of their incidents' names, so that the
+    They are granted in the order of their incidents' names, so that the
     answer does not depend on the order of observation. `places` says by GPU
     where the policy sees it; `calling`, whether repairs of nodes are called for.
     """
@@ -93,14 +93,14 @@ def budget(
 
     def grant(desired: Desired) -> Desired:
         known = (places or {}).get(desired.uuid, ANYWHERE)
-        asked = _about(desired, stored.get(desired.uuid, ()), fleet, known)
-        hold = next((no for no in (question(asked) for question in questions) if no), None)
-        given = _cut(asked, hold) if hold else desired
-        for harm in EFFECT_OF:
-            if _is_new(harm, given, asked.stored, spending):
-                spending.grant(harm, desired.uuid, asked.place)
+        request = _about(desired, stored.get(desired.uuid, ()), fleet, known)
+        hold = next((no for no in (question(request) for question in questions) if no), None)
+        given = _cut(request, hold) if hold else desired
+        for action in EFFECT_OF:
+            if _is_new(action, given, request.stored, spending):
+                spending.grant(action, desired.uuid, request.place)
         if calling and hold is None and _calls(desired):
-            return _called(asked, waves, spending, policy.limits)
+            return _called(request, waves, spending, policy.limits)
         return given
 
     granted = tuple(
@@ -117,19 +117,19 @@ def _or_nothing(desired: Desired, grant: Callable[[Desired], Desired]) -> Desire
         return Desired(uuid=desired.uuid, undecided=baffled(error))
 
 
-def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> Desired:
-    """Return a wish with why its call for repair of the node waits, if it does.
+def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits) -> Desired:
+    """Return the same with why its call for repair of the node is deferred, if it is.
 
     A call that was granted costs nothing more, as an eviction that stands does not;
     a wave that comes up meanwhile holds it all the same, as nobody has acted on it yet.
     """
-    desired, incident = asked.desired, asked.desired.incident
+    desired, incident = request.desired, request.desired.incident
     wave = waves.hold(incident) if incident else None
     over = None
     if wave is None and not spending.called(desired.uuid):
-        over = _over("call", limits.evict, asked, spending)
+        over = _over("call", limits.evict, request, spending)
     if wave is None and over is None:
-        spending.grant("call", desired.uuid, asked.place)
+        spending.grant("call", desired.uuid, request.place)
         return desired
     why = f"{_HELD['call']} held: {wave.why}" if wave else over.why if over else ""
     until = wave.until if wave else over.until if over else None
@@ -140,7 +140,7 @@ def _called(asked: _Asked, waves: Waves, spending: Spending, limits: Limits) -> 
 
 
 def _one_call(all_desired: tuple[Desired, ...]) -> tuple[Desired, ...]:
-    """Return the same wishes; where one may call for repair of its node, the others there join.
+    """Return the same; where one GPU may call for repair of its node, the others there join.
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
@@ -167,17 +167,19 @@ def _calls(desired: Desired) -> bool:
     return desired.calls in NODE_LEVEL and not (desired.closing or desired.ending)
 
 
-def _is_new(harm: RuleHarm, desired: Desired, stored: Iterable[Rule], spending: Spending) -> bool:
-    """Whether a harm would begin on a GPU.
+def _is_new(
+    action: RuleAction, desired: Desired, stored: Iterable[Rule], spending: Spending
+) -> bool:
+    """Whether an action would begin on a GPU.
 
     Where nobody is evicted any more it begins again: on a further device, of pods that are there
     by now, and with NoExecute after evictions that wait.
     """
-    wanted = {rule.device for rule in desired.rules if suffers(rule, harm)}
-    standing = [rule for rule in stored if suffers(rule, harm)]
-    if not wanted and not (harm == "evict" and desired.evict):
+    wanted = {rule.device for rule in desired.rules if suffers(rule, action)}
+    standing = [rule for rule in stored if suffers(rule, action)]
+    if not wanted and not (action == "evict" and desired.evict):
         return False
-    if harm == "evict" and standing and all(spending.drained(rule) for rule in standing):
+    if action == "evict" and standing and all(spending.drained(rule) for rule in standing):
         further = not wanted <= {rule.device for rule in standing}
         return further or desired.resumes or _escalates(desired, standing)
     return not standing
@@ -185,8 +187,8 @@ def _is_new(harm: RuleHarm, desired: Desired, stored: Iterable[Rule], spending: 
 
 def _escalates(desired: Desired, stored: Iterable[Rule]) -> bool:
     """Whether pods that were evicted by request would be deleted by NoExecute."""
-    asked = {rule.device for rule in stored if rule.effect == "Evict"}
-    return any(rule.effect == "NoExecute" and rule.device in asked for rule in desired.rules)
+    requested = {rule.device for rule in stored if rule.effect == "Evict"}
+    return any(rule.effect == "NoExecute" and rule.device in requested for rule in desired.rules)
 
 
 def _by_incident(desired: Desired) -> tuple[str, str]:
@@ -200,7 +202,7 @@ def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rul
     return found
 
 
-def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Asked:
+def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: Place) -> _Request:
     known = fleet.places.get(desired.uuid)
     nodes = [rule.node for rule in desired.rules]
     nodes += [desired.incident.node] if desired.incident else []
@@ -211,34 +213,34 @@ def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: P
         place = msgspec.structs.replace(place, pools=place.pools | named)
     # A rule that follows tainted hardware to another name takes nothing more out of service.
     stored = with_rebound(stored, desired.rebound)
-    return _Asked(desired=desired, stored=stored, place=place, known=known_as)
+    return _Request(desired=desired, stored=stored, place=place, known=known_as)
 
 
-def _stopped(asked: _Asked, *, fleet: Fleet, policy: Policy) -> Hold | None:
+def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Hold | None:
     who = fleet.stopped or policy.stopped
-    if not who or not _would_harm(asked):
+    if not who or not _would_begin(request):
         return None
     return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {who}", most=None)
 
 
-def _paused(asked: _Asked, *, policy: Policy, now: datetime) -> Hold | None:
-    if not _would_harm(asked):
+def _paused(request: _Request, *, policy: Policy, now: datetime) -> Hold | None:
+    if not _would_begin(request):
         return None
-    place = _policy_place(asked)
+    place = _policy_place(request)
     why, until = policy.pause(place, now), policy.pause_ends(place, now)
     if not why:
         return None
     return Hold(by="Maintenance", why=f"all new harm held: {why}", most=None, until=until)
 
 
-def _would_harm(asked: _Asked) -> bool:
+def _would_begin(request: _Request) -> bool:
     """Whether anything would begin: also a call for repair of the node, which others act on."""
-    stored = {rule.device: rule for rule in asked.stored}
-    news = any(_is_harm(rule, stored.get(rule.device)) for rule in asked.desired.rules)
-    return news or _calls(asked.desired) or bool(asked.desired.evict)
+    stored = {rule.device: rule for rule in request.stored}
+    news = any(_is_stronger(rule, stored.get(rule.device)) for rule in request.desired.rules)
+    return news or _calls(request.desired) or bool(request.desired.evict)
 
 
-def _is_harm(rule: Rule, stored: Rule | None) -> bool:
+def _is_stronger(rule: Rule, stored: Rule | None) -> bool:
     """Whether a rule does more than the stored one. Another key is tolerated by other pods."""
     if stored is None:
         return True
@@ -246,40 +248,40 @@ def _is_harm(rule: Rule, stored: Rule | None) -> bool:
     return ranks[0] > ranks[1] or (ranks[0] == ranks[1] and rule.fault != stored.fault)
 
 
-def _policy_place(asked: _Asked) -> Place:
+def _policy_place(request: _Request) -> Place:
     """Return where the policy sees a GPU.
 
-    The view remembers places that are published no more, the wish names what it taints.
+    The view remembers places that are published no more, what is desired names what it taints.
     """
-    named, known = [one.partition("/") for one in asked.place.pools], asked.known
-    rules = (*asked.desired.rules, *asked.stored)
+    named, known = [one.partition("/") for one in request.place.pools], request.known
+    rules = (*request.desired.rules, *request.stored)
     return Place(
-        node=asked.place.node,
+        node=request.place.node,
         drivers=known.drivers | {driver for driver, _, _ in named},
         pools=known.pools | {pool for _, _, pool in named},
-        device_classes=known.device_classes | asked.place.classes,
-        devices=known.devices | {asked.desired.uuid, *(rule.uuid for rule in rules)},
+        device_classes=known.device_classes | request.place.classes,
+        devices=known.devices | {request.desired.uuid, *(rule.uuid for rule in rules)},
     )
 
 
-def _taint_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
-    if not _is_new("taint", asked.desired, asked.stored, spending):
+def _taint_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("taint", request.desired, request.stored, spending):
         return None
-    return _over("taint", limits.taint, asked, spending)
+    return _over("taint", limits.taint, request, spending)
 
 
 def _wave_of_taints(
-    asked: _Asked, *, waves: Waves, spending: Spending, limits: Limits
+    request: _Request, *, waves: Waves, spending: Spending, limits: Limits
 ) -> Hold | None:
     """Return why a taint waits: one cause on many nodes, and enough of the product is tainted."""
-    incident, cap = asked.desired.incident, limits.correlation.taint
+    incident, cap = request.desired.incident, limits.correlation.taint
     if (
         cap is None
         or incident is None
-        or not _is_new("taint", asked.desired, asked.stored, spending)
+        or not _is_new("taint", request.desired, request.stored, spending)
     ):
         return None
-    for name in names_on("product", asked.place):
+    for name in names_on("product", request.place):
         used, limit = (
             spending.used("taint", "product", name),
             cap.of(spending.total("product", name)),
@@ -292,9 +294,10 @@ def _wave_of_taints(
     return None
 
 
-def _correlation(asked: _Asked, *, waves: Waves, spending: Spending) -> Hold | None:
-    desired, incident = asked.desired, asked.desired.incident
-    begins = _is_new("evict", desired, asked.stored, spending) or _escalates(desired, asked.stored)
+def _correlation(request: _Request, *, waves: Waves, spending: Spending) -> Hold | None:
+    desired, incident = request.desired, request.desired.incident
+    begins = _is_new("evict", desired, request.stored, spending)
+    begins = begins or _escalates(desired, request.stored)
     if incident is None or not begins:
         return None
     found = waves.hold(incident)
@@ -304,56 +307,56 @@ def _correlation(asked: _Asked, *, waves: Waves, spending: Spending) -> Hold | N
     return Hold(by="Correlation", why=why, most="NoSchedule", until=found.until)
 
 
-def _evict_caps(asked: _Asked, *, spending: Spending, limits: Limits) -> Hold | None:
-    if not _is_new("evict", asked.desired, asked.stored, spending):
+def _evict_caps(request: _Request, *, spending: Spending, limits: Limits) -> Hold | None:
+    if not _is_new("evict", request.desired, request.stored, spending):
         return None
-    return _over("evict", limits.evict, asked, spending)
+    return _over("evict", limits.evict, request, spending)
 
 
-_MOST: Mapping[Harm, Effect] = {"taint": "None", "evict": "NoSchedule", "call": "NoExecute"}
-"""What costs less than a harm."""
-_HELD: Mapping[Harm, str] = {
+_MOST: Mapping[Action, Effect] = {"taint": "None", "evict": "NoSchedule", "call": "NoExecute"}
+"""What costs less than an action."""
+_HELD: Mapping[Action, str] = {
     "taint": "NoSchedule",
     "evict": "NoExecute",
     "call": "call for repair",
 }
-_CAPPED_BY: Mapping[Harm, str] = {"taint": "taint", "evict": "evict", "call": "evict"}
+_CAPPED_BY: Mapping[Action, str] = {"taint": "taint", "evict": "evict", "call": "evict"}
 """Whose caps count."""
 
 
-def _held(desired: Desired, harm: Harm) -> str:
-    """Return the word for a harm that waits: it begins with `Evict` where no NoExecute is asked."""
+def _held(desired: Desired, action: Action) -> str:
+    """Return the word for an action that is deferred: `Evict` where no NoExecute is desired."""
     effects = {rule.effect for rule in desired.rules}
-    return "Evict" if harm == "evict" and effects & EVICTING == {"Evict"} else _HELD[harm]
+    return "Evict" if action == "evict" and effects & EVICTING == {"Evict"} else _HELD[action]
 
 
-def _over(harm: Harm, caps: Caps, asked: _Asked, spending: Spending) -> Hold | None:
+def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> Hold | None:
     """Return which cap one more GPU would exceed, None when it fits under all of them.
 
     In its node's cap also counts what began there within the time of the rate: so one node
     that evicts again and again uses up no more of the cluster's rate than its cap.
     """
-    held = f"{_held(asked.desired, harm)} held: budget {_CAPPED_BY[harm]}"
+    held = f"{_held(request.desired, action)} held: budget {_CAPPED_BY[action]}"
     for ground, cap in caps.by_ground():
-        for name in sorted(names_on(ground, asked.place)):
-            used, limit = spending.used(harm, ground, name), cap.of(spending.total(ground, name))
-            mine = asked.desired.uuid
-            begun = spending.lately_on(harm, caps, name, mine) if ground == "node" else []
+        for name in sorted(names_on(ground, request.place)):
+            used, limit = spending.used(action, ground, name), cap.of(spending.total(ground, name))
+            mine = request.desired.uuid
+            begun = spending.lately_on(action, caps, name, mine) if ground == "node" else []
             used += len(begun)
-            used -= spending.counts_on(harm, mine, ground, name)
+            used -= spending.counts_on(action, mine, ground, name)
             if used >= limit:
                 where = f"{WORDS[ground]} {name}".strip()
                 where += f", {len(begun)} of them lately" if begun else ""
                 why = f"{held}.{KEYS[ground]}={cap} is used up ({used}/{limit} GPUs of {where})"
                 reopens = _reopens(begun, used - limit, caps)
-                return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
+                return Hold(by="Budget", why=why, most=_MOST[action], until=reopens)
     rate = caps.rate
-    begins = spending.lately(harm, caps, but=asked.desired.uuid if harm == "call" else "")
+    begins = spending.lately(action, caps, but=request.desired.uuid if action == "call" else "")
     if rate is None or len(begins) < rate.count:
         return None
     reopens = begins[-rate.count] + rate.within if rate.count else None
     why = f"{held}.rate={rate} is used up ({len(begins)}/{rate.count} GPUs lately)"
-    return Hold(by="Budget", why=why, most=_MOST[harm], until=reopens)
+    return Hold(by="Budget", why=why, most=_MOST[action], until=reopens)
 
 
 def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | None:
@@ -362,9 +365,9 @@ def _reopens(begun: list[datetime], too_many: int, caps: Caps) -> datetime | Non
     return begun[too_many] + caps.rate.within if enough and caps.rate else None
 
 
-def _cut(asked: _Asked, hold: Hold) -> Desired:
-    desired = asked.desired
-    stored = {rule.device: rule for rule in asked.stored}
+def _cut(request: _Request, hold: Hold) -> Desired:
+    desired = request.desired
+    stored = {rule.device: rule for rule in request.stored}
     kept = (_at_most(hold.most, rule, stored.get(rule.device)) for rule in desired.rules)
     wakes = [at for at in (desired.wake_at, hold.until) if at is not None]
     return msgspec.structs.replace(
@@ -381,7 +384,7 @@ def _cut(asked: _Asked, hold: Hold) -> Desired:
 
 def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | None:
     """Return what a device gets instead of a rule: never less than what it has and may keep."""
-    if not _is_harm(rule, stored):
+    if not _is_stronger(rule, stored):
         return rule
     if most is None:
         return stored
@@ -389,7 +392,7 @@ def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | Non
     if wanted <= allowed:
         return rule
     has = EFFECTS.index(stored.effect) if stored else -1
-    # A taint that is held leaves no None rule in its place: nobody asked for one.
+    # A taint that is held leaves no None rule in its place: nobody request for one.
     # Nor does a rule change its words, which some pods tolerate, for what may not happen yet.
     if most == "None" or allowed <= has:
         return stored

@@ -16,7 +16,7 @@ from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteN
 
 
 def deferred(case: Case, desired: Desired) -> Desired:
-    """Return a wish without the disruptions that must not begin now: new work is kept away only."""
+    """Return what is desired without the disruptions that must not begin now: NoSchedule only."""
     why = case.no_disruption
     stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
     begins = [one for one in desired.rules if _raises(one, stored.get(one.device))]

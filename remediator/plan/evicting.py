@@ -136,7 +136,7 @@ def resumes(case: Case, incident: Incident, devices: Collection[Device], now: da
 
 
 def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
-    """Return a wish with what the incident is to say of its evictions.
+    """Return what is desired with what the incident is to say of its evictions.
 
     While nothing is known it says what it said; that time does not count (`counted_from`). A hold
     ends the clock, so that it starts anew.

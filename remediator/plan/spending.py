@@ -37,23 +37,23 @@ from remediator.plan.emptied import Emptied, emptied
 from remediator.plan.fleet import Fleet, GpuPlace, names_on
 from remediator.policy.limits import KEYS, Caps, Ground, Limits
 
-RuleHarm = Literal["taint", "evict"]
-Harm = Literal["taint", "evict", "call"]
+RuleAction = Literal["taint", "evict"]
+Action = Literal["taint", "evict", "call"]
 """`call`: others may reboot or replace the node for this GPU, which stops whoever is on it."""
-EFFECT_OF: Mapping[RuleHarm, Effect] = {"taint": "NoSchedule", "evict": "Evict"}
-"""The effect with which a harm begins."""
+EFFECT_OF: Mapping[RuleAction, Effect] = {"taint": "NoSchedule", "evict": "Evict"}
+"""The effect with which an action begins."""
 CALL_LASTS = timedelta(hours=2)
 """An hour of waiting for neighbours (the deadline as shipped), and one for whoever repairs nodes to
 act. What has not been acted on by then waits for a part or a person, and stops no other call."""
-_STRONG: Mapping[RuleHarm, frozenset[Effect]] = {
-    harm: frozenset(EFFECTS[EFFECTS.index(effect) :]) for harm, effect in EFFECT_OF.items()
+_STRONG: Mapping[RuleAction, frozenset[Effect]] = {
+    action: frozenset(EFFECTS[EFFECTS.index(effect) :]) for action, effect in EFFECT_OF.items()
 }
-_INCLUDED: Mapping[Harm, tuple[Harm, ...]] = {
+_INCLUDED: Mapping[Action, tuple[Action, ...]] = {
     "taint": ("taint",),
     "evict": ("evict", "call"),
     "call": ("call",),
 }
-"""What a harm counts as."""
+"""What an action counts as."""
 _NONE = frozenset[str]()
 
 
@@ -63,22 +63,22 @@ class Spending:
     def __init__(self, fleet: Fleet, now: datetime) -> None:
         self._fleet = fleet
         self._now = now
-        self._nodes: dict[Harm, dict[str, str]] = {}
+        self._nodes: dict[Action, dict[str, str]] = {}
         """By GPU that counts now: the node that its rule or incident names."""
-        self._standing: dict[Harm, dict[str, GpuPlace]] = {}
-        self._counts: dict[tuple[Harm, Ground, str], int] = {}
-        self._begun: dict[tuple[Harm, timedelta], dict[str, datetime]] = {}
-        self._granted: dict[Harm, dict[str, GpuPlace]] = {harm: {} for harm in _INCLUDED}
+        self._standing: dict[Action, dict[str, GpuPlace]] = {}
+        self._counts: dict[tuple[Action, Ground, str], int] = {}
+        self._begun: dict[tuple[Action, timedelta], dict[str, datetime]] = {}
+        self._granted: dict[Action, dict[str, GpuPlace]] = {action: {} for action in _INCLUDED}
         self._remembered: dict[str, frozenset[str]] | None = None
         self._spoken: dict[str, str] | None = None
         self._away: frozenset[str] | None = None
         self._emptied: frozenset[Emptied] | None = None
 
-    def used(self, harm: Harm, ground: Ground, name: str) -> int:
+    def used(self, action: Action, ground: Ground, name: str) -> int:
         """Return how many GPUs of a ground count now."""
-        key = (harm, ground, name)
+        key = (action, ground, name)
         if key not in self._counts:
-            places = self._places(harm).values()
+            places = self._places(action).values()
             here = (name in names_on(ground, place) for place in places)
             self._counts[key] = len(places) if ground == "cluster" else sum(here)
         return self._counts[key]
@@ -94,19 +94,19 @@ class Spending:
         left = (gpu for gpu, classes in self._classes().items() if name in classes)
         return count + sum(name not in placed(gpu, "", self._fleet).classes for gpu in left)
 
-    def granted(self, harm: Harm, gpu: str) -> bool:
+    def granted(self, action: Action, gpu: str) -> bool:
         """Whether a GPU has what is asked for already, so that it costs nothing more."""
-        if gpu in self._granted[harm] or gpu in self._current(harm):
+        if gpu in self._granted[action] or gpu in self._current(action):
             return True
-        return harm == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
+        return action == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
 
     def called(self, gpu: str) -> bool:
         """Whether a repair of its node may be called for already, for a GPU."""
         return any(call.spec.uuid == gpu for call in _called(self._fleet))
 
-    def counts_on(self, harm: Harm, gpu: str, ground: Ground, name: str) -> bool:
+    def counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
         """Whether a GPU counts now on a ground: where its rules are, whatever is asked for it."""
-        place = self._places(harm).get(gpu)
+        place = self._places(action).get(gpu)
         return place is not None and name in names_on(ground, place)
 
     def drained(self, rule: Rule) -> bool:
@@ -122,36 +122,36 @@ class Spending:
     def _stays_empty(self, rule: Rule) -> bool:
         return self.drained(rule) and (rule.uid, rule.effect) not in self._fleet.filled_again
 
-    def lately(self, harm: Harm, caps: Caps, but: str = "") -> list[datetime]:
+    def lately(self, action: Action, caps: Caps, but: str = "") -> list[datetime]:
         """Return when each GPU that counts for a rate began, sorted.
 
         Of one node no more count than its cap allows: the youngest.
         """
         by_node: defaultdict[str, list[datetime]] = defaultdict(list)
-        for gpu, at in self._lately(harm, caps).items():
+        for gpu, at in self._lately(action, caps).items():
             if gpu == but:
                 continue
-            by_node[self._node_of(harm, gpu)].append(at)
+            by_node[self._node_of(action, gpu)].append(at)
         counted: list[datetime] = []
         for node, begun in by_node.items():
             most = None if caps.node is None else caps.node.of(self.total("node", node))
             counted += sorted(begun, reverse=True)[:most]
         return sorted(counted)
 
-    def lately_on(self, harm: Harm, caps: Caps, node: str, gpu: str) -> list[datetime]:
+    def lately_on(self, action: Action, caps: Caps, node: str, gpu: str) -> list[datetime]:
         """Return when others of a node began in the time of the rate that count no more; sorted."""
-        here = {*self._places(harm), gpu}
+        here = {*self._places(action), gpu}
         return sorted(
             at
-            for one, at in self._lately(harm, caps).items()
-            if one not in here and self._node_of(harm, one) == node
+            for one, at in self._lately(action, caps).items()
+            if one not in here and self._node_of(action, one) == node
         )
 
-    def grant(self, harm: Harm, gpu: str, place: GpuPlace) -> None:
+    def grant(self, action: Action, gpu: str, place: GpuPlace) -> None:
         """Count a GPU that begins now."""
-        for one in _INCLUDED[harm]:
+        for one in _INCLUDED[action]:
             counted = gpu in self._current(one)
-            if gpu in self._granted[one] or (counted and not one == harm == "evict"):
+            if gpu in self._granted[one] or (counted and not one == action == "evict"):
                 continue
             # One that pods are back on begins anew on a further device: that is of the rate.
             self._granted[one][gpu] = place
@@ -163,64 +163,65 @@ class Spending:
                 if kind == one and name in names_on(ground, place):
                     self._counts[kind, ground, name] += 1
 
-    def fullest(self, harm: Harm, caps: Caps) -> Iterator[tuple[str, int, int]]:
+    def fullest(self, action: Action, caps: Caps) -> Iterator[tuple[str, int, int]]:
         """Yield (ground or `rate`, used, limit), of each ground for the one that is fullest.
 
         The cluster and the rate always; another ground only while anything counts there.
         """
         for ground, cap in caps.by_ground():
-            places = self._places(harm).values()
+            places = self._places(action).values()
             names = {name for place in places for name in names_on(ground, place)}
             names |= {""} if ground == "cluster" else set[str]()
             found = [
-                (self.used(harm, ground, name), cap.of(self.total(ground, name))) for name in names
+                (self.used(action, ground, name), cap.of(self.total(ground, name)))
+                for name in names
             ]
             if found:
                 used, limit = max(found, key=lambda one: (one[0] / max(one[1], 1), one))
                 yield KEYS[ground], used, limit
         if caps.rate is not None:
-            yield "rate", len(self.lately(harm, caps)), caps.rate.count
+            yield "rate", len(self.lately(action, caps)), caps.rate.count
 
-    def _lately(self, harm: Harm, caps: Caps) -> dict[str, datetime]:
+    def _lately(self, action: Action, caps: Caps) -> dict[str, datetime]:
         """Return when each GPU began within the time of the rate."""
         if caps.rate is None:
             return {}
-        key = harm, caps.rate.within
+        key = action, caps.rate.within
         if key not in self._begun:
             since = self._now - caps.rate.within
-            begun = begins(self._fleet, "taint" if harm == "taint" else "evict", since, self._now)
-            if harm == "call":
+            begun = begins(self._fleet, "taint" if action == "taint" else "evict", since, self._now)
+            if action == "call":
                 called = (
                     (call.spec.uuid, call.status.needs_since) for call in _called(self._fleet)
                 )
                 begun = {gpu: at for gpu, at in called if at is not None and at > since} | begun
             # What is dated later than now has begun: from that date on nothing could be reckoned.
             self._begun[key] = {gpu: min(at, self._now) for gpu, at in begun.items()}
-        return self._begun[key] | dict.fromkeys(self._granted[harm], self._now)
+        return self._begun[key] | dict.fromkeys(self._granted[action], self._now)
 
-    def _node_of(self, harm: Harm, gpu: str) -> str:
+    def _node_of(self, action: Action, gpu: str) -> str:
         """Return the node on which a GPU began."""
-        if gpu in self._granted[harm]:
-            return self._granted[harm][gpu].node
+        if gpu in self._granted[action]:
+            return self._granted[action][gpu].node
         if self._spoken is None:
             told = {incident.spec.uuid: incident.node for incident in self._fleet.incidents}
             self._spoken = told | {rule.gpu: rule.node for rule in self._fleet.rules}
         return self._spoken.get(gpu, "")
 
-    def _current(self, harm: Harm) -> dict[str, str]:
+    def _current(self, action: Action) -> dict[str, str]:
         """Return the GPUs that count now without what this tick has granted, with their nodes."""
-        if harm not in self._nodes:
-            self._nodes[harm] = dict(self._counting(harm))
-        return self._nodes[harm]
+        if action not in self._nodes:
+            self._nodes[action] = dict(self._counting(action))
+        return self._nodes[action]
 
-    def _counting(self, harm: Harm) -> Iterator[tuple[str, str]]:
-        if harm == "call":
+    def _counting(self, action: Action) -> Iterator[tuple[str, str]]:
+        if action == "call":
             for call in _called(self._fleet):
                 since = call.status.needs_since
                 recent = since is not None and self._now - since < CALL_LASTS
                 if recent and call.node not in self._gone():
                     yield call.spec.uuid, call.node
-        known: RuleHarm = "taint" if harm == "taint" else "evict"
+        known: RuleAction = "taint" if action == "taint" else "evict"
         for rule in self._fleet.rules:
             over = rule.node in self._gone() or (known == "evict" and self._stays_empty(rule))
             if suffers(rule, known) and not over:
@@ -239,13 +240,13 @@ class Spending:
             self._away = frozenset(away - there - {self._fleet.seen_node})
         return self._away
 
-    def _places(self, harm: Harm) -> dict[str, GpuPlace]:
+    def _places(self, action: Action) -> dict[str, GpuPlace]:
         """Return where the GPUs that count now are; asked only where a cap is set."""
-        if harm not in self._standing:
-            found = self._current(harm).items()
+        if action not in self._standing:
+            found = self._current(action).items()
             known = {gpu: self._placed(gpu, node) for gpu, node in found}
-            self._standing[harm] = self._granted[harm] | known
-        return self._standing[harm]
+            self._standing[action] = self._granted[action] | known
+        return self._standing[action]
 
     def _placed(self, gpu: str, node: str) -> GpuPlace:
         """Return where a GPU counts: also on the classes that its pods held it through."""
@@ -268,7 +269,7 @@ class Spending:
 class Used(msgspec.Struct, frozen=True):
     """How full one limit is."""
 
-    budget: RuleHarm
+    budget: RuleAction
     ground: str
     """As the policy file calls it: `deviceClass`, `cluster`, `rate`."""
     used: int
@@ -279,9 +280,11 @@ class Used(msgspec.Struct, frozen=True):
 def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
     """Return how full each limit is, for people: of a ground, the fullest (see `fullest`)."""
     spending = Spending(fleet, now)
-    of_each: tuple[tuple[RuleHarm, Caps], ...] = ("evict", limits.evict), ("taint", limits.taint)
+    of_each: tuple[tuple[RuleAction, Caps], ...] = ("evict", limits.evict), ("taint", limits.taint)
     return tuple(
-        Used(harm, *figures) for harm, caps in of_each for figures in spending.fullest(harm, caps)
+        Used(action, *figures)
+        for action, caps in of_each
+        for figures in spending.fullest(action, caps)
     )
 
 
@@ -300,12 +303,12 @@ def _called(fleet: Fleet) -> Iterable[Incident]:
             yield one
 
 
-def suffers(rule: Rule, harm: RuleHarm) -> bool:
-    return rule.effect in _STRONG[harm]
+def suffers(rule: Rule, action: RuleAction) -> bool:
+    return rule.effect in _STRONG[action]
 
 
-def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict[str, datetime]:
-    """Return when each GPU began to suffer a harm, the last time that it did, if after `since`.
+def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> dict[str, datetime]:
+    """Return when each GPU began to suffer an action, the last time that it did, if after `since`.
 
     An incident says so also after its rules are gone. A rule that its incident
     has not noted yet is new, whatever its date: the API server's clock is not
@@ -313,17 +316,17 @@ def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict
     without a date it is new, too. An incident notes its first eviction only:
     where every rule is younger, it was taken back in between and has begun again.
     """
-    untold = _untold(fleet, harm)
+    untold = _untold(fleet, action)
     young = [
         rule
         for rule in fleet.rules
-        if suffers(rule, harm) and (rule.incident in untold or _after(since, rule))
+        if suffers(rule, action) and (rule.incident in untold or _after(since, rule))
     ]
     unnoted = {rule.incident for rule in young}
-    again = _dated(young) - _begun_before(fleet, since) if harm == "evict" else set[str]()
+    again = _dated(young) - _begun_before(fleet, since) if action == "evict" else set[str]()
     found: dict[str, datetime] = {}
     for one in fleet.incidents:
-        at = one.status.evicting_at if harm == "evict" else one.status.tainted_at
+        at = one.status.evicting_at if action == "evict" else one.status.tainted_at
         if at is not None:
             if at > since or one.metadata.name not in again:
                 unnoted.discard(one.metadata.name)
@@ -337,9 +340,9 @@ def begins(fleet: Fleet, harm: RuleHarm, since: datetime, now: datetime) -> dict
     return found | {gpu: max(at, found.get(gpu, at)) for gpu, at in dated.items()}
 
 
-def _untold(fleet: Fleet, harm: RuleHarm) -> set[str]:
-    """Return the open incidents that have not noted when a harm began."""
-    noted = attrgetter("evicting_at" if harm == "evict" else "tainted_at")
+def _untold(fleet: Fleet, action: RuleAction) -> set[str]:
+    """Return the open incidents that have not noted when an action began."""
+    noted = attrgetter("evicting_at" if action == "evict" else "tainted_at")
     return {one.metadata.name for one in fleet.incidents if noted(one.status) is None and one.open}
 
 

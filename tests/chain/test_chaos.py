@@ -143,7 +143,7 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-HIINCIDENT = History(
+HISTORY = History(
     [Episode("node-a/gpu-0", at(100), at(200), "a0")],
     [
         Named(at(0), "node-a/gpu-0", "a0"),
@@ -219,7 +219,7 @@ DELETED = {
 def test_the_judge_of_the_chaos_sees_each_wrong(
     rules: list[RuleWrite], evictions: list[Eviction], said: str
 ) -> None:
-    found = "; ".join(wrongs(HIINCIDENT, rules, THERE, evictions))
+    found = "; ".join(wrongs(HISTORY, rules, THERE, evictions))
     assert said in found if said else not found
 
 

@@ -45,14 +45,14 @@ def make_accept(random: Random) -> Accept:
     if random.randrange(3):
         header = hostile.mutated(random, random.choice(ACCEPTS), 4, ACCEPTS)
         return header.decode("latin-1"), encoding, None
-    wishes = [(random.choice(list(_SPOKEN)), random.randrange(11)) for _ in range(4)]
-    header = ",".join(f"{name};q={quality / 10}" for name, quality in wishes)
+    accepted = [(random.choice(list(_SPOKEN)), random.randrange(11)) for _ in range(4)]
+    header = ",".join(f"{name};q={quality / 10}" for name, quality in accepted)
     best, most = Exposition.TEXT, 0
-    for name, quality in wishes:
+    for name, quality in accepted:
         offered = _SPOKEN[name]
         if offered is not None and quality > most:
             best, most = offered, quality
-    if any(quality and _SPOKEN[name] is Exposition.TEXT for name, quality in wishes):
+    if any(quality and _SPOKEN[name] is Exposition.TEXT for name, quality in accepted):
         best = Exposition.TEXT
     return header, encoding, best
 

@@ -14,7 +14,7 @@ from exporter.model.signals import Signal
 from exporter.sensor.kernel_log import cgroups
 from exporter.sensor.nvml import link_table
 from exporter.sensor.nvml.fields import Fields, Lacking, Tally
-from exporter.sensor.nvml.gpu import RECOVERY_ACTION, GpuReader, Wish
+from exporter.sensor.nvml.gpu import RECOVERY_ACTION, GpuReader, SampleOptions
 from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError, number_of
 from exporter.sensor.nvml.links import Links, Traffic
 from kubeapi import client, store
@@ -112,14 +112,14 @@ class _Same:
 def test_a_recovery_action_that_makes_no_sense_was_not_told(value: float) -> None:
     tally = Tally()
     reader = GpuReader(cast("Caller", _Same(value)), tally)
-    told = reader.read(0, "GPU-1", None, reader.begin(), Wish(processes=False))
+    told = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
     assert (told["recovery_supported"], told["recovery_action"]) == (None, None)
     assert tally.refused == 1
 
 
 def test_a_recovery_action_of_0_was_told() -> None:
     reader = GpuReader(cast("Caller", _Same(0)), Tally())
-    told = reader.read(0, "GPU-1", None, reader.begin(), Wish(processes=False))
+    told = reader.read(0, "GPU-1", None, reader.begin(), SampleOptions(processes=False))
     assert (told["recovery_supported"], told["recovery_action"]) == (True, 0)
 
 

@@ -15,7 +15,7 @@ from exporter.sensor.dcgm.entities import Place
 from exporter.sensor.dcgm.values import Answer
 from exporter.sensor.nvml import gpm, link_table, units
 from exporter.sensor.nvml import library as nvml_library
-from exporter.sensor.nvml.gpu import Wish
+from exporter.sensor.nvml.gpu import SampleOptions
 from exporter.sensor.nvml.library import LOST, REFUSED, Caller, FieldAnswer, NvmlError
 from exporter.sensor.nvml.sampler import Sampler
 from exporter.sensor.nvml.table import TABLE
@@ -201,10 +201,10 @@ def make_library(random: Random) -> tuple[int, int, bool]:
 def check_library(made: tuple[int, int, bool]) -> None:
     seed, passes, everything = made
     sampler = Sampler(cast("Caller", Library(seed)))
-    wish = Wish(_WANTED if everything else frozenset(TABLE))
+    options = SampleOptions(_WANTED if everything else frozenset(TABLE))
     try:
         for number in range(passes):
-            check_reading(sampler.sample(frozenset({7} if number else ()), wish))
+            check_reading(sampler.sample(frozenset({7} if number else ()), options))
     except NvmlError as error:
         demand(error.reason, "a failure without a word", error)
 

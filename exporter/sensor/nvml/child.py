@@ -19,7 +19,7 @@ from exporter import pdeathsig, protocol
 from exporter.model.readings import CallNote, NvmlReading
 from exporter.model.signals import Signal
 from exporter.sensor.nvml.events import UNBIND, Events, SystemEvents
-from exporter.sensor.nvml.gpu import Wish
+from exporter.sensor.nvml.gpu import SampleOptions
 from exporter.sensor.nvml.library import Noted, NvmlError
 from exporter.sensor.nvml.sampler import Sampler
 from exporter.sensor.supervisor import call_notes
@@ -90,8 +90,8 @@ def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
     # Before the first pass, which may take seconds: a GPU that is bound meanwhile is not in it.
     listener.hear_system()
     while True:
-        wish = Wish(frozenset(request.wanted), request.processes)
-        reading = sampler.sample(frozenset(request.skip), wish, request.gpu_seconds)
+        options = SampleOptions(frozenset(request.wanted), request.processes)
+        reading = sampler.sample(frozenset(request.skip), options, request.gpu_seconds)
         # Registered before the first answer, so that no XID after it goes unheard.
         registered = events.register(sampler.handles, sampler.uuid_of)
         if registered:

@@ -15,7 +15,12 @@ from kubeapi import clock
 
 _XID, _MIG, _UNAVAILABLE, _RECOVERY = 0x8, 0x100, 0x4000, 0x8000
 """nvmlEventType*; nvidia-ml-py has no names for the last two."""
-_WISHES = (_XID | _MIG | _UNAVAILABLE | _RECOVERY, _XID | _MIG | _RECOVERY, _XID | _RECOVERY, _XID)
+_EVENT_SETS = (
+    _XID | _MIG | _UNAVAILABLE | _RECOVERY,
+    _XID | _MIG | _RECOVERY,
+    _XID | _RECOVERY,
+    _XID,
+)
 """The most first: a driver refuses all when it does not know one (recovery: R565)."""
 _KINDS: dict[int, Kind] = {_MIG: "topology", _UNAVAILABLE: "recovery", _RECOVERY: "recovery"}
 UNBIND, BIND = 1, 2
@@ -84,7 +89,7 @@ class Events:
         )
 
     def _register(self, index: int, handle: Any) -> bool:
-        for kinds in _WISHES:
+        for kinds in _EVENT_SETS:
             try:
                 self._call(index, "nvmlDeviceRegisterEvents", handle, kinds, self._set)
             except NvmlError:

@@ -24,7 +24,7 @@ _HEALTH = (150, 155, 203, 204, 310, 311, 312, 313, 346, 395, 396)
 """DCGM ids of the numbers in a `GpuReading`'s own fields."""
 
 
-class Wish(msgspec.Struct, frozen=True):
+class SampleOptions(msgspec.Struct, frozen=True):
     """What a pass must read beside what health needs."""
 
     fields: frozenset[int] = frozenset()
@@ -62,20 +62,22 @@ class GpuReader:
         self._traffic.keep(keys)
         self._shares.keep(keys)
 
-    def read(self, index: int, key: str, handle: Any, known: Known, wish: Wish) -> dict[str, Any]:
+    def read(
+        self, index: int, key: str, handle: Any, known: Known, options: SampleOptions
+    ) -> dict[str, Any]:
         """Return the fields of a `GpuReading` that change; `key` names the GPU for all passes."""
         known.lacking.begin_pass()
         fields = Fields(self._call, index, handle, known.lacking, self._tally)
         mig = _mig(fields)
-        links = self._links(key, fields, known, wish.fields, mig=bool(mig))
-        shown = wish.fields - link_table.NOT_WITH_MIG if mig else wish.fields
+        links = self._links(key, fields, known, options.fields, mig=bool(mig))
+        shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
         fields.prefetch([*_health_keys(), *_shown_keys(shown), *links.keys()])
         told = _health(fields) | {"mig": mig, "links": links.read(), "fabric": _fabric(fields)}
         told["values"] = fields.values(TABLE, shown) | links.values
         told["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
         if mig and not fields.lost:
-            told["instances"] = known.slices.read(index, handle, fields, wish.fields)
-        if wish.processes:
+            told["instances"] = known.slices.read(index, handle, fields, options.fields)
+        if options.processes:
             told["processes"] = self._shares.read(key, fields, mig=bool(mig))
         self._notice_cut(known, told)
         return told | {"lost": fields.lost, "error": fields.error}

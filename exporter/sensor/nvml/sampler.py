@@ -15,7 +15,7 @@ from exporter.model.device import normal_bus_id
 from exporter.model.readings import CallNote, GpuReading, NvmlReading, PeerReading
 from exporter.sensor.nvml.budget import Budget
 from exporter.sensor.nvml.fields import Fields, Lacking, Tally
-from exporter.sensor.nvml.gpu import GpuReader, Known, Wish
+from exporter.sensor.nvml.gpu import GpuReader, Known, SampleOptions
 from exporter.sensor.nvml.library import NO_GPU, REFUSED, Caller, NvmlError
 from exporter.sensor.nvml.table import TABLE
 from exporter.sensor.nvml.units import text_of
@@ -80,7 +80,10 @@ class Sampler:
         self._driver = text_of(self._call(NO_GPU, "nvmlSystemGetDriverVersion")) or ""
 
     def sample(
-        self, skip: frozenset[int], wish: Wish | None = None, gpu_seconds: float | None = None
+        self,
+        skip: frozenset[int],
+        options: SampleOptions | None = None,
+        gpu_seconds: float | None = None,
     ) -> NvmlReading:
         """Read every GPU but those in `skip`; raises NvmlError when the library is of no use.
 
@@ -88,11 +91,11 @@ class Sampler:
         """
         begun, started = clock.now(), time.perf_counter()
         self._budget.begin(gpu_seconds)
-        found = self._pass(skip, wish or Wish())
+        found = self._pass(skip, options or SampleOptions())
         for _ in range(_TRIES - 1):
             if found.count == self._count_gpus():
                 break
-            found = self._pass(skip, wish or Wish())
+            found = self._pass(skip, options or SampleOptions())
         self._leave_overdue(found)
         self._find_peers(found)
         self._leave_overdue(found)
@@ -117,7 +120,7 @@ class Sampler:
     def _count_gpus(self) -> int:
         return min(int(self._call(NO_GPU, "nvmlDeviceGetCount")), _MOST_GPUS)
 
-    def _pass(self, skip: frozenset[int], wish: Wish) -> _Pass:
+    def _pass(self, skip: frozenset[int], options: SampleOptions) -> _Pass:
         found = _Pass(self._count_gpus())
         if found.count != self._count:
             # Indices mean other GPUs now: what was said at one tells nothing about who is there.
@@ -125,10 +128,10 @@ class Sampler:
             self._count = found.count
         for index in range(found.count):
             if index not in skip:
-                self._gpu(index, wish, found)
+                self._gpu(index, options, found)
         return found
 
-    def _gpu(self, index: int, wish: Wish, found: _Pass) -> None:
+    def _gpu(self, index: int, options: SampleOptions, found: _Pass) -> None:
         try:
             handle = self._call(index, "nvmlDeviceGetHandleByIndex", index)
             facts = self._identify(index, handle)
@@ -144,7 +147,7 @@ class Sampler:
         found.handles[index] = handle
         known = self._known.get(facts.key) or self._reader.begin()
         self._known[facts.key] = known
-        told = self._reader.read(index, facts.key, handle, known, wish)
+        told = self._reader.read(index, facts.key, handle, known, options)
         found.live[index] = _with(facts, index, **told)
 
     def _leave_overdue(self, found: _Pass) -> None:

@@ -23,9 +23,9 @@ def leak():
     # No more than this machine can do without, should nobody look for a while.
     most = 12
     while True:
-        if os.path.exists(WISH + "/leak") and len(held) < most:
+        if os.path.exists(TRIGGER + "/leak") and len(held) < most:
             held.append(b"x" * (64 << 20))
-        if os.path.exists(WISH + "/spin"):
+        if os.path.exists(TRIGGER + "/spin"):
             # As a library does, without the interpreter's lock: samples take no longer for it.
             hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000)
         else:
@@ -40,14 +40,14 @@ def greedy(node: SimulatedNode, *flags: str) -> Exporter:
     """Return an exporter whose NVML child leaks or spins while a file of that name is there."""
     code = node.root / "greedy"
     code.mkdir()
-    wish = f"WISH = {str(node.root)!r}\n"
-    (code / "sitecustomize.py").write_text(wish + GREEDY, encoding="utf-8")
+    trigger = f"TRIGGER = {str(node.root)!r}\n"
+    (code / "sitecustomize.py").write_text(trigger + GREEDY, encoding="utf-8")
     paths = [str(code), os.environ.get("PYTHONPATH", "")]
     found = os.pathsep.join(filter(None, paths))
     return Exporter(node, "run", *flags, PYTHONPATH=found, TZ="UTC")
 
 
-def wish(node: SimulatedNode, what: str) -> Path:
+def trigger(node: SimulatedNode, what: str) -> Path:
     found = node.root / what
     found.touch()
     return found
@@ -59,7 +59,7 @@ def test_a_child_that_leaks_is_ended_before_it_takes_the_nodes_memory(
     with greedy(node, "--child-memory-limit=200") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         child = exporter.nvml_child()
-        leaking = wish(node, "leak")
+        leaking = trigger(node, "leak")
         page = exporter.wait_shows('draguard_source_up{source="nvml",reason="Leaking"} 0')
         wait_for(lambda: not is_running(child), what="its end")
         # What is still true is served, what is not known any more is not.
@@ -78,7 +78,7 @@ def test_one_that_leaks_again_and_again_is_started_less_and_less_often(
 ) -> None:
     with greedy(node, "--child-memory-limit=200") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
-        wish(node, "leak")
+        trigger(node, "leak")
         wait_for(lambda: exporter.said().count("NVML child ") >= 4, 120.0)
         starts = [_clock(line) for line in exporter.said().splitlines() if "NVML child " in line]
         gaps = [after - before for before, after in itertools.pairwise(starts)]
@@ -92,7 +92,7 @@ def test_a_child_that_spins_is_ended(node: SimulatedNode) -> None:
     with greedy(node, "--interval=2") as exporter:
         exporter.wait_shows('draguard_source_up{source="nvml"} 1')
         child = exporter.nvml_child()
-        spinning = wish(node, "spin")
+        spinning = trigger(node, "spin")
         # On a busy machine it gets half a core only now and then.
         exporter.wait_shows('draguard_source_up{source="nvml",reason="Spinning"} 0', seconds=300)
         wait_for(lambda: not is_running(child), what="its end")

@@ -15,7 +15,7 @@ from remediator.policy.table import Evict
 from tests.remediator.builders import at, policy
 from tests.remediator.histories.outside import DIES, INDEX, THEN
 from tests.remediator.histories.played import LIMITS
-from tests.remediator.histories.test_histories import HIINCIDENTS, History
+from tests.remediator.histories.test_histories import HISTORYS, History
 
 PODS = st.integers(0, 2)
 PARTS = st.integers(0, 6)
@@ -193,7 +193,7 @@ class EvictHistory(History):
 
 TestEvictHistories = EvictHistory.TestCase
 TestEvictHistories.settings = settings(
-    max_examples=max(HIINCIDENTS // 6, 10),
+    max_examples=max(HISTORYS // 6, 10),
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -20,7 +20,7 @@ from remediator.plan.view import NodeView
 from remediator.policy.limits import Cap, Caps, Correlation, Limits, Rate
 from tests.remediator.builders import DRIVER, Stored, at, gpu, policy, report, view, xid
 
-HIINCIDENTS = int(os.environ.get("HISTORIES", "120")) // 3
+HISTORYS = int(os.environ.get("HISTORIES", "120")) // 3
 NODES = ("node-a", "node-b", "node-c")
 GPUS = 3
 TAINTED, EVICTING, EVICTING_ON_NODE = 4, 2, 1
@@ -158,7 +158,7 @@ class FleetHistory(RuleBasedStateMachine):
 
 TestFleetHistories = FleetHistory.TestCase
 TestFleetHistories.settings = settings(
-    max_examples=HIINCIDENTS,
+    max_examples=HISTORYS,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

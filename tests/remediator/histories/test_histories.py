@@ -17,7 +17,7 @@ from tests.remediator.histories.judged import SOAK
 from tests.remediator.histories.machines import ACTIONS, SIGNALS, WATCHED
 from tests.remediator.histories.outside import DIES, INDEX, THEN, Outside
 
-HIINCIDENTS = int(os.environ.get("HISTORIES", "120"))
+HISTORYS = int(os.environ.get("HISTORIES", "120"))
 BLIND = st.frozensets(st.sampled_from(WATCHED), max_size=2)
 INSTANCES = st.sampled_from([1, 5])
 HELD = st.sampled_from(["", "", "stopped", "on hold"])
@@ -190,7 +190,7 @@ class History(Outside):
 
 TestHistories = History.TestCase
 TestHistories.settings = settings(
-    max_examples=HIINCIDENTS,
+    max_examples=HISTORYS,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

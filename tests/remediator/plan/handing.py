@@ -48,7 +48,7 @@ def pair(
     since: datetime | None = at(0),  # noqa: B008 - immutable
     insists: bool = True,
 ) -> tuple[Case, Desired]:
-    """A GPU with an open incident, and what is wished for it."""
+    """A GPU with an open incident, and what is desired for it."""
     name = f"{uuid(index).lower()}-1"
     incident = Incident(
         ObjectMeta(name=name, uid=f"uid-{name}"),

@@ -72,12 +72,12 @@ def case(**fields: Any) -> Case:
     return Case(**(standard | fields))
 
 
-WISH = Desired(uuid=uuid(0), rules=(rule(),))
+DESIRED = Desired(uuid=uuid(0), rules=(rule(),))
 
 
 class TestMoving:
     def test_a_pod_by_resource_name_under_a_noexecute_in_force_is_moved(self) -> None:
-        assert to_evict(case(), WISH, at(0)) == (hold(),)
+        assert to_evict(case(), DESIRED, at(0)) == (hold(),)
 
     @pytest.mark.parametrize(
         "fields",
@@ -97,49 +97,51 @@ class TestMoving:
         ],
     )
     def test_nobody_else_is(self, fields: dict[str, Any]) -> None:
-        assert to_evict(case(**fields), WISH, at(0)) == ()
+        assert to_evict(case(**fields), DESIRED, at(0)) == ()
 
     @pytest.mark.parametrize("rules", [(), (rule("NoSchedule"),)])
     def test_nobody_is_for_a_rule_that_is_to_go_or_to_be_milder(
         self, rules: tuple[Rule, ...]
     ) -> None:
-        assert to_evict(case(), msgspec.structs.replace(WISH, rules=rules), at(0)) == ()
+        assert to_evict(case(), msgspec.structs.replace(DESIRED, rules=rules), at(0)) == ()
 
     @pytest.mark.parametrize("by", ["Correlation", "EmergencyStop", "Maintenance", "Human"])
     def test_nobody_is_while_harm_is_held_back(self, by: str) -> None:
-        held = msgspec.structs.replace(WISH, held="wait", held_by=by)
+        held = msgspec.structs.replace(DESIRED, held="wait", held_by=by)
 
         assert to_evict(case(), held, at(0)) == ()
 
     def test_a_budget_has_let_pass_what_is_stored(self) -> None:
-        held = msgspec.structs.replace(WISH, held="its sibling waits", held_by="Budget")
+        held = msgspec.structs.replace(DESIRED, held="its sibling waits", held_by="Budget")
 
         assert to_evict(case(), held, at(0)) == (hold(),)
 
     def test_a_pod_with_two_devices_is_moved_once(self) -> None:
         second = Device(DRIVER, NODE, "gpu-1")
         both = case(rules=(rule(), rule(device=second)), holds=(hold(), hold(device=second)))
-        desired = msgspec.structs.replace(WISH, rules=both.rules)
+        desired = msgspec.structs.replace(DESIRED, rules=both.rules)
 
         assert len(to_evict(both, desired, at(0))) == 1
 
     def test_the_emergency_stop_keeps_everybody_where_they_are(self) -> None:
-        assert moving(case(), WISH, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
+        assert moving(case(), DESIRED, Fleet(stopped="by hand"), Policy(), at(0)).evict == ()
 
     def test_it_is_looked_at_again_while_somebody_is_to_be_moved(self) -> None:
-        assert moving(case(), WISH, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+        assert moving(case(), DESIRED, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
 
     def test_it_is_looked_at_again_while_the_pods_cannot_be_listed(self) -> None:
-        assert moving(case(pods=None), WISH, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+        assert (
+            moving(case(pods=None), DESIRED, Fleet(), Policy(), at(0)).wake_at == at(0) + LOOK_AGAIN
+        )
 
     def test_an_earlier_look_is_kept(self) -> None:
-        desired = msgspec.structs.replace(WISH, wake_at=at(1))
+        desired = msgspec.structs.replace(DESIRED, wake_at=at(1))
 
         assert moving(case(), desired, Fleet(), Policy(), at(0)).wake_at == at(1)
 
     def test_nothing_is_woken_for_a_pod_that_is_not_to_be_moved(self) -> None:
         for quiet in (case(pods=()), case(pods=None, rules=())):
-            assert moving(quiet, WISH, Fleet(), Policy(), at(0)) == WISH
+            assert moving(quiet, DESIRED, Fleet(), Policy(), at(0)) == DESIRED
 
 
 def test_a_whole_incident_moves_the_pod_after_the_rule_is_stored() -> None:
@@ -216,7 +218,7 @@ def test_only_an_extended_pod_that_runs_under_two_noexecutes_is_ever_moved(
         holds=(hold(via=via),),
         pods=(pod(running=running, terminating=terminating),),
     )
-    desired = msgspec.structs.replace(WISH, rules=(rule(effects[1]),))
+    desired = msgspec.structs.replace(DESIRED, rules=(rule(effects[1]),))
 
     moved = bool(to_evict(seen, desired, at(0)))
 

@@ -1,4 +1,4 @@
-"""What holds for every budget, over random fleets, wishes and limits."""
+"""What holds for every budget, over random fleets, plans and limits."""
 
 import random
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from remediator.model.taint_rule import EFFECTS, Effect, Rule
 from remediator.plan.budget import budget
 from remediator.plan.case import Desired
 from remediator.plan.fleet import Changed, Fleet, names_on
-from remediator.plan.spending import RuleHarm, Spending, placed, suffers
+from remediator.plan.spending import RuleAction, Spending, placed, suffers
 from remediator.policy.limits import GROUNDS, LIFTED, Cap, Caps, Correlation, Ground, Limits, Rate
 from tests.remediator.builders import at, policy
 from tests.remediator.plan.fleets import (
@@ -128,7 +128,7 @@ def after(fleet: Fleet, answers: tuple[Desired, ...]) -> Fleet:
     return msgspec.structs.replace(fleet, rules=(*others, *new))
 
 
-def of_each_harm(limits: Limits) -> tuple[tuple[RuleHarm, Caps], ...]:
+def of_each_harm(limits: Limits) -> tuple[tuple[RuleAction, Caps], ...]:
     return ("taint", limits.taint), ("evict", limits.evict)
 
 
@@ -139,7 +139,7 @@ def over(status: IncidentStatus) -> frozenset[Effect]:
     return frozenset[Effect]() if status.eviction_start_time else frozenset[Effect](("Evict",))
 
 
-def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
+def counted(fleet: Fleet, action: RuleAction) -> dict[tuple[Ground, str], int]:
     """Count GPUs per ground, in the slow and obvious way."""
     told = [one for one in fleet.incidents if one.open]
     gone = {one.node for one in told if one.status.node_gone_since}
@@ -154,9 +154,9 @@ def counted(fleet: Fleet, harm: RuleHarm) -> dict[tuple[Ground, str], int]:
     sick = {
         one.gpu: one.node
         for one in fleet.rules
-        if suffers(one, harm)
+        if suffers(one, action)
         and one.node not in gone
-        and (harm == "taint" or (one.uid, one.effect) not in empty)
+        and (action == "taint" or (one.uid, one.effect) not in empty)
     }
     found: dict[tuple[Ground, str], int] = {}
     for gpu, node in sick.items():
@@ -179,25 +179,25 @@ def test_no_limit_is_exceeded_by_new_harm_whatever_the_order_of_nodes(
         before = fleet
         answers = budget(all_desired[index], fleet, policy(limits), NOW)
         fleet = after(fleet, answers)
-        for harm, caps in of_each_harm(limits):
-            was, now = counted(before, harm), counted(fleet, harm)
+        for action, caps in of_each_harm(limits):
+            was, now = counted(before, action), counted(fleet, action)
             for ground, cap in caps.by_ground():
                 for key, count in now.items():
                     if key[0] == ground:
                         most = cap.of(fleet.totals.get(key, 0))
-                        assert count <= max(most, was.get(key, 0)), (harm, key)
-            sick = {one.gpu for one in before.rules if suffers(one, harm)}
-            new = {one.gpu for one in fleet.rules if suffers(one, harm)} - sick
+                        assert count <= max(most, was.get(key, 0)), (action, key)
+            sick = {one.gpu for one in before.rules if suffers(one, action)}
+            new = {one.gpu for one in fleet.rules if suffers(one, action)} - sick
             if caps.rate is not None and new:
-                lately = len(Spending(before, NOW).lately(harm, caps))
-                assert lately + len(new) <= caps.rate.count + _again(before, new, harm, NOW)
+                lately = len(Spending(before, NOW).lately(action, caps))
+                assert lately + len(new) <= caps.rate.count + _again(before, new, action, NOW)
 
 
-def _again(fleet: Fleet, gpus: set[str], harm: RuleHarm, now: datetime) -> int:
+def _again(fleet: Fleet, gpus: set[str], action: RuleAction, now: datetime) -> int:
     """Return how many of the GPUs have begun lately already: each counts once."""
     rate = timedelta(minutes=10)
     begun = [
-        (one.spec.uuid, one.status.evicting_at if harm == "evict" else one.status.tainted_at)
+        (one.spec.uuid, one.status.evicting_at if action == "evict" else one.status.tainted_at)
         for one in fleet.incidents
     ]
     return len({gpu for gpu, moment in begun if moment and moment > now - rate} & gpus)
@@ -254,17 +254,17 @@ def _device(rule: Rule) -> Device:
 def test_a_larger_limit_never_grants_a_gpu_less(
     fleet: Fleet, limits: Limits, name: str, data: st.DataObject
 ) -> None:
-    """For one wish. Of several, the first may now take what two others on other grounds had.
+    """For one GPU. Of several, the first may now take what two others on other grounds had.
 
     A larger cap of a node lets more of what it began lately count for the rate, on purpose.
     """
     one = desired(name, rules=data.draw(rules_of(name)))
     less = budget((one,), fleet, policy(limits), NOW)[0]
-    for harm, caps in of_each_harm(limits):
+    for action, caps in of_each_harm(limits):
         fields = [one for one in Caps.__struct_fields__ if one != "node" or caps.rate is None]
         field = data.draw(st.sampled_from(fields))
         larger_caps = msgspec.structs.replace(caps, **{field: more(getattr(caps, field))})
-        larger = msgspec.structs.replace(limits, **{harm: larger_caps})
+        larger = msgspec.structs.replace(limits, **{action: larger_caps})
         got = budget((one,), fleet, policy(larger), NOW)[0]
         assert _milder(less, got)
 
