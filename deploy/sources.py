@@ -13,7 +13,7 @@ FILES = CHART / "files"
 _KEEP = (
     "  annotations: {helm.sh/resource-policy: keep, argocd.argoproj.io/sync-options: Prune=false}\n"
 )
-"""With a CRD go all of its objects: the case files outlive a release, whoever prunes."""
+"""Deleting a CRD deletes its objects: incidents must outlive a Helm release."""
 
 
 _RULES = ("alerts/generated", "draguard.rules.yaml", "run `python -m alerts`")

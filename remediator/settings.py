@@ -90,7 +90,7 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     """Read the command line; prints usage and exits on a mistake."""
     parser = argparse.ArgumentParser(
         prog="draguard remediator",
-        description="Taint failed GPUs and slices, move their pods, prove the repair, release.",
+        description="Taint failed GPUs and slices, evict their pods, verify the repair, untaint.",
     )
     standard = Settings()
     for name, kind, help_text in _VALUES:

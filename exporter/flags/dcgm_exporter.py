@@ -177,7 +177,7 @@ UNUSED: tuple[Unused, ...] = (
         "name the address with --listen",
         refused=True,
     ),
-    Unused("enable-pprof", f"{_P}ENABLE_PPROF", "/debug shows what a person asks; use py-spy"),
+    Unused("enable-pprof", f"{_P}ENABLE_PPROF", "/debug shows the state; for profiles use py-spy"),
     Unused("dump-enabled", f"{_P}DUMP_ENABLED", "/debug shows the same while it runs"),
     Unused("dump-directory", f"{_P}DUMP_DIRECTORY", "see /debug", takes_value=True),
     Unused("dump-retention", f"{_P}DUMP_RETENTION", "see /debug", takes_value=True),

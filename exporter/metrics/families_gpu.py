@@ -218,7 +218,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_gpu_clocks_event_seconds_total",
         type="counter",
-        help="Time for which the clocks were held down, by reason.",
+        help="Time for which the clocks were throttled, by reason.",
         labels=(*GPU, "reason"),
         source="NVML_FI_DEV_CLOCKS_EVENT_REASON_* (DCGM 1420 to 1424)",
         samples=_by_field("reason", _THROTTLES, _NANO),

@@ -313,7 +313,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_snapshot_timestamp_seconds",
         type="gauge",
-        help="When the sensor last told what it sees; time() minus this is the snapshot's age.",
+        help="When the sensor last sent a snapshot; time() minus this is the snapshot's age.",
         source="the exporter",
         kept=True,
         samples=lambda view: (("", view.snapshot.at.timestamp()),),

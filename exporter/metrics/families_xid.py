@@ -67,7 +67,7 @@ METRICS: tuple[Metric, ...] = (
         name="draguard_xid_errors_total",
         type="counter",
         help="XIDs in this boot by code and MIG instance (gi, ci: NVML ids; absent when no source "
-        "named one). One error told by the kernel log and by NVML is one.",
+        "named one). One error in the kernel log and from NVML is one.",
         labels=(*GPU, *_XID),
         source="kernel log, NVML events",
         kept=True,

@@ -44,7 +44,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("queue_age_seconds", "For how long the oldest of them has waited."),
     _gauge(
         "watch_age_seconds",
-        "Seconds since a collection was last heard of; bookmarks come each minute.",
+        "Seconds since the last event of a collection; bookmarks come each minute.",
         "collection",
     ),
     _gauge(

@@ -30,7 +30,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "info",
         "1 for each open incident: class of the fault, what it was seen by (such as `xid-79`), and "
-        f"which devices it means. At most {INCIDENTS} incidents are told, the worst classes and "
+        f"which devices it means. At most {INCIDENTS} incidents are shown, the worst classes and "
         "then the oldest first.",
         "class",
         "cause",
@@ -56,7 +56,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "held",
         "1 while something is deferred, by what defers it: Budget, Correlation, EmergencyStop, "
-        "Maintenance (a window, or a person's own taint), Human, Blindness (a collection cannot be "
+        "Maintenance (a window, or a user's own taint), Human, Blindness (a collection cannot be "
         "trusted), NodeGone (it was taken away).",
         "reason",
     ),
@@ -74,7 +74,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _incident(
         "eviction_blocked",
-        "1 while pods stay on a tainted device and evictions alone do not move them, by why not: "
+        "1 while pods stay on a tainted device and evictions alone do not remove them, by why not: "
         "DisruptionBudget (`evict.within` is over, and an eviction is refused or a pod passed by; "
         "evictions are requested on), PodsJoin (pods joined a shared claim in too many rounds; no "
         "eviction is requested). The GPU counts in no `evict` budget.",
@@ -83,8 +83,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident(
         "consumer_info",
         "1 for each pod that is hit, and how: by a `claim`, an `extended` resource, `admin` "
-        "access, or as a `gang` peer; `evicted`: it was moved. No pod name: an allocated claim "
-        "that nobody uses. At most "
+        "access, or as a `gang` peer; `evicted`: it was evicted. No pod name: an allocated claim "
+        "that no pod uses. At most "
         f"{CONSUMERS} for one incident, and {ALL_CONSUMERS} in all; the object's status has more.",
         "dra_claim_namespace",
         "dra_claim_name",
@@ -97,7 +97,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _incident("phase_since_timestamp_seconds", "Since when it is in its phase."),
     _incident(
         "recurrence",
-        "Which episode of this GPU it is within the policy's repeat window; 1: the first.",
+        "Number of this incident among those of its GPU within the policy's repeat window, from 1.",
     ),
     _incident(
         "evicted_pods",
@@ -151,8 +151,8 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     _gauge(
         "claims",
         "ResourceClaims by state: pending (not allocated, and a pod or pod group owns it), "
-        "allocated (nobody uses it), in-use (reserved for a pod or pod group), unowned (not "
-        "allocated, and nobody owns it: no pod is known to wait for it).",
+        "allocated (no pod uses it), in-use (reserved for a pod or pod group), unowned (not "
+        "allocated, and without an owner: no pod is known to wait for it).",
         "state",
     ),
     _gauge(
@@ -173,7 +173,7 @@ CLUSTER_FAMILIES: tuple[Family, ...] = (
     ),
     _gauge(
         "claim_pending_since_timestamp_seconds",
-        f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it can be told: "
+        f"When a pending claim was made; the {PENDING} oldest. Reason, as far as it is known: "
         "Tainted (no node has enough free devices of the kind, and one would without our taints), "
         "NoneFree (no node has enough, tainted or not), Other (there are some, or the DeviceClass "
         "is none of NVIDIA's own).",

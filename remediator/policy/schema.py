@@ -33,7 +33,7 @@ _SETTLE = _key(
     DURATION,
     "From the last NoSchedule of a scope to its first NoExecute; a patient class also waits so "
     "long for its second source.",
-    "Scheduler and eviction controller watch apart: a pod that is moved must not land on a sibling "
+    "Scheduler and eviction controller watch apart: an evicted pod must not land on a sibling "
     "that is about to be tainted.",
 )
 _SOAK = _key(
@@ -49,7 +49,7 @@ _PROBATION = _key(
 )
 _REPEAT = _key(
     "a mapping",
-    "When repeated episodes of one GPU need a person. Written whole: what it leaves out is as "
+    "When repeated incidents of one GPU need a user. Written whole: what it leaves out is as "
     "shipped.",
 )
 
@@ -59,7 +59,7 @@ class RepeatText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int | None,
         _key(
             "a whole number above 0",
-            "The n-th episode of one GPU within the window is sticky.",
+            "The n-th incident of one GPU within the window is sticky.",
             "A GPU that fails, heals and fails again wears out jobs one by one.",
         ),
     ] = None
@@ -132,7 +132,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _key(
             "a ceiling",
             "The strongest effect: `observe` (no rule at all), `None` (a mark), `NoSchedule` (no "
-            "new pods), `NoExecute` (pods are moved).",
+            "new pods), `NoExecute` (pods are deleted).",
             "Each class has its own; one whose evidence never justifies moving pods cannot be "
             "raised to NoExecute.",
         ),
@@ -153,7 +153,7 @@ class RowText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         bool | None,
         _key(
             "true or false",
-            "Whether recovery alone never untaints: a person confirms the repair.",
+            "Whether recovery alone never untaints: a user confirms the repair.",
             "Some faults hide after a reset.",
         ),
     ] = None
@@ -253,7 +253,7 @@ class ExemptText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nodes: Annotated[_Names, _key(NAMES, "Nodes by name.")] = None
     pools: Annotated[_Names, _key(NAMES, "Pools.")] = None
     why: Annotated[
-        str | None, _key("a text", "Shown in the case file. Required.", "Someone will ask.")
+        str | None, _key("a text", "Shown in the incident. Required.", "Someone will ask.")
     ] = None
     until: Annotated[
         str | None,
@@ -262,7 +262,7 @@ class ExemptText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EmergencyText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    by: Annotated[str | None, _key("a text", "Who pulled it. Required.")] = None
+    by: Annotated[str | None, _key("a text", "The user who set it. Required.")] = None
     why: Annotated[str | None, _key("a text", "Why. Required.")] = None
 
 
@@ -286,7 +286,7 @@ class PolicyText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         tuple[WindowText, ...] | None,
         _key(
             "a list",
-            "Windows in which no new harm begins at some places.",
+            "Windows in which no new taint or eviction begins at some places.",
             "What already stands stays, and healing goes on.",
         ),
     ] = None
@@ -306,7 +306,7 @@ class PolicyText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         EmergencyText | bool | None,
         _key(
             "`by` and `why`, or true",
-            "Freezes all new harm everywhere.",
+            "Stops all new taints and evictions everywhere.",
             "Healing goes on, and what stands stays.",
         ),
     ] = None

@@ -152,7 +152,7 @@ SHIPPED: tuple[Row, ...] = (
         ceiling="NoSchedule",
         sticky=True,
         why="Running work may go on after a failed row remap or above the SRAM threshold. A reset "
-        "hides the sign and cures nothing, so recovery alone is no proof: a person confirms the "
+        "hides the sign and cures nothing, so recovery alone is no proof: a user confirms the "
         "diagnosis or the new board.",
     ),
     Row(

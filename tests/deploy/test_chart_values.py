@@ -131,7 +131,7 @@ CONTRADICTIONS = [
     (("networkPolicy.from[0].podSelector.matchLabels.a=b",), "nothing would be closed"),
     (("dashboards.grafanaOperator.enabled=true",), "set dashboards.enabled"),
     (("remediator.nodeConditions.acceleratedHardwareReady=true",), "no condition would be"),
-    (("people.create=false", *SETTINGS["people"]), "there is no role to give"),
+    (("people.create=false", *SETTINGS["people"]), "there is no role to bind"),
     (("exporter.podLabels.allow={team}",), "none would be shown"),
     (("exporter.config=nothing",), "exporter.config is no YAML file of dcgm-exporter: .*"),
     (
