@@ -113,7 +113,7 @@ def names(evaluated: Evaluated) -> set[str]:
     return {name for name, _ in alerts}
 
 
-def test_the_story_is_one_that_alerts(evaluated: Evaluated) -> None:
+def test_the_incident_is_one_that_alerts(evaluated: Evaluated) -> None:
     """Two that say nothing would be alike, too."""
     found: set[str] = set()
 

@@ -84,13 +84,13 @@ def test_words_of_an_incident_stay_what_they_are(
 ) -> None:
     programs: Path = request.getfixturevalue(release)
     device = {"cluster": "east", "node": "node-1", "UUID": "GPU-1"}
-    story = {**device, "incident": value}
+    incident = {**device, "incident": value}
     fault = {"class": "gpu", "cause": value, "scope": value}
     series = [
-        sample("draguard_incident_info", {**story, **fault}, "1x60"),
-        sample("draguard_incident_phase", {**story, "phase": value}, "1x60"),
-        sample("draguard_incident_mode", {**story, "mode": value}, "1x60"),
-        sample("draguard_incident_held", {**story, "reason": value}, "1x60"),
+        sample("draguard_incident_info", {**incident, **fault}, "1x60"),
+        sample("draguard_incident_phase", {**incident, "phase": value}, "1x60"),
+        sample("draguard_incident_mode", {**incident, "mode": value}, "1x60"),
+        sample("draguard_incident_held", {**incident, "reason": value}, "1x60"),
     ]
     expected = {
         "exp_labels": {"severity": "critical", **device},

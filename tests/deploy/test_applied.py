@@ -1,4 +1,4 @@
-"""The rendered chart on the real API server: its programs run a whole story with its rights alone.
+"""The rendered chart on the real API server: its programs run a whole use with its rights alone.
 
 Each request of each program is in the API server's audit log, so that a verb that is missing and a
 verb that nobody needs are both seen.
@@ -20,7 +20,7 @@ from tests.deploy.grants import Asked, Grant
 from tests.deploy.installed import NAMESPACE, Installed, add_controllers
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
-from tests.deploy.uses import Story
+from tests.deploy.uses import Scenario
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.verify]
 AGENT, REMEDIATOR, RELEASE = "draguard-agent", "draguard-remediator", "draguard-cleanup"
@@ -30,11 +30,11 @@ AS_BEFORE_1_34 = "--feature-gates=WatchList=false"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 RULE = "DeviceTaintRule "
 EVERYTHING = ("exporter.podLabels.enabled=true", "remediator.nodeConditions.enabled=true")
-"""The settings of the story that ask for rights."""
+"""The settings of the scenario that ask for rights."""
 
 
 class Told(NamedTuple):
-    """What is known when the story is over."""
+    """What is known when the scenario is over."""
 
     asked: dict[str, frozenset[Asked]]
     """Of each account, up to where its roles were taken away."""
@@ -61,28 +61,28 @@ def told(control_plane_built: None, helm_built: Path) -> Iterator[Told]:
             add_controllers(plane)
             installed = Installed(plane, helm_built, folder)
             try:
-                yield _told(Story(installed, folder), folder)
+                yield _told(Scenario(installed, folder), folder)
             finally:
                 installed.close()
                 for log in sorted(folder.glob("*/*.log")):
                     sys.stdout.write(f"{log.name}\n{log.read_text(encoding='utf-8')[-4000:]}")
 
 
-def _told(story: Story, folder: Path) -> Told:
-    for act in story.acts:
+def _told(scenario: Scenario, folder: Path) -> Told:
+    for act in scenario.acts:
         act()
-    absent, remarks = story.absent(), story.remarks()
+    absent, remarks = scenario.absent(), scenario.remarks()
     asked = {one: grants.asked(folder, NAMESPACE, one) for one in (AGENT, REMEDIATOR)}
-    story.the_chart_is_uninstalled()
+    scenario.the_chart_is_uninstalled()
     asked[RELEASE] = grants.asked(folder, NAMESPACE, RELEASE)
     return Told(
         asked=asked,
         absent=absent,
         remarks=remarks,
-        absent_after=story.absent(),
-        released=story.released,
-        rules_after=story.scene.rules(),
-        conditions_after=story.conditions(),
+        absent_after=scenario.absent(),
+        released=scenario.released,
+        rules_after=scenario.scene.rules(),
+        conditions_after=scenario.conditions(),
         kept={one["metadata"]["name"] for one in rendered.objects() if _is_kept(one)},
     )
 
@@ -200,10 +200,10 @@ def test_what_is_switched_off_has_no_right(
     assert set(map(str, granted[account] - without[account])) == gone
 
 
-def test_no_setting_grants_more_than_the_story_needs(
+def test_no_setting_grants_more_than_the_scenario_needs(
     granted: dict[str, frozenset[Grant]],
 ) -> None:
-    # The right to delete pods is beside the story: its own test is where that is used.
+    # The right to delete pods is beside the scenario: its own test is where that is used.
     settings = [one for one in SETTINGS.values() if one != ("remediator.deletePods=true",)]
     for values in settings:
         more = _granted(values)

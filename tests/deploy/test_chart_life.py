@@ -101,14 +101,14 @@ def taint(name: str, *, ours: bool) -> Json:
 
 def stored(client: Client) -> bool:
     """Store an incident, once its CRD is served."""
-    story = {
+    scenario = {
         "apiVersion": "draguard.dev/v1alpha1",
         "kind": "DeviceIncident",
         "metadata": {"name": "gpu-0-1"},
         "spec": {"node": "node-a", "uuid": "GPU-0", "fault": "gpu"},
     }
     try:
-        client.create(INCIDENTS, story)
+        client.create(INCIDENTS, scenario)
     except ApiError:
         return False
     return True

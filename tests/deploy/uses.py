@@ -1,4 +1,4 @@
-"""A story in which every right that the chart grants is needed: from `helm install` to its end.
+"""A scenario in which every right that the chart grants is needed: from `helm install` to its end.
 
 Each act waits for what it is about, so that the next one begins in a known state.
 """
@@ -49,7 +49,7 @@ _POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-class Story:
+class Scenario:
     """The cluster, what runs in it, and what happens to it."""
 
     def __init__(self, installed: Installed, folder: Path) -> None:

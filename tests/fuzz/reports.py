@@ -1,6 +1,6 @@
-"""The report through any story: news from kernel, NVML and DCGM, readings, restarts of the agent.
+"""The report through any sequence: news from kernel, NVML and DCGM, readings, agent restarts.
 
-A story is told through the same doors as on a node: kernel lines are understood, signals are
+A sequence is told through the same doors as on a node: kernel lines are understood, signals are
 paired and numbered, readings may say anything that a vendor child could have sent.
 """
 
@@ -45,15 +45,15 @@ Step = tuple[str, Any]
 """What happens, and with what."""
 
 
-def make_story(random: Random) -> list[Step]:
+def make_sequence(random: Random) -> list[Step]:
     names = random.choices(list(_MAKERS), k=random.randrange(12))
-    story = [(name, _MAKERS[name](random)) for name in names]
+    sequence = [(name, _MAKERS[name](random)) for name in names]
     if random.randrange(100) == 0:
         # More than there is room for, under bus ids that get their names afterwards.
         flood: list[Step] = [("storm", (37, 7, range(8)))]
         named = [("event", _event(random)) for _ in range(random.randrange(5))]
-        return [*flood, *named, *story, ("look", _look(random))]
-    return story
+        return [*flood, *named, *sequence, ("look", _look(random))]
+    return sequence
 
 
 def _kernel(random: Random) -> bytes:
@@ -236,9 +236,9 @@ def _foreign(random: Random, raw: bytes) -> bytes:
     return hostile.json_of(random, msgspec.json.decode(raw), 4)
 
 
-def check_story(story: list[Step]) -> None:
+def check_sequence(sequence: list[Step]) -> None:
     node = Node()
-    for name, made in story:
+    for name, made in sequence:
         before = node.report
         getattr(node, name)(made)
         written = outline.finished(node.report)
@@ -271,4 +271,4 @@ def _counts(report: NodeHealth) -> Counter[tuple[str, int]]:
     return found
 
 
-TARGETS = (Target("report-story", 10, make_story, check_story),)
+TARGETS = (Target("report-sequence", 10, make_sequence, check_sequence),)

@@ -136,7 +136,7 @@ def test_a_sum_of_links_that_is_no_number_any_more_is_left_out() -> None:
 
 def test_a_time_at_the_end_of_all_times_is_paired() -> None:
     last = (2**63 - 1, 94)
-    reports.check_story([("dcgm", last), ("dcgm", last)])
+    reports.check_sequence([("dcgm", last), ("dcgm", last)])
 
 
 def test_records_that_a_gpus_new_name_leaves_no_room_for_are_counted() -> None:

@@ -63,7 +63,7 @@ class TestAClock:
         assert stored.effects() == {SLICE_5: "NoSchedule"}
 
 
-class TestAClockSetBackInAStory:
+class TestAClockSetBackInAnIncident:
     """An hour, after an error of the slice of GPU instance 5."""
 
     AHEAD = mig_gpu(0, xid(94, seen=3600, gi=5), recovery_action=action(0, -9, 3600.1))

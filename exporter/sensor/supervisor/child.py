@@ -36,7 +36,7 @@ _STEADY_SECONDS = 60.0
 """A process that answered and lived so long is no repeated failure."""
 _RECURRING = frozenset({"Crashed", "Leaking", "Spinning", "Slow"})
 """Ends that come again in the next process; a GPU that hung is left out of it."""
-_APPETITE_SECONDS = 10.0
+_LIMIT_SECONDS = 10.0
 """Between two looks at what the process takes."""
 _MIN_GAP = 1.0
 """Seconds between two samples asked for by signals."""
@@ -264,7 +264,7 @@ class VendorChild(Generic[R]):
         return self._vendor.withheld() is not None or self._vendor.must_reopen()
 
     def _next_look(self) -> float:
-        return min(self._calls.next_look(first=not self._answered), _APPETITE_SECONDS)
+        return min(self._calls.next_look(first=not self._answered), _LIMIT_SECONDS)
 
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
         heard = self._heard_within(max(seconds, 0.0))

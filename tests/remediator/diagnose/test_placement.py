@@ -184,7 +184,7 @@ class TestStaticMig:
         assert [target.uuid for target in found.targets] == [slice_uuid(0, 1)]
 
 
-class TestStory:
+class TestAnIncident:
     def test_siblings_stay_free_when_the_instance_was_destroyed_before_the_report(self) -> None:
         """The process dies, the pod ends, the kubelet unprepares, and NVML lists no instance."""
         stored = Stored()

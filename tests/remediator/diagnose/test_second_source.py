@@ -230,7 +230,7 @@ class TestSxids:
         assert both.sources == (by.capitalize(), "NvLink")
 
 
-class TestStories:
+class TestIncidents:
     def test_read_from_kmsg_alone_it_restricts_and_moves_nobody(self) -> None:
         stored = Stored()
         seen = view(sick(logged(95)))

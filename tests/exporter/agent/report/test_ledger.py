@@ -226,7 +226,7 @@ class TestAdoption:
         assert only(report).presence == "Unknown"
 
 
-def stories(draw: st.DrawFn) -> list[tuple[str, int, float, int, int | None]]:
+def sequences(draw: st.DrawFn) -> list[tuple[str, int, float, int, int | None]]:
     step = st.tuples(
         st.sampled_from(["kmsg", "nvml"]),
         st.sampled_from([1, 2]),
@@ -237,9 +237,9 @@ def stories(draw: st.DrawFn) -> list[tuple[str, int, float, int, int | None]]:
     return draw(st.lists(step, max_size=25))
 
 
-def play(story: list[tuple[str, int, float, int, int | None]], sensed: Sensed) -> None:
+def play(sequence: list[tuple[str, int, float, int, int | None]], sensed: Sensed) -> None:
     now = 0.0
-    for source, number, pause, code, gi in story:
+    for source, number, pause, code, gi in sequence:
         now += pause
         if source == "kmsg":
             sensed.kmsg(now, code, number)
@@ -248,13 +248,13 @@ def play(story: list[tuple[str, int, float, int, int | None]], sensed: Sensed) -
 
 
 @settings(max_examples=examples(150))
-@given(st.composite(stories)(), st.integers(0, 25))
+@given(st.composite(sequences)(), st.integers(0, 25))
 def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
-    story: list[tuple[str, int, float, int, int | None]], cut: int
+    sequence: list[tuple[str, int, float, int, int | None]], cut: int
 ) -> None:
     """To the same sensor, which still has the rest in its ring."""
     sensed = Sensed()
-    play(story, sensed)
+    play(sequence, sensed)
     start = ledger.observe(FRESH, seen(mig_gpu(1), gpu(2)))
     every = sensed.ring.after(0)
     straight = take(start, *every)
@@ -270,12 +270,12 @@ def test_adopting_after_any_prefix_gives_the_report_of_no_restart(
 
 
 @settings(max_examples=examples(100))
-@given(st.composite(stories)(), st.integers(0, 25))
+@given(st.composite(sequences)(), st.integers(0, 25))
 def test_a_new_sensor_in_the_same_boot_loses_and_doubles_no_kernel_line(
-    story: list[tuple[str, int, float, int, int | None]], cut: int
+    sequence: list[tuple[str, int, float, int, int | None]], cut: int
 ) -> None:
     """It reads the kernel log from its start; only what NVML alone told is gone."""
-    lines = [step for step in story if step[0] == "kmsg"]
+    lines = [step for step in sequence if step[0] == "kmsg"]
     first, second = Sensed("run-1"), Sensed("run-2")
     play(lines, first)
     play(lines, second)
@@ -311,13 +311,13 @@ def test_what_every_agent_took_in_time_is_not_counted_as_dropped() -> None:
 
 
 @settings(max_examples=examples(150))
-@given(st.composite(stories)(), st.integers(1, 8))
+@given(st.composite(sequences)(), st.integers(1, 8))
 def test_an_agent_that_begins_with_nothing_counts_what_left_the_ring(
-    story: list[tuple[str, int, float, int, int | None]], capacity: int
+    sequence: list[tuple[str, int, float, int, int | None]], capacity: int
 ) -> None:
     small, large = Sensed(capacity=capacity), Sensed()
-    play(story, small)
-    play(story, large)
+    play(sequence, small)
+    play(sequence, large)
     start = ledger.observe(FRESH, seen(mig_gpu(1), gpu(2)))
     told = small.ring.resume(Cursor(), "")
     assert counts(take(start, *told)) == counts(take(start, *large.ring.after(0)))

@@ -33,7 +33,7 @@ FRESH = ledger.begin("boot-1", "1", START)
 BOTH = tuple(BUS[f"GPU-{number}"] for number in (1, 2))
 
 
-def story(*readings: Any, every: float = 60.0) -> NodeHealth:
+def sequence(*readings: Any, every: float = 60.0) -> NodeHealth:
     """Return the report after observations of one GPU, one every `every` seconds."""
     report = FRESH
     for place, reading in enumerate(readings):
@@ -56,11 +56,11 @@ class TestTakenAwayOnPurpose:
 
     def test_what_was_known_of_a_gpu_stays_while_it_is_let_go(self) -> None:
         let_go = gpu(released=True, recovery_supported=None, recovery_action=None, mig=None)
-        found = first(story(gpu(recovery_action=1, dbe_volatile=3), let_go))
+        found = first(sequence(gpu(recovery_action=1, dbe_volatile=3), let_go))
         assert (found.recovery_action.value, found.memory.dbe_volatile) == (1, 3)
 
     def test_a_lost_gpu_that_is_let_go_stays_lost_until_it_comes_back_in_a_new_epoch(self) -> None:
-        report = story(gpu(), gpu(lost=True), gpu(released=True))
+        report = sequence(gpu(), gpu(lost=True), gpu(released=True))
         assert first(report).presence == "Lost"
         report = ledger.observe(report, seen(gpu(), seconds=300))
         assert (first(report).presence, first(report).epoch) == ("Present", 2)
@@ -148,7 +148,7 @@ class TestTheClockIsSet:
         assert first(report).presence == "Lost"
 
     def test_an_error_after_a_clock_that_was_set_back_is_of_this_epoch(self) -> None:
-        report = story(gpu(recovery_action=1), gpu(recovery_action=0))
+        report = sequence(gpu(recovery_action=1), gpu(recovery_action=0))
         assert (first(report).epoch, first(report).epoch_started) == (2, at(60))
         hour, sensed = 3600, Sensed()
         for seconds in (60 - hour, 70 - hour):
@@ -164,7 +164,7 @@ class TestTheClockIsSet:
         assert (record.count, record.epoch) == (2, 2)
 
     def test_what_the_driver_wants_after_the_clock_was_set_back_is_heard(self) -> None:
-        report, sensed = story(gpu()), Sensed()
+        report, sensed = sequence(gpu()), Sensed()
         for seconds, wanted in ((60, 1), (70 - 3600, 2)):
             line = sensed.kmsg(seconds, 154, recovery_to=wanted)
             report = ledger.take(
@@ -190,18 +190,18 @@ class TestTheClockIsSet:
 
 class TestMemory:
     def test_a_remap_that_mig_hides_is_kept_with_its_age(self) -> None:
-        report = story(gpu(remap_pending=True, remap_failure=False), mig_gpu(), mig_gpu())
+        report = sequence(gpu(remap_pending=True, remap_failure=False), mig_gpu(), mig_gpu())
         memory = first(report).memory
         assert (memory.remap_pending, memory.remap_failure) == (True, False)
         assert memory.remap_observed_at == START
 
     def test_a_reset_carries_out_a_remap_but_repairs_no_board(self) -> None:
         worn = gpu(remap_pending=True, remap_failure=True, recovery_action=1)
-        memory = first(story(worn, mig_gpu(recovery_action=0))).memory
+        memory = first(sequence(worn, mig_gpu(recovery_action=0))).memory
         assert (memory.remap_pending, memory.remap_failure) == (None, True)
 
     def test_a_state_without_a_time_beside_it_is_absent_when_it_cannot_be_read(self) -> None:
-        report = story(gpu(sram_threshold=True, retired_pending=True))
+        report = sequence(gpu(sram_threshold=True, retired_pending=True))
         assert first(report).memory.sram_threshold is True
         assert first(report).memory.retired_pending is True
         later = ledger.observe(report, seen(gpu(), seconds=60))
@@ -212,7 +212,7 @@ class TestMemory:
         whole = gpu(sram_threshold=True, links=(LinkReading(link=0, up=True),), slowdown=8)
         how: dict[str, Any] = {state: "nvmlDeviceGetName" if state == "hung_call" else True}
         silent = gpu(**how)
-        before, after = first(story(whole)), first(story(whole, silent))
+        before, after = first(sequence(whole)), first(sequence(whole, silent))
         assert (after.memory, after.nvlink, after.slowdowns) == (
             before.memory,
             before.nvlink,
@@ -226,8 +226,8 @@ class TestFabricAndLinks:
             read = {"+": True, "-": False, "?": None}
             return gpu(links=tuple(LinkReading(link=n, up=read[s]) for n, s in enumerate(states)))
 
-        assert first(story(links("++-"))).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
-        report = story(links("++-"), links("+?-"), links("+--"))
+        assert first(sequence(links("++-"))).nvlink == NvlinkHealth(up=(0, 1), down=(2,))
+        report = sequence(links("++-"), links("+?-"), links("+--"))
         assert first(report).nvlink == NvlinkHealth(up=(0,), down=(1, 2), failed=(1,))
         report = ledger.observe(report, seen(gpu(), seconds=500))
         assert first(report).nvlink.failed == (1,), "not read is no recovery"
@@ -236,39 +236,41 @@ class TestFabricAndLinks:
 
     def test_the_fabric_is_told_where_there_is_one(self) -> None:
         info = FabricReading(state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7)
-        assert first(story(gpu(fabric=info))).fabric == FabricHealth(
+        assert first(sequence(gpu(fabric=info))).fabric == FabricHealth(
             state=3, status=0, health_mask=0x2AA, health_summary=1, clique=7
         )
-        assert first(story(gpu(fabric=FabricReading(state=0, status=0)))).fabric == FabricHealth()
+        assert (
+            first(sequence(gpu(fabric=FabricReading(state=0, status=0)))).fabric == FabricHealth()
+        )
 
     def test_hostile_link_numbers_cannot_fill_the_report(self) -> None:
         many = gpu(links=tuple(LinkReading(link=n, up=True) for n in range(5000)))
-        assert len(first(story(many)).nvlink.up) == condition.MAX_LINKS
+        assert len(first(sequence(many)).nvlink.up) == condition.MAX_LINKS
 
 
 class TestSlowdown:
     def test_only_reasons_that_point_at_hardware_or_cooling_are_told(self) -> None:
-        assert [one.reason for one in first(story(gpu(slowdown=0x3FF))).slowdowns] == [
+        assert [one.reason for one in first(sequence(gpu(slowdown=0x3FF))).slowdowns] == [
             "HwSlowdown",
             "HwThermal",
             "HwPowerBrake",
             "SwThermal",
         ]
-        assert first(story(gpu(slowdown=0x1 | 0x2 | 0x4 | 0x10))).slowdowns == ()
+        assert first(sequence(gpu(slowdown=0x1 | 0x2 | 0x4 | 0x10))).slowdowns == ()
 
     def test_one_that_comes_and_goes_is_one_finding_and_ends_ten_minutes_after_it(self) -> None:
-        (found,) = first(story(gpu(slowdown=8), gpu(slowdown=0), gpu(slowdown=8))).slowdowns
+        (found,) = first(sequence(gpu(slowdown=8), gpu(slowdown=0), gpu(slowdown=8))).slowdowns
         assert (found.since, found.last_seen) == (START, at(120))
         readings = [gpu(slowdown=8)] + [gpu(slowdown=0)] * 10
-        assert len(first(story(*readings)).slowdowns) == 1
-        assert first(story(*readings, gpu(slowdown=None))).slowdowns == ()
+        assert len(first(sequence(*readings)).slowdowns) == 1
+        assert first(sequence(*readings, gpu(slowdown=None))).slowdowns == ()
 
 
 class TestWhatTheLogWants:
     def test_the_newest_line_about_the_recovery_action_is_kept_beside_the_reading(self) -> None:
         sensed = Sensed()
         lines = [sensed.kmsg(20, 154, recovery_to=1), sensed.kmsg(10, 154, recovery_to=2)]
-        report = ledger.take(story(gpu()), lines, run="run-1", kernel_sequence=None)
+        report = ledger.take(sequence(gpu()), lines, run="run-1", kernel_sequence=None)
         report = ledger.observe(report, seen(gpu(), seconds=30))
         action = first(report).recovery_action
         assert (action.logged, action.logged_at, action.value) == (1, at(20), 0)
@@ -277,11 +279,11 @@ class TestWhatTheLogWants:
         sensed = Sensed()
         silent = gpu(recovery_supported=False, recovery_action=None)
         line = sensed.kmsg(20, 154, recovery_to=1)
-        report = ledger.take(story(silent), [line], run="run-1", kernel_sequence=None)
+        report = ledger.take(sequence(silent), [line], run="run-1", kernel_sequence=None)
         report = ledger.observe(report, seen(silent, seconds=30))
         assert first(report).recovery_action.logged == 1
         assert first(ledger.observe(report, unseen(60))).recovery_action.logged == 1
 
 
 def test_a_lost_gpu_that_is_lost_still_begins_no_new_epoch() -> None:
-    assert first(story(gpu(), gpu(lost=True), gpu(lost=True), gpu(lost=True))).epoch == 1
+    assert first(sequence(gpu(), gpu(lost=True), gpu(lost=True), gpu(lost=True))).epoch == 1

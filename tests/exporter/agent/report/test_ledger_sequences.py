@@ -1,4 +1,4 @@
-"""Any story of a node, told with and without restarts of the agent, ends in one report."""
+"""Any sequence of a node, told with and without restarts of the agent, ends in one report."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -89,10 +89,10 @@ def told(report: NodeHealth) -> NodeHealth:
 @settings(max_examples=examples(300))
 @given(STEPS, st.sets(st.integers(0, 30)))
 def test_restarts_at_any_moments_change_nothing_in_the_report(
-    story: list[Step], restarts: set[int]
+    sequence: list[Step], restarts: set[int]
 ) -> None:
     straight, restarted = Node(), Node()
-    for place, step in enumerate(story):
+    for place, step in enumerate(sequence):
         if place in restarts:
             restarted.restart()
         straight.go_on(step)
@@ -116,10 +116,10 @@ def totals(report: NodeHealth) -> Counter[tuple[str, int]]:
 
 @settings(max_examples=examples(300))
 @given(STEPS)
-def test_no_count_ever_falls_and_no_record_ends_before_it_began(story: list[Step]) -> None:
+def test_no_count_ever_falls_and_no_record_ends_before_it_began(sequence: list[Step]) -> None:
     node = Node()
     before = totals(node.report)
-    for step in story:
+    for step in sequence:
         node.go_on(step)
         now = totals(node.report)
         assert all(now[what] >= count for what, count in before.items()), (step, before, now)

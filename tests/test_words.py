@@ -1,0 +1,98 @@
+"""One thing, one word: what a reader meets is named as the field names it (docs/concepts.md)."""
+
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("kubeapi", "serving", "exporter", "remediator", "draguard", "simulator", "dashboards")
+CODE = (*PACKAGES, "alerts", "deploy", "benchmarks", "tests")
+OF_THE_DEMO = re.compile(r"(draguard/(demo|policy)|dashboards|tests/(dashboards|draguard|lab))/")
+"""A demo has a story, and so have its pictures and the trial of a policy."""
+MARKDOWN = "tests/docs/"
+"""There a fenced block is one of code."""
+
+IDENTIFIERS = {
+    "appetite": "resource limits",
+    "casefile": "incident",
+    "emptiness": "drain",
+    "fence": "taint",
+    "fenced": "tainted",
+    "fences": "taints",
+    "herald": "event recorder",
+    "ladder": "escalation",
+    "lifeline": "pdeathsig",
+    "pairing": "dedup",
+    "rulebook": "rule index",
+    "stories": "incidents",
+    "story": "incident",
+    "survey": "cluster metrics",
+    "unfence": "untaint",
+    "whereabouts": "device resolution",
+    "wish": "desired",
+    "wishes": "desired",
+    "witness": "source",
+    "witnesses": "sources",
+}
+"""Parts of names in code, and what to write."""
+
+PHRASES = {
+    r"fenc(e|ed|es|ing)": "taint; for maintenance by hand: cordon",
+    r"witness(es)?": "source",
+    r"case files?": "incident",
+    r"(un)?heard of": "reported; stale or unknown",
+    r"lets? go of": "releases, closes",
+    r"gives? back": "untaints",
+    r"held back": "deferred",
+    r"who is hit": "affected pods",
+}
+"""In texts for users, and what to write."""
+
+
+def sources() -> Iterator[Path]:
+    for package in CODE:
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def parts(name: str) -> set[str]:
+    """Return the words of an identifier: `_FencedGpu` has `fenced` and `gpu`."""
+    return {one.lower() for one in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def test_identifiers_have_the_field_s_words() -> None:
+    found: set[tuple[str, str]] = set()
+    for path in sources():
+        place = path.relative_to(ROOT).as_posix()
+        spared = {"story", "stories"} if OF_THE_DEMO.match(place) else set[str]()
+        spared |= {"fence", "fenced", "fences"} if place.startswith(MARKDOWN) else set[str]()
+        with tokenize.open(path) as file:
+            names = {one.string for one in tokenize.generate_tokens(file.readline) if one.type == 1}
+        old = {word for name in names for word in parts(name)} & IDENTIFIERS.keys()
+        found |= {(place, f"{word}: write {IDENTIFIERS[word]}") for word in old - spared}
+
+    assert sorted(found) == []
+
+
+DOCUMENTS = (
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "alerts" / "runbooks").glob("*.md")),
+)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_have_the_field_s_words(path: Path) -> None:
+    prose = path.read_text(encoding="utf-8").replace("fenced command", "")  # Markdown's word
+    text = re.sub(r"```.*?```|`[^`\n]+`", "", prose, flags=re.DOTALL)
+
+    found = {
+        f"{match.group(0)}: write {word}"
+        for phrase, word in PHRASES.items()
+        for match in re.finditer(rf"\b{phrase}\b", text, re.IGNORECASE)
+    }
+
+    assert found == set()
