@@ -1,4 +1,4 @@
-"""`python -m alerts` writes the generated rule files anew, and the table of the document."""
+"""`python -m alerts` generates the rule files, and the tables of docs/alerts.md."""
 
 import argparse
 from pathlib import Path
@@ -13,11 +13,11 @@ FILES = {
     "draguard.rules.yaml": render.rules_file,
     "prometheusrule.yaml": render.prometheus_rule,
 }
-"""In `FOLDER`; who deploys Draguard takes one of them."""
+"""In `FOLDER`; an installation uses one of them."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write every file; with `--into` only the rules, elsewhere and with other settings."""
+    """Write every file; with `--into` only the rule files, with other settings."""
     asked = _parser().parse_args(arguments)
     settings = Settings(
         runbooks=asked.runbooks,
@@ -40,14 +40,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--into", type=Path, default=FOLDER, help="folder of the rule files")
     parser.add_argument("--runbooks", default=shipped.runbooks, help="URL of the runbooks' folder")
     parser.add_argument("--grafana", default=shipped.grafana, help="URL of Grafana")
-    parser.add_argument("--namespace", default=shipped.namespace, help="of the PrometheusRule")
+    parser.add_argument(
+        "--namespace", default=shipped.namespace, help="namespace of the PrometheusRule"
+    )
     parser.add_argument(
         "--label",
         type=_pair,
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="label of the PrometheusRule that your Prometheus selects by; may be repeated",
+        help="label of the PrometheusRule that your Prometheus selects; may be repeated",
     )
     return parser
 
@@ -55,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 def _pair(text: str) -> tuple[str, str]:
     key, found, value = text.partition("=")
     if not (key and found):
-        raise argparse.ArgumentTypeError(f"{text!r} is no label: write it as release=monitoring")
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as release=monitoring")
     return key, value
 
 

@@ -1,4 +1,4 @@
-"""Alerts on ResourceClaims: held and not used, used beyond what was given, waited for in vain."""
+"""Alerts on ResourceClaims: idle, over their declared memory, or pending."""
 
 from alerts import templates
 from alerts.identity import CLAIM
@@ -17,53 +17,53 @@ GROUP = Group(
             name="DraguardClaimIdle",
             severity="info",
             of=OF_CLAIM,
-            when="No device of an allocated claim computed for more than one percent of the time, "
-            "for two hours. Devices that cannot be measured never count as idle.",
+            when="The busiest device of an allocated claim has had a GPU utilization below 1 % for "
+            "two hours. Devices that cannot be measured never count as idle.",
             expr=f"{CLAIM_BUSY} < 0.01",
             wait="2h",
-            wait_why="Loading data, compiling and a lunch break are no waste.",
+            wait_why="Data loading and compilation are normal idle time.",
             keep="15m",
-            keep_why="A health check of the program is no work.",
-            summary="A claim holds GPUs and does not use them.",
+            keep_why="A short health check of the program does not count as use.",
+            summary="A claim has GPUs allocated and does not use them.",
             description="The busiest device of claim {{ $labels.dra_claim_namespace }}/"
-            "{{ $labels.dra_claim_name }} computes for {{ $value | humanizePercentage }} of the "
-            "time.",
-            next="Ask the owner of namespace {{ $labels.dra_claim_namespace }} whether it is still "
-            "needed.",
+            "{{ $labels.dra_claim_name }} has a GPU utilization of "
+            "{{ $value | humanizePercentage }}.",
+            next="Ask the owner of namespace {{ $labels.dra_claim_namespace }} whether the claim "
+            "is still needed.",
         ),
         Alert(
             name="DraguardClaimMemoryExceeded",
             severity="warning",
             of=OF_CLAIM,
-            when="A claim uses more memory of a shared device than it was given.",
+            when="A claim uses more memory of a shared device than it declared.",
             expr=f"{_BY} ({USED} - {DECLARED} > 0)",
             wait="10m",
-            wait_why="A program may need more for a moment while it starts.",
+            wait_why="A program may briefly need more memory while it starts.",
             keep="15m",
-            keep_why="Memory is taken and given back with each step of a program.",
+            keep_why="Programs allocate and free memory with each step.",
             summary="A claim uses more memory than it declared.",
             description="Claim {{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }} uses "
-            "{{ $value | humanize1024 }}B more of a device than it declared: those who share the "
+            "{{ $value | humanize1024 }}B more of a device than it declared. Other claims on the "
             "device may run out of memory.",
-            next="Ask the owner of namespace {{ $labels.dra_claim_namespace }} to declare what the "
-            "program needs.",
+            next="Ask the owner of namespace {{ $labels.dra_claim_namespace }} to declare the "
+            "memory that the program needs.",
         ),
         Alert(
             name="DraguardClaimPending",
             severity="warning",
             of=OF_CLAIM,
-            when="A pod has waited for devices for a quarter of an hour.",
+            when="A claim of a pod has been pending for 15 minutes.",
             expr=f"{_BY} (time() - draguard_claim_pending_since_timestamp_seconds) "
             f"> {_PENDING_SECONDS}",
             wait="1m",
-            wait_why="The quarter of an hour is in the question.",
+            wait_why="The expression already contains the 15 minutes.",
             keep="5m",
-            keep_why="A remediator that restarts shows nothing until its watches are filled.",
-            summary="A pod waits for GPUs.",
+            keep_why="A restarted remediator exports no metrics until its caches are synced.",
+            summary="A pod is pending because its claim has no GPU.",
             description="Claim {{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }} has "
             "been pending for {{ $value | humanizeDuration }}" + templates.PENDING + ".",
-            next="Tainted: repair what is tainted. NoneFree: wait, or take idle claims back. "
-            "Other: `kubectl describe` its pod says what the scheduler misses.",
+            next="Tainted: repair the tainted GPUs. NoneFree: wait, or free idle claims. "
+            "Other: `kubectl describe` of the pod shows the scheduler's reason.",
         ),
     ),
 )

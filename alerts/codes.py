@@ -1,7 +1,7 @@
-"""XID codes by class of fault, as label matchers: alerts name classes, and these tables the codes.
+"""XID codes by class of fault, as label matchers: alerts name classes, these tables name codes.
 
-The remediator's rules say what a code means for a GPU; the exporter's classes, which codes are a
-program's own. A code that neither knows is no fault.
+The remediator's table defines what a code means for a GPU. The exporter's classes define which
+codes programs cause. A code in neither table is not a fault.
 """
 
 from collections.abc import Iterable
@@ -18,22 +18,21 @@ def of_faults(*classes: FaultClass) -> str:
 
 
 def of_applications() -> str:
-    """Return a matcher for the codes that a program brings on itself."""
+    """Return a matcher for the codes that a program causes itself."""
     return _matcher(code for code, xid in catalogue().items() if xid.xid_class == "application")
 
 
 def of_no_table() -> str:
-    """Return a matcher for codes that have neither a rule nor a class.
+    """Return a matcher for codes that have neither a fault class nor an application class.
 
-    Codes that the catalogue lists and that nobody has sorted are among them: silence about one
-    would look like health.
+    It includes codes that the catalogue lists without a class: no alert would look like health.
     """
     sorted_in = {code for code, xid in catalogue().items() if xid.xid_class != "unknown"}
     return _matcher(xid_table.table().keys() | sorted_in, "!~")
 
 
 def of_recovery_actions() -> dict[int, str]:
-    """Return what the driver's recovery actions ask for."""
+    """Return the names of the driver's recovery actions."""
     asked = {value: level.name for value, level in recovery_action.LEVELS.items()}
     return {0: "none", **asked}
 

@@ -1,4 +1,4 @@
-"""Alerts on the remediator itself: where one runs or ran, and only where there are GPUs."""
+"""Alerts on the remediator itself: only where one runs or ran, and where there are GPUs."""
 
 from alerts.identity import on
 from alerts.recordings import GPUS, OF_REMEDIATORS, REMEDIATORS
@@ -9,7 +9,7 @@ from remediator.diagnose.clock_trust import TRUSTED
 _CLUSTER = ("cluster",)
 _BUILD = "draguard_remediator_build_info"
 _WITH_GPUS = f"and {on(_CLUSTER)} last_over_time({GPUS}[1h])"
-"""The exporters may be away together with it."""
+"""The exporters may be down at the same time."""
 _STANDING = 'budget="taint",ground="cluster"'
 _USED = f"draguard_budget_used_gpus{{{_STANDING}}}"
 _LIMIT = f"draguard_budget_limit_gpus{{{_STANDING}}}"
@@ -19,7 +19,7 @@ _AHEAD = "draguard_remediator_clock_ahead_seconds"
 _APART = int(TRUSTED.total_seconds())
 _ACTS = 'mode=~"dry-run|enforce"'
 _KEEP = "5m"
-_KEEP_WHY = "A replica that restarts shows nothing for a moment."
+_KEEP_WHY = "A restarting replica exports no metrics for a moment."
 
 
 def _any(expr: str, operation: str = "max") -> str:
@@ -41,170 +41,168 @@ GROUP = Group(
             name="DraguardRemediatorDown",
             severity="critical",
             of=OF_CLUSTER,
-            when="No remediator answers the scrape, where one did within the hour or a scrape job "
-            "still has it as target. Never where there was none.",
+            when="No remediator can be scraped, but one was scraped within the last hour or is "
+            "still a scrape target. Never fires where no remediator ran.",
             expr=f"(\n  {_any(f'up == 0 and on (cluster, job) {REMEDIATORS}', 'count')}\n"
             f"  or {_any(f'last_over_time({_BUILD}[1h])', 'count')}\n)\n"
             f"unless {on(_CLUSTER)} {_BUILD}\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="A roll-out of both replicas takes minutes.",
+            wait_why="A rollout of both replicas takes minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="No remediator runs.",
-            description="No remediator can be scraped, known are {{ $value }}: sick GPUs are "
-            "neither tainted nor untainted, and what is tainted stays so.",
-            next="`kubectl -n draguard-system get pods` and the log of the remediator. After an "
-            "uninstall this ends within the hour by itself.",
+            description="No remediator can be scraped (known: {{ $value }}). GPUs are neither "
+            "tainted nor untainted; existing taints stay.",
+            next="Check `kubectl -n draguard-system get pods` and the remediator's log. After an "
+            "uninstall the alert resolves within the hour.",
         ),
         Alert(
             name="DraguardNoLeader",
             severity="critical",
             of=OF_CLUSTER,
-            when="Remediators run and none of them leads.",
+            when="Remediators run, but none of them is the leader.",
             expr=f"{_any('draguard_remediator_leader')} == 0\n{_WITH_GPUS}",
             wait="2m",
-            wait_why="A new leader takes over within a quarter of a minute.",
+            wait_why="A new leader takes over within 15 seconds.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="Remediators run and none of them leads.",
-            description="No remediator holds the Lease: no GPU is tainted or untainted. "
+            summary="Remediators run, but none of them is the leader.",
+            description="No remediator holds the Lease. No GPU is tainted or untainted. "
             + _counted("Running: ", "draguard_remediator_leader{cluster=%q}")
             + ".",
-            next="Look at the Lease in draguard-system and at the logs: the API server refuses it, "
-            "or the policy file was never readable.",
+            next="Check the Lease in draguard-system and the logs. Either the API server rejects "
+            "the Lease update, or the policy file was never readable.",
         ),
         Alert(
             name="DraguardRemediatorBlind",
             severity="critical",
             of=OF_CLUSTER,
-            when="The remediator cannot trust its copy of a collection: the API server refuses it, "
-            "does not serve it, or nothing was heard of it for 150 s.",
+            when="The remediator's cache of a collection is untrusted: the API server refuses the "
+            "collection, does not serve it, or its watch has been stale for 150 s.",
             expr=f"{_any(f'{_UNTRUSTED} == 1', 'count')} > 0\n{_WITH_GPUS}",
             wait="1m",
-            wait_why="A watch that is refused once is opened again within seconds.",
+            wait_why="A watch that is refused once is reopened within seconds.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The remediator is blind: nothing is tainted or untainted.",
-            description="Collections that cannot be trusted: "
+            summary="The remediator's cache is untrusted: nothing is tainted or untainted.",
+            description="Untrusted collections: "
             "{{ with printf `max by (collection) (draguard_remediator_collection_untrusted"
             "{cluster=%q} == 1)` $labels.cluster | query }}"
             "{{ range $i, $one := . }}{{ if $i }}, {{ end }}{{ $one.Labels.collection }}{{ end }}"
             "{{ else }}unknown{{ end }}. "
-            "Sick GPUs stay schedulable if they are not tainted already.",
-            next="The log of the remediator says which request is refused. Compare its ClusterRole "
-            "with the chart's; `draguard doctor` checks the rights. It goes on by itself.",
+            "Faulty GPUs stay schedulable unless they are already tainted.",
+            next="The remediator's log names the refused request. Compare its ClusterRole with the "
+            "chart's; `draguard doctor` checks the permissions. It then resumes automatically.",
         ),
         Alert(
             name="DraguardRemediatorBehind",
             severity="warning",
             of=OF_CLUSTER,
-            when="A watch of the remediator has been silent for 150 s, or a node has waited for "
-            "two minutes to be decided.",
+            when="A watch of the remediator has been stale for 150 s, or a node has waited in its "
+            "workqueue for two minutes.",
             expr=f"(\n  {_any('draguard_remediator_watch_age_seconds')} > 150\n"
             f"  or {_any('draguard_remediator_queue_age_seconds')} > 120\n)\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="An API server that restarts takes minutes.",
+            wait_why="A restart of the API server takes minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The remediator does not keep up.",
-            description="The remediator decides on what was {{ $value | humanizeDuration }} ago: "
-            "a watch is silent, or nodes wait.",
-            next="Look at draguard_remediator_api_requests_total by code, at "
-            "draguard_remediator_watch_age_seconds by collection, and at its log.",
+            summary="The remediator works on old data.",
+            description="The remediator is {{ $value | humanizeDuration }} behind: "
+            "a watch is stale, or nodes wait in the workqueue.",
+            next="Check draguard_remediator_api_requests_total by code, "
+            "draguard_remediator_watch_age_seconds by collection, and the log.",
         ),
         Alert(
             name="DraguardPolicyFileBad",
             severity="warning",
             of=OF_CLUSTER,
-            when="The policy file is unusable and the last good policy is in force.",
+            when="The policy file is invalid, and the last good policy stays in force.",
             expr=f"{_any('draguard_remediator_policy_file_bad')} == 1\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="A file that is being edited is put right within minutes.",
+            wait_why="A file that is being edited is usually fixed within minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The policy file is refused.",
-            description="The policy file is unusable. "
+            summary="The policy file is invalid.",
+            description="The policy file is invalid. "
             + _counted("Remediators: ", "draguard_remediator_policy_file_bad{cluster=%q} == 1")
-            + ". The last good policy is in force there, and a restart would leave none.",
-            next="`draguard policy check` names each problem with its line.",
+            + ". They use the last good policy; after a restart they would have none.",
+            next="`draguard policy check` lists each problem with its line.",
         ),
         Alert(
             name="DraguardPolicyDisagrees",
             severity="warning",
             of=OF_CLUSTER,
-            when="The replicas of the remediator have had different policies in force for five "
-            "minutes.",
+            when="The remediator replicas have had different policies in force for five minutes.",
             expr=f"{_any(f'count by (cluster, hash) ({_POLICY} == 1)', 'count')} > 1\n{_WITH_GPUS}",
             wait="5m",
             wait_why="A ConfigMap reaches all nodes within a minute or two.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The replicas of the remediator have different policies.",
+            summary="The remediator replicas have different policies.",
             description="Different policies in force: {{ $value }}. "
-            "The policy of the leader decides; a fail-over changes what Draguard does. "
+            "The leader's policy applies; a failover changes what Draguard does. "
             + _counted("Replicas: ", "draguard_remediator_policy_info{cluster=%q} == 1")
             + ".",
-            next="Compare the policy files of the replicas: one does not get the ConfigMap, or "
-            "refuses it (DraguardPolicyFileBad). `draguard_remediator_policy_info` has the hash of "
-            "each by `instance`.",
+            next="Compare the policy files of the replicas. One does not get the ConfigMap, or "
+            "rejects it (DraguardPolicyFileBad). `draguard_remediator_policy_info` has each hash "
+            "by `instance`.",
         ),
         Alert(
             name="DraguardClockDisagrees",
             severity="warning",
             of=OF_CLUSTER,
-            when="The clock of a remediator's machine and the API server's are more than "
-            f"{_APART} s apart.",
+            when="The clocks of a remediator's node and of the API server differ by more than "
+            f"{_APART} s.",
             expr=f"{_any(f'abs({_AHEAD}) > {_APART}')}\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="A clock that is stepped back into time is trusted again within minutes.",
+            wait_why="A corrected clock is trusted again within minutes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
             summary="The remediator's clock is wrong: nothing is untainted.",
-            description="A remediator's clock and the API server's are "
-            "{{ $value | humanizeDuration }} apart. While it leads, no soak time counts and no GPU "
-            "is untainted; taints and evictions go on.",
-            next="Look at the time synchronisation (chrony, systemd-timesyncd) of the remediators' "
-            "nodes and of the control plane. `draguard_remediator_clock_ahead_seconds` by "
-            "`instance` says which one is off.",
+            description="The clocks of a remediator and of the API server differ by "
+            "{{ $value | humanizeDuration }}. While that remediator leads, no soak time counts and "
+            "no GPU is untainted. Taints and evictions continue.",
+            next="Check time synchronization (chrony, systemd-timesyncd) on the remediators' nodes "
+            "and on the control plane. `draguard_remediator_clock_ahead_seconds` by `instance` "
+            "shows which clock is wrong.",
         ),
         Alert(
             name="DraguardRulesNotServed",
             severity="warning",
             of=OF_CLUSTER,
-            when="The policy wants rules (dry-run or enforce) and the API server serves no "
+            when="The policy has dry-run or enforce classes, but the API server does not serve "
             "DeviceTaintRules.",
             expr=f"{_any('draguard_remediator_rules_served')} == 0\n"
             f"and {on(_CLUSTER)} (\n  draguard_remediator_policy_mode{{{_ACTS}}} == 1\n"
             f"  or draguard_incident_mode{{{_ACTS}}} == 1\n)\n{_WITH_GPUS}",
             wait="10m",
-            wait_why="An API server that is upgraded serves its groups one after the other.",
+            wait_why="During an upgrade the API server serves its API groups one after the other.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="The policy wants taints and the cluster has no rules for them.",
-            description="DeviceTaintRules are not served: nothing is tainted, whatever the policy "
-            "says. "
+            summary="The cluster does not serve the DeviceTaintRules that the policy needs.",
+            description="DeviceTaintRules are not served. Nothing is tainted, whatever the policy. "
             + _counted(
-                "Classes that should be acted on: ",
+                "Classes set to dry-run or enforce: ",
                 "max by (class) (draguard_remediator_policy_mode{cluster=%q," + _ACTS + "} == 1)",
             )
             + ".",
             next="Enable the feature gate DRADeviceTaintRules and its API version "
-            "(`draguard doctor` says which), or set the classes to incident-only.",
+            "(`draguard doctor` shows which), or set the classes to incident-only.",
         ),
         Alert(
             name="DraguardRuleStatusMissing",
             severity="warning",
             of=OF_CLUSTER,
-            when="NoExecute rules of ours are stored and the eviction controller says nothing of "
-            "them. Not where rules have no status (before Kubernetes 1.35).",
+            when="NoExecute taint rules exist, but the eviction controller reports no status for "
+            "them. Not before Kubernetes 1.35, where rules have no status.",
             expr=f"{_any('draguard_remediator_rule_status_missing')} > 0\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="A controller manager that hands over its lease takes a minute or two.",
+            wait_why="A failover of the controller manager takes a minute or two.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="Nobody acts on the rules that should move pods.",
-            description="NoExecute rules without a status: {{ $value }}. Pods are not moved from "
-            "sick GPUs.",
+            summary="The eviction controller ignores NoExecute taint rules.",
+            description="NoExecute taint rules without a status: {{ $value }}. Pods on faulty GPUs "
+            "are not deleted.",
             next="Enable the feature gates DRADeviceTaints and DRADeviceTaintRules in the "
             "kube-controller-manager as well (`draguard doctor`).",
         ),
@@ -212,51 +210,51 @@ GROUP = Group(
             name="DraguardTaintBudgetFull",
             severity="warning",
             of=OF_CLUSTER,
-            when="As many GPUs stand tainted (NoSchedule or NoExecute) as `budget.taint.cluster` "
-            "allows. Not where the policy allows none.",
+            when="The number of tainted GPUs (NoSchedule or NoExecute) has reached "
+            "`budget.taint.cluster`. Not where the policy allows none.",
             expr=f"{_any(f'{_USED} >= {_LIMIT} > 0')}\n{_WITH_GPUS}",
             wait="5m",
-            wait_why="A GPU that is verified or repaired makes room at once.",
+            wait_why="A verified or repaired GPU frees the budget at once.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="No further sick GPU is tainted: the budget is full.",
-            description="{{ $value }} GPUs are tainted, which is all that the policy allows. The "
-            "next sick GPU stays schedulable.",
-            next="Look whether they fail for one reason (driver, power, switch). If they do not, "
+            summary="The taint budget is full: no further GPU is tainted.",
+            description="{{ $value }} GPUs are tainted, the limit of the policy. The next faulty "
+            "GPU stays schedulable.",
+            next="Check whether the GPUs fail for a common cause (driver, power, switch). If not, "
             "repair them, or raise `budget.taint.cluster`.",
         ),
         Alert(
             name="DraguardTaintIgnored",
             severity="warning",
             of=OF_CLUSTER,
-            when="Claims without a toleration were allocated a device well after it was tainted.",
+            when="Claims without a toleration were allocated a device well after its taint.",
             expr=f"{_any('draguard_remediator_taint_ignored_claims')} > 0\n{_WITH_GPUS}",
             wait="2m",
-            wait_why="A claim that is given back at once is no trouble.",
+            wait_why="A claim that is deallocated at once is not a problem.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A scheduler allocates GPUs that are tainted.",
-            description="Claims that were allocated a tainted GPU: {{ $value }}. Their incidents "
-            "name them in the condition TaintIgnored.",
+            summary="A scheduler allocates tainted GPUs.",
+            description="Claims that were allocated a tainted GPU: {{ $value }}. The condition "
+            "TaintIgnored of the incidents names them.",
             next="Enable the feature gates DRADeviceTaints and DRADeviceTaintRules in every "
-            "kube-scheduler (`draguard doctor`); another scheduler must honour them, too.",
+            "kube-scheduler (`draguard doctor`). Other schedulers must honor device taints, too.",
         ),
         Alert(
             name="DraguardGpusNotTaintable",
             severity="warning",
             of=OF_CLUSTER,
-            when="GPUs are reported and published in a way for which no taint rule can be made: by "
-            "a node selector, or in a pool that is not one node's own.",
+            when="GPUs are published in a way that no taint rule can select: by a node selector, "
+            "or in a pool that does not belong to one node.",
             expr=f"{_any('draguard_remediator_gpus_not_taintable')} > 0\n{_WITH_GPUS}",
             wait="15m",
-            wait_why="A driver that starts publishes its slices one after the other.",
+            wait_why="A starting DRA driver publishes its ResourceSlices one after the other.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="GPUs are published in a way that keeps Draguard from tainting them.",
+            summary="Draguard cannot taint some GPUs because of how they are published.",
             description="GPUs that cannot be tainted: {{ $value }}. A new release of the DRA "
-            "driver may publish them in another way.",
-            next="`kubectl get resourceslices -o yaml` on one of their nodes: `spec.nodeName` and "
-            "`spec.pool.name` must be the node's name. Go back to the release of before.",
+            "driver may publish them differently.",
+            next="Check `kubectl get resourceslices -o yaml` for one of their nodes: "
+            "`spec.nodeName` and `spec.pool.name` must be the node's name. Roll back the driver.",
         ),
     ),
 )

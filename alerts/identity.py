@@ -1,20 +1,19 @@
-"""PromQL that gives series of different pages the same names for the same things.
+"""PromQL that gives series of different components the same label names.
 
-The exporter calls a node `Hostname` where a series is of a device, and leaves its name to the
-scrape (a target label `node`) where it is of the page; the remediator says `node`. Alerts have
-`cluster`, `node`, `UUID`: no pod, port, value or XID code, so that nothing but another thing is
-another alert.
+The exporter has the node as `Hostname` on device series, and as the target label `node` on its
+other series; the remediator has `node`. Alerts have `cluster`, `node`, `UUID`. They have no pod,
+port, value or XID code, because a change of these would be another alert.
 """
 
 DEVICE = ("cluster", "node", "UUID")
 NODE = ("cluster", "node")
 BOARD = ("cluster", "UUID")
-"""A GPU wherever it is, for what is said of it by more than one node."""
+"""A GPU on any node, for alerts that concern several nodes."""
 SLICE = (*DEVICE, "GPU_I_ID")
 CLAIM = ("cluster", "dra_claim_namespace", "dra_claim_name")
 
 _BETWEEN = r"\t"
-"""In no name of Kubernetes, host or address."""
+"""Occurs in no Kubernetes name, host name or address."""
 
 
 def named(expr: str) -> str:
@@ -25,15 +24,15 @@ def named(expr: str) -> str:
 
 
 def by(labels: tuple[str, ...], expr: str, operation: str = "max") -> str:
-    """Return one sample for each thing that the labels name, whoever scraped it, however often."""
+    """Return one sample for each set of these labels, however often it was scraped."""
     return f"{operation} by ({', '.join(labels)}) (\n  {expr}\n)"
 
 
 def of(labels: tuple[str, ...], expr: str, operation: str = "max") -> str:
-    """Return `by` of an exporter's series, which name their node each in its own way."""
+    """Return `by` of an exporter's series, with a uniform label `node`."""
     return by(labels, named(expr), operation)
 
 
 def on(labels: tuple[str, ...]) -> str:
-    """Return the matching of two sides that have these labels."""
+    """Return the vector matching on these labels."""
     return f"on ({', '.join(labels)})"

@@ -1,7 +1,7 @@
-"""Alerts on the stories of sick GPUs as the remediator tells them.
+"""Alerts on incidents of faulty GPUs, from the remediator's metrics.
 
-Both replicas tell every story; each is taken once. The alerts on missing taints step aside for what
-people have decided: a GPU that somebody holds, ignores or maintains is known to them.
+Both replicas export every incident; each is counted once. The alerts on missing taints do not fire
+for a GPU that a user holds, ignores or maintains.
 """
 
 from alerts import templates
@@ -12,18 +12,18 @@ from alerts.subjects import OF_HELD_INCIDENT, OF_INCIDENT
 _BY = f"max by ({', '.join(DEVICE)})"
 _TAINTED = f'{_BY} (draguard_incident_rules{{effect=~"NoSchedule|NoExecute"}}) > 0'
 _NOT_SICK = 'draguard_incident_phase{phase=~"Verifying|NeedsHuman|Recovered|Closed"} == 1'
-"""Healthy again; without a taint NeedsHuman is entered after verified health alone."""
+"""Healthy again: without a taint, NeedsHuman follows only after verified health."""
 _MEANT = 'draguard_incident_held{reason=~"Human|Maintenance|NodeGone"} == 1'
-"""People know of it; or the node was taken away, where no work can land."""
+"""Users know of it, or the node was removed and gets no pods."""
 
 _UNCONFIRMED = "draguard_incident_unconfirmed"
 _BLOCKED = "draguard_incident_eviction_blocked"
 
 _HERE = f'unless {on(DEVICE)} draguard_incident_held{{reason="NodeGone"}} == 1'
-"""A story is kept for a week after its node was taken away; there is nothing to repair."""
+"""An incident is kept for a week after its node was removed; there is nothing to repair."""
 
 _KEEP = "5m"
-_KEEP_WHY = "A remediator that restarts shows nothing until its watches are filled."
+_KEEP_WHY = "A restarted remediator exports no metrics until its caches are synced."
 
 _HOUR = 3600
 _DAY = 86400
@@ -34,10 +34,10 @@ LONGEST = {
     "Repairing": _DAY,
     "Verifying": 2 * _HOUR,
 }
-"""Seconds in a phase after which somebody should look.
+"""Seconds in a phase after which an incident is stuck.
 
-Suspected is not here: a GPU that should be tainted and is not has an alert of its own, and the
-others have nothing to wait for. A soak time above two hours needs another limit."""
+Suspected is not here: a GPU that should be tainted and is not has its own alert, and the others
+wait for nothing. A soak time above two hours needs a higher limit."""
 
 
 def _untainted(classes: str) -> str:
@@ -67,100 +67,99 @@ GROUP = Group(
             severity="critical",
             of=OF_HELD_INCIDENT,
             when="An incident of class gpu, lost or node is open, the GPU is not healthy again, "
-            "and no NoSchedule or NoExecute rule of ours is stored. Not where a person holds, "
-            "ignores or maintains it, nor where its node is gone.",
+            "and it has no NoSchedule or NoExecute taint rule. Not where a user holds, ignores or "
+            "maintains the GPU, nor where its node is gone.",
             expr=_untainted("gpu|lost|node"),
             wait="2m",
-            wait_why="A taint is stored within seconds, and its page scraped within a minute.",
+            wait_why="A taint rule is stored within seconds and scraped within a minute.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A GPU is sick and nothing keeps new work off it.",
+            summary="A faulty GPU is not tainted and stays schedulable.",
             description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
-            next="Cordon it by hand (`draguard cordon`), or raise the mode of its class in the "
-            "policy; then drain and repair it.",
+            next="Taint it with `draguard cordon`, or raise the mode of its class in the policy. "
+            "Then drain and repair it.",
         ),
         Alert(
             name="DraguardDegradedNotTainted",
             severity="warning",
             of=OF_HELD_INCIDENT,
-            when="The same for the classes contained, fabric and memory, with which running work "
-            "may go on.",
+            when="The same for the classes contained, fabric and memory, where running pods may "
+            "continue.",
             expr=_untainted("contained|fabric|memory"),
             wait="5m",
-            wait_why="Patient classes wait for a second source before they taint, and a contained "
-            "error is over when its process is dead.",
+            wait_why="Some classes wait for a second source before they taint, and a contained "
+            "error ends with its process.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A GPU is at fault in part and new work may still get it.",
+            summary="A partly faulty GPU is not tainted and stays schedulable.",
             description="The GPU has " + templates.CAUSE + ", and is not tainted. " + templates.WHY,
-            next="Decide whether work may go on there; cordon it by hand (`draguard cordon`), or "
-            "raise the mode of its class in the policy.",
+            next="Decide whether pods may still use the GPU. If not, taint it with `draguard "
+            "cordon`, or raise the mode of its class in the policy.",
         ),
         Alert(
             name="DraguardDeviceTainted",
             severity="warning",
             of=OF_INCIDENT,
-            when="A rule of ours (NoSchedule or NoExecute) is stored for an open incident, and the "
-            "node is still there.",
+            when="An open incident has a taint rule (NoSchedule or NoExecute), and its node still "
+            "exists.",
             expr=f"{_TAINTED}\n{_HERE}",
             wait="1m",
-            wait_why="Two scrapes; what is tainted is safe, so nothing is urgent.",
+            wait_why="Two scrapes; a tainted GPU is not urgent.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A sick GPU is tainted and waits for its repair.",
+            summary="A faulty GPU is tainted and waits for repair.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
-            next="Repair it as needed (`draguard incidents` says what). The taint goes by itself "
-            "when the GPU has been healthy for the soak time.",
+            next="Repair the GPU (`draguard incidents` shows how). The taint is removed "
+            "automatically after the GPU has been healthy for the soak time.",
         ),
         Alert(
             name="DraguardHeldByBudget",
             severity="warning",
             of=OF_HELD_INCIDENT,
-            when="A budget, or a correlation of many faults, holds a step back for a GPU.",
+            when="A budget or a correlation of many faults defers a step for a GPU.",
             expr=f'{_BY} (draguard_incident_held{{reason=~"Budget|Correlation"}}) == 1',
             wait="10m",
-            wait_why="Budgets are free again when other GPUs are repaired; a burst passes.",
+            wait_why="Repairs of other GPUs free the budget; a burst of faults passes.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A limit holds back what should be done about a sick GPU.",
+            summary="A budget or correlation defers the remediation of a faulty GPU.",
             description="The GPU has " + templates.CAUSE + ". " + templates.WHY,
-            next="Look whether many GPUs fail for one reason (driver, power, switch). If they do "
-            "not, repair those that are tainted, or raise the budget.",
+            next="Check whether many GPUs fail for a common cause (driver, power, switch). If not, "
+            "repair the tainted GPUs, or raise the budget.",
         ),
         Alert(
             name="DraguardIncidentStuck",
             severity="warning",
             of=OF_INCIDENT,
             when="An incident is Evicting for an hour, Tainted, Drained or Repairing for a day, or "
-            "Verifying for two hours. Not where evictions are blocked, which has an alert of its "
-            "own.",
+            "Verifying for two hours. Not where evictions are blocked, which has its own alert.",
             expr=f"(\n{_stuck()}\n)\n{_HERE}\nunless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
-            wait_why="The limits are in the question.",
+            wait_why="The expression already contains the limits.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="An incident does not go on.",
+            summary="An incident is stuck in its phase.",
             description="The incident has been in its phase for {{ $value | humanizeDuration }}: "
             + templates.CAUSE
             + ". "
             + templates.NEEDED,
-            next="Read its message and conditions (`kubectl get di -o wide`): somebody tolerates "
-            "the taint, a PodDisruptionBudget refuses, or the repair has not been done.",
+            next="Read its message and conditions (`kubectl get di -o wide`): a pod tolerates the "
+            "taint, a PodDisruptionBudget blocks, or the repair is not done.",
         ),
         Alert(
             name="DraguardNeedsHuman",
             severity="warning",
             of=OF_INCIDENT,
-            when="An incident is in phase NeedsHuman, and not for a fault that nothing confirms or "
-            "for evictions that are blocked, which have alerts of their own.",
+            when="An incident is in phase NeedsHuman. Not for unconfirmed faults or blocked "
+            "evictions, which have their own alerts.",
             expr=f'{_BY} (draguard_incident_phase{{phase="NeedsHuman"}}) == 1\n'
             f"unless {on(DEVICE)} {_UNCONFIRMED} == 1\n"
             f"unless {on(DEVICE)} {_BLOCKED} == 1",
             wait="5m",
-            wait_why="Nobody is hit: what should be tainted is.",
+            wait_why="Not urgent: the GPU is tainted where it should be.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A GPU is untainted only when a person says that it is repaired.",
+            summary="A GPU needs your confirmation that it is repaired.",
             description="The GPU has " + templates.CAUSE + ". " + templates.NEEDED,
             next="Diagnose or replace the GPU, then `draguard confirm-repaired` its incident.",
         ),
@@ -169,23 +168,23 @@ GROUP = Group(
             severity="warning",
             of=OF_INCIDENT,
             when="Pods stay on a tainted device after the time for their eviction "
-            "(`evict: {then: wait}`), or because pods join its claim again and again. Not where a "
+            "(`evict: {then: wait}`), or because pods join its claim repeatedly. Not where a "
             "user holds, ignores or maintains the GPU, nor where its node is gone.",
             expr=f"{_BY} ({_BLOCKED}) == 1\nunless {on(DEVICE)} {_MEANT}",
             wait="5m",
-            wait_why="`evict.within` is over when it begins; a pod may still end by itself.",
+            wait_why="`evict.within` is already over; a pod may still end by itself.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="Pods stay on a sick GPU, and evictions do not move them.",
+            summary="Evictions are blocked: pods stay on a faulty GPU.",
             description="The GPU has "
             + templates.CAUSE
             + ". Its pods are not evicted"
             + templates.BLOCKED
-            + ", so it is not drained for its repair. "
+            + ", so the GPU is not drained for its repair. "
             + templates.NEEDED,
             next="Read the condition EvictionBlocked (`draguard incidents`): it names the pods and "
-            "the PodDisruptionBudget. Ask the owner to move them or to allow a disruption, or "
-            "stop what creates pods that join.",
+            "the PodDisruptionBudget. Ask the owner to delete the pods or to allow a disruption, "
+            "or stop the controller that creates pods that join.",
         ),
         Alert(
             name="DraguardFaultUnconfirmed",
@@ -196,18 +195,18 @@ GROUP = Group(
             "holds, ignores or maintains the GPU, nor where its node is gone.",
             expr=f"{_BY} ({_UNCONFIRMED}) == 1\nunless {on(DEVICE)} {_MEANT}",
             wait="1m",
-            wait_why="The settle time for a second source is over when it begins.",
+            wait_why="The settle time for a second source is already over.",
             keep=_KEEP,
             keep_why=_KEEP_WHY,
-            summary="A fault was logged that no second source confirms; Draguard evicts nothing.",
+            summary="No second source confirms a logged fault; Draguard evicts nothing.",
             description="The GPU has "
             + templates.CAUSE
-            + ". Only the kernel log reports it, and nothing else can be asked"
+            + ". Only the kernel log reports it, and no second source can confirm it"
             + templates.UNCONFIRMED
-            + ". It gets NoSchedule at most: pods stay on it. "
+            + ". The GPU gets NoSchedule at most: pods stay on it. "
             + templates.WHY,
-            next="Look at the GPU now (`nvidia-smi` on its node, the kernel log). If it is sick, "
-            "drain it by hand and reset it or reboot the node; then `draguard confirm-repaired` "
+            next="Check the GPU now (`nvidia-smi` on its node, the kernel log). If it is faulty, "
+            "drain it by hand and reset it or reboot the node. Then `draguard confirm-repaired` "
             "its incident.",
         ),
     ),

@@ -1,13 +1,13 @@
-"""PromQL on which nodes are there, as whoever else is scraped tells.
+"""PromQL on which nodes exist, from other scraped sources.
 
-What has vanished from a node that is still there is a fault; what went with its node is none.
+A GPU that vanished from an existing node is a fault; one that went with its node is not.
 """
 
 from alerts.identity import NODE
 
 _BY = f"count by ({', '.join(NODE)})"
 _NODE_INFO = 'label_replace(kube_node_info, "node", "$1", "exported_node", "(.+)")'
-"""A scrape that does not honour its labels puts the node that it runs on in their place."""
+"""A scrape without `honorLabels` overwrites the label with the node that it runs on."""
 _UNAME = 'label_replace(node_uname_info, "node", "$1", "nodename", "(.+)")'
 
 NODE_THERE = (
@@ -21,7 +21,7 @@ NODE_THERE = (
     "  )"
 )
 """Nodes that are there for certain. kube-state-metrics and the remediator know the cluster's own.
-Without kube-state-metrics whatever answers a scrape from a node, such as its kubelet, proves it;
-with it, a machine that answers and is not listed was taken out of the cluster on purpose. Where
-nobody tells of nodes this is empty: one that was removed and one that went dark look alike.
+Without kube-state-metrics, any scraped target on a node shows that it exists, for example kubelet.
+With it, a machine that answers and is not listed was removed from the cluster on purpose. Without
+any source of nodes this is empty: a removed node and a failed one look alike.
 """

@@ -1,4 +1,4 @@
-"""Recorded series: things by one name, and amounts counted once however many share them."""
+"""Recorded series: uniform label names, and amounts that are counted once when shared."""
 
 from alerts.identity import BOARD, CLAIM, DEVICE, NODE, SLICE, by, of, on
 from alerts.presence import NODE_THERE
@@ -28,10 +28,10 @@ _RESTART_SECONDS = 600
 
 
 def _known(name: str, info: str) -> str:
-    """Count the pages of a job; one that shows nothing counts while Prometheus has it as target.
+    """Count the targets of a job, also those that cannot be scraped.
 
-    So that a job is known to be ours when none of its pages can be read, and forgotten when it is
-    taken away: neither a job's name nor its existence has to be configured.
+    The job is remembered while none of its targets can be scraped, and forgotten when it is
+    removed. Neither its name nor its existence has to be configured.
     """
     return (
         f"count by (cluster, job) ({info})\n"
@@ -40,15 +40,15 @@ def _known(name: str, info: str) -> str:
 
 
 def _memory(kind: str) -> str:
-    """Add up a claim's shares of a device, each told once however many scrape the page."""
+    """Add up a claim's shares of a device, each counted once however often it is scraped."""
     share = (*SLICE, *CLAIM[1:], "dra_device_name", "dra_share_id")
     return by((*SLICE, *CLAIM[1:]), of(share, f"draguard_claim_memory_{kind}_bytes"), "sum")
 
 
 def _lost() -> str:
-    """Keep the last word on a GPU until there is another: nobody has seen it to be well since.
+    """Keep the last state of a lost GPU until there is a newer one.
 
-    The 0 is what ends it; without one the hour before would be remembered again when the page goes.
+    A 0 ends it. Without the 0, the previous hour would count again when the exporter is gone.
     """
     before = f"last_over_time({LOST}[{_MEMORY_FOR}])"
     page = f"(\n    {GPU_UP}\n    or {of(NODE, 'draguard_gpus_seen')}\n  )"
@@ -65,33 +65,33 @@ def _lost() -> str:
 OF_SENSORS = (
     Recording(
         name=EXPORTERS,
-        says="Exporter pages by scrape job; remembered while the job has targets.",
+        says="Exporters by scrape job; remembered while the job has targets.",
         expr=_known(EXPORTERS, "draguard_exporter_build_info"),
     ),
     Recording(
         name=SHOWN,
-        says="When an exporter last showed a GPU of the node; remembered while the node is there. "
-        "None where the exporters' targets have no label `node`.",
+        says="When an exporter last showed a GPU of the node; remembered while the node exists. "
+        "Absent where the exporters' targets have no label `node`.",
         expr=f'max by ({", ".join(NODE)}) (timestamp(draguard_gpu_info{{node!=""}}))\n'
         f"or last_over_time({SHOWN}[{_MEMORY_FOR}]) and {on(NODE)} {NODE_THERE}",
     ),
     Recording(
         name=EXPECTED,
-        says="GPUs that a node should have, by PCI or by what is published; 0 is known to be none.",
+        says="GPUs that a node should have, by PCI or by ResourceSlices; 0: known to have none.",
         expr=f"{of(NODE, 'draguard_gpus_expected')}\nor {of(NODE, 'draguard_gpus_seen')}",
     ),
 )
-"""For the alerts on exporters; each group records what it uses, so that nothing waits a round."""
+"""For the alerts on exporters. Each group records its own series: no evaluation delay."""
 
 OF_REMEDIATORS = (
     Recording(
         name=REMEDIATORS,
-        says="Remediator pages by scrape job; remembered while the job has targets.",
+        says="Remediators by scrape job; remembered while the job has targets.",
         expr=_known(REMEDIATORS, "draguard_remediator_build_info"),
     ),
     Recording(
         name=GPUS,
-        says="GPUs of a cluster: seen by exporters, else those published. None where it has none.",
+        says="GPUs of a cluster: seen by exporters, else as published. Absent where it has none.",
         expr="count by (cluster) (count by (cluster, UUID) (draguard_gpu_info))\n"
         "or sum by (cluster) (max by (cluster, driver, type, product, profile, state) "
         "(draguard_devices)) > 0",
@@ -101,36 +101,36 @@ OF_REMEDIATORS = (
 OF_DEVICES = (
     Recording(
         name=MISSING,
-        says="1 for each GPU that a node should have and that NVML does not list.",
+        says="1 for each GPU that a node should have but NVML does not list.",
         expr=of((*NODE, "device"), "draguard_gpu_missing"),
     ),
     Recording(
         name=COUNTED,
-        says="GPUs that a node's exporter shows, whatever became of them in this boot; 0 where a "
-        "page shows none.",
+        says="GPUs that a node's exporter shows, including those lost since boot; 0 where it "
+        "shows none.",
         expr=f"count by ({', '.join(NODE)}) ({of(DEVICE, 'draguard_gpu_info')})\n"
         f"or 0 * {of(NODE, 'draguard_gpus_expected')}",
     ),
     Recording(
         name=GPU_UP,
-        says="1: the GPU answers. 0: it is lost or hangs. None: not known.",
+        says="1: the GPU answers. 0: it is lost or hangs. Absent: unknown.",
         expr=of(DEVICE, "draguard_gpu_up", "min"),
     ),
     Recording(
         name=LOST,
-        says="When a GPU was last seen to be lost or to hang; remembered for ten minutes, and "
-        "while the node is there and no exporter tells of its GPUs any more, nor of this one in "
-        "another node. 0: one did.",
+        says="When a GPU was last seen lost or hung; remembered for ten minutes, and while the "
+        "node exists and no exporter reports its GPUs, nor this GPU on another node. 0: an "
+        "exporter reported them.",
         expr=_lost(),
     ),
     Recording(
         name=RECOVERY,
-        says="What the driver wants done with the GPU, the most of it; 0: nothing.",
+        says="The driver's recovery action for the GPU, the highest value; 0: none.",
         expr=of(DEVICE, "draguard_gpu_recovery_action"),
     ),
     Recording(
         name=XID_SEEN,
-        says="When a GPU last had an XID, whichever of its slices had it.",
+        says="When a GPU last had an XID, on any of its slices.",
         expr=of((*DEVICE, "code"), "draguard_xid_last_seen_timestamp_seconds"),
     ),
 )
@@ -138,8 +138,8 @@ OF_DEVICES = (
 OF_CLAIMS = (
     Recording(
         name=_HELD,
-        says="1 for each claim and device (GPU or slice) that it holds, however many "
-        "containers and pods share the claim. Who only looks on holds nothing.",
+        says="1 for each claim and device (GPU or slice) that is allocated to it, however many "
+        "containers and pods share the claim. Admin access does not count.",
         expr=of(
             (*SLICE, *CLAIM[1:]),
             'draguard_device_allocation_info{dra_claim_name!="",UUID!="",admin!="true"}',
@@ -147,25 +147,25 @@ OF_CLAIMS = (
     ),
     Recording(
         name=_HELD_GPU,
-        says="1 for each claim and GPU of which it holds a part.",
+        says="1 for each claim and GPU that is allocated to it, whole or in part.",
         expr=by((*DEVICE, *CLAIM[1:]), _HELD),
     ),
     Recording(
         name=_BUSY,
-        says="Share of time in which a device computed, 0 to 1: the engine's own counter, else "
-        "NVML's coarser one, which slices do not have.",
+        says="GPU utilization of a device, 0 to 1: DCGM's graphics engine activity, else NVML's "
+        "coarser value, which slices do not have.",
         expr=f"{of(SLICE, 'DCGM_FI_PROF_GR_ENGINE_ACTIVE')}\n"
         f"or {of(SLICE, 'DCGM_FI_DEV_GPU_UTIL')} / 100",
     ),
     Recording(
         name=CLAIM_BUSY,
-        says="The busiest device of a claim. None where no device of it can be measured.",
+        says="Utilization of the busiest device of a claim. Absent if no device can be measured.",
         expr=by(CLAIM, f"{_HELD} * {on(SLICE)} group_left () {_BUSY}"),
     ),
     Recording(
         name="claim:draguard_power_watts:sum",
-        says="Power of a claim's GPUs, each GPU's shared out evenly among the claims on it: "
-        "the sum over claims is never more than the GPUs draw.",
+        says="Power of a claim's GPUs, each GPU's power divided evenly among its claims. The sum "
+        "over claims never exceeds the power of the GPUs.",
         expr=by(
             CLAIM,
             f"{_HELD_GPU} * {on(DEVICE)} group_left () (\n    "
@@ -176,8 +176,8 @@ OF_CLAIMS = (
     ),
     Recording(
         name="claim:draguard_devices:sum",
-        says="Devices (GPUs and slices) of a claim, a shared one in equal parts: the sum over "
-        "claims is the number of devices held.",
+        says="Devices (GPUs and slices) of a claim, shared devices in equal parts. The sum over "
+        "claims is the number of allocated devices.",
         expr=by(
             CLAIM,
             f"{_HELD} / {on(SLICE)} group_left () count by ({', '.join(SLICE)}) ({_HELD})",
@@ -191,12 +191,12 @@ OF_CLAIMS = (
     ),
     Recording(
         name=USED,
-        says="Memory of a device that a claim uses; on a shared device by its processes.",
+        says="Memory of a device that a claim uses; on a shared device, by its processes.",
         expr=_memory("used"),
     ),
     Recording(
         name=DECLARED,
-        says="Memory of a device that a claim was given.",
+        says="Memory of a device that a claim declared.",
         expr=_memory("declared"),
     ),
     Recording(
@@ -206,7 +206,7 @@ OF_CLAIMS = (
     ),
     Recording(
         name="claim:draguard_memory_declared_bytes:sum",
-        says="Memory that a claim was given on all its devices.",
+        says="Memory that a claim declared on all its devices.",
         expr=f"sum by ({', '.join(CLAIM)}) ({DECLARED})",
     ),
 )

@@ -1,4 +1,4 @@
-"""The tables of docs/alerts.md, from those that the rules are made from."""
+"""The tables of docs/alerts.md, from the tables of the rules."""
 
 import re
 
@@ -7,7 +7,7 @@ from alerts.table import GROUPS, alerts, recorded
 
 
 def updated(text: str) -> str:
-    """Return the document with its marked sections made anew; other text stays."""
+    """Return the document with its marked sections regenerated; other text stays."""
     for name, table in _TABLES.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
@@ -34,7 +34,7 @@ def alerts_table() -> str:
 
 
 def times_table() -> str:
-    """Return for each alert why it waits and why it goes on."""
+    """Return for each alert the reasons of `for` and `keep_firing_for`."""
     head = ("alert", "for", "why", "keep_firing_for", "why")
     rows = [
         (one.name, one.wait, one.wait_why, one.keep, one.keep_why)
@@ -46,8 +46,8 @@ def times_table() -> str:
 
 
 def recorded_table() -> str:
-    """Return each recorded series and what it says."""
-    return _table(("series", "what it says"), [(f"`{one.name}`", one.says) for one in recorded()])
+    """Return each recorded series and its meaning."""
+    return _table(("series", "meaning"), [(f"`{one.name}`", one.says) for one in recorded()])
 
 
 _TABLES = {"alerts": alerts_table, "times": times_table, "recorded": recorded_table}

@@ -1,4 +1,4 @@
-"""The tables as what Prometheus and its operator read: rule files in YAML, the same each time."""
+"""The rule files for Prometheus and its operator: YAML from the tables, the same each time."""
 # pyright: reportUnknownMemberType=false
 # PyYAML's types leave the value of a scalar open.
 
@@ -11,7 +11,7 @@ from alerts.table import GROUPS
 from dashboards.catalogue import alert_path
 
 Plain = dict[str, Any]
-_HEAD = "# Written by `python -m alerts`: change the tables in alerts/ and make it anew.\n"
+_HEAD = "# Written by `python -m alerts`: change the tables in alerts/ and run it again.\n"
 
 
 def rules_file(settings: Settings) -> str:
@@ -34,7 +34,7 @@ def prometheus_rule(settings: Settings) -> str:
 
 
 def annotations(alert: Alert, settings: Settings) -> dict[str, str]:
-    """Return an alert's annotations: fixed text, templates, and where to read and look."""
+    """Return an alert's annotations: fixed text, templates, runbook and dashboard."""
     path = alert_path(alert.of.board, alert.of.variables)
     return {
         "summary": alert.summary,
@@ -68,7 +68,7 @@ def _rule(rule: Recording | Alert, settings: Settings) -> Plain:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what has several lines as a block."""
+    """Writes text of several lines as a block."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,4 +1,4 @@
-"""What a rule is: rows of the tables that rule files, pages, documents and tests are made from."""
+"""What a rule is: rows of the tables for rule files, documents and tests."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ import msgspec
 from dashboards.catalogue import Board
 
 Severity = Literal["critical", "warning", "info"]
-"""`critical`: look now; `warning`: in working hours; `info`: for the owner, or as context."""
+"""`critical`: act now; `warning`: in working hours; `info`: for the owner, or as context."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,7 +19,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What alerts are of: the labels that identify one, and where to look at it."""
+    """What alerts are about: the labels that identify one, and its dashboard."""
 
     name: str
     labels: tuple[str, ...]
@@ -28,30 +28,30 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     variables: dict[str, str]
     """Variables of that dashboard, to the alert's labels that have their values."""
     annotations: dict[str, str] = {}
-    """Of all alerts of it: affected pods, what was done."""
+    """Of all its alerts: affected pods, what Draguard did."""
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One alert. Durations are as Prometheus writes them; each says why it is as long as it is."""
+    """One alert. Durations are in Prometheus' notation; each has a reason."""
 
     name: str
     severity: Severity
     of: Subject
     when: str
-    """For the document: what is true when it fires."""
+    """For the document: when it fires."""
     expr: str
     wait: str
     """`for`: how long it must be true."""
     wait_why: str
     keep: str
-    """`keep_firing_for`: how long it goes on when it is no longer seen to be true."""
+    """`keep_firing_for`: how long it fires after the condition is no longer true."""
     keep_why: str
     summary: str
-    """Fixed text, so that pages of one alert can be told to be one."""
+    """Fixed text, so that notifications of one alert look alike."""
     description: str
     """A template: what failed, with values."""
     next: str
-    """A template, labels alone: what a person does now."""
+    """A template, labels only: what you do now."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What an installation may want to be different."""
+    """What an installation may change."""
 
     runbooks: str = "https://draguard.example.com/runbooks"
     """Where `alerts/runbooks/` is served; a page is found at `<runbooks>/<alert>.md`."""

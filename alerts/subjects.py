@@ -1,4 +1,4 @@
-"""What alerts are of: a GPU, a node, a source of a node's page, a cluster, a claim."""
+"""What alerts are about: a GPU, a node, a source on a node, a cluster, a claim."""
 
 from alerts import templates
 from alerts.identity import BOARD, CLAIM, DEVICE, NODE
@@ -45,7 +45,7 @@ OF_NODE = Subject(
     annotations={"hit": templates.NODE_HIT},
 )
 OF_SOURCE = Subject(
-    name="source of a node",
+    name="source on a node",
     labels=(*NODE, "source"),
     board=catalogue.NODE,
     variables=OF_NODE.variables,

@@ -1,4 +1,4 @@
-"""Every rule there is, in the order of evaluation."""
+"""All rules, in the order of evaluation."""
 
 from collections.abc import Iterator
 
@@ -13,16 +13,16 @@ _WATCHDOG = Group(
             name="DraguardWatchdog",
             severity="info",
             of=OF_NOTHING,
-            when="Always, so that its silence says that pages do not arrive.",
+            when="Always. If it stops, notifications do not arrive.",
             expr="vector(1)",
             wait="0s",
-            wait_why="It says that rules are evaluated.",
+            wait_why="It shows that rules are evaluated.",
             keep="0s",
-            keep_why="It must stop with what it watches.",
-            summary="Alerts are evaluated and sent.",
-            description="This alert fires always, value {{ $value }}: route it to a receiver that "
-            "calls when it no longer comes.",
-            next="Nothing. When it stops, look at Prometheus and Alertmanager.",
+            keep_why="It must stop together with Prometheus.",
+            summary="Watchdog: alerts are evaluated and sent.",
+            description="This alert always fires, value {{ $value }}. Route it to a dead man's "
+            "switch, which alerts you when it stops.",
+            next="Nothing. If it stops, check Prometheus and Alertmanager.",
         ),
     ),
 )

@@ -1,7 +1,7 @@
-"""Texts that ask Prometheus while a page is written: which GPU, affected pods, what was done.
+"""Templates that query Prometheus when an alert fires: which GPU, affected pods, what was done.
 
-Alerts must keep their labels while pods come and go and phases change; what changes is here.
-Label values reach a query through `%q`, so that a quote or a brace in one stays a value.
+Alerts must keep their labels while pods and phases change, so whatever changes is here.
+Label values reach a query through `%q`, so that a quote or a brace in a value stays a value.
 """
 
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from alerts.codes import of_recovery_actions
 from alerts.identity import NODE
 
 SHOWN = 10
-"""Names in one text; how many there are is said beside them."""
+"""Most names in one text; longer lists end with the total."""
 
 Ask = Callable[[str], str]
-"""Makes a pipeline of a query."""
+"""Turns a query into a pipeline."""
 
 _CLAIM = "{{ $labels.dra_claim_namespace }}/{{ $labels.dra_claim_name }}"
-_NOT_KNOWN = "not known"
+_NOT_KNOWN = "unknown"
 
 
 def asked(query: str, *labels: str) -> str:
-    """Return a pipeline with the answer to a query; `%q` stands for labels' values, in order."""
+    """Return a pipeline with the result of a query; `%q` stands for label values, in order."""
     values = " ".join(f"$labels.{label}" for label in labels)
     return f"printf `{query}` {values} | query"
 
@@ -30,28 +30,28 @@ def of_device(query: str) -> str:
 
 
 def of_node(query: str) -> str:
-    """Ask as `of_device`; OWN: of the alert's own node too, as the remediator names it."""
+    """Query as `of_device`; OWN: also by the alert's own node, as the remediator names it."""
     own = query.replace("OWN", "cluster=%[1]q,UUID=%[2]q,node=%[3]q")
     return asked(own.replace("HERE", "cluster=%[1]q,UUID=%[2]q"), "cluster", "UUID", "node")
 
 
 def of_anywhere(query: str) -> str:
-    """Ask as `of_node` for what is of no one node."""
+    """Query as `of_node` for alerts that have no single node."""
     return of_device(query.replace("OWN", "HERE"))
 
 
 def _told(family: str, ask: Ask, by: str, condition: str = "") -> str:
-    """Return a query for what a remediator tells of a device.
+    """Return a query for a remediator's series of a device.
 
-    A board that moved may have an incident on either node. That of the alert's own node counts;
-    another only where it has none, and is then said to be of its node.
+    A moved GPU may have an incident on either node. The incident on the alert's own node counts,
+    else another one, which is then shown with its node.
     """
     elsewhere = f"{family}{{HERE}} unless on (cluster, UUID) draguard_incident_phase{{OWN}}"
     return ask(f"max by ({by}) (({family}{{OWN}} or {elsewhere}){condition})")
 
 
 def listed(pipeline: str, sort: str, item: str, none: str) -> str:
-    """Return a list in one line. `item` may use `$one`, a sample of the answer."""
+    """Return a list in one line. `item` may use `$one`, a sample of the result."""
     return (
         f'{{{{ $all := {pipeline} | sortByLabel "{sort}" }}}}'
         "{{ range $number, $one := $all }}"
@@ -66,7 +66,7 @@ def _label(name: str) -> str:
 
 
 def said(name: str, pipeline: str, text: str) -> str:
-    """Return a text about the first sample of an answer, nothing without one."""
+    """Return a text about the first sample of a result, or nothing."""
     return (
         f"{{{{ with {pipeline} }}}}{{{{ with index . 0 }}}}"
         f"{{{{ ${name} := . }}}}{text}{{{{ end }}}}{{{{ end }}}}"
@@ -74,9 +74,9 @@ def said(name: str, pipeline: str, text: str) -> str:
 
 
 def _or_before(shown: str, condition: str = "") -> str:
-    """Return a query for what is shown of a device, else what was shown of it within the day.
+    """Return a query for a device's series, else for its values within the last day.
 
-    A GPU whose exporter is gone is still the one in that slot, with what was known of it.
+    A GPU whose exporter is gone keeps its last known values.
     """
     before = f"last_over_time({shown}[1d])"
     return f"{shown}{condition} or {before}{condition} unless on (cluster, UUID) {shown}"
@@ -89,11 +89,11 @@ GPU = (
     f"{{{{ else }}}}{_NOT_KNOWN}: no exporter shows it{{{{ end }}}}, "
     "{{ $labels.UUID }} on node {{ $labels.node }}"
 )
-"""Model, index, PCI address, UUID and node, as far as they are known."""
+"""Model, index, PCI address, UUID and node, as far as known."""
 
 
 def _aside(selector: str) -> str:
-    """Return rows with the pod that they tell of, also where the scrape put its own name first."""
+    """Return rows with the pod of the claim, also where a scrape without `honorLabels` moved it."""
     for label in ("pod", "namespace"):
         exported = f'"exported_{label}", "(?s)(.+)"'
         selector = f'label_replace({selector}, "{label}", "$1", {exported})'
@@ -106,8 +106,8 @@ _PODS = (
     f'or label_replace({_HOLDERS}, "pod_name", "$1", "pod", "(?s)(.+)") '
     "unless on (cluster, UUID) draguard_incident_info{OWN})"
 )
-"""Those of the incident, also when they are gone by now; without one those that the exporter sees,
-which on a GPU with slices are more than the fault means."""
+"""Pods of the incident, also deleted ones. Without an incident, the pods that the exporter sees: on
+a GPU with slices these are more than those in scope."""
 
 _WATCHED = of_device("draguard_gpu_info{HERE} or draguard_incident_info{HERE}")
 
@@ -119,7 +119,7 @@ def _hit(ask: Ask) -> str:
         "{{ with $one.Labels.dra_claim_name }}claim {{ $one.Labels.dra_claim_namespace }}/{{ . }}"
         "{{ if $one.Labels.pod_name }} of {{ end }}{{ end }}"
         "{{ with $one.Labels.pod_name }}pod {{ . }}{{ end }}",
-        "{{ with " + _WATCHED + " }}nobody that Draguard knows of"
+        "{{ with " + _WATCHED + " }}none known to Draguard"
         "{{ else }}" + _NOT_KNOWN + ": no exporter shows the GPU{{ end }}",
     )
 
@@ -134,40 +134,40 @@ _INFO = _told("draguard_incident_info", of_node, "class, cause, scope")
 _UNSERVED = asked("max(draguard_remediator_rules_served{cluster=%q}) == 0", "cluster")
 
 WHY = (
-    "{{ with " + _UNSERVED + " }}The API server serves no DeviceTaintRules. {{ end }}"
+    "{{ with " + _UNSERVED + " }}The API server does not serve DeviceTaintRules. {{ end }}"
     "{{ with " + _MODE + " }}The policy's mode is {{ (index . 0).Labels.mode }}. {{ end }}"
     "{{ with " + _HELD + " }}Deferred by "
     "{{ range $number, $one := . }}{{ if $number }} and {{ end }}{{ $one.Labels.reason }}{{ end }}."
     "{{ else }}Nothing is deferred.{{ end }}"
 )
-"""Why a device is not tainted, or not as far as its class allows."""
+"""Why a device is not tainted, or not up to its class's ceiling."""
 
 
 def _nothing(ask: Ask) -> str:
-    """Return what to say without an incident; a remediator that is down has left its taints."""
+    """Return the text without an incident. A remediator that is down has left its taints."""
     before = ask(
         "last_over_time(draguard_incident_phase{OWN}[1d]) "
         "unless on (cluster) draguard_remediator_build_info{cluster=%[1]q}"
     )
     return (
-        f"{{{{ with {before} }}}}{{{{ with index . 0 }}}}Not known: no remediator is heard of now. "
-        "Incident {{ .Labels.incident }} was open when one last was.{{ end }}"
-        "{{ else }}Nothing: no remediator keeps an incident of this GPU.{{ end }}"
+        f"{{{{ with {before} }}}}{{{{ with index . 0 }}}}Unknown: no remediator is scraped now. "
+        "Incident {{ .Labels.incident }} was open at the last scrape.{{ end }}"
+        "{{ else }}Nothing: this GPU has no incident.{{ end }}"
     )
 
 
-_OF_ITS_NODE = ", of node {{ .Labels.node }},"
+_OF_ITS_NODE = " on node {{ .Labels.node }}"
 _OF_ANOTHER = f"{{{{ if ne .Labels.node $labels.node }}}}{_OF_ITS_NODE}{{{{ end }}}}"
 
 
 def _done(ask: Ask, where: str, why: str) -> str:
-    """Return what Draguard did; `where` says whose incident it is, `why` why not more was done."""
+    """Return what Draguard did; `where`: node of the incident, `why`: why not more was done."""
     phase = _told("draguard_incident_phase", ask, "incident, node, phase", " == 1")
     rules = _told("draguard_incident_rules", ask, "effect", " > 0")
     return (
         f"{{{{ with {phase} }}}}{{{{ with index . 0 }}}}"
         f"Incident {{{{ .Labels.incident }}}}{where} is {{{{ .Labels.phase }}}}. {{{{ end }}}}"
-        + "Rules: "
+        + "Taint rules: "
         + listed(rules, "effect", "{{ $one.Value }} " + _label("effect"), "none")
         + f".{why}"
         + f"{{{{ else }}}}{_nothing(ask)}{{{{ end }}}}"
@@ -177,13 +177,13 @@ def _done(ask: Ask, where: str, why: str) -> str:
 DONE = _done(of_node, _OF_ANOTHER, f" {WHY}")
 """What Draguard did, and why not more."""
 DONE_BEFORE_WHY = _done(of_node, _OF_ANOTHER, "")
-"""The same beside a description that says why."""
+"""The same, for alerts whose description has the reason."""
 DONE_ANYWHERE = _done(of_anywhere, _OF_ITS_NODE, "")
 
 CAUSE = (
     "{{ with " + _INFO + " }}{{ with index . 0 }}"
     "a fault of class {{ .Labels.class }}, cause {{ .Labels.cause }}, scope {{ .Labels.scope }}"
-    "{{ end }}{{ else }}a fault of which nothing is told now{{ end }}"
+    "{{ end }}{{ else }}a fault of unknown class{{ end }}"
 )
 
 UNCONFIRMED = (
@@ -207,14 +207,14 @@ CLAIMANTS = listed(
     of_device("max by (node) (node_uuid:draguard_gpu_up:min{HERE} == 1)"),
     "node",
     _label("node"),
-    "nobody now",
+    "none now",
 )
 """Nodes on which a GPU answers."""
 BOARD = (
     said("board", of_device("draguard_gpu_info{HERE}"), "{{ $board.Labels.model_name }}, ")
     + "{{ $labels.UUID }}"
 )
-"""Model and UUID alone: index, address and node are what is in doubt."""
+"""Model and UUID only: index, address and node are in doubt."""
 
 GONE = said(
     "gone",
@@ -224,7 +224,7 @@ GONE = said(
 
 
 def xids(matcher: str) -> str:
-    """Return which of these XIDs the GPU has had, and when each was last seen."""
+    """Return which of these XIDs the GPU had, and when each was last seen."""
     shown = f"draguard_xid_last_seen_timestamp_seconds{{HERE,{matcher}}}"
     seen = f"max by (code, gi) ({_or_before(shown)})"
     item = (
@@ -232,14 +232,14 @@ def xids(matcher: str) -> str:
         "{{ with $one.Labels.gi }} on MIG instance {{ . }}{{ end }}"
         " last seen at {{ $one.Value | humanizeTimestamp }}"
     )
-    return listed(of_device(seen), "code", item, "no XID is known")
+    return listed(of_device(seen), "code", item, "no XID known")
 
 
 UNSEEN = (
-    "{{ if gt $value 300.0 }} Last seen so {{ $value | humanizeDuration }} ago: no exporter tells "
-    "of node {{ $labels.node }} now.{{ end }}"
+    "{{ if gt $value 300.0 }} This was {{ $value | humanizeDuration }} ago: no exporter reports "
+    "node {{ $labels.node }} now.{{ end }}"
 )
-"""Where the value is the age of what was last seen."""
+"""For alerts whose value is the age of the last reading."""
 
 _ACTIONS = " else ".join(
     f"if eq .Value {value:.1f} }}}}{name}{{{{" for value, name in of_recovery_actions().items()
@@ -249,12 +249,12 @@ RECOVERY = (
     "recovery action {{ .Value }} ({{ "
     + _ACTIONS
     + " else }}newer than this version{{ end }}){{ end }}"
-    "{{ else }}no recovery action known{{ end }}"
+    "{{ else }}recovery action unknown{{ end }}"
 )
 
 
 def _at_node(family: str, matchers: str, by: str) -> str:
-    """Ask for a family of a node, which is called as the scrape or as the exporter calls it."""
+    """Query a family of a node by either name: the scrape's or the exporter's."""
     of_cluster = f"{family}{{cluster=%[1]q,{matchers}"
     named = _aside(f"{of_cluster},Hostname=%[2]q}} or {of_cluster},node=%[2]q}}")
     return asked(f"max by ({by}) ({named})", *NODE)
@@ -264,7 +264,7 @@ NODE_HIT = listed(
     _at_node("draguard_device_allocation_info", 'admin!="true",pod!=""', "namespace, pod"),
     "pod",
     f"pod {_label('namespace')}/{_label('pod')}",
-    "nobody that Draguard knows of",
+    "none known to Draguard",
 )
 
 CLUSTER_HIT = (
@@ -324,9 +324,9 @@ LAST_SHOWN = listed(
     ),
     "UUID",
     f"{_label('model_name')} {_label('UUID')}",
-    "not known after a day",
+    "unknown after a day",
 )
-"""GPUs of a node whose page is gone."""
+"""GPUs of a node whose exporter is gone."""
 
 MISSING = listed(
     asked("node_device:draguard_gpu_missing:max{cluster=%q,node=%q}", "cluster", "node"),
@@ -355,7 +355,7 @@ SOURCE = said(
     ),
     "reason {{ $down.Labels.reason }}",
 )
-"""The page of a source names its node by the scrape alone: see `identity.named`."""
+"""A source's series have the node only from the scrape: see `identity.named`."""
 
 PENDING = said(
     "pending",

@@ -1,4 +1,4 @@
-"""Texts on GPUs that are there and that work cannot use: which they are, and why."""
+"""Templates for GPUs that exist but that pods cannot use: which, and why."""
 
 from alerts.identity import NODE
 from alerts.templates import asked, listed
@@ -8,7 +8,7 @@ _UUID = "{{ $one.Labels.UUID }}"
 
 
 def _fabric(family: str, condition: str) -> str:
-    """Return a question for the GPUs of a node by a value of their fabric."""
+    """Return a query for the GPUs of a node by a value of their fabric."""
     places = (f"{family}{{cluster=%[1]q,{label}=%[2]q}}" for label in ("Hostname", "node"))
     return asked(f"max by (UUID) ({' or '.join(places)}) {condition}", *NODE)
 
@@ -41,9 +41,9 @@ MIG_CONFIG = listed(
     asked("max by (config, state) (draguard_node_mig_config{cluster=%q,node=%q})", *NODE),
     "config",
     "{{ $one.Labels.config }} (state {{ $one.Labels.state }})",
-    "not known",
+    "unknown",
 )
 _DIFFERS = asked("max(draguard_node_mig_config_differs_gpus{cluster=%q,node=%q})", *NODE)
 MIG_DIFFERS = (
-    f"{{{{ with {_DIFFERS} }}}}{{{{ (index . 0).Value }}}}{{{{ else }}}}not known{{{{ end }}}}"
+    f"{{{{ with {_DIFFERS} }}}}{{{{ (index . 0).Value }}}}{{{{ else }}}}unknown{{{{ end }}}}"
 )

@@ -104,7 +104,7 @@ def test_a_page_that_is_over_says_so(render: Render) -> None:
     page["alerts"][0] |= {"status": "resolved", "endsAt": "2026-07-30T18:30:00Z"}
 
     assert render("draguard.title", page).startswith("RESOLVED: DraguardGpuGone: GPU-1 on node-a")
-    assert "over since Jul 30 18:30 UTC" in render("draguard.slack.text", page)
+    assert "resolved Jul 30 18:30 UTC" in render("draguard.slack.text", page)
     assert render("draguard.color", page) == "good"
 
 
@@ -126,7 +126,7 @@ def test_what_is_over_is_not_what_a_page_is_about(render: Render) -> None:
     assert render("draguard.resolved", page) == '"DraguardDeviceSick"'
     text = render("draguard.slack.text", page)
     assert text.count("*What failed:*") == 1
-    assert "*Over:* DraguardDeviceSick" in text
+    assert "*Resolved:* DraguardDeviceSick" in text
     assert "old.example" not in text
 
 

@@ -198,7 +198,7 @@ def test_the_page_says_what_failed_who_is_hit_what_was_done_and_what_is_next(tol
     assert told.gone in said["gpu"]
     assert NODE in said["gpu"]
     assert f"pod {told.holder}" in said["hit"]
-    assert "is Tainted. Rules: 1 NoSchedule." in said["done"]
+    assert "is Tainted. Taint rules: 1 NoSchedule." in said["done"]
     assert said["next"]
     assert said["runbook_url"].endswith("/DraguardGpuGone.md")
     assert f"var-uuid={told.gone}" in said["dashboard_url"]

@@ -72,7 +72,7 @@ class TestGenerated:
         with pytest.raises(SystemExit):
             main(["--into", str(tmp_path), "--label", "release"])
 
-        assert "'release' is no label: write it as release=monitoring" in capsys.readouterr().err
+        assert "'release' is not KEY=VALUE, such as release=monitoring" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["draguard.rules.yaml"])

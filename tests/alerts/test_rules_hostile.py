@@ -61,13 +61,13 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
         "exp_labels": {"severity": "critical", "cluster": value, "node": value, "UUID": value},
         "exp_annotations": {
             "summary": "A GPU no longer answers.",
-            "description": f"The GPU is lost or hangs, reason {value}: no XID is known.",
+            "description": f"The GPU is lost or hangs, reason {value}: no XID known.",
             "gpu": f"{value}, index 0, PCI {value}, {value} on node {value}",
             "hit": f"claim {value}/{value} of pod {value}",
-            "done": "Nothing: no remediator keeps an incident of this GPU.",
-            "next": f"Not tainted yet? `draguard cordon`, or cordon node {value}. Look at `dmesg` "
-            "there; reset the GPU, or drain and reboot the node. Replace the GPU when it is lost "
-            "again.",
+            "done": "Nothing: this GPU has no incident.",
+            "next": f"If it is not tainted: `draguard cordon`, or cordon node {value}. Check "
+            "`dmesg` there. Reset the GPU, or drain and reboot the node. If the GPU is lost again, replace "
+            "it.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardGpuGone.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-device"
             f"?var-uuid={address}&var-cluster={address}&var-node={address}",
@@ -95,14 +95,14 @@ def test_words_of_an_incident_stay_what_they_are(
     expected = {
         "exp_labels": {"severity": "critical", **device},
         "exp_annotations": {
-            "summary": "A GPU is sick and nothing keeps new work off it.",
+            "summary": "A faulty GPU is not tainted and stays schedulable.",
             "description": f"The GPU has a fault of class gpu, cause {value}, scope {value}, and "
             f"is not tainted. The policy's mode is {value}. Deferred by {value}.",
-            "gpu": "not known: no exporter shows it, GPU-1 on node node-1",
-            "hit": "nobody that Draguard knows of",
-            "done": f"Incident {value} is {value}. Rules: none.",
-            "next": "Cordon it by hand (`draguard cordon`), or raise the mode of its class in the "
-            "policy; then drain and repair it.",
+            "gpu": "unknown: no exporter shows it, GPU-1 on node node-1",
+            "hit": "none known to Draguard",
+            "done": f"Incident {value} is {value}. Taint rules: none.",
+            "next": "Taint it with `draguard cordon`, or raise the mode of its class in the "
+            "policy. Then drain and repair it.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardDeviceNotTainted.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-remediation"
             "?var-cluster=east&var-node=node-1",
