@@ -114,7 +114,7 @@ GROUP = Group(
             of=OF_NODE,
             when="The label `nvidia.com/mig.config` of a node requests a MIG geometry, but "
             "NVIDIA's MIG manager does not report success (`nvidia.com/mig.config.state`), or GPUs "
-            "have other slices than the label. Needs the remediator.",
+            "have other slices than the label requests. Needs the remediator.",
             expr=f"{_MIG_STATE} == 1\nor {_MIG_DIFFERS} > 0",
             wait="30m",
             wait_why="The MIG manager waits for pods to end, and may reboot the node.",

@@ -1,4 +1,4 @@
-"""The rules as lints read them: their expressions, and the queries inside their templates."""
+"""Expressions of the rules and queries in their templates, for lints."""
 
 import re
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ _VALUE = re.compile(r"%(\[\d+\])?q")
 
 
 def asked_in_texts(alert: Alert) -> list[str]:
-    """Return the queries that an alert's annotations ask, with a value where a label would be."""
+    """Return the queries in an alert's annotations, with values in place of labels."""
     texts = annotations(alert, Settings()).values()
     found = {query for text in texts for query in _QUERY.findall(text)}
     return sorted(_VALUE.sub('"x"', query) for query in found)
 
 
 def expressions(rule: Alert | Recording) -> Iterator[str]:
-    """Return every query that a rule makes."""
+    """Return every query of a rule."""
     yield rule.expr
     if isinstance(rule, Alert):
         yield from asked_in_texts(rule)
 
 
 def nodes(expr: Any) -> Iterator[Any]:
-    """Return the expression and all that is in it."""
+    """Return the expression and all its nodes."""
     found: list[Any] = []
     promql.walk(expr, pre_visit=found.append)
     yield from found

@@ -1,4 +1,4 @@
-"""The example configuration: amtool takes it, it routes by severity, and no guard is missing."""
+"""The example configuration: amtool accepts it, it routes by severity, and no guard is missing."""
 
 import re
 from graphlib import TopologicalSorter
@@ -71,7 +71,7 @@ def test_every_alert_that_the_file_names_exists() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["source_matchers"][0]))
 def test_a_label_that_must_be_equal_must_also_be_there(rule: dict[str, Any]) -> None:
-    """Alertmanager takes a label that is missing on both sides for equal."""
+    """Alertmanager treats a label that is missing on both sides as equal."""
     for label in set(rule["equal"]) - {"cluster"}:
         assert [side for side in SIDES if f'{label} =~ ".+"' not in rule[side]] == []
     assert "cluster" in rule["equal"]
@@ -108,7 +108,7 @@ def inhibits(source: dict[str, str], target: dict[str, str]) -> bool:
 
 
 def test_no_two_alerts_inhibit_each_other_not_even_around_a_corner() -> None:
-    """Each of them would be silent because of the other, and nobody would be told."""
+    """They would mute each other, and no notification would be sent."""
     ours: dict[str, dict[str, str]] = {
         one.name: dict.fromkeys(one.of.labels, "same") for one in alerts()
     }

@@ -1,4 +1,4 @@
-"""docs/alerts.md: its commands run, its page is the recorded one, its inhibition is whole."""
+"""docs/alerts.md: its commands run, its page is the recorded one, its inhibition is complete."""
 
 import os
 import re

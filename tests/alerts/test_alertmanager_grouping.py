@@ -1,4 +1,4 @@
-"""Which alerts come together, as a real Alertmanager sends them under the shipped routing."""
+"""Grouping of alerts by a real Alertmanager with the shipped routing."""
 
 from contextlib import suppress
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
-"""Who inhibits whom, asked of a real Alertmanager under the shipped rules.
+"""Inhibition between alerts, on a real Alertmanager with the shipped rules.
 
-Each case plays in a cluster of its own, which every rule asks to be equal, on one server.
+Each case has its own cluster on one server: every rule requires equal clusters.
 """
 
 import re
@@ -23,7 +23,7 @@ OTHER_NODE = {"node": "node-b"}
 GPU = {**NODE, "UUID": "GPU-1"}
 OTHER_GPU = {**NODE, "UUID": "GPU-2"}
 MOVED = {**OTHER_NODE, "UUID": "GPU-1"}
-"""The same board in another node, or a node that says so."""
+"""The same GPU on another node, or a node that reports it."""
 THIRD_GPU = {**NODE, "UUID": "GPU-3"}
 CLAIM = {"dra_claim_namespace": "ml", "dra_claim_name": "train"}
 GONE = "DraguardGpuGone"
@@ -40,7 +40,7 @@ class Alert(NamedTuple):
 
 
 class Case(NamedTuple):
-    """`source` fires; each of `muted` is inhibited by it, none of `heard` is by anything."""
+    """`source` fires. It inhibits each of `muted`; nothing inhibits those of `heard`."""
 
     source: Alert
     muted: tuple[Alert, ...]
@@ -52,7 +52,7 @@ def of(labels: Labels, *names: str) -> tuple[Alert, ...]:
 
 
 CASES = {
-    "a node that is down speaks for its GPUs, and not for other nodes": Case(
+    "a node that is down inhibits alerts on its GPUs, and not on other nodes": Case(
         Alert(NODE_DOWN, NODE),
         (
             *of(GPU, GONE, TAINTED, "DraguardDeviceNotTainted"),
@@ -67,7 +67,7 @@ CASES = {
             *of(NODE, "KubePodNotReady"),
         ),
     ),
-    "a GPU off the bus speaks for all else that is said of it, by whomever": Case(
+    "a GPU off the bus inhibits its other alerts, also those of other tools": Case(
         Alert(GONE, GPU),
         (
             *of(GPU, "DraguardDeviceSick", "DraguardMemoryFault", "DraguardRowRemapPending"),
@@ -83,7 +83,7 @@ CASES = {
             *of({}, "DraguardNoLeader"),
         ),
     ),
-    "an exporter that is down knows of no GPU that is missing, and hides none that is gone": Case(
+    "an exporter that is down inhibits a missing GPU, and not one that is gone": Case(
         Alert(DOWN, NODE),
         (
             *of(NODE, "DraguardGpuMissing", "DraguardAgentStale", "DraguardSensorSilent"),
@@ -97,7 +97,7 @@ CASES = {
             *of({}, "DraguardNoLeader"),
         ),
     ),
-    "an exporter that went took its agent along, and hides no GPU that was seen to be gone": Case(
+    "an exporter that is gone inhibits its agent, and not a GPU that is gone": Case(
         Alert(VANISHED, NODE),
         of(NODE, "DraguardAgentStale"),
         (
@@ -107,7 +107,7 @@ CASES = {
             *of({}, "DraguardNoLeader"),
         ),
     ),
-    "that the exporter went with its GPU is the echo of the GPU's own page": Case(
+    "a GPU that is gone inhibits the alert on its exporter": Case(
         Alert(GONE, GPU),
         of(NODE, VANISHED),
         (*of(OTHER_NODE, VANISHED), *of(NODE, "DraguardGpuMissing")),
@@ -117,12 +117,12 @@ CASES = {
         (*of(NODE, VANISHED), *of(OTHER_NODE, "DraguardAgentStale")),
         (*of(GPU, "DraguardDeviceNotTainted"), *of({}, "DraguardNoLeader")),
     ),
-    "a sensor that is silent sees nothing": Case(
+    "a stale sensor inhibits alerts on its readings": Case(
         Alert("DraguardSensorSilent", NODE),
         (*of(NODE, "DraguardGpuMissing"), *of({**NODE, "source": "nvml"}, "DraguardSourceDown")),
         (*of(NODE, "DraguardAgentStale"), *of(GPU, GONE)),
     ),
-    "an agent that is stale moves no incident, and hides no GPU that is seen to be gone": Case(
+    "a stale agent inhibits stuck incidents, and not a GPU that is gone": Case(
         Alert("DraguardAgentStale", NODE),
         of(GPU, "DraguardIncidentStuck"),
         (
@@ -131,7 +131,7 @@ CASES = {
             *of({**OTHER_NODE, "UUID": "GPU-9"}, "DraguardIncidentStuck"),
         ),
     ),
-    "a device under remediation is known to be sick": Case(
+    "a device under remediation is known to be faulty": Case(
         Alert(TAINTED, GPU),
         (
             *of(GPU, "DraguardSliceFault", "DraguardFabricFault", "DraguardRowRemapPending"),
@@ -145,17 +145,17 @@ CASES = {
             *of(CLAIM, "DraguardClaimIdle"),
         ),
     ),
-    "a page that nobody taints ends with the taint": Case(
+    "a page on an untainted GPU ends with the taint": Case(
         Alert(TAINTED, GPU),
         of(GPU, "DraguardDeviceSick", "DraguardMemoryFault"),
         of(OTHER_GPU, "DraguardMemoryFault"),
     ),
-    "a switch that failed explains the links around it": Case(
+    "a failed switch explains the failed links of its GPUs": Case(
         Alert("DraguardSwitchFault", NODE),
         of(GPU, "DraguardFabricFault"),
         (*of(OTHER_GPU, GONE), *of({**OTHER_NODE, "UUID": "GPU-9"}, "DraguardFabricFault")),
     ),
-    "without a remediator nobody leads and nothing moves": Case(
+    "without a remediator there is no leader and no progress": Case(
         Alert("DraguardRemediatorDown", {}),
         (
             *of({}, "DraguardNoLeader", "DraguardRemediatorBehind"),
@@ -167,12 +167,12 @@ CASES = {
             *of({}, "DraguardPolicyFileBad"),
         ),
     ),
-    "without a leader nothing moves": Case(
+    "without a leader there is no progress": Case(
         Alert("DraguardNoLeader", {}),
         (*of({}, "DraguardRemediatorBehind"), *of(GPU, "DraguardIncidentStuck")),
         of(OTHER_GPU, "DraguardDeviceNotTainted"),
     ),
-    "who is paged for a GPU needs no ticket": Case(
+    "a page on a GPU inhibits its tickets": Case(
         Alert("DraguardDeviceNotTainted", GPU),
         of(GPU, "DraguardNeedsHuman", "DraguardApplicationErrors"),
         (
@@ -184,7 +184,7 @@ CASES = {
             *of({}, "DraguardRulesNotServed"),
         ),
     ),
-    "that two nodes claim a GPU says nothing of its health, and hides nothing": Case(
+    "a GPU on two nodes inhibits nothing": Case(
         Alert("DraguardGpuOnTwoNodes", {"UUID": "GPU-1"}),
         (),
         (
@@ -193,12 +193,12 @@ CASES = {
             *of(THIRD_GPU, "DraguardApplicationErrors"),
         ),
     ),
-    "that a node is down does not hide that another one claims its GPU": Case(
+    "a node that is down does not inhibit a GPU on two nodes": Case(
         Alert(NODE_DOWN, NODE),
         of(GPU, GONE),
         of({"UUID": "GPU-2"}, "DraguardGpuOnTwoNodes"),
     ),
-    "who has a ticket for a GPU needs no context": Case(
+    "a ticket on a GPU inhibits its context": Case(
         Alert("DraguardIncidentStuck", GPU),
         of(GPU, "DraguardApplicationErrors"),
         (
@@ -240,7 +240,7 @@ def started(programs: Path, folder: Path, config: Path) -> Alertmanager:
 
 
 def inhibited(server: Alertmanager, cluster: str) -> dict[str, set[str]]:
-    """Return by name and device of each alert of a cluster who inhibits it, by name."""
+    """Return for each alert of a cluster, by name and device, what inhibits it."""
     found = server.alerts()
     names = {one["fingerprint"]: one["labels"]["alertname"] for one in found}
     return {
@@ -269,7 +269,7 @@ def test_inhibition(server: Alertmanager, name: str) -> None:
         **{one: set[str]() for one in keys((case.source, *case.heard))},
     }
     with suppress(AssertionError):
-        await_true("everybody's say", lambda: inhibited(server, name) == wanted)
+        await_true("the expected inhibition", lambda: inhibited(server, name) == wanted)
     assert inhibited(server, name) == wanted
 
 
@@ -282,7 +282,7 @@ def test_every_inhibition_rule_has_a_case_that_it_decides() -> None:
 
 
 NOWHERE = (Alert(NODE_DOWN, {}), Alert("DraguardNoLeader", {}), Alert("DraguardWatchdog", {}))
-"""Two that lack the label `node`, and one that is told to lack it by mistake."""
+"""Two that lack the label `node`, and one that lacks it by mistake."""
 
 
 def test_alerts_that_both_lack_a_label_do_not_inhibit_each_other(
@@ -299,7 +299,7 @@ def test_alerts_that_both_lack_a_label_do_not_inhibit_each_other(
 
 
 def test_without_the_guard_they_would(alertmanager_built: Path, tmp_path: Path) -> None:
-    """The trap is real: this is why the shipped rules ask for each label on both sides."""
+    """This is why the shipped rules require each label on both sides."""
     config = mute(tmp_path)
     unguarded = config.read_text(encoding="utf-8").replace('- node =~ ".+"\n', '- node =~ ".*"\n')
     config.write_text(unguarded, encoding="utf-8")
@@ -307,5 +307,5 @@ def test_without_the_guard_they_would(alertmanager_built: Path, tmp_path: Path) 
         server.post([posted(one, "") for one in NOWHERE])
 
         await_true(
-            "nobody leads, and nobody hears", lambda: inhibited(server, "")["DraguardNoLeader"]
+            "DraguardNoLeader is inhibited", lambda: inhibited(server, "")["DraguardNoLeader"]
         )

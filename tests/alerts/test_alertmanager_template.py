@@ -1,7 +1,7 @@
-"""What Slack and PagerDuty are told: the words of a recorded page, and values that mean harm.
+"""Notifications of Slack and PagerDuty: texts of a recorded page, and hostile values.
 
-The page was recorded from a real Alertmanager (tests/alerts/test_pages.py); all is rendered by the
-real amtool. UPDATE_GOLDEN=1 rewrites tests/golden/alerts/.
+The page was recorded from a real Alertmanager (tests/alerts/test_pages.py); the real amtool renders
+all texts. UPDATE_GOLDEN=1 rewrites tests/golden/alerts/.
 """
 
 import json
@@ -109,7 +109,7 @@ def test_a_page_that_is_over_says_so(render: Render) -> None:
 
 
 def with_one_that_is_over(page: dict[str, Any]) -> dict[str, Any]:
-    """Return the page with another alert, which is over and stands first, as sorted by labels."""
+    """Return the page with another alert, which is resolved and first in the order of labels."""
     over = deepcopy(page["alerts"][0])
     over |= {"status": "resolved", "endsAt": "2026-07-30T18:30:00Z"}
     over["labels"]["alertname"] = "DraguardDeviceSick"
@@ -244,7 +244,7 @@ def test_what_is_no_web_address_is_no_link(render: Render, address: str) -> None
 def sent(
     programs: Path, folder: Path, alerts: list[dict[str, Any]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Let a real Alertmanager send critical alerts; return what came, by where it came to."""
+    """Let a real Alertmanager send critical alerts; return the requests by path."""
     started = datetime.now(UTC).isoformat()  # noqa: TID251 - a server compares it with its clock
     places = ("/draguard-page", "/slack/draguard-page", "/pagerduty/draguard-page")
     with Pager() as pager:
@@ -257,7 +257,7 @@ def sent(
 
 
 def once(taken: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return each notification once: who hears no answer in time sends again."""
+    """Return each notification once: without an answer in time it is sent again."""
     return [one for number, one in enumerate(taken) if one not in taken[:number]]
 
 

@@ -1,8 +1,8 @@
 """One page end to end, all of it real: kernel line, exporter, Prometheus, Alertmanager, webhook.
 
 A GPU falls off the bus and a slice has a contained error, on one node, while a real remediator
-taints both on a real control plane. What is asked here is what a person on call gets to see.
-UPDATE_GOLDEN=1 records the page anew, into tests/golden/alerts/.
+taints both on a real control plane. The tests check what an engineer on call gets to see.
+UPDATE_GOLDEN=1 records the page again, into tests/golden/alerts/.
 """
 
 import json
@@ -31,12 +31,12 @@ from tests.lab.paging import TEMPLATE, Paging, Programs, Target, paging
 
 pytestmark = pytest.mark.timeout(600)
 MINUTE = 20.0
-"""Seconds: `for: 1m` is twenty, in which a remediator has tainted and moved, stalls and all."""
+"""Seconds: `for: 1m` is twenty, enough for a remediator to taint and evict on a slow machine."""
 POLICY = """
 defaults: {mode: enforce, settle: 1s, soak: 10m}
 classes: {lost: {ceiling: NoSchedule}}
 """
-"""Nobody is moved from the GPU that is lost, so that who holds it is there to be told of."""
+"""No pod is deleted from the lost GPU, so that the page can show the affected pod."""
 GOLDEN = Path(__file__).parents[1] / "golden" / "alerts" / "page-xid-79.json"
 NODE = "node-a"
 SLICE_OF_GI_5 = "node-a/gpu-7-mig-1g10gb-19-2"
@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 
 class Told(NamedTuple):
-    """What is known when both faults have been told."""
+    """The state after both faults have fired."""
 
     gone: str
     """UUID of the GPU off the bus."""
@@ -58,7 +58,7 @@ class Told(NamedTuple):
     page: Json
     ticket: Json
     inhibited: dict[tuple[str, str], set[str]]
-    """Who inhibits an alert, by its name and the GPU."""
+    """The alerts that inhibit an alert, by its name and the GPU."""
     servers: Paging
 
 
@@ -132,12 +132,12 @@ def play(scene: Scene, node: SimulatedNode, servers: Paging) -> Told:
         "a ticket", lambda: first(servers, "/draguard-ticket", UUID=sliced), PATIENCE
     )
     kept_quiet = {("DraguardDeviceTainted", gone), ("DraguardSliceFault", sliced)}
-    known = await_true("who inhibits whom", lambda: all_of(kept_quiet, servers), PATIENCE)
+    known = await_true("the inhibition", lambda: all_of(kept_quiet, servers), PATIENCE)
     return Told(gone, holder, sliced, moved, page, ticket, known, servers)
 
 
 def all_of(kept_quiet: set[tuple[str, str]], servers: Paging) -> dict[tuple[str, str], set[str]]:
-    """Return who inhibits an alert, {} before each of these is inhibited."""
+    """Return what inhibits each alert, {} before each of these is inhibited."""
     found = inhibited(servers)
     return found if all(found.get(one) for one in kept_quiet) else {}
 
@@ -153,7 +153,7 @@ def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
     names = {one["fingerprint"]: one["labels"]["alertname"] for one in alerts}
     return {
         (one["labels"]["alertname"], one["labels"].get("UUID", "")): {
-            # Who came while the list was made mutes others and is not in it: next time.
+            # An alert that arrived meanwhile can inhibit and not be in the list: next time.
             names[by]
             for by in one["status"]["inhibitedBy"]
             if by in names
@@ -163,7 +163,7 @@ def inhibited(servers: Paging) -> dict[tuple[str, str], set[str]]:
 
 
 def masked(page: Json, told: Told) -> str:
-    """Return a notification without what another run would have otherwise."""
+    """Return a notification without what differs between runs."""
     text = (
         json.dumps(page, indent=1, sort_keys=True)
         .replace(told.gone, "GPU-1")
@@ -237,7 +237,7 @@ def test_what_slack_gets_is_what_amtool_renders_of_the_same_notification(
 
 
 def test_the_recorded_page_is_what_is_sent(told: Told) -> None:
-    """The recorded one is what the goldens of the texts are rendered from."""
+    """The goldens of the texts are rendered from the recorded page."""
     page = masked(told.page, told)
     if os.environ.get("UPDATE_GOLDEN"):
         GOLDEN.parent.mkdir(exist_ok=True)

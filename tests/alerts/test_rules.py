@@ -1,4 +1,4 @@
-"""The rules on real promtools: each alert fires, holds, clears and is silent when it should be."""
+"""The rules on real promtools: each alert fires, holds, clears, and does not fire elsewhere."""
 
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,7 @@
-"""The rules where pages overlap or contradict each other, on a real Prometheus: no other alert.
+"""The rules where scrapes overlap or contradict each other, on a real Prometheus.
 
-The story is that of tests/dashboards/crowd.py: one node and two replicas of the remediator, told
-once, and told again by a new pod, a second Prometheus, a second job.
+The scenario is that of tests/dashboards/crowd.py: one node and two replicas of the remediator,
+scraped once, and again as a new pod, by a second Prometheus, by a second job.
 """
 
 import time
@@ -35,18 +35,18 @@ TOLD = {
     "DraguardSliceFault",
     "DraguardSourceDown",
 }
-"""What the story is told of by."""
+"""The alerts of the scenario."""
 FORGOTTEN_AFTER = "20m"
-"""Instead of five: nothing is scraped, and a busy machine takes its time."""
+"""Instead of five: nothing is scraped, and a busy machine is slow."""
 
 
 class Evaluated(NamedTuple):
     prometheus: Prometheus
 
     def at_once(self, *clusters: str) -> list[tuple[Alerts, Recorded]]:
-        """Return alerts and what was recorded, by cluster, as they were at one moment.
+        """Return alerts and recorded series, by cluster, at one moment.
 
-        Rules are evaluated all the time: two queries would be of two moments.
+        Rules are evaluated continuously: two queries would see two moments.
         """
         wanted = "|".join(clusters)
         found = self.prometheus.query(f'{{__name__=~"ALERTS|.+:.+:.+",cluster=~"{wanted}"}}')
@@ -73,7 +73,7 @@ def _alerts(found: list[Json]) -> Alerts:
 
 
 def _recorded(found: list[Json]) -> Recorded:
-    """Return what was recorded, but times and what counts pages."""
+    """Return the recorded series, except times and counts of targets."""
     return {
         (
             one["metric"]["__name__"],
@@ -114,7 +114,7 @@ def names(evaluated: Evaluated) -> set[str]:
 
 
 def test_the_incident_is_one_that_alerts(evaluated: Evaluated) -> None:
-    """Two that say nothing would be alike, too."""
+    """Two empty results would be equal, too."""
     found: set[str] = set()
 
     def told() -> bool:

@@ -1,4 +1,4 @@
-"""Where there is no Draguard, no GPU or no remediator, nobody is called for what is not there."""
+"""Without Draguard, GPUs or a remediator, no alert fires for the missing part."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ LONG_AGO: Series = tuple(
         (f'draguard_xid_last_seen_timestamp_seconds{{{GPU},code="{code}"}}', "-90000x400"),
     )
 )
-"""Errors of the day before, of a GPU whose driver wants nothing any more."""
+"""Errors of the day before, of a GPU whose driver reports no recovery action."""
 
 QUIET = {
     "a cluster without Draguard": NO_DRAGUARD,
@@ -79,7 +79,7 @@ GONE: Series = (
 
 
 def silent(programs: Path, folder: Path, series: Series, names: list[str]) -> str:
-    """Return what promtool has against it that these alerts never fire."""
+    """Return promtool's objections to these alerts never firing."""
     document: dict[str, Any] = {
         "rule_files": [str(RULES)],
         "evaluation_interval": "30s",
@@ -121,4 +121,4 @@ def test_exporters_alone_call_for_a_lost_gpu_and_not_for_a_remediator(
 
 
 FOR_A_LOST_GPU = {"DraguardGpuGone", "DraguardWatchdog"}
-"""Its recovery action reads 0 until the driver is asked again; lost is lost."""
+"""The recovery action stays 0 until the next reading; the GPU is lost all the same."""

@@ -1,4 +1,4 @@
-"""Label values that somebody else chose reach the page as they are: nothing in them is obeyed."""
+"""Label values of users reach the notification unchanged: nothing in them is executed."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ releases = pytest.mark.parametrize("release", promtool.RELEASES)
 
 
 def sample(name: str, labels: dict[str, str], values: str) -> dict[str, str]:
-    """Write a series as promtool's tests do; its strings are escaped as JSON's are."""
+    """Write a series for promtool's tests; strings are escaped as in JSON."""
     said = ",".join(f"{key}={json.dumps(text, ensure_ascii=False)}" for key, text in labels.items())
     return {"series": f"{name}{{{said}}}", "values": values}
 
@@ -66,8 +66,8 @@ def test_names_of_a_device_its_node_and_its_pods_stay_what_they_are(
             "hit": f"claim {value}/{value} of pod {value}",
             "done": "Nothing: this GPU has no incident.",
             "next": f"If it is not tainted: `draguard cordon`, or cordon node {value}. Check "
-            "`dmesg` there. Reset the GPU, or drain and reboot the node. If the GPU is lost again, replace "
-            "it.",
+            "`dmesg` there. Reset the GPU, or drain and reboot the node. If the GPU is lost again, "
+            "replace it.",
             "runbook_url": "https://draguard.example.com/runbooks/DraguardGpuGone.md",
             "dashboard_url": "https://grafana.example.com/d/draguard-device"
             f"?var-uuid={address}&var-cluster={address}&var-node={address}",

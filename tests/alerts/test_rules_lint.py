@@ -1,4 +1,4 @@
-"""What mixtool and pint would say of the rules, and what only this project can know of them."""
+"""Lints of the rules: those of mixtool and pint, and those of this project."""
 
 import re
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ LARGEST_GROUP = 20
 IDENTITY = frozenset({"cluster", "node", "UUID", "source", "dra_claim_namespace", "dra_claim_name"})
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
 SEEN_THROUGH = frozenset({"exported_pod", "exported_namespace", "exported_node"})
-"""What a scrape without `honorLabels` makes of a label."""
+"""Labels that a scrape without `honorLabels` renames."""
 OPERATIONS = frozenset({"sum", "max", "min", "count", "ratio", "bool"})
 
 
 def _recorded() -> Mapping[str, Known]:
-    """Return what was recorded, with the labels that its aggregation keeps."""
+    """Return the recorded series, with the labels that their aggregation keeps."""
     return {one.name: Known(frozenset(named_labels(promql.parse(one.expr)))) for one in recorded()}
 
 
@@ -39,7 +39,7 @@ OF_OTHERS = {
     "kube_node_info": Known(frozenset({"node"})),
     "node_uname_info": Known(frozenset({"nodename"})),
 }
-"""What kube-state-metrics and node-exporter tell, where they are: which nodes there are."""
+"""Series of kube-state-metrics and node-exporter that list the nodes."""
 KNOWN = {**FAMILIES_KNOWN, **_recorded(), **OF_OTHERS}
 
 
@@ -76,7 +76,7 @@ class TestNames:
 
     @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
     def test_a_group_uses_no_series_of_another_nor_one_below(self, group: Group) -> None:
-        """Groups are evaluated side by side: what another records is a round old, or not there."""
+        """Groups are evaluated in parallel: series of another group are old or missing."""
         above: set[str] = set()
         foreign = {one.name for one in recorded()}
         for rule in group.rules:
@@ -205,5 +205,5 @@ def _selected(query: str) -> list[Any]:
 
 
 def _made() -> frozenset[str]:
-    """Return the labels that recorded series have and no page."""
+    """Return the labels that only recorded series have."""
     return frozenset[str]().union(*(one.labels for one in _recorded().values()))

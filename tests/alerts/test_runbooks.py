@@ -1,4 +1,4 @@
-"""Every alert has a page for a tired person, and whatever the page says to ask or type exists."""
+"""Every alert has a runbook, and its queries and commands exist."""
 
 import io
 import re
@@ -30,7 +30,7 @@ PROMETHEUS_OWN = {
 }
 ALERT_LABELS = {"alertname", "source"}
 ON_THE_NODE = {"dmesg", "lspci", "nvidia-smi"}
-"""Programs of the node's own, as words in the text."""
+"""Programs on the node, as words in the text."""
 LONGEST = 90
 """Lines of a page."""
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
@@ -127,7 +127,7 @@ def help_of(words: list[str]) -> str:
 
 
 def asked_of_the_cluster() -> set[tuple[str, ...]]:
-    """Return every whole kubectl command of all pages, with names of things that are not there."""
+    """Return every complete kubectl command of all pages, with names of missing objects."""
     return {
         tuple(re.sub(r"\b[A-Z]{3,}\b(?!:)", lambda name: name[0].lower(), word) for word in words)
         for page in PAGES
@@ -140,7 +140,7 @@ def asked_of_the_cluster() -> set[tuple[str, ...]]:
 def test_a_real_apiserver_takes_every_kubectl_command(
     control_plane: ControlPlane, client: Client
 ) -> None:
-    """What is not there is not found; a resource, field or flag that does not exist is refused."""
+    """A missing object is not found; an unknown resource, field or flag is rejected."""
     install(control_plane, client)
     asked = asked_of_the_cluster()
     refused: dict[tuple[str, ...], str] = {}
