@@ -11,33 +11,33 @@ from pathlib import Path
 USAGE = """\
 usage: draguard COMMAND [FLAGS]
 
-look
-  status                     the fleet at a glance
-  incidents [NAME]           what is wrong now; with a name, one case file
-  explain xid N              what an XID means, and what would be done about it
-  plan                       what the remediator would do now, and why
-  doctor                     has this cluster, or this node, what is needed
+inspect
+  status                     show the fleet: nodes, GPUs, taint rules, incidents
+  incidents [NAME]           list open incidents; with a name, show one in detail
+  explain xid N              explain an XID, and what Draguard would do about it
+  plan                       show what the remediator would do now, and why
+  doctor                     check the requirements of this cluster, or this node
 
 act
-  hold INCIDENT              no new taint and no eviction on this GPU for a while
-  untaint INCIDENT           remove Draguard's taints of a GPU; shows the verdict, asks
-  ignore INCIDENT            the same, before there are taints
-  confirm-repaired INCIDENT  the repair of a GPU in NeedsHuman is done
-  cordon DEVICE               keep new work off a GPU or a slice, for maintenance
-  uncordon DEVICE             take that away
-  cleanup --all              remove all that is Draguard's, to uninstall it
+  hold INCIDENT              pause new taints and evictions on this GPU
+  untaint INCIDENT           remove Draguard's taints from a GPU, after confirmation
+  ignore INCIDENT            the same, also before there are taints
+  confirm-repaired INCIDENT  confirm the repair of a GPU in NeedsHuman
+  cordon DEVICE              keep new pods off a GPU or a slice, for maintenance
+  uncordon DEVICE            remove such a cordon
+  cleanup --all              remove all taints of Draguard, to uninstall it
 
 prepare
-  policy check|explain       is a policy sound, and what would a signal do
-  demo                       watch it all on simulated GPUs
+  policy check|explain       validate a policy, or simulate a signal under it
+  demo                       show all of it on simulated GPUs
 
 run
-  exporter sensor|agent|run  watch this node's GPUs: metrics and health report
-  remediator                 taint failed GPUs and slices, move their pods
+  exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
+  remediator                 taint failed GPUs and slices, evict their pods
 
-`draguard COMMAND --help` has flags and examples; `--version` says which it is.
+`draguard COMMAND --help` shows flags and examples, `--version` the version.
 `kubectl draguard COMMAND` is the same.
-Ends with 0: done; 1: something is wrong or left undone; 2: nothing was asked.
+Exit status: 0: done; 1: a problem, or not all is done; 2: usage error, or no access.
 """
 
 
@@ -46,7 +46,7 @@ _BY_SIGNAL = 128
 _WRITING = frozenset(
     {"hold", "untaint", "ignore", "confirm-repaired", "cordon", "uncordon", "cleanup"}
 )
-_PERHAPS = "interrupted; a part may be done: look, or give the command again"
+_PERHAPS = "interrupted; part of it may be done: check, or run the command again"
 _KUBECTLS = frozenset({"-n", "-o"})
 """Flags of dcgm-exporter's that are kubectl's, too: who begins with one does not mean that."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
@@ -110,7 +110,7 @@ def _run(command: str, arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         extras = _COMMANDS[command][1]
         print(
-            f"draguard {command}: the Python module {error.name} is missing here; install "
+            f"draguard {command}: the Python module {error.name} is missing; install "
             f"draguard[{extras}]",
             file=sys.stderr,
         )
@@ -127,7 +127,7 @@ def _run(command: str, arguments: Sequence[str]) -> int:
         if error.errno not in _UNWRITABLE:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"draguard {command}: the answer cannot be written: {error}", file=sys.stderr)
+        print(f"draguard {command}: cannot write the output: {error}", file=sys.stderr)
         return 1
     return status
 
@@ -157,7 +157,7 @@ def _no_command(word: str) -> str:
     from draguard.output.safe import shown
 
     meant = did_you_mean(word, _COMMANDS)
-    return f"draguard: there is no command {shown(word)!r}{meant}\n`draguard --help` lists them all"
+    return f"draguard: unknown command {shown(word)!r}{meant}\n`draguard --help` lists all commands"
 
 
 def _imported(command: str) -> Main:

@@ -67,9 +67,9 @@ def run(question: Question, arguments: Sequence[str]) -> int:
     said = next((one for one in times if one is not None), question.standard)
     if not (said or options.remove):
         endless = ", or --forever" if question.endless else ""
-        parser.error(f"say until when: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
+        parser.error(f"an end time is required: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
     if not (options.reason.strip() or options.remove):
-        parser.error("say why: --reason TEXT")
+        parser.error("a reason is required: --reason TEXT")
     try:
         until_of(said, clock.now()) if said else None
     except WrongIntentError as error:
@@ -83,31 +83,33 @@ def _parser(question: Question) -> argparse.ArgumentParser:
         question.command,
         question.description,
         question.examples,
-        more="It is written into the incident's spec with your user name there.",
+        more="The command writes it to the incident's spec, with your user name.",
     )
     until = "[--until WHEN]" if question.standard else "--until WHEN"
     parser.usage = f"{parser.prog} INCIDENT {until} --reason TEXT [FLAGS]"
     parser.add_argument(
         "incident",
         metavar="INCIDENT",
-        help="its name, such as gpu-2fa81118-1, or the UUID of its GPU",
+        help="incident name, such as gpu-2fa81118-1, or UUID of its GPU",
     )
-    parser.add_argument("--reason", default="", metavar="TEXT", help="required, and shown")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="required; shown in the incident"
+    )
     times = parser.add_mutually_exclusive_group()
     times.add_argument(
         "--until",
         metavar="WHEN",
-        help="a length of time from now, such as 4h, or a moment, such as 2030-07-30T18:00:00Z",
+        help="a duration from now, such as 4h, or a time, such as 2030-07-30T18:00:00Z",
     )
-    times.add_argument("--for", dest="length", metavar="WHEN", help="the same")
+    times.add_argument("--for", dest="length", metavar="WHEN", help="same as --until")
     if question.endless:
         standard = " (the default)" if question.standard == FOREVER else ""
-        times.add_argument("--forever", action="store_true", help=f"without an end{standard}")
-    times.add_argument("--remove", action="store_true", help="remove it again")
+        times.add_argument("--forever", action="store_true", help=f"no end time{standard}")
+    times.add_argument("--remove", action="store_true", help="remove it")
     parser.set_defaults(forever=False)
-    parser.add_argument("--overwrite", action="store_true", help="replace one that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace the existing one")
     if question.untaints:
-        parser.add_argument("--yes", action="store_true", help="do not ask before taints go")
+        parser.add_argument("--yes", action="store_true", help="do not ask before removing taints")
     add_output_flag(parser)
     add_cluster_flags(parser)
     return parser
@@ -190,8 +192,8 @@ def write(client: Client, incident: Incident, said: Said, *, overwrite: bool) ->
             there = incident.spec.intents.get(said.kind)
             if there != before:
                 raise WrongIntentError(
-                    f"another user has changed {incident.name} just now: "
-                    f"{before_in_words(said.kind, there) or 'it is removed'}"
+                    f"another user has just changed {incident.name}: "
+                    f"{before_in_words(said.kind, there) or 'it was removed'}"
                 ) from None
         else:
             return
@@ -202,7 +204,7 @@ def _again(client: Client, incident: Incident) -> Incident:
     params = {"fieldSelector": f"metadata.name={incident.name}"}
     found, _ = listed(client, INCIDENTS, Incident, params)
     if not found or found[0].metadata.uid != incident.metadata.uid:
-        raise WrongIntentError(f"{incident.name} is gone since it was looked at")
+        raise WrongIntentError(f"{incident.name} was deleted in the meantime")
     return found[0]
 
 
@@ -215,14 +217,14 @@ def fits(said: Said, incident: Incident, *, overwrite: bool) -> None:
         )
     if there and said.intent and there != said.intent and not overwrite:
         raise WrongIntentError(
-            f"{incident.name} has it already: {said.before}; give --overwrite to replace it"
+            f"{incident.name} already has one: {said.before}; use --overwrite to replace it"
         )
     if there == said.intent and _overtaken(said, incident):
         raise WrongIntentError(
             f"{said.before} was overtaken by a later signal; confirm again with another --reason"
         )
     if said.intent is None and not there:
-        raise WrongIntentError(f"{incident.name} has no such thing to remove")
+        raise WrongIntentError(f"{incident.name} has no spec.{FIELDS[said.kind]} to remove")
 
 
 def _overtaken(said: Said, incident: Incident) -> bool:
@@ -243,13 +245,13 @@ def _facts(question: Question, said: Said, now: datetime) -> Facts:
             ("incident", said.incident),
             ("wrote", field),
             ("until", until_in_words(intent, now)),
-            ("by", f"{intent.by} (you, as the API server knows you)"),
+            ("by", f"{intent.by} (your user name)"),
             ("reason", intent.reason),
             (
-                "instead of",
+                "replaces",
                 said.before if said.before != before_in_words(said.kind, intent) else "",
             ),
-            ("so", question.means),
-            ("but", Cell(said.unheard, "warn")),
+            ("effect", question.means),
+            ("note", Cell(said.unheard, "warn")),
         )
     )

@@ -10,17 +10,20 @@ from draguard.connection.help_text import Example
 CONFIRM = Question(
     command="confirm-repaired",
     kind="RepairConfirmed",
-    description="Confirm the repair of a GPU that recovery alone does not untaint. The soak time\n"
-    "still applies, and a later signal overtakes the confirmation. Refused where it would\n"
-    "change nothing: the GPU is still sick, or nothing waits for it.",
+    description="Confirm the repair of a GPU that Draguard does not untaint after recovery alone.\n"
+    "The soak time still applies. A later signal overtakes the confirmation. Refused if it\n"
+    "would change nothing: the GPU is still sick, or needs no confirmation.",
     examples=(
-        Example("draguard confirm-repaired INCIDENT --reason 'new board, ticket 47'", "it is done"),
-        Example("draguard confirm-repaired INCIDENT --remove", "remove it again"),
+        Example(
+            "draguard confirm-repaired INCIDENT --reason 'new board, ticket 47'",
+            "the repair is done",
+        ),
+        Example("draguard confirm-repaired INCIDENT --remove", "remove the confirmation"),
     ),
     endless=True,
     standard=FOREVER,
     refusal=refusal,
-    means="the GPU is untainted after its soak time, unless a later signal comes",
+    means="the GPU is untainted after its soak time, unless a later signal arrives",
 )
 
 

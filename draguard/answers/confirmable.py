@@ -20,8 +20,8 @@ def refusal(incident: Incident, case: Case | None) -> str:
         return f"the GPU is still {verdict_in_words(case)}; repair it first"
     if not _waits(incident, case):
         return (
-            f"{incident.name} does not wait for a confirmation (phase {incident.status.phase}): "
-            "the GPU is untainted by itself once it is seen healthy for the soak time"
+            f"{incident.name} needs no confirmation (phase {incident.status.phase}): "
+            "the GPU is untainted automatically once it is healthy for the soak time"
         )
     return ""
 

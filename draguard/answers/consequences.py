@@ -25,9 +25,10 @@ def consequences(
     yield f"GPU      {where}, incident {incident.name} ({status.phase})"
     yield f"verdict  {verdict_in_words(case)}"
     yield f"needs    {ours(status.needs) or 'nothing'}"
-    yield f"taints   {count(len(taints), 'taint goes', 'taints go')}{_named(taints)}"
-    yield "then     new pods can be scheduled to it at once, whatever is wrong with it"
-    end = f"{moment(until, now)}; then the fault counts again" if until else "without end"
+    number = count(len(taints), "taint will be removed", "taints will be removed")
+    yield f"taints   {number}{_named(taints)}"
+    yield "effect   new pods can be scheduled to it immediately, even if its fault remains"
+    end = f"{moment(until, now)}; then the fault counts again" if until else "no end time"
     yield f"until    {end}"
 
 

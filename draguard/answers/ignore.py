@@ -8,17 +8,17 @@ from draguard.connection.help_text import Example
 IGNORE = Question(
     command="ignore",
     kind="Ignore",
-    description="Do not act on the fault of an incident until then: the remediator removes its\n"
-    "taints of this GPU at once. At the end the fault counts again. Where taints stand it\n"
-    "asks first, as `draguard untaint` does.",
+    description="Take no action on the fault of an incident until the given time. The remediator\n"
+    "removes its taints from this GPU at once. After that time the fault counts again. If\n"
+    "there are taints, the command asks for confirmation, as `draguard untaint` does.",
     examples=(
         Example("draguard ignore INCIDENT --until 2d --reason 'a test board'", "for two days"),
-        Example("draguard ignore INCIDENT --forever --reason 'a test board'", "for good"),
-        Example("draguard ignore INCIDENT --remove", "remove it again"),
+        Example("draguard ignore INCIDENT --forever --reason 'a test board'", "forever"),
+        Example("draguard ignore INCIDENT --remove", "let the fault count again now"),
     ),
     endless=True,
     untaints=True,
-    means="the remediator removes its taints of this GPU now; the fault counts again at the end",
+    means="the remediator removes its taints from this GPU now; the fault counts again at the end",
 )
 
 

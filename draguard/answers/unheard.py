@@ -4,7 +4,7 @@ from draguard.cluster.reading import Reader
 from draguard.status.leading import leading
 from kubeapi.client import ApiError
 
-LATER = "it counts once a remediator runs"
+LATER = "takes effect once a remediator runs"
 
 
 def unheard(reader: Reader) -> str:
@@ -14,4 +14,4 @@ def unheard(reader: Reader) -> str:
     except ApiError:
         return ""
     silent = leading(objects.leases, objects.at).why
-    return f"{silent}: {LATER}" if silent else ""
+    return f"{silent}; {LATER}" if silent else ""

@@ -37,11 +37,11 @@ COMMAND = "untaint"
 STANDARD = "4h"
 EXAMPLES = (
     Example("draguard untaint INCIDENT --reason 'a false alarm'", "for four hours"),
-    Example("draguard untaint GPU-2fa8... --reason 'a test board' --forever", "for good"),
-    Example("draguard untaint INCIDENT --reason x --dry-run", "what would follow"),
+    Example("draguard untaint GPU-2fa8... --reason 'a test board' --forever", "forever"),
+    Example("draguard untaint INCIDENT --reason x --dry-run", "what would happen"),
     Example("draguard ignore INCIDENT --remove", "let the fault count again now"),
 )
-UNSEEN = "whether a remediator leads may not be seen here; the taints go once one does"
+UNSEEN = "you may not read whether a remediator leads; the taints are removed once one leads"
 
 
 class Untainted(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,17 +69,18 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 when it is done or asked of the remediator; 1 when not; 2 when nothing was asked."""
     parser = teaching(
         COMMAND,
-        "Remove Draguard's taints of one GPU until then, although its fault stands. Shows what\n"
-        "is wrong with the GPU and what follows, and asks. At the end the fault counts again.",
+        "Remove Draguard's taints from one GPU until the given time, although its fault remains.\n"
+        "Shows the fault and the consequences, and asks for confirmation. After that time the\n"
+        "fault counts again.",
         EXAMPLES,
-        more="Writes spec.ignore of the incident, with your user name, for the remediator. Where\n"
-        "no remediator leads, the taints are removed by this command.",
+        more="Writes spec.ignore of the incident, with your user name, for the remediator. If no\n"
+        "remediator leads, this command removes the taints itself.",
     )
     parser.usage = f"{parser.prog} INCIDENT --reason TEXT [--until WHEN] [FLAGS]"
     parser.add_argument(
         "incident",
         metavar="INCIDENT",
-        help="its name, such as gpu-2fa81118-1, or the UUID of its GPU",
+        help="incident name, such as gpu-2fa81118-1, or UUID of its GPU",
     )
     parser.add_argument("--reason", required=True, metavar="TEXT", help="shown in the incident")
     times = parser.add_mutually_exclusive_group()
@@ -87,17 +88,21 @@ def main(arguments: Sequence[str]) -> int:
         "--until",
         default=STANDARD,
         metavar="WHEN",
-        help=f"a length of time from now, or a moment, such as 2030-07-30T18:00:00Z [{STANDARD}]",
+        help=f"a duration from now, or a time, such as 2030-07-30T18:00:00Z [{STANDARD}]",
     )
-    times.add_argument("--forever", action="store_true", help="without an end")
-    parser.add_argument("--yes", action="store_true", help="do not ask; needed without a terminal")
-    parser.add_argument("--dry-run", action="store_true", help="say what follows, do nothing")
+    times.add_argument("--forever", action="store_true", help="no end time")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask; required without a terminal"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would happen, change nothing"
+    )
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
     options.ends = FOREVER if options.forever else options.until
     if not options.reason.strip():
-        parser.error("say why: --reason TEXT")
+        parser.error("a reason is required: --reason TEXT")
     try:
         until_of(options.ends, clock.now())
     except WrongIntentError as error:
@@ -129,10 +134,10 @@ def _found(releaser: Remover, objects: Objects, word: str) -> _Found:
     unseen = "leases" in objects.missing
     why = "" if unseen else leading(objects.leases, objects.at).why
     if not (incident.open or rules):
-        raise WrongIntentError(f"{incident.name} is closed, and no taint of it stands")
+        raise WrongIntentError(f"{incident.name} is closed and has no taints")
     if not incident.open and not why:
         raise WrongIntentError(
-            f"{incident.name} is closed; the remediator removes what still stands of it"
+            f"{incident.name} is closed; the remediator removes its remaining taints"
         )
     remark = UNSEEN if unseen else why
     return _Found(incident, rules, not why, remark, objects.at)
@@ -179,17 +184,17 @@ def _left(releaser: Remover, incident: Incident) -> list[Found]:
 
 def _sheet(done: Untainted, at: datetime) -> tuple[Block, ...]:
     if done.dry_run:
-        return (Lines(("nothing was done (--dry-run)",)),)
+        return (Lines(("nothing was changed (--dry-run)",)),)
     by = "the remediator removes the taints now" if done.by_remediator else "the taints are removed"
     failed = any(one.error for one in done.rules)
     facts = Facts(
         (
             ("incident", done.incident),
             ("until", until_in_words(done.intent, at)),
-            ("by", f"{done.intent.by} (you, as the API server knows you)"),
+            ("by", f"{done.intent.by} (your user name)"),
             ("reason", done.intent.reason),
-            ("so", Cell("not all taints are removed", "bad") if failed else by),
-            ("but", Cell(done.remark, "warn")),
+            ("effect", Cell("some taints are not removed", "bad") if failed else by),
+            ("note", Cell(done.remark, "warn")),
             ("undo", f"draguard ignore {done.incident} --remove"),
         )
     )

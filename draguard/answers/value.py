@@ -39,7 +39,7 @@ def until_of(text: str, now: datetime) -> datetime | None:
         return None
     end = _end(text, now).replace(microsecond=0)
     if end <= now:
-        raise WrongIntentError(f"{text} is over already; give a time to come")
+        raise WrongIntentError(f"{text} is in the past; give a future time")
     return end
 
 
@@ -50,7 +50,7 @@ def _end(text: str, now: datetime) -> datetime:
     try:
         return now + duration(text, LONGEST)
     except ValueError as error:
-        raise WrongIntentError(f"{error}; or give a moment, such as {_EXAMPLE}") from error
+        raise WrongIntentError(f"{error}; or give a time, such as {_EXAMPLE}") from error
 
 
 def _moment(text: str) -> datetime | None:
@@ -64,19 +64,21 @@ def _moment(text: str) -> datetime | None:
 
 def until_in_words(intent: Intent, now: datetime) -> str:
     """Return the end of an intent with how far it is."""
-    return moment(intent.until, now) or "without end"
+    return moment(intent.until, now) or "no end time"
 
 
 def intent_of(until: datetime | None, by: str, reason: str) -> Intent:
     """Return an intent that the API server takes. Raises WrongIntentError."""
     reason = reason.strip()
     if not by:
-        raise WrongIntentError("the API server does not say who you are, so nothing can be written")
+        raise WrongIntentError(
+            "the API server did not return your user name, so nothing was written"
+        )
     for name, text, most in (("your user name", by, BY_LIMIT), ("--reason", reason, REASON_LIMIT)):
         if len(text) > most:
             raise WrongIntentError(f"{name} is longer than {most} characters")
         if not text.isprintable():
-            raise WrongIntentError(f"{name} has characters that are not printable")
+            raise WrongIntentError(f"{name} contains characters that are not printable")
     return Intent(until=until, by=by, reason=reason)
 
 

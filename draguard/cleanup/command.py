@@ -22,8 +22,8 @@ from draguard.status.leading import leading
 from kubeapi.client import ApiError, Client
 
 EXAMPLES = (
-    Example("draguard cleanup --all --dry-run", "what of Draguard stands, and would go"),
-    Example("draguard cleanup --all", "all of it, before Draguard is uninstalled"),
+    Example("draguard cleanup --all --dry-run", "what would be removed"),
+    Example("draguard cleanup --all", "remove it, before uninstalling Draguard"),
 )
 
 
@@ -36,19 +36,23 @@ def main(arguments: Sequence[str]) -> int:
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = teaching(
         "cleanup",
-        "Remove every taint of Draguard, and its conditions of Nodes, to uninstall it.",
+        "Remove all taints and Node conditions of Draguard, to uninstall it.",
         EXAMPLES,
-        more="Asks before it does so. A running remediator creates the taints of open incidents\n"
+        more="Asks for confirmation. A running remediator creates the taints of open incidents\n"
         "again: lower the mode or uninstall it first. To untaint one GPU use `draguard untaint`.\n"
-        "DeviceIncidents stay, as records. Taints for maintenance are users' own: `draguard\n"
-        "uncordon` takes them away.",
+        "DeviceIncidents stay, as records. Cordons for maintenance belong to users: `draguard\n"
+        "uncordon` removes them.",
     )
     parser.add_argument("incidents", nargs="*", metavar="INCIDENT", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--all", action="store_true", help="every rule of ours, and our conditions of Nodes"
+        "--all", action="store_true", help="all taint rules and Node conditions of Draguard"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask; needed without a terminal")
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
+    parser.add_argument(
+        "--yes", action="store_true", help="do not ask; required without a terminal"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, change nothing"
+    )
     add_output_flag(parser)
     add_cluster_flags(parser)
     parser.usage = f"{parser.prog} --all [FLAGS]"
@@ -56,7 +60,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     if found.incidents:
         parser.error(f"to untaint one GPU use `draguard untaint {found.incidents[0]}`")
     if not found.all:
-        parser.error("say what to remove: --all")
+        parser.error("--all is required")
     return found
 
 
@@ -87,15 +91,16 @@ def _agreed(client: Client, found: list[Found], options: argparse.Namespace) -> 
     if options.yes:
         return True
     facts = (*_facts(found), *_leader(client, options.namespace))
-    return agreed("cleanup", facts, "Remove all of it?", yes=False)
+    return agreed("cleanup", facts, "Remove all of them?", yes=False)
 
 
 def _facts(found: list[Found]) -> Iterator[str]:
     for one in found:
         yield f"{one.kind} {one.name}: {one.what}"
     gpus = {one.gpu for one in found if one.gpu}
-    yield f"{count(len(found), 'object goes', 'objects go')}, of {count(len(gpus), 'GPU', 'GPUs')}"
-    yield "then new pods can be scheduled to these GPUs at once, whatever is wrong with them"
+    objects = count(len(found), "object", "objects")
+    yield f"to remove: {objects} of {count(len(gpus), 'GPU', 'GPUs')}"
+    yield "new pods can then be scheduled to these GPUs immediately, even if their faults remain"
 
 
 def _leader(client: Client, namespace: str) -> Iterator[str]:
@@ -106,7 +111,7 @@ def _leader(client: Client, namespace: str) -> Iterator[str]:
         return
     lead = leading(objects.leases, objects.at)
     if not lead.why:
-        yield f"remediator {lead.holder} leads: it creates the taints of open incidents again"
+        yield f"remediator {lead.holder} leads: it will create the taints of open incidents again"
 
 
 def _outcomes(releaser: Remover, rules: Rules, nodes: list[Found]) -> list[Outcome]:
@@ -119,10 +124,9 @@ def _outcomes(releaser: Remover, rules: Rules, nodes: list[Found]) -> list[Outco
 def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace) -> Iterator[str]:
     yield from lines(outcomes, "would be removed" if options.dry_run else "removed")
     if not outcomes:
-        yield "nothing of Draguard's stands in this cluster"
+        yield "no taint rules or Node conditions of Draguard in this cluster"
     if kept:
         yield (
-            f"{count(len(kept), 'cordon for maintenance stands', 'cordons for maintenance stand')} "
-            f"({some(kept)}): users have made them, and no release takes them away; "
-            "`draguard uncordon --all` does"
+            f"{count(len(kept), 'cordon for maintenance stays', 'cordons for maintenance stay')} "
+            f"({some(kept)}): users made them; `draguard uncordon --all` removes them"
         )

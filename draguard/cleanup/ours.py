@@ -33,7 +33,7 @@ from remediator.model.taint_rule import (
 )
 
 T = TypeVar("T")
-UNANSWERED = "no answer, so it may be gone or not"
+UNANSWERED = "no answer, so it may or may not be removed"
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Remover:
         refused = self._conditions.forbidden
         outcome = _tried(found, lambda: self._conditions.remove(found.name))
         if self._conditions.forbidden > refused:
-            return Outcome(found, "403 Forbidden: patch nodes/status is needed for it")
+            return Outcome(found, "403 Forbidden: this needs permission to patch nodes/status")
         return outcome
 
     def _path(self) -> str:

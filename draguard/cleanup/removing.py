@@ -8,8 +8,8 @@ from kubeapi.client import ApiError
 from remediator.model.taint_rule import RawRule
 
 _STANDS = (
-    "it still stands: a finalizer keeps it, or a running remediator has created it again; "
-    "lower the mode first, or use `draguard untaint`"
+    "it still exists: a finalizer blocks its deletion, or a running remediator has created it "
+    "again; lower the mode first, or use `draguard untaint`"
 )
 UNTRIED = "not tried: the server does not answer"
 
@@ -25,7 +25,7 @@ def removed(
     try:
         standing = left()
     except ApiError as error:
-        why = f"it was asked for, and whether it is gone cannot be seen: {error}"
+        why = f"removal was requested, but could not be verified: {error}"
         return [one if one.error else Outcome(one.found, why) for one in outcomes]
     return _looked_at(outcomes, standing)
 

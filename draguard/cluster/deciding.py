@@ -48,11 +48,11 @@ class Deciding:
         """Say why a node's report is not to be believed, "" when it is."""
         why = self._freshness.stale(node)
         if why and "leases" in self._objects.missing:
-            return f"whether the agent of {node} is alive is not known: its Lease may not be read"
+            return f"the state of the agent of {node} is unknown: you may not read its Lease"
         if why and node in self._ahead:
             return (
                 f"the clock of {node} is {short(self._ahead[node])} ahead of the API server's: "
-                "whether its agent is alive cannot be told"
+                "the state of its agent is unknown"
             )
         return why
 

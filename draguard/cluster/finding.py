@@ -31,15 +31,15 @@ def meant(word: str, incidents: Iterable[Incident]) -> Incident:
         return named[0]
     if named:
         raise NoIncidentError(
-            f"{word!r} is short for {some(one.name for one in named)}; give the whole name"
+            f"{word!r} matches {some(one.name for one in named)}; give the full name"
         )
     episodes = of_gpu(every, next((o.spec.uuid for o in every if _is_gpu(o, word)), ""))
     if episodes:
         return next((one for one in reversed(episodes) if one.open), episodes[-1])
     known = {name for one in every for name in (short(one.name), one.spec.uuid)}
     raise NoIncidentError(
-        f"there is no incident {word!r}{did_you_mean(word, known)}; name one, or the UUID of its "
-        "GPU: `draguard incidents --all` lists them"
+        f"there is no incident {word!r}{did_you_mean(word, known)}; give an incident's name or the "
+        "UUID of its GPU: `draguard incidents --all` lists them"
     )
 
 

@@ -131,7 +131,7 @@ def find(client: Client, namespace: str) -> Installation:
     except ApiError as error:
         if error.status != FORBIDDEN:
             raise
-        source = f"not known, taken to be {SHIPPED}: {forbidden(error.message)}"
+        source = f"unknown, assuming {SHIPPED}: {forbidden(error.message)}"
         return Installation(policy=PolicyInForce(source=source, seen=False))
 
 
@@ -139,7 +139,7 @@ def _found(client: Client, namespace: str) -> Installation:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
     mine = _of_account(listed(client, path, Workload)[0], ACCOUNT)
     if mine is None:
-        source = f"{SHIPPED}: no Deployment of namespace {namespace} runs as {ACCOUNT}"
+        source = f"{SHIPPED}: no Deployment in namespace {namespace} uses account {ACCOUNT}"
         return Installation(policy=PolicyInForce(source=source, seen=False))
     settings = _settings(mine)
     return Installation(
@@ -180,10 +180,10 @@ def _policy(
     client: Client, namespace: str, workload: Workload, settings: Settings
 ) -> PolicyInForce:
     if settings.policy is None:
-        return PolicyInForce(source=f"{SHIPPED}: Deployment {workload.metadata.name} names no file")
+        return PolicyInForce(source=f"{SHIPPED}: Deployment {workload.metadata.name} sets no file")
     place = _in_config_map(workload, PurePosixPath(settings.policy))
     if place is None:
-        source = f"{SHIPPED}: {settings.policy} of {workload.metadata.name} is in no ConfigMap"
+        source = f"{SHIPPED}: {settings.policy} of {workload.metadata.name} is not in a ConfigMap"
         return PolicyInForce(source=source, problems=("it cannot be read from here",))
     name, key = place
     where = f"ConfigMap {namespace}/{name}, key {key}"
@@ -192,9 +192,9 @@ def _policy(
         text = msgspec.json.decode(raw, type=_ConfigMap).data[key]
         return PolicyInForce(policy=read(text), source=where)
     except NotFound:
-        problems: tuple[str, ...] = ("there is no such ConfigMap",)
+        problems: tuple[str, ...] = ("the ConfigMap does not exist",)
     except KeyError:
-        problems = ("the ConfigMap has no such key",)
+        problems = ("the ConfigMap does not have this key",)
     except PolicyError as error:
         problems = error.problems
     except UNREADABLE as error:

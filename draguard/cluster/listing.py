@@ -50,7 +50,7 @@ def raw_items(
         try:
             page = _pages.decode(client.get(path, query, accept=accept))
         except UNREADABLE as error:
-            raise ApiError(f"GET {path}: the answer is no list ({error})") from error
+            raise ApiError(f"GET {path}: the response is not a list ({error})") from error
         here += len(page.items or ())
         heard(collection, here, here + (page.metadata.remaining_item_count or 0))
         yield from page.items or ()
@@ -60,7 +60,7 @@ def raw_items(
 
 
 class _Named(msgspec.Struct, frozen=True):
-    name: str = "one without a name"
+    name: str = "an unnamed object"
 
 
 class _Anything(msgspec.Struct, frozen=True):

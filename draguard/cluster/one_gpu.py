@@ -29,7 +29,7 @@ def judged(reader: Reader, incident: Incident) -> Case | None:
 
 def verdict_in_words(case: Case | None) -> str:
     if case is None:
-        return "unknown: its report and its devices may not be read"
+        return "unknown: you may not read its report and its devices"
     match case.verdict:
         case Sick(faults):
             return f"sick: {'; '.join(dict.fromkeys(one.evidence for one in faults))}"

@@ -43,8 +43,8 @@ _MADE = tuple(map(msgspec.json.Decoder, KINDS))
 Part = Mapping[str, object] | ApiError
 """Fields of `Objects`, or the refusal of a right."""
 NOT_INSTALLED = (
-    "{resource} are not served in this cluster: Draguard is not installed here. Install it "
-    "(docs/install.md), or give this cluster its objects: kubectl apply -f deploy/crds"
+    "{resource} are not served by this cluster: Draguard is not installed here. Install it "
+    "(docs/install.md), or only its CRDs: kubectl apply -f deploy/crds"
 )
 
 
@@ -142,7 +142,7 @@ class Reader:
             raw = self.client.get(f"{NAMESPACES}/{self.namespace}")
             return {"stopped": stop_of(msgspec.json.decode(raw, type=Namespace))}
         except NotFound:
-            where = "say where Draguard is installed by -n"
+            where = "give the namespace of Draguard with -n"
             self._nowhere = (f"there is no namespace {self.namespace}: {where}",)
             return {}
         except UNREADABLE as error:
@@ -176,7 +176,7 @@ class Reader:
 def left_out(objects: Objects) -> str:
     """Say, as the end of a sentence, what was not looked at; "" where all was."""
     unreadable = ", ".join(objects.unreadable)
-    return f"; left out because this version cannot read them: {unreadable}" if unreadable else ""
+    return f"; skipped because this version cannot read them: {unreadable}" if unreadable else ""
 
 
 def _counted(collection: str, names: tuple[str, ...]) -> str:

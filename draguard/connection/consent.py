@@ -17,7 +17,7 @@ def agreed(command: str, facts: Iterable[str], question: str, *, yes: bool) -> b
     if yes:
         return True
     if not sys.stdin.isatty():
-        complain(command, "nothing was done: there is no terminal to ask on; add --yes to go on")
+        complain(command, "nothing was done: no terminal for confirmation; add --yes to continue")
         return False
     print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() == "yes":

@@ -28,7 +28,9 @@ def endpoint_of(
     files = _files(kubeconfig, environ)
     if not files:
         if context:
-            raise EndpointError(f"there is no kubeconfig to look for the context {context!r} in")
+            raise EndpointError(
+                f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
+            )
         return _of_this_pod()
     current = _current(files)
     return _chosen(files, context or (current if len(files) > 1 else ""))
@@ -47,7 +49,7 @@ def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
     except RuntimeError:
         return []  # a user without a home, as in many containers
     except OSError as error:
-        raise EndpointError(f"~/.kube/config cannot be looked at: {error}") from error
+        raise EndpointError(f"cannot read ~/.kube/config: {error}") from error
 
 
 def _of_this_pod() -> Endpoint:
@@ -55,8 +57,8 @@ def _of_this_pod() -> Endpoint:
         return in_cluster()
     except EndpointError as error:
         raise EndpointError(
-            "there is no cluster to ask: ~/.kube/config is not there, KUBECONFIG is not set, and "
-            "this is no pod with a service account; give --kubeconfig"
+            "no cluster is configured: ~/.kube/config does not exist, KUBECONFIG is not set, and "
+            "this is not a pod with a service account; give --kubeconfig"
         ) from error
 
 
@@ -93,11 +95,11 @@ def _read(file: Path) -> _Config:
         return msgspec.convert(yaml.safe_load(file.read_bytes()) or {}, _Config)
     except FileNotFoundError as error:
         raise EndpointError(
-            f"kubeconfig {file} is not there; give another one by --kubeconfig"
+            f"kubeconfig {file} does not exist; give another one with --kubeconfig"
         ) from error
     except msgspec.ValidationError as error:
         raise EndpointError(
-            f"{file} is no kubeconfig ({error}); give another one by --kubeconfig"
+            f"{file} is not a kubeconfig ({error}); give another one with --kubeconfig"
         ) from error
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise EndpointError(f"kubeconfig {file} cannot be read: {error}") from error
@@ -115,7 +117,7 @@ def _chosen(files: Sequence[Path], context: str) -> Endpoint:
             raise _sentence(files, context, error) from error
     if said and not (found.token or found.client_cert_file):
         raise EndpointError(
-            f"the program by which kubeconfig {where} logs in has failed: {'; '.join(said)}; "
+            f"the credential plugin of kubeconfig {where} failed: {'; '.join(said)}; "
             "install it, or log in again"
         )
     return _with_sound_token(found, where)
@@ -131,8 +133,8 @@ def _refuse_impersonation(files: Sequence[Path], context: str) -> None:
     said = next((one.user for one in users if one.user and one.name == name), nothing)
     if any(key == "as" or key.startswith("as-") for key in said):
         raise EndpointError(
-            f"the user {name!r} of the kubeconfig acts as somebody else (as), which is not done "
-            "here: choose another context by --context"
+            f"the user {name!r} of the kubeconfig impersonates another user (as), which is not "
+            "supported: choose another context with --context"
         )
 
 
@@ -140,7 +142,7 @@ def _with_sound_token(found: Endpoint, where: str) -> Endpoint:
     token = (found.token or "").strip()
     if token and not (token.isascii() and token.isprintable()):
         raise EndpointError(
-            f"kubeconfig {where}: the token has a line break, or what none has; log in again"
+            f"kubeconfig {where}: the token contains invalid characters; log in again"
         )
     return msgspec.structs.replace(found, token=token or None)
 
@@ -165,17 +167,17 @@ def _sentence(files: Sequence[Path], context: str, error: EndpointError) -> Endp
     wanted = context or _current(files)
     if not wanted:
         return EndpointError(
-            f"kubeconfig {where} names no current context: `kubectl config use-context NAME`, or "
-            f"give --context (it has {some(known) or 'none'})"
+            f"kubeconfig {where} has no current context: run `kubectl config use-context NAME`, "
+            f"or give --context (available: {some(known) or 'none'})"
         )
     if wanted not in known:
         return EndpointError(
             f"kubeconfig {where} has no context {wanted!r}{did_you_mean(wanted, known)}; "
-            "`kubectl config get-contexts` lists those that it has"
+            "`kubectl config get-contexts` lists its contexts"
         )
     if isinstance(error.__cause__, AttributeError | TypeError):
         return EndpointError(
-            f"kubeconfig {where}: how the user of context {wanted!r} logs in is not understood; "
-            "an auth-provider is one that Kubernetes dropped in 1.26: use its exec plugin"
+            f"kubeconfig {where}: the login method of context {wanted!r} is not supported; "
+            "Kubernetes removed auth-provider in 1.26: use an exec plugin"
         )
     return error

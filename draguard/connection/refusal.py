@@ -26,12 +26,12 @@ _WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
 _OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _PLAIN = "Client sent an HTTP request to an HTTPS server"
-_ELSEWHERE = "{why}; {server} leads elsewhere, as no API server does: is its address right?"
-_BUSY = "{why}; the server is busy or unwell: try again"
+_ELSEWHERE = "{why}; {server} redirects, which no API server does: check its address"
+_BUSY = "{why}; the server is overloaded or failing: try again"
 _MEANINGS: Mapping[int, str] = {
-    401: "{server} does not know who asks (401): the credentials of the kubeconfig are wrong or "
-    "have run out; log in again",
-    410: "{why}; reading took longer than the server keeps a list: try again",
+    401: "{server} rejected the credentials of the kubeconfig (401): they are wrong or expired; "
+    "log in again",
+    410: "{why}; the list expired while it was read: try again",
     **dict.fromkeys((301, 302, 303, 307, 308), _ELSEWHERE),
     **dict.fromkeys((429, 500, 502, 503, 504), _BUSY),
 }
@@ -44,13 +44,13 @@ def sentence(error: Exception, server: str) -> str:
     if not isinstance(error, ApiError):
         return str(error)
     if error.status is None:
-        unsure = ". Whether it was done is not known: look, or give the command again"
+        unsure = ". It may or may not be done: check, or run the command again"
         return _silent(error.message, server) + (unsure if may_be_done(error) else "")
     if error.status == FORBIDDEN:
         return forbidden(error.message)
     if _PLAIN in error.message:
-        return f"{server} speaks https: correct its address in the kubeconfig"
-    wait = f" (it asks to wait {error.retry_after:g} s)" if error.retry_after else ""
+        return f"{server} requires https: correct its address in the kubeconfig"
+    wait = f" (the server requests a wait of {error.retry_after:g} s)" if error.retry_after else ""
     why = f"{error.message}{wait}"
     return _MEANINGS.get(error.status, "{why}").format(why=why, server=server)
 
@@ -66,17 +66,17 @@ def _silent(message: str, server: str) -> str:
     other = _OTHER_NAME.search(message)
     if other:
         return (
-            f"the certificate of {server} is another server's ({other[0]}): use its own "
-            "name in the kubeconfig, or behind a tunnel give that as tls-server-name"
+            f"the certificate of {server} is for another server ({other[0]}): use the name in the "
+            "certificate; behind a tunnel, set it as tls-server-name in the kubeconfig"
         )
     if _UNTRUSTED in message:
         return (
             f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
-            f"(certificate-authority); insecure-skip-tls-verify is not obeyed ({why})"
+            f"(certificate-authority); insecure-skip-tls-verify is not supported ({why})"
         )
     return (
-        f"no answer from {server}: {why}; is that the cluster that you mean "
-        "(`kubectl config current-context`), and does it run? Proxies are not used"
+        f"no answer from {server}: {why}; check that it is the right cluster "
+        "(`kubectl config current-context`) and that it runs. Proxies are not used"
     )
 
 
@@ -87,8 +87,8 @@ def forbidden(message: str) -> str:
         return message
     if found["user"] == ANONYMOUS:
         return (
-            f"the server takes you for nobody ({ANONYMOUS}): the user of this context has no "
-            "credentials in the kubeconfig; log in, or choose another by --context"
+            f"the server treats you as {ANONYMOUS}: the user of this context has no credentials in "
+            "the kubeconfig; log in, or choose another context with --context"
         )
     what = found["path"] or ".".join(filter(None, (found["resource"], found["group"])))
     where = f" in namespace {found['namespace']}" if found["namespace"] else ""

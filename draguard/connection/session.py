@@ -25,15 +25,15 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags that say which cluster, named as kubectl's."""
     where = parser.add_argument_group("which cluster")
     where.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="instead of $KUBECONFIG, ~/.kube/config"
+        "--kubeconfig", type=Path, metavar="FILE", help="default: $KUBECONFIG, then ~/.kube/config"
     )
-    where.add_argument("--context", default="", metavar="NAME", help="instead of the current one")
+    where.add_argument("--context", default="", metavar="NAME", help="default: the current context")
     where.add_argument(
         "-n",
         "--namespace",
         default=NAMESPACE,
         metavar="NAME",
-        help=f"where Draguard is installed [{NAMESPACE}]",
+        help=f"namespace of Draguard [{NAMESPACE}]",
     )
 
 

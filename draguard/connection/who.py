@@ -40,5 +40,5 @@ def caller(client: Client) -> Caller:
     try:
         found = msgspec.json.decode(client.create(REVIEW, body), type=_Review)
     except UNREADABLE as error:
-        raise ApiError(f"POST {REVIEW}: the answer is no review ({error})") from error
+        raise ApiError(f"POST {REVIEW}: the response is not a review ({error})") from error
     return Caller(found.status.user_info.username, found.metadata.creation_timestamp)

@@ -11,9 +11,9 @@ from kubeapi.client import Client
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
 GUARDED = {
-    "nodedevicehealths": "a node's token may write any node's report",
-    "devicetaintrules": "whoever may write DeviceTaintRules may write ones with our key, or ones "
-    "that taint the whole cluster",
+    "nodedevicehealths": "any node's token can write the report of every node",
+    "devicetaintrules": "anyone who can write DeviceTaintRules can use Draguard's key, or taint "
+    "the whole cluster",
 }
 """By resource: what is possible without a policy."""
 
@@ -68,5 +68,7 @@ def judged(policies: list[Policy], bindings: list[Binding]) -> Iterator[Check]:
         if bound:
             yield ok(about, f"guarded by {', '.join(bound)}")
         else:
-            why = "a policy without a binding that denies" if guards else "no policy"
-            yield warn(about, f"{why}: {without}", "docs/security.md; the chart installs them")
+            why = "a policy exists, but no binding denies" if guards else "no policy"
+            yield warn(
+                about, f"{why}: {without}", "the chart installs the policies; see docs/security.md"
+            )

@@ -14,14 +14,14 @@ from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
 from remediator.model.incident import IncidentSpec, IncidentStatus
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-_APPLY = "kubectl apply -f deploy/crds (Helm never upgrades CRDs by itself)"
-_GATE_FLAGS = "look at --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager"
+_APPLY = "kubectl apply -f deploy/crds (Helm does not upgrade CRDs)"
+_GATE_FLAGS = "check --feature-gates of kube-apiserver, kube-scheduler, kube-controller-manager"
 GATES: Mapping[str, str] = {
-    "DynamicResourceAllocation": "devices are claimed at all",
-    "DRADeviceTaints": "taints of devices count",
+    "DynamicResourceAllocation": "pods can claim devices",
+    "DRADeviceTaints": "device taints take effect",
     "DRADeviceTaintRules": "DeviceTaintRules taint devices",
-    "DRAExtendedResource": "pods get DRA devices by asking for nvidia.com/gpu",
-    "DRAPartitionableDevices": "slices of dynamic MIG",
+    "DRAExtendedResource": "pods can request DRA devices as nvidia.com/gpu",
+    "DRAPartitionableDevices": "dynamic MIG slices are supported",
 }
 NEEDED = frozenset({"DynamicResourceAllocation", "DRADeviceTaints", "DRADeviceTaintRules"})
 _GATE = re.compile(
@@ -62,9 +62,9 @@ def versions(client: Client) -> Iterator[Check]:
     if found is None:
         yield bad(
             about,
-            "no ResourceSlices are served",
-            "Kubernetes 1.34 has them; 1.32 and 1.33 need the gate DynamicResourceAllocation and "
-            "--runtime-config=resource.k8s.io/v1beta1=true on the API server",
+            "ResourceSlices are not served",
+            "use Kubernetes 1.34; 1.32 and 1.33 need the feature gate DynamicResourceAllocation "
+            "and --runtime-config=resource.k8s.io/v1beta1=true on the API server",
         )
     else:
         yield ok(about, f"{GROUP}/{found}")
@@ -72,9 +72,9 @@ def versions(client: Client) -> Iterator[Check]:
     if rules is None:
         yield warn(
             "DeviceTaintRules",
-            "not served: incidents are told of, and nothing is tainted whatever the policy says",
-            "Kubernetes 1.37 serves them; 1.36 needs --runtime-config=resource.k8s.io/v1beta2=true "
-            "and the gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions)",
+            "not served: Draguard records incidents and taints nothing, whatever the policy says",
+            "use Kubernetes 1.37; 1.36 needs --runtime-config=resource.k8s.io/v1beta2=true "
+            "and the feature gate DRADeviceTaintRules (docs/remediation.md, Kubernetes versions)",
         )
     else:
         yield ok("DeviceTaintRules", f"{GROUP}/{rules}")
@@ -87,7 +87,7 @@ def gates(client: Client) -> Iterator[Check]:
     except ApiError as error:
         yield unknown(
             "feature gates",
-            f"they are seen in the API server's metrics: {forbidden(error.message)}",
+            f"they are read from the API server's metrics: {forbidden(error.message)}",
             _GATE_FLAGS,
         )
         return
@@ -99,12 +99,14 @@ def gate_checks(found: Mapping[str, bool]) -> Iterator[Check]:
     for name, means in GATES.items():
         about = f"gate {name}"
         if name not in found:
-            yield unknown(about, f"this API server does not tell ({means})", _GATE_FLAGS)
+            yield unknown(about, f"not reported by this API server ({means})", _GATE_FLAGS)
         elif found[name]:
             yield ok(about, f"on in the API server: {means}")
         else:
-            remedy = f"--feature-gates={name}=true on API server, scheduler and controller manager"
-            off = f"off in the API server; with it {means}"
+            remedy = (
+                f"set --feature-gates={name}=true on API server, scheduler and controller manager"
+            )
+            off = f"off in the API server; when on, {means}"
             yield warn(about, off, remedy) if name in NEEDED else ok(about, off)
 
 
@@ -119,10 +121,10 @@ def objects(client: Client) -> Iterator[Check]:
             raw = client.get(f"{_CRDS}/{plural}.draguard.dev")
             found = msgspec.json.decode(raw, type=_Definition)
         except NotFound:
-            yield bad(about, "it is not there", _APPLY)
+            yield bad(about, "not installed", _APPLY)
             continue
         except UNREADABLE as error:
-            yield unknown(about, f"it cannot be read ({error})", _APPLY)
+            yield unknown(about, f"cannot be read ({error})", _APPLY)
             continue
         yield _fits(about, found, parts)
 
@@ -130,7 +132,7 @@ def objects(client: Client) -> Iterator[Check]:
 def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struct]]) -> Check:
     current = [one for one in found.spec.versions if one.served]
     if not current:
-        return bad(about, "no version of it is served", _APPLY)
+        return bad(about, "no version is served", _APPLY)
     schema = current[-1].schema.schema
     lacking = [
         f"{part}.{field.encode_name}"
@@ -141,6 +143,6 @@ def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struc
     names = ", ".join(one.name for one in current)
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        older = f"{names}, of an older version: it lacks {', '.join(lacking[:3])}{more}"
-        return warn(about, f"{older}, so those are not stored", _APPLY)
-    return ok(about, f"{names}, with every field of this version")
+        older = f"{names}, from an older release: it lacks {', '.join(lacking[:3])}{more}"
+        return warn(about, f"{older}, so these fields are not stored", _APPLY)
+    return ok(about, f"{names}, with every field of this release")

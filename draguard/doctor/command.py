@@ -24,10 +24,10 @@ from kubeapi.client import UNREADABLE, ApiError, Client
 from remediator.controller.emergency import FORBIDDEN
 
 EXAMPLES = (
-    Example("draguard doctor", "the cluster that kubectl would ask"),
-    Example("draguard doctor -o json", "for a program; ends with 1 when something is bad"),
+    Example("draguard doctor", "the cluster of the current kubectl context"),
+    Example("draguard doctor -o json", "for scripts; exits with 1 if a check is bad"),
     Example("draguard doctor --node-local", "this node; run it in the sensor's container"),
-    Example("draguard doctor --node-local -- --dcgm=off", "with flags of the exporter"),
+    Example("draguard doctor --node-local -- --dcgm=off", "with exporter flags"),
 )
 _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad", "unknown": "warn"}
 
@@ -36,19 +36,22 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 when nothing is bad; 1 when something is; 2 when the cluster could not be asked."""
     parser = teaching(
         "doctor",
-        "Look whether the cluster has what Draguard needs: versions, gates, objects, rights,\n"
-        "agents, leader, policy, admission. Each line that is not ok says what to do.",
+        "Check whether the cluster meets Draguard's requirements: API versions, feature gates,\n"
+        "CRDs, permissions, agents, leader, policy, admission. Each line that is not ok says what\n"
+        "to do.",
         EXAMPLES,
-        more="States: ok; warn: something works less; bad: something does not work; unknown: it\n"
-        "could not be seen. Nothing is changed.",
+        more="States: ok; warn: a feature is limited; bad: a feature does not work; unknown: it\n"
+        "could not be checked. Nothing is changed.",
     )
-    parser.add_argument("--node-local", action="store_true", help="look at this node instead")
-    parser.add_argument("flags", nargs="*", metavar="-- EXPORTER FLAGS", help="with --node-local")
+    parser.add_argument("--node-local", action="store_true", help="check this node instead")
+    parser.add_argument(
+        "flags", nargs="*", metavar="-- EXPORTER FLAGS", help="exporter flags, for --node-local"
+    )
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
     if options.flags and not options.node_local:
-        parser.error("flags of the exporter are for --node-local")
+        parser.error("exporter flags require --node-local")
     if options.node_local:
         from draguard.doctor.node_local import node_local
 
@@ -68,7 +71,7 @@ def _answers(client: Client) -> None:
     try:
         msgspec.json.decode(client.get("/version"), type=dict[str, object])
     except UNREADABLE as error:
-        raise ApiError(f"GET /version: this is no API server ({error})") from error
+        raise ApiError(f"GET /version: this is not an API server ({error})") from error
 
 
 def examined(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
@@ -77,13 +80,13 @@ def examined(client: Client, namespace: str, progress: Progress) -> Iterator[Che
         ("API versions", lambda: api.versions(client)),
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
-        ("rights", lambda: rights(client, namespace)),
+        ("permissions", lambda: rights(client, namespace)),
         ("exporter", lambda: (exporter(agents(client, namespace), namespace),)),
-        ("what runs", lambda: _running(client, namespace, progress)),
+        ("cluster state", lambda: _running(client, namespace, progress)),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:
-        progress.says(f"looking at {about}")
+        progress.says(f"checking {about}")
         try:
             yield from look()
         except (ApiError, NotInstalledError) as error:
@@ -93,10 +96,10 @@ def examined(client: Client, namespace: str, progress: Progress) -> Iterator[Che
 def _remedy(error: Exception) -> str:
     """Say what makes visible what could not be looked at."""
     if isinstance(error, NotInstalledError):
-        return "install it (docs/install.md); the lines above say what is missing"
+        return "install Draguard (docs/install.md); the lines above show what is missing"
     if isinstance(error, ApiError) and error.status == FORBIDDEN:
-        return "ask for the rights that docs/cli.md lists under Rights"
-    return "ask again; docs/troubleshooting.md"
+        return "ask for the permissions listed in docs/cli.md, Rights"
+    return "run the command again; see docs/troubleshooting.md"
 
 
 def _running(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
@@ -111,7 +114,7 @@ def _tell(found: tuple[Check, ...], options: argparse.Namespace) -> int:
 
 
 def _sheet(found: tuple[Check, ...]) -> Iterator[Block]:
-    yield Table(("STATE", "WHAT WAS FOUND, AND WHAT TO DO"), tuple(_rows(found)))
+    yield Table(("STATE", "FINDING AND REMEDY"), tuple(_rows(found)))
     counts = {state: sum(one.state == state for one in found) for state in _TONES}
     yield Lines((", ".join(f"{count} {state}" for state, count in counts.items()),))
 

@@ -23,7 +23,7 @@ def node_local(flags: Sequence[str]) -> tuple[Check, ...]:
     try:
         settings, _ = parse(["run", *flags])
     except SettingsError as error:
-        return (bad("settings", str(error), "give the flags that the exporter here is given"),)
+        return (bad("settings", str(error), "use the flags of the exporter on this node"),)
     logging.disable()  # what goes wrong is in the answer
     try:
         needs = (_need(row, settings) for row in CAPABILITIES)
@@ -36,12 +36,16 @@ def _nvml(settings: Settings) -> Check:
     try:
         able, text = check(settings)
     except CountersError as error:
-        return bad("counters file", str(error), "--collectors")
-    said = next((line for line in text.splitlines() if line.startswith("NVML: ")), "NVML: silent")
+        return bad("counters file", str(error), "correct the file given by --collectors")
+    said = next(
+        (line for line in text.splitlines() if line.startswith("NVML: ")), "NVML: no output"
+    )
     says = said.removeprefix("NVML: ")
     if able:
         return ok("NVML", says)
-    return bad("NVML", says, "is NVIDIA's driver loaded, and its library in this container?")
+    return bad(
+        "NVML", says, "check that NVIDIA's driver is loaded, and its library in this container"
+    )
 
 
 def _sensor(settings: Settings) -> Check:
@@ -51,7 +55,7 @@ def _sensor(settings: Settings) -> Check:
             tried.settimeout(_PATIENCE)
             tried.connect(place)
     except OSError as error:
-        remedy = "does the sensor's container run? The agent shows nothing without it"
+        remedy = "check that the sensor container runs; without it the agent has no data"
         return bad("sensor socket", f"{place}: {error.strerror or error}", remedy)
     return ok("sensor socket", place)
 
@@ -59,6 +63,6 @@ def _sensor(settings: Settings) -> Check:
 def _need(row: Capability, settings: Settings) -> Check:
     about, lacking = f"{row.of}: {row.need}", missing(row.need, settings)
     if not lacking:
-        return ok(about, "there")
-    says = f"{lacking}; without it there is no: {row.shows}"
+        return ok(about, "available")
+    says = f"{lacking}; without it these are missing: {row.shows}"
     return (bad if row.need in _WITHOUT_IT else warn)(about, says, row.remedy)

@@ -45,7 +45,7 @@ CALLER: dict[str, tuple[Right, ...]] = {
     "hold, ignore, untaint, confirm-repaired": (
         Right("draguard.dev", "deviceincidents", ("patch",)),
     ),
-    "taint, untaint, release": (
+    "cordon, uncordon, cleanup": (
         Right("resource.k8s.io", "devicetaintrules", ("create", "patch", "delete")),
     ),
 }
@@ -94,25 +94,25 @@ class Asker:
     def caller(self) -> Iterator[Check]:
         """Say which commands the caller has the rights for. Raises ApiError."""
         for what, rights in CALLER.items():
-            about = f"your rights: {what}"
+            about = f"your permissions: {what}"
             missing = self._missing(rights, "")
             if missing:
-                yield warn(about, f"you may not {some(missing)}", "ask for a role with those verbs")
+                yield warn(about, f"you may not {some(missing)}", "ask for a role with these verbs")
             else:
-                yield ok(about, "you have them all")
+                yield ok(about, "all granted")
 
     def account(self, name: str, rights: Iterable[Right]) -> Check:
         """Say whether a ServiceAccount may do its work."""
-        about = f"rights of {name}"
+        about = f"permissions of {name}"
         user = f"system:serviceaccount:{self._namespace}:{name}"
         try:
             missing = self._missing(rights, user)
         except ApiError as error:
-            return unknown(about, forbidden(error.message), "ask somebody who administers RBAC")
+            return unknown(about, forbidden(error.message), "ask a cluster administrator")
         if missing:
             remedy = f"apply the role of {name} again: helm upgrade, or deploy/manifests"
             return bad(about, f"{user} may not {some(missing, 5)}", remedy)
-        return ok(about, f"{user} may do all of its work")
+        return ok(about, f"{user} has all permissions that it needs")
 
     def _missing(self, rights: Iterable[Right], user: str) -> list[str]:
         found: list[str] = []
@@ -140,7 +140,7 @@ class Asker:
         try:
             return msgspec.json.decode(self._client.create(path, body), type=_Review).status.allowed
         except UNREADABLE as error:
-            raise ApiError(f"POST {path}: the answer is no review ({error})") from error
+            raise ApiError(f"POST {path}: the response is not a review ({error})") from error
 
     def _groups(self) -> list[str]:
         accounts = "system:serviceaccounts"

@@ -30,19 +30,19 @@ def running(
     yield from _versions(objects, installed)
     yield from _effect(objects)
     yield _stop(objects, namespace)
-    yield from (unknown("what runs", one, _RIGHTS) for one in objects.unseen)
+    yield from (unknown("cluster state", one, _RIGHTS) for one in objects.unseen)
     yield from _unreadable(objects)
 
 
 def exporter(found: Workload | None, namespace: str) -> Check:
     """Judge the DaemonSet of the node agents."""
     if found is None:
-        remedy = "install it (docs/install.md); without it nothing is seen"
-        return warn("exporter", f"no DaemonSet of {namespace} runs as {AGENT_ACCOUNT}", remedy)
+        remedy = "install the exporter (docs/install.md); without it there is no GPU data"
+        return warn("exporter", f"no DaemonSet in {namespace} uses account {AGENT_ACCOUNT}", remedy)
     wanted, ready = found.status.desired_number_scheduled, found.status.number_ready
     says = f"DaemonSet {found.metadata.name}: ready on {ready} of {wanted} nodes"
     if not found.host_pid:
-        says += "; shares of pods (draguard_pod_*) are off (exporter.podShares)"
+        says += "; per-pod shares (draguard_pod_*) are off (exporter.podShares)"
     if not wanted:
         remedy = "its node selector matches no node: see docs/install.md for the labels"
         return warn("exporter", says, remedy)
@@ -55,34 +55,34 @@ def exporter(found: Workload | None, namespace: str) -> Check:
 def _agents(found: Status, namespace: str) -> Iterator[Check]:
     nodes, logs = found.nodes, _LOGS.format(namespace=namespace)
     if nodes is None:
-        yield unknown("agents", "which of them report is not known: it may not be read", _RIGHTS)
+        yield unknown("agents", "unknown which agents report: you may not read reports", _RIGHTS)
         return
     if nodes.unwatched:
         unwatched = count(
             len(nodes.unwatched),
-            "node publishes GPUs and has never reported",
-            "nodes publish GPUs and have never reported",
+            "node publishes GPUs but has never reported",
+            "nodes publish GPUs but have never reported",
         )
         yield bad(
             "agents",
             f"{unwatched}: {some(nodes.unwatched)}",
-            "does the DaemonSet's node selector match them, and do its pods run there?",
+            "check that the DaemonSet's node selector matches and that its pods run there",
         )
     if nodes.stale:
-        silent = count(len(nodes.stale), "agent is silent", "agents are silent")
+        silent = count(len(nodes.stale), "agent report is stale", "agent reports are stale")
         whose = "its" if len(nodes.stale) == 1 else "their"
-        says = f"{silent}: {some(nodes.stale)}; nothing is known of {whose} GPUs"
+        says = f"{silent}: {some(nodes.stale)}; the state of {whose} GPUs is unknown"
         yield bad("agents", says, logs)
     if nodes.gone:
-        one, many = "report is left of a node that is", "reports are left of nodes that are"
+        one, many = "report belongs to a deleted node", "reports belong to deleted nodes"
         left = count(len(nodes.gone), one, many)
-        remedy = "kubectl delete nodedevicehealths NAME, if the node does not come back"
-        yield warn("agents", f"{left} gone: {some(nodes.gone)}", remedy)
+        remedy = "if the node will not return: kubectl delete nodedevicehealths NAME"
+        yield warn("agents", f"{left}: {some(nodes.gone)}", remedy)
     if not nodes.unwatched and not nodes.stale:
         if nodes.reporting:
-            yield ok("agents", count(nodes.reporting, "reports", "report"))
+            yield ok("agents", count(nodes.reporting, "node reports", "nodes report"))
         else:
-            yield warn("agents", "no node publishes GPUs and none reports", logs)
+            yield warn("agents", "no node publishes GPUs, and no agent reports", logs)
 
 
 def _sources(objects: Objects, found: Status) -> Iterator[Check]:
@@ -96,10 +96,10 @@ def _sources(objects: Objects, found: Status) -> Iterator[Check]:
                     report.metadata.name
                 )
     for (source, reason, message), nodes in sorted(told.items()):
-        remedy = message or "draguard doctor --node-local, in the sensor's container"
+        remedy = message or "run `draguard doctor --node-local` in the sensor container"
         yield bad(f"source {source}", f"{reason} on {some(nodes)}", remedy)
     if not told and found.nodes and found.nodes.reporting:
-        yield ok("sources", "all up where an agent reports")
+        yield ok("sources", "all up on reporting nodes")
 
 
 def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[Check]:
@@ -107,57 +107,67 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
     if not installed.name:
         yield warn(
             about,
-            f"no Deployment runs as {ACCOUNT}",
-            "install it (docs/install.md); metrics and reports work without it",
+            f"no Deployment uses account {ACCOUNT}",
+            "install the remediator (docs/install.md); metrics and reports work without it",
         )
     why = doubt(found.leader, found.leader_renewed, now)
     if found.leader is None:
-        yield unknown(about, "who leads is not known: Leases may not be read", _RIGHTS)
+        yield unknown(about, "the leader is unknown: you may not read Leases", _RIGHTS)
     elif why:
-        remedy = "are its pods ready? kubectl get pods -A -l app.kubernetes.io/name=draguard"
+        remedy = (
+            "check that its pods are ready: kubectl get pods -A -l app.kubernetes.io/name=draguard"
+        )
         yield bad(about, why, remedy)
     else:
-        yield ok(about, f"{found.leader} leads")
+        yield ok(about, f"{found.leader} is the leader")
 
 
 def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
     policy = installed.policy
     for one in policy.problems:
-        remedy = "correct it (`draguard policy check FILE`); until then the last good one is obeyed"
+        remedy = (
+            "correct it (`draguard policy check FILE`); until then the last valid policy applies"
+        )
         yield bad("policy", f"{policy.source}: {one}", remedy)
     if policy.problems:
         return
     yield ok("policy", policy.source)
     for remark in remarks(policy.policy, now):
-        yield warn("policy", remark, "docs/policy.md; `draguard policy check FILE` says it too")
+        yield warn(
+            "policy", remark, "see docs/policy.md; `draguard policy check FILE` shows it too"
+        )
 
 
 def _versions(objects: Objects, installed: Installation) -> Iterator[Check]:
     mine = metadata.version("draguard")
     if "reports" in objects.missing:
-        yield unknown("versions", f"this is {mine}; those of the agents may not be read", _RIGHTS)
+        yield unknown(
+            "versions",
+            f"this is {mine}; agent versions are unknown: you may not read reports",
+            _RIGHTS,
+        )
         return
     agents = {one.status.agent_version for one in objects.reports} - {""}
     odd = sorted(agents - {mine})
     schemas = {one.status.schema_version for one in objects.reports}
     far = sorted(one for one in schemas if abs(one - SCHEMA_VERSION) > 1)
     if far:
-        newer = f"reports of schema {far[0]}, this version reads up to {SCHEMA_VERSION + 1}"
-        yield bad("versions", newer, "bring agents and remediator to one release")
+        newer = f"reports have schema {far[0]}; this version reads up to {SCHEMA_VERSION + 1}"
+        yield bad("versions", newer, "upgrade agents and remediator to the same release")
     if odd:
         yield warn(
             "versions",
             f"this is {mine}, agents are {some(odd)}",
-            "one release apart is fine for a while: finish the upgrade",
+            "finish the upgrade; one release apart is supported meanwhile",
         )
     if not far and not odd:
         images = f"; the remediator's image is {some(installed.images)}" if installed.images else ""
-        yield ok("versions", f"{mine}, and every agent's{images}")
+        yield ok("versions", f"{mine}, the same on every agent{images}")
 
 
 def _effect(objects: Objects) -> Iterator[Check]:
     """Say whether anybody acts on our rules: the eviction controller says so in each NoExecute."""
-    about = "rules have effect"
+    about = "taint rules take effect"
     ours = [r for r in objects.rules if is_ours(r) and r.spec.taint.effect == "NoExecute"]
     before = objects.at - timedelta(seconds=SILENT_AFTER)
     due = [r for r in ours if (since := r.spec.taint.time_added) is not None and since < before]
@@ -167,34 +177,42 @@ def _effect(objects: Objects) -> Iterator[Check]:
         if CONDITION not in {c.type for c in one.status.conditions or ()}
     ]
     if "rules" in objects.missing:
-        yield unknown(about, "rules may not be read", _RIGHTS)
+        yield unknown(about, "you may not read DeviceTaintRules", _RIGHTS)
     elif silent and objects.rule_version != "v1alpha3":
         yield bad(
             about,
-            f"the eviction controller has said nothing of {some(silent)} for a minute",
-            "turn on the gate DRADeviceTaintRules in API server, scheduler and controller manager",
+            f"the eviction controller has not reported on {some(silent)} for a minute",
+            "enable the gate DRADeviceTaintRules in API server, scheduler and controller manager",
         )
     elif due and not silent:
-        yield ok(about, "the eviction controller has answered every NoExecute")
+        yield ok(about, "the eviction controller has reported on every NoExecute")
     else:
         yield unknown(
             about,
-            "no NoExecute of ours stands long enough to tell",
-            "nothing now: it shows a minute after the first one",
+            "no NoExecute of Draguard is old enough to tell",
+            "nothing to do: it is known a minute after the first NoExecute",
         )
 
 
 def _stop(objects: Objects, namespace: str) -> Check:
     if "stop" in objects.missing:
-        return unknown("emergency stop", f"namespace {namespace} may not be read", _RIGHTS)
+        return unknown("emergency stop", f"you may not read namespace {namespace}", _RIGHTS)
     if not objects.stopped:
         return ok("emergency stop", "not set")
-    remedy = f"when it is over: kubectl annotate namespace {namespace} draguard.dev/stop-"
-    return warn("emergency stop", f"all new harm is held: {objects.stopped}", remedy)
+    remedy = f"to end it: kubectl annotate namespace {namespace} draguard.dev/stop-"
+    return warn(
+        "emergency stop",
+        f"all new restrictions and disruptions are stopped: {objects.stopped}",
+        remedy,
+    )
 
 
 def _unreadable(objects: Objects) -> Iterable[Check]:
     return (
-        warn("objects", f"{one} cannot be read by this version", "bring everything to one release")
+        warn(
+            "objects",
+            f"{one} cannot be read by this version",
+            "upgrade all components to the same release",
+        )
         for one in objects.unreadable
     )

@@ -16,7 +16,7 @@ _VIA = {
     "": "a claim",
     ADMIN: "admin access",
     EXTENDED_RESOURCE: "an extended resource",
-    GANG: "its gang (not moved)",
+    GANG: "its gang (not evicted)",
 }
 
 
@@ -46,8 +46,8 @@ def _facts(one: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
     yield "opened", moment(one.metadata.creation_timestamp, now)
     yield "closed", moment(status.closed_at, now)
     yield "healthy", moment(status.healthy_since, now)
-    yield "episode", f"{status.recurrence} of this GPU" if status.recurrence > 1 else ""
-    sticky = "a user has to confirm its repair" if status.untaint == "OnConfirmation" else ""
+    yield "recurrence", f"incident {status.recurrence} of this GPU" if status.recurrence > 1 else ""
+    sticky = "you must confirm its repair" if status.untaint == "OnConfirmation" else ""
     yield "sticky", sticky if one.open else ""
     yield "duplicate", f"of {status.duplicate_of}" if status.duplicate_of else ""
 
@@ -87,24 +87,24 @@ def _who(one: Incident) -> Iterator[Block]:
     status = one.status
     for title, holds, more in (
         ("Affected pods", status.affected, status.affected_left_out),
-        ("Who was evicted", status.evicted, status.evicted_left_out),
+        ("Evicted pods", status.evicted, status.evicted_left_out),
     ):
         rows = tuple(_hold(hold) for hold in holds)
-        yield Table(("POD", "CLAIM", "DEVICE", "BY", "TOLERATES"), rows, title=title)
+        yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), rows, title=title)
         yield Lines((f"and {more} more",) if more else ())
 
 
 def _hold(hold: PodHold) -> tuple[Text, ...]:
-    pod = f"{hold.namespace}/{hold.pod}" if hold.pod else "nobody (the claim is kept)"
+    pod = f"{hold.namespace}/{hold.pod}" if hold.pod else "no pod (the claim stays allocated)"
     claim = f"{hold.namespace}/{hold.claim}"
     return pod, claim, leaf(hold.device), _VIA.get(hold.via, hold.via), hold.tolerates
 
 
 def _said(one: Incident, now: datetime) -> Iterator[Block]:
     status = one.status
-    yield Lines(tuple(_intent(one, now) for one in status.intents), title="What users want")
-    yield Lines(status.foreign, title="What others did to these devices")
-    yield Lines(status.informed, title="Neighbours over NVLink that may feel it")
+    yield Lines(tuple(_intent(one, now) for one in status.intents), title="User overrides")
+    yield Lines(status.foreign, title="Changes by others to these devices")
+    yield Lines(status.informed, title="NVLink neighbours that may be affected")
 
 
 def _intent(record: IntentRecord, now: datetime) -> str:
@@ -118,4 +118,4 @@ def _timeline(one: Incident, now: datetime) -> Table:
         (stamp(line.time), age(line.time, now), line.phase, line.text)
         for line in one.status.timeline
     )
-    return Table(("TIME", "AGO", "PHASE", "WHAT"), rows, title="Timeline")
+    return Table(("TIME", "AGO", "PHASE", "EVENT"), rows, title="Timeline")

@@ -18,9 +18,9 @@ from kubeapi.client import ApiError, Client, NotFound
 from remediator.controller.cluster import REPORTS
 
 EXAMPLES = (
-    Example("draguard incidents", "what is open, the worst first"),
-    Example("draguard incidents --all --node gpu-7", "closed ones too, of one node"),
-    Example("draguard incidents GPU-2fa8...", "the case file of a GPU, by its whole UUID"),
+    Example("draguard incidents", "open incidents, the most severe first"),
+    Example("draguard incidents --all --node gpu-7", "closed ones too, on one node"),
+    Example("draguard incidents GPU-2fa8...", "the incident of a GPU, by its full UUID"),
     Example("draguard incidents NAME -o yaml", "the object, for a ticket"),
 )
 
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0; 1 for no such incident or node, or a list with gaps; 2 when nothing was asked."""
     parser = teaching(
         "incidents",
-        "List the incidents: one for each episode of trouble with a GPU. With a name, tell all of\n"
-        "one: what was seen, affected pods, which rules stand, what was decided and why.",
+        "List the incidents, one for each fault of a GPU. With a name, show one in detail:\n"
+        "evidence, affected pods, taint rules, decisions and reasons.",
         EXAMPLES,
     )
     parser.add_argument(
@@ -39,8 +39,8 @@ def main(arguments: Sequence[str]) -> int:
         metavar="NAME",
         help="an incident, such as gpu-2fa81118-1, or a GPU's UUID",
     )
-    parser.add_argument("--all", action="store_true", help="closed ones too")
-    parser.add_argument("--node", default="", metavar="NAME", help="of one node only")
+    parser.add_argument("--all", action="store_true", help="include closed incidents")
+    parser.add_argument("--node", default="", metavar="NAME", help="only incidents on this node")
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
@@ -64,11 +64,11 @@ def _told(client: Client, options: argparse.Namespace) -> int:
 def _list(client: Client, objects: Objects, options: argparse.Namespace) -> int:
     found = lines(objects.incidents, closed=options.all, node=options.node)
     if options.node and not found and not _is_known(client, objects, options.node):
-        complain("incidents", f"no report and no incident speaks of a node {options.node!r}")
+        complain("incidents", f"no report or incident for a node {options.node!r}")
         return WRONG
     give(found, options.output, lambda: (table(found, objects.at, options.node),))
     if objects.unreadable:
-        complain("incidents", f"this list is not whole{left_out(objects)}")
+        complain("incidents", f"this list is incomplete{left_out(objects)}")
         return WRONG
     return DONE
 

@@ -10,14 +10,18 @@ _UNCORDON = "kubectl uncordon {node}"
 _RUNBOOKS = "alerts/runbooks"
 _STEPS: dict[str, tuple[str, ...]] = {
     "gpu-reset": (
-        "wait until no pod holds the GPU (phase Drained), then reset it on {node}:",
+        "wait until the GPU is drained (phase Drained), then reset it on {node}:",
         "nvidia-smi --gpu-reset -i {uuid}",
     ),
-    "node-reboot": ("drain the node, reboot it, let it take pods again:", _DRAIN, _UNCORDON),
-    "replacement": ("drain the node, have the board replaced:", _DRAIN, _UNCORDON),
+    "node-reboot": ("drain the node, reboot it, uncordon it:", _DRAIN, _UNCORDON),
+    "replacement": (
+        "drain the node, have the board replaced, uncordon the node:",
+        _DRAIN,
+        _UNCORDON,
+    ),
     "fabric-recovery": ("repair the NVLink fabric of {node}",),
     "diagnosis": (
-        "wait until no pod holds the GPU (phase Drained), then diagnose it on {node}:",
+        "wait until the GPU is drained (phase Drained), then diagnose it on {node}:",
         "dcgmi diag --run 3",
     ),
     "person": (

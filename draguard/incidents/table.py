@@ -71,6 +71,6 @@ def table(found: Iterable[Line], now: datetime, node: str = "") -> Table:
         )
         for one in found
     )
-    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "SAYS")
+    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
     where = f" on {node}" if node else ""
-    return Table(columns, rows, nothing=f"no incident is open{where}")
+    return Table(columns, rows, nothing=f"no open incidents{where}")

@@ -25,11 +25,11 @@ from remediator.model.taint_rule import Effect
 
 EXAMPLES = (
     Example("draguard cordon gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
-    Example("draguard cordon GPU-2fa8... --why swap --evict", "and move the pods that are on it"),
-    Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours go on"),
-    Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods that means"),
+    Example("draguard cordon GPU-2fa8... --why swap --evict", "also delete the pods that use it"),
+    Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours are unaffected"),
+    Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods are affected"),
 )
-WHOEVER = "whoever holds it by what this version cannot read"
+WHOEVER = "pods of claims that this version cannot read"
 NOT_SERVED = (
     "this cluster serves no DeviceTaintRules, so no device can be cordoned; see `draguard doctor`"
 )
@@ -39,22 +39,24 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 when every cordon stands; 1 when none, or not all; 2 when nothing could be asked."""
     parser = teaching(
         "cordon",
-        "Cordon a device for maintenance, by a DeviceTaintRule of your own and with your own\n"
-        "rights. A GPU means every slice of it. Running pods stay, unless you say --evict.",
+        "Cordon a device for maintenance, with a DeviceTaintRule of your own and your own\n"
+        "permissions. A GPU includes all of its slices. Running pods stay, unless you add --evict.",
         EXAMPLES,
-        more="Eviction by taint asks no PodDisruptionBudget. The cordon stands until\n"
-        "`draguard uncordon`; neither the remediator nor `draguard cleanup` takes it away.",
+        more="NoExecute ignores PodDisruptionBudgets. The cordon stays until `draguard\n"
+        "uncordon`; neither the remediator nor `draguard cleanup` removes it.",
     )
     parser.add_argument("device", metavar="DEVICE", help=NAMES)
-    parser.add_argument("--why", required=True, metavar="TEXT", help="for who finds the cordon")
-    parser.add_argument("--evict", action="store_true", help="NoExecute: pods there are deleted")
+    parser.add_argument("--why", required=True, metavar="TEXT", help="reason, stored in the cordon")
+    parser.add_argument("--evict", action="store_true", help="NoExecute: pods on it are deleted")
     parser.add_argument("--yes", action="store_true", help="with --evict: do not ask")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be, do nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would happen, change nothing"
+    )
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
     if not options.why.strip():
-        parser.error("say why: --why TEXT")
+        parser.error("a reason is required: --why TEXT")
     return asked("cordon", options, lambda client: _cordon(client, options))
 
 
@@ -131,7 +133,7 @@ def _asked(named: Meant, going: Sequence[str]) -> bool:
     for pod in going:
         print(f"  {shown(pod)}", file=sys.stderr)
     if not sys.stdin.isatty():
-        complain("cordon", "nothing was done: there is nobody to ask here; give --yes to go on")
+        complain("cordon", "nothing was done: no terminal for confirmation; add --yes to continue")
         return False
     print("Delete them? Type yes: ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip() == "yes":

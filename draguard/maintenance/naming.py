@@ -56,10 +56,10 @@ def meant(
     )
     if found is None:
         near = did_you_mean(word, _names(inventory, minors))
-        raise NoDeviceError(f"no published device goes by {word!r}{near}; name it by {NAMES}")
+        raise NoDeviceError(f"no published device is named {word!r}{near}; give {NAMES}")
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
-        what = "one slice" if found.kind == "mig" else "this device alone"
+        what = "one slice" if found.kind == "mig" else "this device only"
         return Meant(gpu=uuid, what=what, targets=(_target(found, uuid),))
     return _whole(found, {gpu.uuid: gpu for one in told for gpu in _gpus(one)}, inventory)
 
@@ -80,8 +80,8 @@ def _whole(uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, 
     parts = [part for node in nodes for part in _parts(uuid, node, gpus, inventory)]
     if not parts:
         raise NoDeviceError(
-            f"{uuid} is reported and no driver publishes it: nobody can be given it, and there is "
-            "nothing that a rule could name"
+            f"{uuid} is reported, but no DRA driver publishes it: no pod can get it, and there is "
+            "no device for a taint rule"
         )
     slices = sum(one.kind == "mig" for one in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
@@ -136,7 +136,7 @@ def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) ->
     }
     uuids = sorted(found - {""})
     if len(uuids) > 1:
-        raise AmbiguousDeviceError(f"{word!r} may be {' or '.join(uuids)}: give the UUID")
+        raise AmbiguousDeviceError(f"{word!r} is ambiguous: {' or '.join(uuids)}; give the UUID")
     return uuids[0] if uuids else None
 
 

@@ -11,7 +11,7 @@ from draguard.output.sheet import Block, Cell, Facts, Lines, Table, Text, leaf
 
 FAILED = "NOT"
 """How `Changed.done` begins where nothing was done, or nobody knows."""
-AGAIN = "not all of it is done; the same command may be given again: what is done already stays so"
+AGAIN = "not all of it is done; run the same command again: what is done already stays done"
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -19,7 +19,7 @@ class Changed(msgspec.Struct, frozen=True):
     effect: str
     rule: str
     done: str
-    """`cordoned`, `stood, by ...`, `uncordoned`, the same with `would be`, or `NOT ...: why`."""
+    """`cordoned`, `already cordoned by ...`, `uncordoned`, `would be ...`, `NOT ...: why`."""
 
     @property
     def failed(self) -> bool:
@@ -37,20 +37,20 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sheet(told: Cordons, *, evict: bool) -> Iterator[Block]:
-    yield Facts((("GPU", told.gpu), ("means", told.what), ("by", told.by)))
+    yield Facts((("GPU", told.gpu), ("scope", told.what), ("by", told.by)))
     yield table(told.changed)
     yield Table(
-        ("POD", "CLAIM", "DEVICE", "BECOMES OF IT"),
+        ("POD", "CLAIM", "DEVICE", "OUTCOME"),
         tuple(_holder(one, evict=evict) for one in told.holders),
-        title="Who is on it",
+        title="Pods on these devices",
     )
     yield Lines(tuple(_left(told.changed)))
-    yield Lines((f"take it away: draguard uncordon {told.word}",))
+    yield Lines((f"to undo: draguard uncordon {told.word}",))
 
 
 def taken_away(changed: tuple[Changed, ...]) -> Iterator[Block]:
     if not changed:
-        yield Lines(("no cordon for maintenance stands",))
+        yield Lines(("no cordons for maintenance",))
         return
     yield table(changed)
     yield Lines(tuple(_left(changed)))

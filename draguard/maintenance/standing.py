@@ -108,9 +108,8 @@ def _look_again(
 def stood(stored: StatedRule) -> str:
     """Say whose cordon stands already: what was asked for now is not what is written there."""
     notes = stored.metadata.annotations
-    return (
-        f"stood, by {notes.get(CORDONED_BY) or 'somebody'}: {notes.get(WHY) or 'no reason given'}"
-    )
+    by = notes.get(CORDONED_BY) or "an unknown user"
+    return f"already cordoned by {by}: {notes.get(WHY) or 'no reason given'}"
 
 
 def standing(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:
@@ -179,7 +178,7 @@ def looked_at(
 
 
 def _unseen(one: Changed, why: str) -> Changed:
-    done = one.done if one.failed else f"{FAILED} seen to be gone, though asked for: {why}"
+    done = one.done if one.failed else f"{FAILED} verified as removed: {why}"
     return msgspec.structs.replace(one, done=done)
 
 
@@ -188,9 +187,9 @@ def _seen(one: Changed, uid: str, left: dict[str, str]) -> Changed:
     if now is None:
         return msgspec.structs.replace(one, done="uncordoned")
     if now != uid:
-        again = f"{FAILED} uncordoned: somebody has cordoned it again since"
+        again = f"{FAILED} uncordoned: another user has cordoned it again"
         return msgspec.structs.replace(one, done=again)
     if one.failed:
         return one
-    keeps = f"{FAILED} uncordoned: it still stands, a finalizer keeps it"
+    keeps = f"{FAILED} uncordoned: it still exists, a finalizer blocks its deletion"
     return msgspec.structs.replace(one, done=keeps)

@@ -23,7 +23,7 @@ from remediator.model.taint_rule import GPU, UUID, is_ours
 
 EXAMPLES = (
     Example("draguard uncordon gpu-7/3", "every cordon for maintenance on that GPU"),
-    Example("draguard uncordon --all --dry-run", "which cordons for maintenance stand"),
+    Example("draguard uncordon --all --dry-run", "which cordons for maintenance exist"),
 )
 
 
@@ -31,14 +31,16 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 when they are gone; 1 when there was none; 2 when nothing could be asked."""
     parser = teaching(
         "uncordon",
-        "Take away cordons that `draguard cordon` has made, whoever made them, and nothing else:\n"
-        "what the remediator has tainted stays tainted.",
+        "Remove cordons that any user has made with `draguard cordon`. Taints of the remediator\n"
+        "stay.",
         EXAMPLES,
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("device", nargs="?", metavar="DEVICE", help=NAMES)
     which.add_argument("--all", action="store_true", help="every cordon for maintenance")
-    parser.add_argument("--dry-run", action="store_true", help="say what would go, do nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, change nothing"
+    )
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
@@ -63,21 +65,21 @@ def _uncordon(client: Client, options: argparse.Namespace) -> int:
         changed = looked_at(client, objects, mine, changed)
     if not changed and not options.all:
         complain(
-            "uncordon", f"no cordon for maintenance stands on {options.device!r}{_ours(objects)}"
+            "uncordon", f"there is no cordon for maintenance on {options.device!r}{_ours(objects)}"
         )
     else:
         give(changed, options.output, lambda: taken_away(changed))
     hidden = [one for one in objects.unreadable if RULES in one]
     for one in hidden:
-        complain("uncordon", f"left out because this version cannot read them: {one}")
+        complain("uncordon", f"skipped because this version cannot read them: {one}")
     left = hidden or not (changed or options.all) or any(one.failed for one in changed)
     return WRONG if left else DONE
 
 
 def _ours(objects: Objects) -> str:
     ours = sum(map(is_ours, objects.rules))
-    whose = count(ours, "rule is", "rules are")
-    return f"; {whose} the remediator's: see `draguard incidents`" if ours else ""
+    whose = count(ours, "taint rule belongs", "taint rules belong")
+    return f"; {whose} to the remediator: see `draguard incidents`" if ours else ""
 
 
 def named(word: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:

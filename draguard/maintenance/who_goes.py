@@ -22,7 +22,7 @@ class Holder(msgspec.Struct, frozen=True, order=True):
     """Seconds for which its claim tolerates the taint before it is deleted all the same."""
 
 
-EXTENDED = "asked by resource name: NoExecute passes it by (kubernetes#141290); delete it by hand"
+EXTENDED = "requested by resource name: NoExecute skips it (kubernetes#141290); delete it yourself"
 _GROUPS = "podgroups"
 
 
@@ -61,7 +61,7 @@ def _passed_by(claim: Claim, result: DeviceResult, value: str) -> tuple[str, int
     if not tolerated:
         return "", 0
     seconds = [one.toleration_seconds for one in tolerated if one.toleration_seconds is not None]
-    return ("", max(min(seconds), 0)) if seconds else ("tolerates it", 0)
+    return ("", max(min(seconds), 0)) if seconds else ("tolerates the taint", 0)
 
 
 def _covers(one: Toleration, value: str) -> bool:

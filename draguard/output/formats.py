@@ -43,7 +43,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
         "--output",
         choices=FORMATS,
         default="text",
-        help="text for people, json or yaml for programs [text]",
+        help="output format [text]",
     )
 
 

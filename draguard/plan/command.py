@@ -18,10 +18,10 @@ from kubeapi.endpoint import EndpointError
 from remediator.policy.error import PolicyError
 
 EXAMPLES = (
-    Example("draguard plan", "of all nodes with something to say"),
-    Example("draguard plan --node gpu-7", "of every GPU of one node, healthy ones too"),
-    Example("draguard plan --policy new.yaml", "what another policy would change"),
-    Example("draguard plan --url http://10.0.3.7:9401", "the page of a remediator itself"),
+    Example("draguard plan", "all nodes with an open incident, a taint rule or a sick GPU"),
+    Example("draguard plan --node gpu-7", "all GPUs of one node, healthy ones too"),
+    Example("draguard plan --policy new.yaml", "what another policy would do"),
+    Example("draguard plan --url http://10.0.3.7:9401", "the plan of a running remediator"),
 )
 
 
@@ -30,13 +30,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = teaching(
         "plan",
         "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
-        "written. Needs no remediator and no port-forward: it is decided here, by the same code.",
+        "written. Needs no remediator and no port-forward: the command runs the same code.",
         EXAMPLES,
     )
     parser.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--policy", type=Path, metavar="FILE", help="instead of the one in force")
-    chosen.add_argument("--url", default="", help="of a remediator whose own page to show")
+    chosen.add_argument(
+        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+    )
+    chosen.add_argument("--url", default="", help="show the plan of this remediator")
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
@@ -61,7 +63,7 @@ def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce |
     known = known_nodes(client, options.namespace) if options.node else frozenset[str]()
     if options.node and options.node not in known:
         meant = did_you_mean(options.node, known)
-        complain("plan", f"no report, incident or rule speaks of a node {options.node!r}{meant}")
+        complain("plan", f"no report, incident or taint rule for a node {options.node!r}{meant}")
         return WRONG
     return _tell(decided_here(client, options.namespace, options.node, policy), options)
 
@@ -70,7 +72,9 @@ def _ask(options: argparse.Namespace) -> int:
     try:
         return _tell(of_remediator(options.url, options.node), options)
     except (ApiError, EndpointError) as error:
-        complain("plan", f"{options.url}: {error}; is that a remediator's --listen address?")
+        complain(
+            "plan", f"{options.url}: {error}; check that it is a remediator's --listen address"
+        )
         return UNASKED
 
 

@@ -21,9 +21,9 @@ PATH = "/debug/plan"
 _QUICK = 10.0
 """Seconds for a page of a process that has it in memory."""
 HERE = (
-    "Decided here, by the remediator's own code on what the API server has now. Only a running "
-    "remediator knows whether the policy, a driver or an agent has just changed (which holds "
-    "evictions for a while) and which application XIDs it has counted; ask it by --url."
+    "Computed here by the remediator's own code, from the current objects of the API server. Only "
+    "a running remediator knows recent changes of the policy, a driver or an agent (which defer "
+    "evictions for a while) and its count of application XIDs; query it with --url."
 )
 
 
@@ -44,7 +44,7 @@ def of_remediator(url: str, node: str) -> Plans:
         body = client.get(PATH, {"format": "json", **({"node": node} if node else {})})
         page = msgspec.json.decode(body, type=Page)
     except UNREADABLE as error:
-        raise ApiError(f"{url}{PATH} is no remediator's plan ({error})") from error
+        raise ApiError(f"{url}{PATH} is not a remediator's plan ({error})") from error
     finally:
         client.close()
     return Plans(source=f"The remediator at {url}: {page.role}.", policy="its own", page=page)
@@ -100,8 +100,8 @@ def _effective(objects: Objects, policy: Policy) -> Policy:
 def _unsure(policy: PolicyInForce) -> Iterable[str]:
     if not policy.known:
         yield (
-            "decided by the shipped policy: which one a running remediator obeys is not known, and "
-            "what it would do may be something else"
+            "computed with the shipped policy: the policy of a running remediator is unknown, so "
+            "its plan may differ"
         )
 
 
@@ -110,8 +110,8 @@ def _remarks(objects: Objects, missed: list[str]) -> Iterable[str]:
         yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
     if objects.stopped:
         yield f"emergency stop: {objects.stopped}"
-    yield from (f"not seen: {one}" for one in objects.unseen)
+    yield from (f"not read: {one}" for one in objects.unseen)
     for node in missed:
-        yield f"the pods of {node} cannot be listed, so nobody there counts as moved or gone"
+        yield f"the pods of {node} cannot be listed, so none of them counts as evicted or gone"
     for one in objects.unreadable:
-        yield f"left out because this version cannot read them: {one}"
+        yield f"skipped because this version cannot read them: {one}"

@@ -9,7 +9,7 @@ from draguard.plan.pages import Plans
 from remediator.controller.debug_plan import NodePlan
 
 _BEGINNING = len("GPU-2fa81118")
-_DONE = "nothing is wrong and nothing stands"
+_DONE = "no sick GPUs, no open incidents, no taint rules"
 
 
 def sheet(plans: Plans) -> Iterator[Block]:
@@ -24,15 +24,15 @@ def sheet(plans: Plans) -> Iterator[Block]:
         yield Lines((Cell(_DONE, "good"),))
     if plans.page.left_out:
         left_out = count(plans.page.left_out, "more node is", "more nodes are")
-        yield Lines((f"{left_out} left out; ask for one by --node",))
+        yield Lines((f"{left_out} not shown; select one with --node",))
 
 
 def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
     steps = [f"would do: {step}" for step in node.steps] or ["nothing to do now"]
-    steps += [f"looked at again at {moment(node.wake_at, now)}"] if node.wake_at else []
+    steps += [f"next check at {moment(node.wake_at, now)}"] if node.wake_at else []
     yield Lines((node.sentence, *steps), title=f"Node {node.node}")
     yield Table(
-        ("GPU", "VERDICT", "PHASE", "SHOULD STAND", "STANDS", "HELD", "WHY"),
+        ("GPU", "VERDICT", "PHASE", "DESIRED", "CURRENT", "DEFERRED", "WHY"),
         tuple(
             (
                 Cell(one.uuid, short=one.uuid[:_BEGINNING]),

@@ -21,14 +21,12 @@ from remediator.policy.error import PolicyError
 from remediator.policy.remarks import remarks
 from remediator.policy.table import Policy
 
-CHECKED = (
-    Example("draguard policy check policy.yaml", "every line that is wrong, and what is odd"),
-)
+CHECKED = (Example("draguard policy check policy.yaml", "all errors, and all warnings"),)
 EXPLAINED = (
-    Example("draguard policy explain --xid 79 --lost", "what the shipped policy does about it"),
-    Example("draguard policy explain --xid 94 --policy p.yaml", "what yours does about another"),
-    Example("draguard policy explain --xid 94 --mig --gi 3", "the slice is known"),
-    Example("draguard policy explain --xid 95 --recovery-action 1", "the driver wants a reset"),
+    Example("draguard policy explain --xid 79 --lost", "what the shipped policy does"),
+    Example("draguard policy explain --xid 94 --policy p.yaml", "what your policy does"),
+    Example("draguard policy explain --xid 94 --mig --gi 3", "with a known MIG slice"),
+    Example("draguard policy explain --xid 95 --recovery-action 1", "the driver requests a reset"),
 )
 
 
@@ -72,7 +70,7 @@ def _check(options: argparse.Namespace, policy: Policy) -> int:
         return DONE
     for remark in odd:
         print(shown(f"{file}: warning: {remark}"))
-    print(shown(f"{file}: sound"))
+    print(shown(f"{file}: valid"))
     return DONE
 
 
@@ -89,23 +87,23 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     found = parser.parse_args(arguments)
     if found.command == "explain":
         if found.node and found.pool and found.node != found.pool:
-            parser.error("NVIDIA's driver names a pool after its node: give one of --node, --pool")
+            parser.error(
+                "NVIDIA's driver names a pool after its node: give either --node or --pool"
+            )
         if found.gi is not None and not (found.mig and 1 <= found.gi <= SLICES):
-            parser.error(f"--gi is one of 1 to {SLICES}, and needs --mig")
+            parser.error(f"--gi must be 1 to {SLICES}, and requires --mig")
     return found
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = teaching(
-        "policy", "Look at a policy before it is in force.", (*CHECKED, *EXPLAINED[:2])
-    )
+    parser = teaching("policy", "Check a policy before you apply it.", (*CHECKED, *EXPLAINED[:2]))
     commands = parser.add_subparsers(dest="command", required=True)
     check = commands.add_parser(
         "check",
-        help="is a policy file sound",
+        help="validate a policy file",
         **taught(
-            "Say of each wrong line what to write instead, and what is odd about a sound policy.\n"
-            "Ends with 1 when it cannot be read. Asks no cluster.",
+            "Show each wrong line with its correction, and warnings about a valid policy. Exits\n"
+            "with 1 if the policy is invalid. Needs no cluster.",
             CHECKED,
         ),
     )
@@ -113,10 +111,10 @@ def _parser() -> argparse.ArgumentParser:
     add_output_flag(check)
     explained = commands.add_parser(
         "explain",
-        help="what a signal would do, and which row says so",
+        help="show what a signal would trigger, and by which policy row",
         **taught(
-            "Play a signal on one made-up GPU, by the remediator's own code, and tell what would\n"
-            "be done at which second, until it is repaired and released. Asks no cluster.",
+            "Simulate a signal on one GPU, with the remediator's own code, and show each action\n"
+            "with its time, until the GPU is repaired and untainted. Needs no cluster.",
             EXPLAINED,
         ),
     )
@@ -125,36 +123,40 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _signal_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--policy", type=Path, metavar="FILE", help="instead of the shipped one")
+    parser.add_argument("--policy", type=Path, metavar="FILE", help="instead of the shipped policy")
     add_output_flag(parser)
-    seen = parser.add_argument_group("what was seen")
-    seen.add_argument("--xid", type=int, metavar="N", help="a kernel line with this XID")
-    seen.add_argument("--mig", action="store_true", help=f"the GPU is in {SLICES} slices")
-    seen.add_argument("--gi", type=int, metavar="N", help="GPU instance that a source named")
+    seen = parser.add_argument_group("signal")
+    seen.add_argument("--xid", type=int, metavar="N", help="XID in the kernel log")
+    seen.add_argument("--mig", action="store_true", help=f"the GPU has {SLICES} slices")
+    seen.add_argument("--gi", type=int, metavar="N", help="GPU instance named by a source")
     seen.add_argument(
         "--log-only",
         choices=("kmsg", "syslog"),
         default="",
-        help="only the kernel log tells of it, read from /dev/kmsg or by syslog(2)",
+        help="only the kernel log reports it, read from /dev/kmsg or by syslog(2)",
     )
-    seen.add_argument("--recovery-action", type=int, metavar="N", help="read after the XID")
+    seen.add_argument(
+        "--recovery-action", type=int, metavar="N", help="recovery action read after the XID"
+    )
     standard = Signal().driver
     seen.add_argument(
-        "--driver", default=standard, metavar="R", help=f"version of the driver [{standard}]"
+        "--driver", default=standard, metavar="R", help=f"driver version [{standard}]"
     )
     for name, text in (
-        ("reset", "the line says RST"),
-        ("drain-reset", "the line says D-RST"),
+        ("reset", "the kernel line contains RST"),
+        ("drain-reset", "the kernel line contains D-RST"),
         ("lost", "NVML no longer reaches the GPU"),
-        ("remap-failure", "a memory row could not be remapped"),
-        ("remap-pending", "a row remap waits for a reset"),
+        ("remap-failure", "a row remap has failed"),
+        ("remap-pending", "a row remap is pending, until a reset"),
         ("sram-threshold", "the SRAM error threshold is exceeded"),
-        ("retired-pending", "a page retirement waits for a reset"),
+        ("retired-pending", "a page retirement is pending, until a reset"),
     ):
         seen.add_argument(f"--{name}", action="store_true", help=text)
-    place = parser.add_argument_group("where it is")
-    place.add_argument("--node", default="", metavar="NAME", help="of this name [node-a]")
-    place.add_argument("--pool", default="", metavar="NAME", help="NVIDIA's is named as its node")
+    place = parser.add_argument_group("place")
+    place.add_argument("--node", default="", metavar="NAME", help="name of the node [node-a]")
     place.add_argument(
-        "--device-class", default="", metavar="NAME", help="it is claimed through this"
+        "--pool", default="", metavar="NAME", help="NVIDIA's pool has its node's name"
+    )
+    place.add_argument(
+        "--device-class", default="", metavar="NAME", help="DeviceClass of its claim"
     )

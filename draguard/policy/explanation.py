@@ -218,7 +218,7 @@ def _effect(one: Happening) -> str:
         case CreateRule(rule) | ChangeRule(_, rule):
             return rule.effect
         case DeleteRule():
-            return "taken down"
+            return "removed"
         case _:
             return ""
 
@@ -244,13 +244,13 @@ def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
     devices = ", ".join(sorted(rule.device.device for rule in rules))
     match one.step:
         case ChangeRule(stored, rule) if stored.effect == rule.effect:
-            yield Line(one.after, f"the rule on {devices} now says {rule.fault}={rule.cause}")
+            yield Line(one.after, f"taint rule on {devices} changed to {rule.fault}={rule.cause}")
         case CreateRule() | ChangeRule():
-            yield Line(one.after, f"rule {_effect(one)} on {devices}")
+            yield Line(one.after, f"taint rule {_effect(one)} on {devices}")
         case DeleteRule(_, why):
-            yield Line(one.after, f"rule taken down from {devices}: {why}")
+            yield Line(one.after, f"taint rule removed from {devices}: {why}")
         case OpenIncident(incident):
-            yield Line(one.after, f"incident {incident.name} is opened")
+            yield Line(one.after, f"incident {incident.name} opened")
             yield from _would(incident.status.scope.summary, one.after)
         case EvictPod(_, pod, delete):
             how = "deleted" if delete else "evicted by the Eviction API"

@@ -9,7 +9,7 @@ _TONES: dict[str, Tone] = {
     "NoExecute": "bad",
     "Evict": "bad",
     "NoSchedule": "warn",
-    "taken down": "good",
+    "rule removed": "good",
 }
 _ROW = ("mode", "ceiling", "settle", "soak", "patient", "repeat", "sticky", "probation", "evict")
 _SHORT = 600
@@ -19,7 +19,9 @@ _SHORT = 600
 def sheet(told: Explanation) -> Iterator[Block]:
     yield Facts(tuple(_head(told)))
     yield _rows(told.faults)
-    yield Lines(tuple(Cell(f"no new harm now: {one}", "warn") for one in told.held))
+    yield Lines(
+        tuple(Cell(f"no new restriction or disruption now: {one}", "warn") for one in told.held)
+    )
     yield from courses(told)
 
 
@@ -27,9 +29,9 @@ def courses(told: Explanation) -> Iterator[Block]:
     """Give what is done step by step, and beside it what enforce would do."""
     modes = sorted({one.row.mode for one in told.faults})
     if told.faults:
-        yield _course(told.course, f"What it does ({', '.join(modes)})")
+        yield _course(told.course, f"Actions ({', '.join(modes)})")
     if told.enforced is not None:
-        yield _course(told.enforced, "What enforce would do")
+        yield _course(told.enforced, "Actions in enforce mode")
 
 
 def _head(told: Explanation) -> Iterator[tuple[str, Text]]:
@@ -38,11 +40,11 @@ def _head(told: Explanation) -> Iterator[tuple[str, Text]]:
     yield "verdict", f"{told.verdict}{f': {told.why}' if told.why else ''}"
     for one in told.faults:
         yield "fault", f"class {one.fault_class}, {one.cause}: {one.evidence}"
-        sure = "certain" if one.certain else f"in doubt: {one.doubt}"
-        over = "; over by its own evidence" if one.over else ""
+        sure = "certain" if one.certain else f"uncertain: {one.doubt}"
+        over = "; resolved by its own evidence" if one.over else ""
         yield "", f"{sure}{over}; repair: {repair(one.needs)}"
     if not told.faults:
-        yield "so", "nothing is done: this signal alone is no fault"
+        yield "action", "none: this signal alone is not a fault"
 
 
 def repair(needs: str) -> str:
@@ -57,12 +59,12 @@ def _rows(faults: tuple[FaultTold, ...]) -> Table:
         cells = ({True: "yes", False: "no"}.get(value, str(value)) for value in values)
         rows.append((one.fault_class, one.row.name, *cells))
     columns = tuple(name.upper() for name in ("class", "row", *_ROW))
-    return Table(columns, tuple(rows), title="What the policy says")
+    return Table(columns, tuple(rows), title="Policy rows")
 
 
 def _course(course: Course, title: str) -> Table:
     rows = tuple(_steps(course))
-    return Table(("AFTER", "WHAT"), rows, title, nothing="nothing, not even an incident")
+    return Table(("AFTER", "ACTION"), rows, title, nothing="no action, and no incident")
 
 
 def _steps(course: Course) -> Iterator[tuple[Text, ...]]:
@@ -71,13 +73,13 @@ def _steps(course: Course) -> Iterator[tuple[Text, ...]]:
     repaired = course.repaired_after
     for line in course.lines:
         if repaired is not None and line.after >= repaired:
-            yield _clock(repaired), Cell("(here somebody repairs the GPU)", "strong")
+            yield _clock(repaired), Cell("(the GPU is repaired here)", "strong")
             repaired = None
         yield _clock(line.after), Cell(line.text, _tone(line.text))
     if course.released_after is None:
-        yield "", f"it stays open: {course.end}"
+        yield "", f"the incident stays open: {course.end}"
     else:
-        yield _clock(course.released_after), "the incident is closed"
+        yield _clock(course.released_after), "incident closed"
 
 
 def _tone(text: str) -> Tone:

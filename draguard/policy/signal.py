@@ -77,11 +77,11 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
             if said
         ]
         if self.log_only:
-            parts.append(f"only the kernel log tells of it ({self.log_only})")
+            parts.append(f"only the kernel log reports it ({self.log_only})")
         if self.recovery_action is not None:
             parts.append(f"recovery action {self.recovery_action}")
-        seen = ", ".join(parts) or "nothing at all"
-        cut = f"a GPU in {SLICES} slices" if self.mig else "a whole GPU"
+        seen = ", ".join(parts) or "no signal"
+        cut = f"a GPU with {SLICES} slices" if self.mig else "a whole GPU"
         return f"{seen}; {cut}; driver {self.driver}"
 
 

@@ -16,8 +16,8 @@ from draguard.status.sheet import sheet
 from kubeapi.client import Client
 
 EXAMPLES = (
-    Example("draguard status", "of the cluster that kubectl would ask"),
-    Example("draguard status --context prod", "of another one"),
+    Example("draguard status", "the cluster of the current kubectl context"),
+    Example("draguard status --context prod", "another cluster"),
     Example("draguard status -o json | jq .gpus", "how many GPUs are healthy, sick, unknown"),
 )
 
@@ -26,11 +26,11 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0 when it was looked at, whatever was found; 1 when a part may not be read; else 2."""
     parser = teaching(
         "status",
-        "Tell how many GPUs are healthy, sick or unknown, which agents and sources are silent,\n"
-        "which rules stand, which incidents are open, and what the policy allows.",
+        "Show how many GPUs are healthy, sick or unknown, which reports are stale and which\n"
+        "sources are down, the taint rules, the open incidents, and the mode of the policy.",
         EXAMPLES,
-        more="An unknown GPU is neither healthy nor sick: nobody can tell. Judged here, by the\n"
-        "remediator's own code, on what the API server has now.",
+        more="An unknown GPU is neither healthy nor sick: it has no reading, or an old one. The\n"
+        "command runs the remediator's own code on the current objects of the API server.",
     )
     add_output_flag(parser)
     add_cluster_flags(parser)
@@ -42,7 +42,7 @@ def _told(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects(*WATCHED, spared=WATCHED)
-        progress.says(f"judging the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
+        progress.says(f"evaluating the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
         found = status(objects, find(client, options.namespace))
     give(found, options.output, lambda: sheet(found, objects.at))
     return WRONG if objects.missing - OPTIONAL else DONE

@@ -112,7 +112,7 @@ def _unknown(judged: Iterable[Case]) -> Iterator[UnknownGpu]:
 def _of_unwatched(unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
     for node, uuids in unwatched.items():
         for uuid in sorted(uuids):
-            yield UnknownGpu(node, uuid, f"{node} publishes it and has no report")
+            yield UnknownGpu(node, uuid, f"{node} publishes it but has no report")
 
 
 def modes(policy: Policy) -> dict[str, str]:

@@ -31,13 +31,13 @@ def leading(leases: Iterable[Lease], now: datetime) -> Leading:
 def doubt(holder: str | None, renewed: datetime | None, now: datetime) -> str:
     """Say why nobody is believed to lead, "" when somebody is."""
     if not holder or renewed is None:
-        return "nobody leads: nothing is tainted or untainted"
+        return "no remediator leads: nothing is tainted or untainted"
     if now - renewed > LEADERLESS:
         since = age(renewed, now)
-        return f"{holder} was last heard of {since} ago: it is silent, and nobody has taken over"
+        return f"{holder} last renewed its Lease {since} ago, and no other replica has taken over"
     if renewed - now > LEADERLESS:
         return (
             f"{holder} dates its Lease {short(renewed - now)} ahead of the API server's clock: "
-            "whether it leads cannot be told"
+            "whether it leads is unknown"
         )
     return ""

@@ -13,10 +13,10 @@ from draguard.status.words import Gpus, Nodes, Rules, Status
 
 MOST = 10
 """Rows of a table; the whole of it is in `-o json`."""
-MODELESS = "not known: the policy in force cannot be read"
+MODELESS = "unknown: the policy in force cannot be read"
 
 
-UNSEEN = Cell("not known: it may not be read, see below", "warn")
+UNSEEN = Cell("unknown: you may not read it, see below", "warn")
 
 
 def sheet(found: Status, now: datetime) -> Iterator[Block]:
@@ -40,7 +40,12 @@ def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
     yield "mode", modes_in_words(found.modes) if found.modes is not None else Cell(MODELESS, "warn")
     yield "policy", _policy(found)
     yield "leader", _leader(found, now)
-    yield "stop", Cell(f"all new harm held: {found.stopped}", "bad") if found.stopped else ""
+    yield (
+        "stop",
+        Cell(f"all new restrictions and disruptions are stopped: {found.stopped}", "bad")
+        if found.stopped
+        else "",
+    )
 
 
 def _nodes(nodes: Nodes) -> Text:
@@ -49,7 +54,7 @@ def _nodes(nodes: Nodes) -> Text:
     if nodes.unwatched:
         parts.append(f"{len(nodes.unwatched)} without an agent ({some(nodes.unwatched)})")
     if nodes.gone:
-        parts.append(f"{len(nodes.gone)} gone, with a report left ({some(nodes.gone)})")
+        parts.append(f"{len(nodes.gone)} deleted, with a report left ({some(nodes.gone)})")
     return Cell(", ".join(parts), "warn" if nodes.stale or nodes.unwatched else "")
 
 
@@ -71,7 +76,7 @@ def _devices(found: Status) -> Text:
     if devices is None:
         return UNSEEN
     held, tainted = (_number(one) for one in (devices.held, devices.tainted))
-    return f"{devices.published} published, {held} held, {tainted} tainted"
+    return f"{devices.published} published, {held} allocated, {tainted} tainted"
 
 
 def _number(one: int | None) -> str:
@@ -82,7 +87,7 @@ def _sources(found: Status) -> Text:
     if found.nodes is None or found.sources_down is None:
         return UNSEEN
     if not found.sources_down:
-        return "all up where an agent reports" if found.nodes.reporting else ""
+        return "all up on reporting nodes" if found.nodes.reporting else ""
     nodes: defaultdict[str, list[str]] = defaultdict(list)
     for one in found.sources_down:
         nodes[f"{one.source} down ({one.reason})"].append(one.node)
@@ -93,28 +98,28 @@ def _sources(found: Status) -> Text:
 def _rules(rules: Rules) -> Text:
     if not rules.served:
         return Cell(
-            "not served in this cluster, so nothing is tainted whatever the policy says; "
+            "not served by this cluster: nothing is tainted, whatever the policy says; "
             "see `draguard doctor`",
             "warn",
         )
     ours = ", ".join(f"{number} {effect}" for effect, number in rules.ours.items() if number)
     more = [f"{rules.maintenance} for maintenance"] if rules.maintenance else []
-    more += [f"{rules.others} of others"] if rules.others else []
-    return "; ".join([ours or "none of ours", *more])
+    more += [f"{rules.others} from others"] if rules.others else []
+    return "; ".join([ours or "0 from Draguard", *more])
 
 
 def _counted(found: Status) -> Text:
     if found.incidents is None:
         return UNSEEN
     if not found.incidents and any("deviceincidents" in one for one in found.unreadable):
-        return Cell("none open of those that can be read", "warn")
+        return Cell("none open among those that can be read", "warn")
     if not found.incidents:
         return Cell("none open", "good")
     human = sum(one.phase == "NeedsHuman" for one in found.incidents)
     held = sum(bool(one.held) for one in found.incidents)
     parts = [f"{len(found.incidents)} open"]
-    parts += [count(human, "needs a person", "need a person")] if human else []
-    parts += [f"{held} deferred"] if held else []
+    parts += [f"{human} in NeedsHuman"] if human else []
+    parts += [f"{held} deferred or on hold"] if held else []
     return Cell(", ".join(parts), "bad")
 
 
@@ -147,7 +152,7 @@ def _incidents(found: Status, now: datetime) -> Table:
         )
         for one in (found.incidents or ())[:MOST]
     )
-    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "SAYS")
+    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
     return Table(columns, rows, title="Open incidents")
 
 
@@ -157,8 +162,8 @@ def _left_out(found: Status) -> Iterator[Text]:
         yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
     if unknown > 0:
         yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o json"
-    yield from (Cell(f"not seen: {one}", "warn") for one in found.unseen)
+    yield from (Cell(f"not read: {one}", "warn") for one in found.unseen)
     if found.unreadable:
         yield Cell(
-            f"left out because this version cannot read them: {', '.join(found.unreadable)}", "warn"
+            f"skipped because this version cannot read them: {', '.join(found.unreadable)}", "warn"
         )

@@ -21,10 +21,10 @@ from remediator.policy.error import PolicyError
 
 EXAMPLES = (
     Example("draguard explain xid 79", "the GPU fell off the bus"),
-    Example("draguard explain xid 94 --mig", "on a GPU that is cut into slices"),
-    Example("draguard explain xid 149", "with what the hex words of NVLink5 mean"),
-    Example("draguard explain xid 95 --policy FILE", "under a policy that is not in force yet"),
-    Example("draguard explain xid 48 --shipped", "without asking any cluster"),
+    Example("draguard explain xid 94 --mig", "on a GPU with MIG slices"),
+    Example("draguard explain xid 149", "with the NVLink5 sub-codes"),
+    Example("draguard explain xid 95 --policy FILE", "under another policy"),
+    Example("draguard explain xid 48 --shipped", "without a cluster"),
 )
 _DIGITS = 5
 """Far beyond any XID that there is."""
@@ -36,19 +36,21 @@ def main(arguments: Sequence[str]) -> int:
     """Return 0; 1 when the policy file cannot be read."""
     parser = teaching(
         "explain",
-        "Tell what an XID means: NVIDIA's catalogue, Draguard's class of fault, and what Draguard\n"
-        "would do about it under the policy that is in force in the cluster. Where no cluster can\n"
-        "be asked, it says so and takes the shipped policy.",
+        "Explain an XID: NVIDIA's catalogue, Draguard's class of fault, and what Draguard would\n"
+        "do under the policy in force in the cluster. If no cluster can be reached, the output\n"
+        "says so and uses the shipped policy.",
         EXAMPLES,
     )
     parser.add_argument("what", metavar="xid", help="the word `xid`")
     parser.add_argument(
-        "code", nargs="?", metavar="N", help="as in the kernel log: NVRM: Xid ...: N"
+        "code", nargs="?", metavar="N", help="number in the kernel log: NVRM: Xid ...: N"
     )
-    parser.add_argument("--mig", action="store_true", help="the GPU is cut into slices")
+    parser.add_argument("--mig", action="store_true", help="the GPU has MIG slices")
     chosen = parser.add_mutually_exclusive_group()
-    chosen.add_argument("--policy", type=Path, metavar="FILE", help="instead of the one in force")
-    chosen.add_argument("--shipped", action="store_true", help="the shipped policy, no cluster")
+    chosen.add_argument(
+        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+    )
+    chosen.add_argument("--shipped", action="store_true", help="use the shipped policy, no cluster")
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
@@ -91,5 +93,5 @@ def _in_force(options: argparse.Namespace) -> PolicyInForce:
             client.close()
     except (EndpointError, ApiError) as error:
         return PolicyInForce(
-            source=f"shipped; that of a cluster is not known: {sentence(error, server)}"
+            source=f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
         )

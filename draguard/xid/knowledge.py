@@ -12,13 +12,13 @@ from remediator.diagnose.xid_table import rule_of
 from remediator.policy.table import Policy
 
 READ_AS = {
-    "stands": "a fault until it is proven to be over",
-    "never": "no fault by itself: it is counted, and the driver's recovery action decides",
-    "flags": "RST and D-RST in the kernel's line change what is done",
-    "remapped": "with XID 63 or 64 beside it running work may finish first",
-    "repeated": "one may pass; without a recovery action three of them are a fault",
-    "named": "the XID that the line names as its cause speaks instead",
-    "peers": "no fault of this GPU while a peer on the node was lost at the same time",
+    "stands": "a fault until its recovery is verified",
+    "never": "not a fault by itself: it is counted, and the driver's recovery action decides",
+    "flags": "RST and D-RST in the kernel line change the action",
+    "remapped": "with XID 63 or 64, running work may finish first",
+    "repeated": "a single one is tolerated; without a recovery action, three are a fault",
+    "named": "the XID that the line names as its cause decides",
+    "peers": "not a fault of this GPU if a peer on the node was lost at the same time",
     "decoded": "the hex words of the line decide, see the sub-codes",
 }
 """By rule of remediator/data/xid_rules.csv."""

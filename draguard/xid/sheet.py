@@ -13,13 +13,13 @@ def sheet(one: Knowledge) -> Iterator[Block]:
     yield Facts(
         (
             ("catalogue", f"{one.mnemonic}: {one.description}"),
-            ("NVIDIA: at once", one.immediate_action or "no guidance"),
-            ("NVIDIA: later", one.investigatory_action),
+            ("NVIDIA: immediate", one.immediate_action or "no guidance"),
+            ("NVIDIA: investigatory", one.investigatory_action),
             ("kind", one.xid_class),
             ("class of fault", one.fault or "none by itself"),
             ("repair", repair(one.needs)),
-            ("it is read as", one.read_as),
-            ("because", one.note),
+            ("interpretation", one.read_as),
+            ("reason", one.note),
         ),
         title=f"XID {one.code}",
     )
@@ -39,10 +39,10 @@ def sheet(one: Knowledge) -> Iterator[Block]:
         ),
         title="NVLink5 sub-codes, by the hex words of the line",
     )
-    yield Facts(tuple(_verdict(one)), title="What Draguard does")
+    yield Facts(tuple(_verdict(one)), title="Response of Draguard")
     yield from courses(one.course)
     yield Lines(
-        (f"in other circumstances ({_OTHERWISE}): draguard policy explain --xid {one.code} ...",)
+        (f"for other conditions ({_OTHERWISE}): draguard policy explain --xid {one.code} ...",)
     )
 
 
@@ -57,6 +57,6 @@ def _verdict(one: Knowledge) -> Iterator[tuple[str, Text]]:
         yield "mode", f"{row.mode}, ceiling {row.ceiling} (row {row.name})"
         yield "evidence", "complete" if fault.certain else Cell(f"not complete: {fault.doubt}")
     if not told.faults:
-        yield "done", "nothing: this signal alone is no fault"
+        yield "action", "none: this signal alone is not a fault"
     for held in told.held:
-        yield "held", Cell(held, "warn")
+        yield "deferred", Cell(held, "warn")

@@ -105,6 +105,6 @@ def test_claims_that_cannot_be_read_may_hold_the_device(
     hidden = held(unreadable=("1 resourceclaims (odd)",))
 
     assert asked(monkeypatch, "no\n", hidden) is None
-    assert "whoever holds it by what this version cannot read (1 resourceclaims (odd))" in (
+    assert "pods of claims that this version cannot read (1 resourceclaims (odd))" in (
         capsys.readouterr().err
     )

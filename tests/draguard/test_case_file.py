@@ -68,8 +68,8 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
 
     said = plain(sheet(Plans(source="here", policy="p", page=page)))
 
-    assert "looked at again at 2026-01-05T15:10:00Z, in 10m" in said
-    assert "1 more node is left out; ask for one by --node" in said
+    assert "next check at 2026-01-05T15:10:00Z, in 10m" in said
+    assert "1 more node is not shown; select one with --node" in said
 
 
 @pytest.mark.parametrize(

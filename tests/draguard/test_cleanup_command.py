@@ -76,8 +76,8 @@ def test_without_a_terminal_it_removes_nothing_that_no_flag_agrees_to(
 
     said = capsys.readouterr().err
     assert names(cluster) == {rule(0, "gpu-0-1").name}
-    assert "1 object goes, of 1 GPU\n" in said
-    assert "no terminal to ask on; add --yes" in said
+    assert "to remove: 1 object of 1 GPU\n" in said
+    assert "no terminal for confirmation; add --yes" in said
 
 
 def test_all_leaves_nothing_of_ours_and_everything_of_others(
@@ -100,7 +100,7 @@ def test_all_leaves_nothing_of_ours_and_everything_of_others(
     assert REPAIR_NEEDED not in {one["type"] for one in left["status"]["conditions"]}
     assert MARK not in left["metadata"].get("annotations", {})
     assert release(cluster, "--all", "--yes") == 0
-    assert "nothing of Draguard's stands" in capsys.readouterr().out
+    assert "no taint rules or Node conditions of Draguard" in capsys.readouterr().out
 
 
 def test_a_dry_run_removes_nothing(cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_be_removed_is_said_once_and_ends_with_one(
 
     said = capsys.readouterr().out
     assert said.count(f"DeviceTaintRule {stuck.name}") == 1
-    assert "NOT removed: it still stands" in said
+    assert "NOT removed: it still exists" in said
 
 
 def test_more_rules_than_fit_on_a_page_all_go(
@@ -153,7 +153,7 @@ def test_more_rules_than_fit_on_a_page_all_go(
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "say what to remove: --all"),
+        ([], "--all is required"),
         (["--all", "gpu-0-1"], "use `draguard untaint gpu-0-1`"),
         (["gpu-0-1"], "use `draguard untaint gpu-0-1`"),
     ],

@@ -81,7 +81,7 @@ def test_an_intent_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tel
         (["gpu-none-1", "--until", "1h", "--reason", "x"], "there is no incident"),
         ([LOST_INCIDENT, "--until", "1h", "--reason", "a\x1b[31mb"], "not printable"),
         ([LOST_INCIDENT, "--until", "1h", "--reason", "x" * 600], "longer than 512"),
-        ([LOST_INCIDENT, "--remove"], "no such thing to remove"),
+        ([LOST_INCIDENT, "--remove"], "has no spec.hold to remove"),
     ],
 )
 def test_what_the_server_would_refuse_is_not_written(
@@ -100,12 +100,12 @@ def test_what_the_server_would_refuse_is_not_written(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a moment"),
+        ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a time"),
         ("4hours", "'4hours' is no duration"),
         ("2026-02-30T00:00:00Z", "is no duration; write"),
         ("2099-01-01T00:00:00", "is no duration; write"),
-        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is over already"),
-        ("0s", "0s is over already"),
+        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is in the past"),
+        ("0s", "0s is in the past"),
         ("9999d", "9999d is longer than 3660 days"),
     ],
 )
@@ -193,5 +193,5 @@ def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> N
 
 
 def test_a_server_that_does_not_say_who_asks_gets_nothing_written() -> None:
-    with pytest.raises(WrongIntentError, match="does not say who you are"):
+    with pytest.raises(WrongIntentError, match="did not return your user name"):
         intent_of(None, "", "x")

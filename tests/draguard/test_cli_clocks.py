@@ -72,8 +72,7 @@ def test_an_agent_that_dates_ahead_is_not_taken_for_alive() -> None:
 
     assert (known(found.gpus).healthy, known(found.gpus).unknown) == (0, 1)
     assert known(found.unknown)[0].why == (
-        "the clock of node-a is 4h ahead of the API server's: whether its agent is alive cannot be "
-        "told"
+        "the clock of node-a is 4h ahead of the API server's: the state of its agent is unknown"
     )
 
 
@@ -98,7 +97,7 @@ def test_a_lease_that_is_no_agents_makes_no_node_alive() -> None:
 def test_a_leader_that_dates_ahead_is_doubted() -> None:
     found = looked_at(objects(gpu(0), leases=(lease(LEASE_NAME, AHEAD, "remediator-0"),)))
 
-    words = "remediator-0datesitsLease5haheadoftheAPIserver'sclock:whetheritleadscannotbetold"
+    words = "remediator-0datesitsLease5haheadoftheAPIserver'sclock:whetheritleadsisunknown"
     assert words in said(found)
 
 
@@ -108,9 +107,9 @@ def test_a_leader_that_dates_ahead_is_doubted() -> None:
         (
             timedelta(hours=-1),
             "remediator-0",
-            "remediator-0 was last heard of 1h ago: it is silent",
+            "remediator-0 last renewed its Lease 1h ago, and no other replica has taken over",
         ),
-        (timedelta(), "", "nobody leads: nothing is tainted or untainted"),
+        (timedelta(), "", "no remediator leads: nothing is tainted or untainted"),
     ],
 )
 def test_an_intent_that_no_remediator_acts_on_says_so(
@@ -128,5 +127,5 @@ def test_an_intent_that_no_remediator_acts_on_says_so(
         words = told(capsys, *arguments)
         told(capsys, "ignore", LOST_INCIDENT, "--remove", *where)
 
-    assert re.search(rf"^but +{re.escape(why)}", words, re.MULTILINE)
-    assert "it counts once a remediator runs" in words
+    assert re.search(rf"^note +{re.escape(why)}", words, re.MULTILINE)
+    assert "takes effect once a remediator runs" in words

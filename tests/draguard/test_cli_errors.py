@@ -112,7 +112,7 @@ def test_without_the_crds_it_says_what_to_install(
 
     said = told(capsys, command, "--kubeconfig", through, ends=2)
 
-    assert "are not served in this cluster" in said
+    assert "are not served by this cluster" in said
     assert "kubectl apply -f deploy/crds" in said
 
 
@@ -126,7 +126,7 @@ def test_where_only_metrics_are_installed_a_gpu_is_tainted_and_untainted_all_the
     untaint = told(capsys, "uncordon", "--all", "--dry-run", *where)
 
     assert "would be cordoned" in taint
-    assert "no cordon for maintenance stands" in untaint
+    assert "no cordons for maintenance" in untaint
 
 
 def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
@@ -141,9 +141,9 @@ def test_a_cluster_without_dra_is_told_of_and_nothing_fails(
     doctor = told(capsys, "doctor", "--kubeconfig", through, ends=1)
 
     assert "this cluster serves no ResourceSlices" in status
-    assert "not served in this cluster, so nothing is tainted" in status
+    assert "not served by this cluster: nothing is tainted" in status
     assert "this cluster serves no DeviceTaintRules" in taint
-    assert "no ResourceSlices are served" in doctor
+    assert "ResourceSlices are not served" in doctor
 
 
 def test_a_token_that_is_unknown(
@@ -153,7 +153,7 @@ def test_a_token_that_is_unknown(
 
     said = told(capsys, "status", "--kubeconfig", str(path), ends=2)
 
-    assert "does not know who asks (401)" in said
+    assert "rejected the credentials of the kubeconfig (401)" in said
     assert "log in again" in said
 
 
@@ -194,9 +194,9 @@ class TestKubeconfig:
             endpoint_of(path, "", {})
 
     def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(EndpointError, match="nowhere is not there"):
+        with pytest.raises(EndpointError, match="nowhere does not exist"):
             endpoint_of(tmp_path / "nowhere", "", {})
-        with pytest.raises(EndpointError, match="nowhere is not there"):
+        with pytest.raises(EndpointError, match="nowhere does not exist"):
             endpoint_of(None, "", {"KUBECONFIG": str(tmp_path / "nowhere")})
 
     def test_without_anything_it_says_where_it_has_looked(
@@ -204,7 +204,7 @@ class TestKubeconfig:
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
 
-        with pytest.raises(EndpointError, match=r"~/.kube/config is not there, KUBECONFIG"):
+        with pytest.raises(EndpointError, match=r"~/.kube/config does not exist, KUBECONFIG"):
             endpoint_of(None, "", {})
 
 
@@ -292,10 +292,10 @@ def test_who_may_read_the_most_is_told_what_is_not_seen(
         await_true("the role is gone", lambda: main(["status", *where]) == 2)
 
     assert "3 healthy (1 with an open incident), 1 sick, 2 unknown" in status
-    assert "not seen: remediator may not list nodes; " in status
-    assert "not seen: remediator may not get namespaces in namespace draguard-system" in status
-    assert "policy     not known, taken to be the shipped policy" in status
-    assert "not seen: remediator may not list nodes; " in plan
+    assert "not read: remediator may not list nodes; " in status
+    assert "not read: remediator may not get namespaces in namespace draguard-system" in status
+    assert "policy     unknown, assuming the shipped policy" in status
+    assert "not read: remediator may not list nodes; " in plan
     assert "the pods of node-b cannot be listed" in plan
 
 

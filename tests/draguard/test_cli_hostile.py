@@ -167,5 +167,5 @@ def test_what_a_library_logs_on_the_way_reaches_no_terminal(nasty: Fleet, tmp_pa
         nasty.cluster.client.delete(f"{INCIDENTS}/{name}")
 
     assert is_harmless(COLOUR.sub("", shown))
-    assert "cannot be listed, so nobody there counts as moved or gone" in shown
+    assert "cannot be listed, so none of them counts as evicted or gone" in shown
     assert "none of its devices counts as drained" not in shown

@@ -61,36 +61,47 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
     (
         "a login program that is not there",
         exec_plugin("no-such-login-program"),
-        ("the program by which", "no-such-login-program", "install it, or log in again"),
+        (
+            "the credential plugin of kubeconfig",
+            "no-such-login-program",
+            "install it, or log in again",
+        ),
     ),
     (
         "a login that has run out",
         exec_plugin("sh", "-c", "exit 1"),
-        ("the program by which", "process returned 1", "log in again"),
+        ("the credential plugin of kubeconfig", "process returned 1", "log in again"),
     ),
     (
         "an auth-provider",
         user(**{"auth-provider": {"name": "gcp"}}),
-        ("how the user of context 'admin' logs in is not understood", "use its exec plugin"),
+        ("the login method of context 'admin' is not supported", "use an exec plugin"),
     ),
     (
         "no credentials",
         user(),
-        ("takes you for nobody (system:anonymous)", "log in, or choose another by --context"),
+        (
+            "the server treats you as system:anonymous",
+            "log in, or choose another context with --context",
+        ),
     ),
-    ("a wrong token", user(token="x"), ("does not know who asks (401)", "log in again")),
+    (
+        "a wrong token",
+        user(token="x"),
+        ("rejected the credentials of the kubeconfig (401)", "log in again"),
+    ),
     (
         "no CA",
         without_ca,
         ("the certificate of https://127.0.0.1:", "put its CA into the kubeconfig"),
     ),
-    ("no TLS wanted", skipping_tls, ("insecure-skip-tls-verify is not obeyed",)),
+    ("no TLS wanted", skipping_tls, ("insecure-skip-tls-verify is not supported",)),
     (
         "a CA that is not there",
         cluster(**{"certificate-authority": "/nowhere/ca.crt"}),
         ("/nowhere/ca.crt", "check --kubeconfig"),
     ),
-    ("http for https", in_plain_http, ("speaks https: correct its address in the kubeconfig",)),
+    ("http for https", in_plain_http, ("requires https: correct its address in the kubeconfig",)),
     (
         "a name that nobody has",
         cluster(server="https://no-such-host.invalid:6443"),
@@ -99,7 +110,7 @@ CASES: tuple[tuple[str, Change, tuple[str, ...]], ...] = (
     (
         "no current context",
         without_context,
-        ("names no current context", "use-context NAME", "(it has admin, remediator)"),
+        ("has no current context", "use-context NAME", "(available: admin, remediator)"),
     ),
 )
 
@@ -142,7 +153,9 @@ def test_a_file_of_another_kind_is_no_kubeconfig(
     path = tmp_path / "config"
     path.write_text(text, encoding="utf-8")
 
-    assert f"{path} is no kubeconfig (" in told(capsys, "status", "--kubeconfig", str(path), ends=2)
+    assert f"{path} is not a kubeconfig (" in told(
+        capsys, "status", "--kubeconfig", str(path), ends=2
+    )
 
 
 class _Portal(BaseHTTPRequestHandler):
@@ -187,5 +200,5 @@ def test_what_is_no_api_server_is_not_taken_for_one(
     words = told(capsys, *command.split(), "--kubeconfig", str(path), ends=2)
 
     assert words.startswith(f"draguard {command.split(maxsplit=1)[0]}: ")
-    assert "is that the cluster that you mean" in words or "is its address right?" in words
+    assert "check that it is the right cluster" in words or "check its address" in words
     assert words.count("\n") == 1

@@ -103,7 +103,7 @@ def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
     assert main(["cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
     said = capsys.readouterr().err
     assert "1 pod will be deleted:\n  default/first\n" in said
-    assert "give --yes" in said
+    assert "add --yes" in said
     assert cordons(cluster) == {}
 
     tell("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
@@ -149,19 +149,19 @@ def test_a_cordon_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster:
     path = f"{cluster.rules}/{rule['metadata']['name']}"
     cluster.client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
     try:
-        assert "NOT uncordoned: it still stands" in tell("uncordon", "node-a/0", ends=1)
+        assert "NOT uncordoned: it still exists" in tell("uncordon", "node-a/0", ends=1)
     finally:
         cluster.client.merge_patch(path, {"metadata": {"finalizers": None}})
 
 
 def test_a_cordon_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
     assert "cordoned" in tell("cordon", "node-a/0", "--why", "x")
-    assert "stood, by admin: x" in tell("cordon", "node-a/0", "--why", "y")
+    assert "already cordoned by admin: x" in tell("cordon", "node-a/0", "--why", "y")
 
     tell("cordon", "node-a/0", "--why", "x", "--evict")
     assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
-    assert "stood" in tell("cordon", "node-a/0", "--why", "x")
+    assert "already cordoned" in tell("cordon", "node-a/0", "--why", "x")
     assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
 
 
@@ -173,7 +173,7 @@ def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
 
     assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
     assert len(cluster.items(RULES)) == 1
-    assert "1 cordon for maintenance stands (draguard-maintenance-" in said
+    assert "1 cordon for maintenance stays (draguard-maintenance-" in said
     tell("uncordon", "--all")
     assert cordons(cluster) == {}
 

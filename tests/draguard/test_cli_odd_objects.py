@@ -88,13 +88,13 @@ class TestAnIncidentThatCannotBeRead:
             with incident(fleet, **UNREADABLE):
                 assert main([*command, *where]) == 1
             said = capsys.readouterr().err
-            assert "left out because this version cannot read them: 1 deviceincidents" in said
+            assert "skipped because this version cannot read them: 1 deviceincidents" in said
 
     def test_leaves_nothing_green_when_it_is_the_only_one(self) -> None:
         unreadable = ("1 deviceincidents (gpu-odd-1)",)
         found = looked_at(objects(gpu(0), unreadable=unreadable))
 
-        assert "incidents  none open of those that can be read\n" in plain(sheet(found, T0))
+        assert "incidents  none open among those that can be read\n" in plain(sheet(found, T0))
 
 
 ODD_TIMES: tuple[str, ...] = (
@@ -214,7 +214,7 @@ def test_a_cordon_for_maintenance_that_lost_its_labels_can_be_taken_away(
     )
     with without_labels(fleet, name):
         assert "1 for maintenance" in tell("status")
-        assert "stood, by admin: x" in tell("cordon", "node-a/1", "--why", "y")
+        assert "already cordoned by admin: x" in tell("cordon", "node-a/1", "--why", "y")
         assert "uncordoned" in tell("uncordon", "node-a/1")
 
 
@@ -236,4 +236,4 @@ def test_a_node_that_nobody_speaks_of_is_not_said_to_be_without_incidents(
 ) -> None:
     said = tell("incidents", "--node", node, ends=ends)
 
-    assert ("no incident is open on" in said) == (ends == 0)
+    assert ("no open incidents on" in said) == (ends == 0)

@@ -53,7 +53,7 @@ def test_the_doctor_prints_its_golden_and_ends_with_one_for_what_is_bad(tell: Te
     """Roles and admission policies of the cluster are other tests' to install and to judge."""
     said = masked(tell("doctor", ends=1)).partition("\n\n")[0]
     checks = re.split(r"\n(?=ok|warn|bad|unknown)", said)
-    kept = [one for one in checks if not re.match(r"\w+ +(rights|admission) of ", one)]
+    kept = [one for one in checks if not re.match(r"\w+ +(permissions|admission) of ", one)]
     matches("doctor", "".join(f"{one}\n" for one in kept))
 
 
@@ -111,9 +111,13 @@ def test_the_emergency_stop_is_told(fleet: Fleet, tell: Tell) -> None:
     stop = {"metadata": {"annotations": {"draguard.dev/stop": "ana: driver roll-out"}}}
     fleet.cluster.client.merge_patch(namespace, stop)
     try:
-        assert "all new harm held: ana: driver roll-out" in tell("status")
+        assert "all new restrictions and disruptions are stopped: ana: driver roll-out" in tell(
+            "status"
+        )
         assert "emergency stop: ana: driver roll-out" in tell("plan")
-        assert "all new harm is held: ana: driver roll-out" in tell("doctor", ends=1)
+        assert "all new restrictions and disruptions are stopped: ana: driver roll-out" in tell(
+            "doctor", ends=1
+        )
     finally:
         gone = {"metadata": {"annotations": {"draguard.dev/stop": None}}}
         fleet.cluster.client.merge_patch(namespace, gone)

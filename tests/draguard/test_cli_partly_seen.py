@@ -77,14 +77,14 @@ def test_status_tells_the_rest_and_ends_with_one(
     text = told(capsys, "status", *where, ends=1)
     found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
 
-    assert f"not seen: remediator may not list {collection}.{LISTS[collection]}" in text
+    assert f"not read: remediator may not list {collection}.{LISTS[collection]}" in text
     assert {name for name in lost if found[name] is not None} == set()
     assert {name for name in kept if not found[name]} == set()
     assert "none open" not in text
-    assert "none of ours" not in text
+    assert "0 from Draguard" not in text
     assert "nobody leads" not in text
     assert ", 0 held" not in text
-    assert text.count("not known: it may not be read, see below") == sum(
+    assert text.count("unknown: you may not read it, see below") == sum(
         name in {"nodes", "gpus", "devices", "rules", "incidents", "sources_down", "leader"}
         for name in lost
     )
@@ -97,7 +97,7 @@ def test_without_claims_nobody_is_said_to_hold_none(
     text = told(capsys, "status", *where, ends=1)
     found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
 
-    assert "12 published, an unknown number held, 2 tainted" in text
+    assert "12 published, an unknown number allocated, 2 tainted" in text
     assert found["devices"] == {"published": 12, "held": None, "tainted": 2}
 
 
@@ -107,7 +107,7 @@ def test_without_leases_no_agent_is_called_alive_or_silent(
     """A report alone is as old as its last change: only the Lease tells who lives."""
     said = told(capsys, "status", *without("leases"), ends=1)
 
-    assert "whether the agent of node-e is alive is not known: its Lease may not be read" in said
+    assert "the state of the agent of node-e is unknown: you may not read its Lease" in said
     assert "silent" not in said
 
 
@@ -117,7 +117,7 @@ def test_the_mode_is_not_told_where_the_policy_is_not_known(
     """The shipped one enforces nothing: to name it would call an enforcing cluster harmless."""
     where = without("resourceclaims")
 
-    assert "mode       not known: the policy in force cannot be read" in told(
+    assert "mode       unknown: the policy in force cannot be read" in told(
         capsys, "status", *where, ends=1
     )
     found: Json = msgspec.json.decode(told(capsys, "status", "-o", "json", *where, ends=1))
@@ -129,7 +129,7 @@ def test_the_mode_is_not_told_where_the_policy_is_not_known(
     [
         ("nodedevicehealths", ("agents", "versions")),
         ("leases", ("remediator",)),
-        ("devicetaintrules", ("rules have effect",)),
+        ("devicetaintrules", ("taint rules take effect",)),
         ("deviceincidents", ()),
     ],
 )
@@ -147,7 +147,9 @@ def test_the_doctor_tells_the_rest_and_calls_nothing_ok_that_it_did_not_see(
 
     assert {name: states[name] for name in unknown} == dict.fromkeys(unknown, "unknown")
     assert any(f"may not list {collection}" in one["says"] for one in found)
-    assert {"agents", "remediator", "versions", "rules have effect", "emergency stop"} <= {*states}
+    assert {"agents", "remediator", "versions", "taint rules take effect", "emergency stop"} <= {
+        *states
+    }
 
 
 @pytest.mark.parametrize("command", ["plan", "incidents"])
@@ -172,8 +174,8 @@ def test_a_policy_that_cannot_be_read_is_no_mode_and_no_plan(
     finally:
         fleet.cluster.client.merge_patch(path, {"data": before})
 
-    assert "mode       not known" in status
-    assert "decided by the shipped policy: which one a running remediator obeys is not" in plan
+    assert "mode       unknown" in status
+    assert "computed with the shipped policy: the policy of a running remediator is unknown" in plan
 
 
 def test_a_namespace_that_is_not_there_is_said(
@@ -181,7 +183,7 @@ def test_a_namespace_that_is_not_there_is_said(
 ) -> None:
     said = told(capsys, "status", "--kubeconfig", fleet.kubeconfig, "-n", "elsewhere")
 
-    assert "there is no namespace elsewhere: say where Draguard is installed by -n" in said
+    assert "there is no namespace elsewhere: give the namespace of Draguard with -n" in said
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def test_a_full_disk_is_told_and_is_no_success(fleet: Fleet) -> None:
 
     assert (status, err) == (
         1,
-        "draguard status: the answer cannot be written: [Errno 28] No space left on device\n",
+        "draguard status: cannot write the output: [Errno 28] No space left on device\n",
     )
 
 
@@ -59,4 +59,4 @@ def test_what_the_terminal_cannot_spell_is_spelled_out(tmp_path: Path) -> None:
 
     plain = ended(f"{COMMAND} policy check {policy}", PYTHONIOENCODING="ascii")
 
-    assert plain == (0, f"{str(policy).replace('ü', chr(92) + 'xfc')}: sound\n", "")
+    assert plain == (0, f"{str(policy).replace('ü', chr(92) + 'xfc')}: valid\n", "")

@@ -180,4 +180,4 @@ def test_kubectl_finds_it_as_its_plugin(fleet: Fleet, tmp_path: Path) -> None:
     )
 
     assert done.stdout.startswith("Draguard in https://127.0.0.1:")
-    assert "2 open, 1 needs a person" in done.stdout
+    assert "2 open, 1 in NeedsHuman" in done.stdout

@@ -99,10 +99,10 @@ def viewer(guarded: Fleet, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet) -> None:
     for command in (("status",), ("plan",)):
         said = operator(*command)
-        assert "not seen" not in said
+        assert "not read" not in said
         assert "cannot be listed" not in said
         assert "ConfigMap draguard-system/draguard-policy" in said
-    assert "ok       your rights: status, plan, incidents" in operator("doctor", ends=1)
+    assert "ok       your permissions: status, plan, incidents" in operator("doctor", ends=1)
     assert "ok       admission of devicetaintrules: guarded by" in operator("doctor", ends=1)
 
     operator("hold", LOST_INCIDENT, "--until", "1h", "--reason", "x")
@@ -120,8 +120,8 @@ def test_who_is_on_call_may_look_answer_and_taint(operator: Tell, guarded: Fleet
 
 
 def test_who_may_look_may_look_and_nothing_else(viewer: Tell) -> None:
-    assert "not seen: " in viewer("status")
-    assert "1 needs a person" in viewer("status")
+    assert "not read: " in viewer("status")
+    assert "1 in NeedsHuman" in viewer("status")
     for command in (
         ("hold", LOST_INCIDENT, "--until", "1h", "--reason", "x"),
         ("cordon", "node-a/1", "--why", "x"),

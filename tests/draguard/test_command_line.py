@@ -34,7 +34,7 @@ def test_a_command_that_is_not_there_is_said_with_what_may_be_meant(
     assert main([word]) == 2
     said = capsys.readouterr().err
     assert (
-        said == f"draguard: there is no command '{word}'{meant}\n`draguard --help` lists them all\n"
+        said == f"draguard: unknown command '{word}'{meant}\n`draguard --help` lists all commands\n"
     )
 
 
@@ -58,7 +58,7 @@ def test_a_flag_without_a_command_is_not_the_exporters(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([flag, "status"]) == 2
-    assert f"no command '{flag}'" in capsys.readouterr().err
+    assert f"unknown command '{flag}'" in capsys.readouterr().err
 
 
 def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def test_of_a_gpu_that_is_still_sick(phase: str) -> None:
 
 @pytest.mark.parametrize("one", [case(HEALTHY), case(UNKNOWN), None], ids=["well", "?", "unread"])
 def test_where_recovery_alone_untaints(one: Case | None) -> None:
-    assert "does not wait for a confirmation (phase Tainted)" in refused(one)
+    assert "needs no confirmation (phase Tainted)" in refused(one)
 
 
 @pytest.mark.parametrize("one", [case(HEALTHY), case(UNKNOWN), None], ids=["well", "?", "unread"])

@@ -43,7 +43,7 @@ def test_without_a_terminal_the_flag_alone_goes_on(
 
     said = capsys.readouterr().err
     assert "\x1b" not in said
-    assert ("there is no terminal to ask on; add --yes to go on" in said) != yes
+    assert ("no terminal for confirmation; add --yes to continue" in said) != yes
 
 
 def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
@@ -55,6 +55,6 @@ def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
 
     assert "verdict  sick: XID 79, off the bus\n" in said
     assert "needs    node-reboot\n" in said
-    assert "taints   1 taint goes: NoExecute on gpu-0\n" in said
-    assert "new pods can be scheduled to it at once, whatever is wrong with it" in said
+    assert "taints   1 taint will be removed: NoExecute on gpu-0\n" in said
+    assert "new pods can be scheduled to it immediately, even if its fault remains" in said
     assert "Z, in 4h; then the fault counts again" in said

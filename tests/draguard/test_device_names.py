@@ -164,13 +164,13 @@ def claim(*tolerations: Toleration, extended: bool = False, admin: bool = False)
         (claim(), "", 0),
         (claim(admin=True), "", 0),
         (claim(extended=True), EXTENDED, 0),
-        (claim(tolerating(key="")), "tolerates it", 0),
+        (claim(tolerating(key="")), "tolerates the taint", 0),
         (claim(Toleration(operator="Exists")), "", 0),
         (claim(tolerating(key="draguard.dev/lost")), "", 0),
         (claim(tolerating(toleration_seconds=30)), "", 30),
         (claim(tolerating(toleration_seconds=0)), "", 0),
         (claim(tolerating(toleration_seconds=-5)), "", 0),
-        (claim(tolerating(operator="Equal", value="ana")), "tolerates it", 0),
+        (claim(tolerating(operator="Equal", value="ana")), "tolerates the taint", 0),
         (claim(tolerating(operator="Equal", value="ben")), "", 0),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None
 
 
 def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> None:
-    with pytest.raises(NoDeviceError, match="no driver publishes it"):
+    with pytest.raises(NoDeviceError, match="no DRA driver publishes it"):
         meant("node-a/0", (), reports(WHOLE))
 
 
@@ -208,10 +208,10 @@ def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> No
 )
 def test_a_number_that_may_be_either_of_two_gpus_is_neither(told: tuple[GpuHealth, ...]) -> None:
     """One that fell off the bus keeps its number in the report, and the next one is given it."""
-    with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}: give the UUID"):
+    with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}; give the UUID"):
         meant("node-a/0", INVENTORY, reports(*told))
 
 
 def test_a_device_that_is_no_slice_is_not_called_one() -> None:
-    assert meant(str(TWIN.device), INVENTORY, ()).what == "this device alone"
+    assert meant(str(TWIN.device), INVENTORY, ()).what == "this device only"
     assert meant(str(PARTITION.device), INVENTORY, ()).what == "one slice"

@@ -90,7 +90,7 @@ def test_the_callers_missing_rights_name_what_they_are_for(control_plane: Contro
     finally:
         asker.close()
 
-    taint = found["your rights: taint, untaint, release"]
+    taint = found["your permissions: cordon, uncordon, cleanup"]
     assert taint.state == "warn"
     assert "create/patch/delete devicetaintrules.resource.k8s.io" in taint.says
 
@@ -127,7 +127,7 @@ def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
     finally:
         install(control_plane, client)
     assert found.state == "warn"
-    assert "it lacks status.untaint, so those are not stored" in found.says
+    assert "it lacks status.untaint, so these fields are not stored" in found.says
 
 
 def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
@@ -188,9 +188,11 @@ def test_it_says_what_is_off_and_nothing_crashes(
     assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
     lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
     assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
-    assert "not served in this cluster, so nothing is tainted" in told(capsys, "status", *where)
+    assert "not served by this cluster: nothing is tainted" in told(capsys, "status", *where)
     assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
-    assert "nothing of Draguard's stands" in told(capsys, "cleanup", "--all", "--yes", *where)
+    assert "no taint rules or Node conditions of Draguard" in told(
+        capsys, "cleanup", "--all", "--yes", *where
+    )
     told(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
 
 
@@ -262,6 +264,6 @@ def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
     said = told(capsys, "doctor", *where)
 
     assert "ok       Dynamic Resource Allocation: " in said
-    assert "unknown  what runs: " in said
+    assert "unknown  cluster state: " in said
     assert "may not list" in said
     assert "unknown  feature gates: " in said

@@ -50,7 +50,7 @@ def test_one_agent_is_silent_and_one_node_has_none(fleet: Fleet, examine: Examin
     agents = examine("--kubeconfig", fleet.kubeconfig)["agents"]
 
     assert agents.state == "bad"
-    assert agents.says == "1 agent is silent: node-e; nothing is known of its GPUs"
+    assert agents.says == "1 agent report is stale: node-e; the state of its GPUs is unknown"
     assert agents.remedy.startswith("kubectl -n draguard-system logs ")
 
 
@@ -60,7 +60,7 @@ def test_a_cluster_without_dra(proxy: Proxy, through: tuple[str, str], examine: 
     found = examine(*through)
 
     assert found["Dynamic Resource Allocation"].state == "bad"
-    assert "Kubernetes 1.34 has them" in found["Dynamic Resource Allocation"].remedy
+    assert "use Kubernetes 1.34" in found["Dynamic Resource Allocation"].remedy
     assert found["DeviceTaintRules"].state == "warn"
 
 
@@ -74,15 +74,15 @@ def test_a_cluster_without_the_chart(
     assert found["CRD deviceincidents"].state == "bad"
     assert found["CRD deviceincidents"].remedy.startswith("kubectl apply -f deploy/crds")
     assert "docs/install.md" in found["exporter"].remedy
-    assert found["what runs"].state == "unknown"
-    assert "docs/install.md" in found["what runs"].remedy
-    assert found["rights of draguard-remediator"].state == "bad"
+    assert found["cluster state"].state == "unknown"
+    assert "docs/install.md" in found["cluster state"].remedy
+    assert found["permissions of draguard-remediator"].state == "bad"
 
 
 def test_crds_alone_without_the_rest(fleet: Fleet, examine: Examine) -> None:
     found = examine("--kubeconfig", fleet.kubeconfig, "-n", "not-here")
 
-    assert found["remediator"].says == "nobody leads: nothing is tainted or untainted"
+    assert found["remediator"].says == "no remediator leads: nothing is tainted or untainted"
     assert "kubectl get pods -A" in found["remediator"].remedy
     assert found["exporter"].state == "warn"
 
@@ -100,15 +100,15 @@ def test_crds_of_an_older_schema(fleet: Fleet, examine: Examine) -> None:
         install(fleet.cluster.plane, client)
 
     assert found.state == "warn"
-    assert "and 1 more, so those are not stored" in found.says
+    assert "and 1 more, so these fields are not stored" in found.says
     assert found.remedy.startswith("kubectl apply -f deploy/crds")
 
 
 def test_who_may_see_little(fleet: Fleet, examine: Examine) -> None:
     found = examine("--kubeconfig", fleet.kubeconfig, "--context", "remediator", ends=0)
 
-    assert found["what runs"].state == "unknown"
-    assert found["what runs"].remedy == "ask for the rights that docs/cli.md lists under Rights"
+    assert found["cluster state"].state == "unknown"
+    assert found["cluster state"].remedy == "ask for the permissions listed in docs/cli.md, Rights"
 
 
 def test_a_server_that_fails_in_one_place_costs_one_line(

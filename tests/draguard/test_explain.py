@@ -39,7 +39,7 @@ def test_a_cluster_that_cannot_be_asked_is_said_and_the_shipped_policy_taken(
 
     said = told(capsys, "explain", "xid", "79", "--kubeconfig", str(path))
 
-    assert "shipped; that of a cluster is not known: no answer from http://127.0.0.1:1" in said
+    assert "shipped; the policy of a cluster is unknown: no answer from http://127.0.0.1:1" in said
     assert "mode             incident-only" in said or "mode      incident-only" in said
 
 
@@ -96,7 +96,7 @@ def test_no_sentence_says_a_word_twice(more: list[str], capsys: pytest.CaptureFi
 def test_a_fault_that_needs_no_repair_does_not_sound_as_if_nothing_helped(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert "repair           none needed" in told(capsys, "explain", "xid", "94", "--shipped")
+    assert "repair                 none needed" in told(capsys, "explain", "xid", "94", "--shipped")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_a_gpu_means_its_open_incident_before_a_later_one_that_is_closed() -> No
 
 
 def test_a_short_name_of_two_is_refused() -> None:
-    with pytest.raises(NoIncidentError, match="give the whole name"):
+    with pytest.raises(NoIncidentError, match="give the full name"):
         meant("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
 
 

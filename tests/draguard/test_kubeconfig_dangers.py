@@ -28,7 +28,7 @@ def test_who_would_act_as_somebody_else_is_not_taken_for_himself(key: str, tmp_p
     content = config("https://127.0.0.1:1", "t")
     content["users"][0]["user"][key] = "viewer"
 
-    assert "acts as somebody else (as), which is not done here" in refused(tmp_path, content)
+    assert "impersonates another user (as), which is not supported" in refused(tmp_path, content)
 
 
 def test_another_users_impersonation_is_no_matter(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_another_users_impersonation_is_no_matter(tmp_path: Path) -> None:
     path = written(tmp_path, "config", content)
 
     assert endpoint_of(path, "", {}).token == "t"
-    assert "acts as somebody else" in refused(tmp_path, content, "two")
+    assert "impersonates another user" in refused(tmp_path, content, "two")
 
 
 def test_a_token_is_not_told_because_it_is_odd(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_explaining_goes_on_without_a_cluster_whose_address_is_none(
 ) -> None:
     path = written(tmp_path, "config", config("https://host:port", "t"))
 
-    assert "shipped; that of a cluster is not known" in told(
+    assert "shipped; the policy of a cluster is unknown" in told(
         capsys, "explain", "xid", "79", "--kubeconfig", str(path)
     )
 
@@ -103,8 +103,8 @@ def test_a_certificate_of_another_name_is_not_called_untrusted() -> None:
 
     said = sentence(ApiError(message), "https://10.0.0.1:6443")
 
-    assert "is another server's (IP address mismatch, certificate is not valid for" in said
-    assert "give that as tls-server-name" in said
+    assert "is for another server (IP address mismatch, certificate is not valid for" in said
+    assert "set it as tls-server-name" in said
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,4 @@ def test_a_certificate_of_another_name_is_not_called_untrusted() -> None:
 def test_only_a_write_may_be_done_without_an_answer(doing: str, unsure: bool) -> None:
     said = sentence(ApiError(f"{doing}: asking h:1: no answer in time"), "https://h:1")
 
-    assert ("Whether it was done is not known" in said) == unsure
+    assert ("It may or may not be done" in said) == unsure

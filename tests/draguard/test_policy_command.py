@@ -31,7 +31,8 @@ def tried(signal: Signal, policy: Policy = ENFORCE, spot: Spot | None = None) ->
 
 
 def rules(course: Course) -> list[str]:
-    return [one.text.partition(":")[0] for one in course.lines if one.text.startswith("rule ")]
+    texts = (one.text for one in course.lines if one.text.startswith("taint rule "))
+    return [one.partition(":")[0] for one in texts]
 
 
 def json_of(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def test_a_sound_file_ends_with_zero_and_its_warnings(
 
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"{path}: warning: classes.gpu: class gpu: soak 30s is short")
-    assert said[-1] == f"{path}: sound"
+    assert said[-1] == f"{path}: valid"
 
 
 def test_a_wrong_file_ends_with_one_and_every_line_that_is_wrong(
@@ -103,29 +104,37 @@ def test_a_file_that_is_not_there_is_a_sentence(capsys: pytest.CaptureFixture[st
             Signal(xid=94, mig=True, gi=3),
             "contained",
             [
-                "rule NoSchedule on gpu-0-mig-1g10gb-19-2",
-                "rule NoExecute on gpu-0-mig-1g10gb-19-2",
-                "rule taken down from gpu-0-mig-1g10gb-19-2",
+                "taint rule NoSchedule on gpu-0-mig-1g10gb-19-2",
+                "taint rule NoExecute on gpu-0-mig-1g10gb-19-2",
+                "taint rule removed from gpu-0-mig-1g10gb-19-2",
             ],
         ),
         (
             Signal(xid=95, recovery_action=1),
             "gpu",
-            ["rule NoSchedule on gpu-0", "rule NoExecute on gpu-0", "rule taken down from gpu-0"],
+            [
+                "taint rule NoSchedule on gpu-0",
+                "taint rule NoExecute on gpu-0",
+                "taint rule removed from gpu-0",
+            ],
         ),
         (
             Signal(xid=95),
             "gpu",
-            ["rule NoSchedule on gpu-0", "rule taken down from gpu-0"],
+            ["taint rule NoSchedule on gpu-0", "taint rule removed from gpu-0"],
         ),
         (
             Signal(xid=79, lost=True),
             "lost",
-            ["rule NoSchedule on gpu-0", "rule NoExecute on gpu-0", "rule taken down from gpu-0"],
+            [
+                "taint rule NoSchedule on gpu-0",
+                "taint rule NoExecute on gpu-0",
+                "taint rule removed from gpu-0",
+            ],
         ),
-        (Signal(remap_failure=True), "memory", ["rule NoSchedule on gpu-0"]),
+        (Signal(remap_failure=True), "memory", ["taint rule NoSchedule on gpu-0"]),
         (Signal(remap_pending=True), "pending", []),
-        (Signal(sram_threshold=True), "memory", ["rule NoSchedule on gpu-0"]),
+        (Signal(sram_threshold=True), "memory", ["taint rule NoSchedule on gpu-0"]),
     ],
 )
 def test_a_signal_does_what_its_row_allows_and_its_evidence_carries(
@@ -142,7 +151,7 @@ def test_no_execute_comes_a_settle_time_after_no_schedule() -> None:
     told = tried(Signal(xid=79, lost=True), read("defaults: {mode: enforce, settle: 7s}"))
 
     at = {one.text: one.after for one in told.course.lines}
-    gap = at["rule NoExecute on gpu-0"] - at["rule NoSchedule on gpu-0"]
+    gap = at["taint rule NoExecute on gpu-0"] - at["taint rule NoSchedule on gpu-0"]
     assert 7 <= gap < 8
 
 
@@ -168,7 +177,8 @@ def test_doubt_says_what_is_missing() -> None:
 
 
 def test_below_r565_the_catalogue_decides() -> None:
-    assert "rule NoExecute on gpu-0" in rules(tried(Signal(xid=95, driver="550.90.07")).course)
+    course = tried(Signal(xid=95, driver="550.90.07")).course
+    assert "taint rule NoExecute on gpu-0" in rules(course)
 
 
 @pytest.mark.parametrize(("by", "effects"), [("kmsg", {"NoSchedule"}), ("syslog", set[str]())])
@@ -176,7 +186,7 @@ def test_the_kernel_log_alone_moves_nobody_and_read_by_syslog_taints_nothing(
     by: str, effects: set[str]
 ) -> None:
     told = tried(Signal(xid=95, driver="550.90.07", log_only=by))
-    made = {rule.split()[1] for rule in rules(told.course) if "taken down" not in rule}
+    made = {rule.split()[2] for rule in rules(told.course) if "rule removed" not in rule}
 
     assert made == effects
 
@@ -188,12 +198,12 @@ def test_a_milder_mode_is_shown_beside_what_enforce_would_do(mode: str) -> None:
     expected = {
         "off": [],
         "incident-only": [],
-        "dry-run": ["rule None on gpu-0", "rule taken down from gpu-0"],
+        "dry-run": ["taint rule None on gpu-0", "taint rule removed from gpu-0"],
     }
     assert rules(told.course) == expected[mode]
     assert bool(told.course.lines) == (mode != "off")
     assert told.enforced is not None
-    assert "rule NoExecute on gpu-0" in rules(told.enforced)
+    assert "taint rule NoExecute on gpu-0" in rules(told.enforced)
 
 
 def test_the_row_is_named_with_the_lines_that_it_came_from() -> None:
@@ -214,7 +224,8 @@ def test_what_an_override_by_device_class_does_when_its_pods_have_left_is_shown(
 
     told = tried(Signal(lost=True), policy, Spot(device_class="a"))
 
-    assert rules(told.course)[1:3] == ["rule NoExecute on gpu-0", "rule taken down from gpu-0"]
+    removed = "taint rule removed from gpu-0"
+    assert rules(told.course)[1:3] == ["taint rule NoExecute on gpu-0", removed]
 
 
 def test_a_pause_is_said() -> None:
@@ -238,7 +249,7 @@ def test_flags_become_the_signal(capsys: pytest.CaptureFixture[str], tmp_path: P
         capsys, ["--xid", "94", "--mig", "--gi", "3", "--node", "n7", "--policy", policy]
     )
 
-    assert told["signal"] == "XID 94, on GPU instance 3; a GPU in 7 slices; driver 580.65.06"
+    assert told["signal"] == "XID 94, on GPU instance 3; a GPU with 7 slices; driver 580.65.06"
     assert told["place"].startswith("node n7,")
     assert told["faults"][0]["row"]["name"] == "overrides[0]"
 
@@ -252,10 +263,10 @@ def test_text_tells_the_row_the_steps_and_the_repair(capsys: pytest.CaptureFixtu
         "class lost",
         "shipped",
         "incident-only",
-        "What enforce would do",
-        "rule NoSchedule on gpu-0",
-        "(here somebody repairs the GPU)",
-        "the incident is closed",
+        "Actions in enforce mode",
+        "taint rule NoSchedule on gpu-0",
+        "(the GPU is repaired here)",
+        "incident closed",
     ):
         assert words in said
 

@@ -116,11 +116,11 @@ def test_a_sick_gpu_without_an_incident_is_talked_of() -> None:
 
 
 def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
-    assert letters("it is silent, and nobody has taken over") in said(
+    assert letters("ago, and no other replica has taken over") in said(
         looked_at(objects(gpu(0))), LATE
     )
     nobody = looked_at(objects(gpu(0), leases=()))
-    assert letters("nobody leads: nothing is tainted or untainted") in said(nobody)
+    assert letters("no remediator leads: nothing is tainted or untainted") in said(nobody)
 
 
 def test_objects_that_cannot_be_read_are_told_of() -> None:
@@ -151,9 +151,9 @@ def rules(**effects: int) -> Rules:
     [
         (rules(none=0, NoSchedule=2, NoExecute=0), "2 NoSchedule"),
         (rules(NoSchedule=2, NoExecute=1), "2 NoSchedule, 1 NoExecute"),
-        (rules(NoSchedule=0), "none of ours"),
-        (msgspec.structs.replace(rules(), maintenance=1), "none of ours; 1 for maintenance"),
-        (msgspec.structs.replace(rules(), others=3), "none of ours; 3 of others"),
+        (rules(NoSchedule=0), "0 from Draguard"),
+        (msgspec.structs.replace(rules(), maintenance=1), "0 from Draguard; 1 for maintenance"),
+        (msgspec.structs.replace(rules(), others=3), "0 from Draguard; 3 from others"),
     ],
 )
 def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) -> None:
@@ -181,7 +181,7 @@ def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> N
 
     assert (known(found.nodes).stale, known(found.nodes).gone) == ((), ("node-a",))
     assert (known(found.gpus).unknown, found.unknown) == (0, ())
-    assert "0 reporting, 1 gone, with a report left (node-a)" in plain(sheet(found, LATE))
+    assert "0 reporting, 1 deleted, with a report left (node-a)" in plain(sheet(found, LATE))
 
 
 def test_a_node_that_reports_is_not_gone_and_where_nodes_are_not_seen_none_is() -> None:

@@ -96,8 +96,8 @@ def test_it_shows_the_verdict_and_does_nothing_that_nobody_agreed_to(
     said = capsys.readouterr().err
     assert "verdict  sick: " in said
     assert "needs    node-reboot" in said
-    assert "new pods can be scheduled to it at once" in said
-    assert ("add --yes to go on" in said) != bool(flag)
+    assert "new pods can be scheduled to it immediately" in said
+    assert ("add --yes to continue" in said) != bool(flag)
     assert names(fleet) == before
     assert ignored(fleet) == {}
 
