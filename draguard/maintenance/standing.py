@@ -57,7 +57,7 @@ def all_stand(
             if not changed and error.status in _NOBODY_THERE:
                 raise
             silent = error.status is None
-            changed.append(_changed(one, f"{FAILED} {'known to be ' * silent}cordoned: {error}"))
+            changed.append(_changed(one, f"{FAILED} {'verified as ' * silent}cordoned: {error}"))
     return tuple(changed)
 
 
@@ -147,7 +147,7 @@ def take_away(
             if not changed and error.status in _NOBODY_THERE:
                 raise
             silent = error.status is None
-            done = f"{FAILED} {'known to be ' * silent}uncordoned: {error}"
+            done = f"{FAILED} {'verified as ' * silent}uncordoned: {error}"
         effect, name = one.spec.taint.effect, one.metadata.name
         changed.append(Changed(str(device_of(one)), effect, name, done))
     return tuple(changed)

@@ -229,7 +229,7 @@ class TestACordon:
         ended = run("cordon", SLICED, "--why", "x")
 
         assert ended.status == 1
-        assert ended.out.count("NOT known to be cordoned: ") == 1
+        assert ended.out.count("NOT verified as cordoned: ") == 1
         assert ended.out.count("NOT tried: the server does not answer") == 6
         assert len(cordons(fleet)) == 1
 
