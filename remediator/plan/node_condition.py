@@ -211,13 +211,13 @@ def _is_undecided(case: Case, desired: Desired) -> bool:
     """Whether it is not known if a GPU needs an act on its node.
 
     Without its rules or its status an incident is in no mode that calls for anything, and one that
-    is opened again for rules that stand has none yet: that proves nothing.
+    this decision opens has none yet: that proves nothing.
     """
-    known = [one.name for one in case.incidents if one.open and not one.blank]
-    new = desired.incident
-    adopted = new is not None and new.name not in known and bool(case.rules)
-    lost = any(one.open and one.blank for one in case.incidents)
-    return lost or adopted or desired.undecided is not None or bool(unseen_rules(case))
+    opened = [one for one in case.incidents if one.open]
+    lost = any(one.blank or not one.status.mode for one in opened)
+    mine = desired.incident
+    new = mine is not None and mine.name not in [one.name for one in opened]
+    return lost or new or desired.undecided is not None or bool(unseen_rules(case))
 
 
 def _answer_for_none(

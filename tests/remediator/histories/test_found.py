@@ -152,3 +152,31 @@ def test_no_call_begins_in_the_decision_that_lets_pods_of_another_gpu_be_asked()
     history.a_sick_gpu_is_held_for_long(index=1, then=0.1, why="")
     history.pods_keep_joining(dies=1, index=0)
     history.teardown()
+
+
+def test_nor_does_one_that_was_deleted_with_its_rules() -> None:
+    """The GPU is still lost: killed or not, the call for its repair stands."""
+    history = History()
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_gpu_goes_or_comes(dies=0, index=1, presence="Lost", then=0.1)
+    history.a_gpu_goes_or_comes(dies=0, index=0, presence="Lost", then=0.1)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=0)
+    history.a_reset(dies=0, index=1, then=0.1)
+    history.a_person_deletes_an_incident(dies=1, ruled=False, then=0.1, which=0)
+    history.teardown()
+
+
+def test_nor_does_one_that_is_filled_again_in_two_steps() -> None:
+    """Its rules get its name first; until then it is in no mode."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    calls = HandoverOptions(enabled=True, deadline=timedelta(seconds=30))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.an_error_is_named_late(dies=0, gi=1, late=0.1, then=0.1)
+    history.a_reboot(dies=0, then=601.0)
+    history.a_sick_gpu_is_held_for_long(index=1, then=0.1, why="")
+    history.a_person_deletes_an_incident(dies=0, ruled=False, then=0.1, which=0)
+    history.a_reboot(dies=0, then=0.1)
+    history.a_person_deletes_an_incident(dies=1, ruled=True, then=0.1, which=0)
+    history.teardown()
