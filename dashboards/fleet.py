@@ -197,7 +197,7 @@ def _nodes() -> Table:
                 steps=(Step(-3600, PLAIN), Step(health.STALE_SECONDS, UNKNOWN)),
             ),
         ),
-        none=_NOT_HEARD,
+        none="No exporter data",
         sort="Worst GPU",
         height=7,
     )

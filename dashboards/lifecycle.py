@@ -194,7 +194,7 @@ def _steps(
         colours=colours or {},
         sparse=sparse,
         always=always,
-        none=NOT_HEARD,
+        none="No remediator data",
         width=8,
         height=7,
     )

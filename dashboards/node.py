@@ -101,7 +101,7 @@ def _grid() -> Stat:
         named=True,
         by="GPU",
         links=(links.TO_DEVICE,),
-        none=_NO_GPU,
+        none="No GPU of this node is known",
         width=24,
         height=4,
     )
@@ -109,7 +109,7 @@ def _grid() -> Stat:
 
 def _timeline() -> States:
     return States(
-        title="GPU states over time",
+        title="State of GPUs over time",
         says="The state of each GPU. A long gap: there was no data, and the state is unknown. "
         f"{health.LEGEND}",
         queries=(

@@ -138,7 +138,7 @@ def test_the_fleet_tells_the_story(visits: Visits) -> None:
 def test_the_gpus_of_a_node_stand_in_the_order_of_their_numbers(visits: Visits, state: str) -> None:
     """A lost GPU keeps the number that it had, and silent ones theirs."""
     panels = visits.see(NODE.uid, state).panels
-    for title in ("GPUs", "GPU states over time"):
+    for title in ("GPUs", "State of GPUs over time"):
         numbers = re.findall(r"GPU (\S+)", panels[title].text)
         assert numbers == [str(number) for number in range(8)], title
 
