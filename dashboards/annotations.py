@@ -27,7 +27,7 @@ def _xids(scope: Scope) -> Annotation:
         text="{{Hostname}} {{UUID}}",
         colour=RED,
         value_is_time=True,
-        empty="no XID was seen in this boot",
+        empty="no XID since the boot",
     )
 
 
@@ -42,7 +42,7 @@ def _taints(scope: Scope) -> Annotation:
         text="{{node}} {{UUID}} {{incident}}",
         colour=ORANGE,
         value_is_time=True,
-        empty="no incident was being tainted or emptied",
+        empty="no incident was in phase Tainted or Evicting",
     )
 
 
@@ -58,7 +58,7 @@ def _untaints(scope: Scope) -> Annotation:
         title="Untainted",
         text="{{node}} {{UUID}}",
         colour=BLUE,
-        empty="nothing was untainted",
+        empty="no GPU was untainted",
     )
 
 

@@ -17,14 +17,14 @@ from dashboards.promql import filled, of_cluster, once
 _KIND = "driver, type, product, profile"
 _STATES = ("free", "allocated", "tainted", "tainted_by_others")
 _COLOURS = {"free": GREEN, "allocated": BLUE, "tainted": ORANGE, "tainted_by_others": PLAIN}
-_NONE = "no driver publishes a device, or no remediator is heard of"
-_NOT_COUNTED = "no remediator counts devices"
+_NONE = "no driver publishes a device, or there is no remediator data"
+_NOT_COUNTED = "No remediator data"
 _SAYS = (
-    "Devices as drivers publish them, by what the scheduler may do with them. free: nobody has it. "
-    "allocated: a claim has it. tainted: Draguard keeps new pods away. "
-    "tainted_by_others: another rule or the driver does. Of a GPU that can be cut into slices, "
-    "each possible slice is a device, so devices are not GPUs. Unknown where no remediator counts "
-    "them."
+    "Devices that drivers publish, by scheduling state. free: not allocated. "
+    "allocated: a claim holds it. tainted: Draguard's taint keeps new pods away. "
+    "tainted_by_others: the taint is of another rule or of the driver. With dynamic MIG, each "
+    "possible slice is a device, so this is not the number of GPUs. Unknown without remediator "
+    "data."
 )
 
 
@@ -58,8 +58,8 @@ def _by_state() -> BarGauge:
 
 def _over_time() -> TimeSeries:
     return TimeSeries(
-        title="Devices by state, over time",
-        says=f"{_SAYS} What is 0 is not drawn.",
+        title="Devices by state over time",
+        says=f"{_SAYS} Series that are 0 are not drawn.",
         queries=(Query(expr=f"sum by (state) ({_devices()})", legend="{{state}}", empty=_NONE),),
         unit="short",
         decimals=0,
@@ -77,10 +77,10 @@ def _by_kind() -> Table:
     def of(state: str) -> Query:
         selector = of_cluster("draguard_devices", f'state="{state}"')
         kinds = filled(filled(once(_KIND, selector), "profile", "-"), "product", "-")
-        return Query(expr=kinds, value=state, empty=f"{_NONE}, or none is {state}")
+        return Query(expr=kinds, value=state, empty=f"{_NONE}, or no device is {state}")
 
     return Table(
-        title="Devices by kind",
+        title="Devices by product and profile",
         says=_SAYS,
         queries=tuple(of(state) for state in _STATES),
         none=_NOT_COUNTED,
@@ -93,9 +93,13 @@ def _by_kind() -> Table:
             Column(source="product", title="Product", none="-"),
             Column(source="profile", title="Profile", none="-"),
             *(
-                Column(source=state, title=state.title(), unit="short", decimals=0, none="-")
+                Column(source=state, title=_title(state), unit="short", decimals=0, none="-")
                 for state in _STATES
             ),
         ),
         sort="Allocated",
     )
+
+
+def _title(state: str) -> str:
+    return state.replace("_", " ").capitalize()

@@ -17,7 +17,7 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     """Stable: links and bookmarks hold it."""
     title: str
     says: str
-    """The question that it answers."""
+    """What it shows, as its description."""
     variables: tuple[str, ...]
     """In the order in which each narrows the next; the data source is the first of every one."""
     needs: tuple[str, ...] = ()
@@ -36,34 +36,34 @@ class LinkError(ValueError):
 FLEET = Board(
     uid="draguard-fleet",
     title="Draguard / Fleet",
-    says="How many GPUs are healthy, sick or unknown, what is tainted and free, what is open?",
+    says="Healthy, sick and unknown GPUs, open incidents, tainted and free devices.",
     variables=("datasource", "cluster"),
 )
 NODE = Board(
     uid="draguard-node",
     title="Draguard / Node",
-    says="How are the GPUs of one node, and what does its exporter see?",
+    says="State of the GPUs of one node, and what its exporter can read.",
     variables=("datasource", "cluster", "node"),
     needs=("node",),
 )
 DEVICE = Board(
     uid="draguard-device",
     title="Draguard / Device",
-    says="What is there to know of one GPU and its slices, and who holds them?",
+    says="State, history and holders of one GPU and its MIG slices.",
     variables=("datasource", "cluster", "node", "uuid"),
     needs=("uuid",),
 )
 CLAIM = Board(
     uid="draguard-claim",
     title="Draguard / Claim",
-    says="What was a claim given, what does it use, and how are its devices?",
+    says="Devices allocated to a claim, their usage and their health. Pending claims.",
     variables=("datasource", "cluster", "namespace", "claim"),
     needs=("namespace",),
 )
 REMEDIATION = Board(
     uid="draguard-remediation",
     title="Draguard / Remediation",
-    says="What was done, what would be done, what is deferred and by what?",
+    says="Actions taken, planned and deferred, with reasons. Health of the remediator.",
     variables=("datasource", "cluster", "node", "incident"),
 )
 
@@ -109,7 +109,7 @@ def _check(board: Board, given: Mapping[str, str]) -> None:
     if unknown := sorted(set(given) - set(board.variables)):
         raise LinkError(f"{board.uid} has no variable {unknown}; it has {list(board.variables)}")
     if missing := sorted(set(board.needs) - set(given)):
-        raise LinkError(f"{board.uid} is of one {missing}: give it")
+        raise LinkError(f"{board.uid} needs a value for {missing}")
 
 
 def _escaped(label: str) -> str:

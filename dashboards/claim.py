@@ -37,9 +37,9 @@ _CLAIM = "dra_claim_namespace, dra_claim_name"
 _HELD = numbered(holders(FLEET, _CHOSEN), HELD)
 _DEVICE = "GPU {{GPU}} {{GPU_I_PROFILE}} {{GPU_I_ID}}"
 _ONE = f"{{{{dra_claim_name}}}} {_DEVICE}"
-_NONE_HELD = "no claim of these holds a device"
-_IF_HEARD = "none, if exporters are heard of"
-_NOT_TOLD = f"{_NONE_HELD}, or nobody can tell its memory"
+_NONE_HELD = "none of these claims holds a device"
+_IF_HEARD = "None, or no exporter data"
+_NOT_TOLD = f"{_NONE_HELD}, or its memory is not reported"
 
 
 def _sum(family: str) -> str:
@@ -60,8 +60,8 @@ _PENDING = once(
 
 _NOW: tuple[Panel, ...] = (
     stats.number(
-        "Claims with devices",
-        "ResourceClaims that hold a device, each counted once however many pods share it.",
+        "Allocated claims",
+        "ResourceClaims that hold a device. A claim that several pods share counts once.",
         f"count(count by (cluster, {_CLAIM}) ({_HELD}))",
         (Step(0, PLAIN),),
         empty=_NONE_HELD,
@@ -69,13 +69,13 @@ _NOW: tuple[Panel, ...] = (
     ),
     stats.worst(
         "Worst device",
-        "The worst state among the GPUs that these claims hold, or hold a slice of.",
+        "The worst state among the GPUs that these claims hold, as a whole or as slices.",
         _HEALTH,
         empty=_NONE_HELD,
     ),
     stats.number(
-        "Memory given",
-        "What these claims were given: of a share its part, of a device all that it has.",
+        "Memory allocated",
+        "Memory allocated to these claims: of a share its capacity, else all of the device.",
         f"sum({_DECLARED})",
         (Step(0, PLAIN),),
         empty=_NOT_TOLD,
@@ -84,46 +84,50 @@ _NOW: tuple[Panel, ...] = (
     ),
     stats.number(
         "Memory used",
-        "What their pods use of it. A share is known by the processes of its pods alone.",
+        "Memory that their pods use. For a share, it is the sum over the processes of its pods.",
         f"sum({_USED})",
         (Step(0, PLAIN),),
         empty=_NOT_TOLD,
         unit="bytes",
     ),
     stats.number(
-        "Claims that wait",
-        "Claims without a device that a pod waits for; why is in the table below. Unknown where "
-        "no remediator counts them.",
+        "Pending claims",
+        "Claims without a device that a pod waits for. The table below has the reasons. Unknown "
+        "without remediator data.",
         f"count({_PENDING}) or 0 * max({of_cluster('draguard_claims')})",
         stats.NOTABLE,
-        empty="no remediator is heard of",
+        empty="no remediator data",
     ),
     stats.number(
-        "Longest wait",
-        "How long the oldest of them has waited for a device.",
+        "Longest pending",
+        "How long the oldest pending claim has waited for a device.",
         f"max(time() - {_PENDING})",
         (Step(-3600, PLAIN), Step(600, ORANGE), Step(3600, RED)),
-        empty="no claim of these waits",
+        empty="none of these claims is pending",
         unit="s",
-        none="none waits, if a leader is there",
+        none="None, or no leader",
     ),
 )
 
 
 def _devices() -> Table:
     return Table(
-        title="Claims and their devices",
-        says="One line per claim and device, GPUs and slices alike; a device that claims share "
-        "has a line for each. Used above given: the claim takes what others may need. "
-        f"Computing is of the whole device. {health.LEGEND}",
+        title="Devices by claim",
+        says="One line per claim and device, for GPUs and slices. A shared device has one line for "
+        "each claim. Used above allocated: the claim uses memory that others may need. "
+        f"Utilization is that of the whole device. {health.LEGEND}",
         queries=(
             Query(expr=_whole(_HEALTH), value="state", empty=_NONE_HELD),
             Query(expr=_whole(_DECLARED), value="given", empty=_NOT_TOLD),
             Query(expr=_whole(_USED), value="used", empty=_NOT_TOLD),
             Query(expr=_whole(_share()), value="share", empty=_NOT_TOLD),
-            Query(expr=_whole(_BUSY), value="busy", empty=f"{_NONE_HELD}, or none tells its use"),
+            Query(
+                expr=_whole(_BUSY),
+                value="busy",
+                empty=f"{_NONE_HELD}, or no utilization is reported",
+            ),
         ),
-        none="none, if exporters are heard of",
+        none="None (unknown without exporter data)",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
@@ -133,17 +137,17 @@ def _devices() -> Table:
             Column(source="GPU_I_PROFILE", title="Profile", none="-"),
             Column(source="GPU_I_ID", title="Slice", width=90),
             Column(source="state", title="State", meanings=health.MEANINGS, width=90),
-            Column(source="given", title="Given", unit="bytes", width=100),
+            Column(source="given", title="Allocated", unit="bytes", width=100),
             Column(source="used", title="Used", unit="bytes", width=100),
             Column(
                 source="share",
-                title="Used of given",
+                title="Used share",
                 unit="percentunit",
                 decimals=0,
                 steps=(Step(0, PLAIN), Step(1.001, RED)),
                 width=120,
             ),
-            Column(source="busy", title="Computing", unit="percentunit", decimals=0, width=110),
+            Column(source="busy", title="Utilization", unit="percentunit", decimals=0, width=110),
         ),
         sort="State",
         width=24,
@@ -161,34 +165,39 @@ def _share() -> str:
 
 def _pending() -> Table:
     return Table(
-        title="Claims that wait, and why",
-        says="Claims that a pod waits for. Tainted: devices of its kind would be free but for our "
-        "taints. NoneFree: all are taken. Other: there are some, and the scheduler has another "
-        "reason, or the DeviceClass is none of NVIDIA's own. The 200 oldest.",
-        queries=(Query(expr=f"time() - {_PENDING}", value="age", empty="no claim of these waits"),),
-        none="none waits, if a leader is there",
+        title="Pending claims and reasons",
+        says="The 200 oldest claims that a pod waits for. Tainted: enough devices would be free "
+        "without Draguard's taints. NoneFree: no node has enough free devices, tainted or not. "
+        "Other: enough are free and the scheduler has another reason, or the DeviceClass is not "
+        "one of NVIDIA's own.",
+        queries=(
+            Query(
+                expr=f"time() - {_PENDING}", value="age", empty="none of these claims is pending"
+            ),
+        ),
+        none="No pending claims (unknown while no remediator leads)",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
             Column(source="dra_claim_name", title="Claim"),
-            Column(source="reason", title="Why", meanings=_WHY, width=180),
-            Column(source="age", title="For", unit="s"),
+            Column(source="reason", title="Reason", meanings=_WHY, width=180),
+            Column(source="age", title="Pending for", unit="s"),
         ),
-        sort="For",
+        sort="Pending for",
         width=24,
         height=4,
     )
 
 
 _WHY = (
-    Meaning("Tainted", "devices are tainted", ORANGE),
-    Meaning("NoneFree", "none is free", PLAIN),
+    Meaning("Tainted", "devices tainted", ORANGE),
+    Meaning("NoneFree", "no free device", PLAIN),
     Meaning("Other", "another reason", PLAIN),
 )
 
 
 def _graph(
-    title: str, says: str, unit: str, *queries: Query, none: str = "nothing held, or not told"
+    title: str, says: str, unit: str, *queries: Query, none: str = "No device allocated, or no data"
 ) -> TimeSeries:
     return TimeSeries(
         title=title,
@@ -202,21 +211,21 @@ def _graph(
 def _over_time() -> tuple[Panel, ...]:
     return (
         _graph(
-            "Memory, given and used",
-            "What each claim was given of each device, and what its pods use.",
+            "Memory allocated and used",
+            "Memory of each device that is allocated to the claim, and that its pods use.",
             "bytes",
             Query(expr=numbered(_USED, HELD), legend=f"{_ONE} used", empty=_NOT_TOLD),
-            Query(expr=numbered(_DECLARED, HELD), legend=f"{_ONE} given", empty=_NOT_TOLD),
+            Query(expr=numbered(_DECLARED, HELD), legend=f"{_ONE} allocated", empty=_NOT_TOLD),
         ),
         _graph(
-            "Computing, of the device",
-            "How busy each held device was, whoever of its holders did it.",
+            "GPU utilization by device",
+            "Utilization of each allocated device, by all its holders together.",
             "percentunit",
-            Query(expr=_BUSY, legend=_ONE, empty=f"{_NONE_HELD}, or none tells its use"),
+            Query(expr=_BUSY, legend=_ONE, empty=f"{_NONE_HELD}, or no utilization is reported"),
         ),
         _graph(
-            "Memory by pod",
-            "What the processes of each pod use of each device that the claim holds.",
+            "Memory used by pod",
+            "Memory that the processes of each pod use on each device of the claim.",
             "bytes",
             Query(
                 expr=_of_pods("draguard_pod_memory_used_bytes"),
@@ -225,15 +234,15 @@ def _over_time() -> tuple[Panel, ...]:
             ),
         ),
         _graph(
-            "Computing by pod",
-            "Share of SM time of each pod's processes. NVML has none for slices.",
+            "SM utilization by pod",
+            "Share of SM time that each pod's processes used. NVML does not report it for slices.",
             "percentunit",
             Query(
                 expr=_of_pods("draguard_pod_sm_utilization_ratio"),
                 legend="{{pod}} GPU {{GPU}}",
                 empty=f"{_NONE_HELD}, they hold slices, or the exporter does not see processes",
             ),
-            none="nothing held, slices (of which it is not told), or processes not seen",
+            none="No device allocated, slices (not reported), or processes not visible",
         ),
     )
 
@@ -248,13 +257,13 @@ def _of_pods(family: str) -> str:
 
 def _states() -> States:
     return States(
-        title="Health of the devices",
-        says="The state of the GPU behind each held device. A gap: the claim held nothing, or "
-        f"nobody could tell who held what. {health.LEGEND}",
+        title="Device health over time",
+        says="The state of the GPU of each allocated device. A gap: no device was allocated, or "
+        f"the holders were unknown. {health.LEGEND}",
         queries=(Query(expr=_HEALTH, legend=f"{_ONE} on {{{{Hostname}}}}", empty=_NONE_HELD),),
         meanings=health.MEANINGS,
         links=(links.TO_DEVICE,),
-        none="nothing held, or not told",
+        none="No device allocated, or no data",
         width=24,
         height=10,
     )
@@ -265,13 +274,13 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(HELD, holders(FLEET, _CHOSEN, within=RECENTLY)),
     rows=(
-        Row(title="Now", panels=_NOW),
-        Row(title="What they hold", panels=(_devices(), _states())),
+        Row(title="Current state", panels=_NOW),
+        Row(title="Allocated devices", panels=(_devices(), _states())),
         Row(
             title="Affected pods and pending claims",
             panels=(incidents.hit_table(FLEET, matchers=_CHOSEN), _pending()),
         ),
-        Row(title="What they use", panels=_over_time()),
+        Row(title="Usage over time", panels=_over_time()),
         Row(title="Pods", panels=(held.holders_table(HELD, matchers=_CHOSEN),)),
     ),
 )

@@ -17,12 +17,12 @@ from dashboards.panel import (
 )
 from dashboards.promql import of_cluster, once
 
-NOT_HEARD = "no remediator is heard of"
+NOT_HEARD = "no remediator data"
 _SILENT_WATCH = 150
 """Seconds after which it believes a collection no more (`--stale-after`)."""
 
 
-_state = partial(stats.state, empty=NOT_HEARD, none="not heard of")
+_state = partial(stats.state, empty=NOT_HEARD, none="no data")
 _number = partial(stats.number, empty=NOT_HEARD)
 
 
@@ -30,8 +30,8 @@ def leader() -> Stat:
     """Return whether a replica leads."""
     return _state(
         "Leader",
-        "Whether a replica leads. Without a leader nothing is tainted or untainted, "
-        "and incidents are those that were open before.",
+        "Whether a replica leads. Without a leader nothing is tainted or untainted, and the "
+        "incidents shown are those that were open before.",
         f"max({_own('leader')})",
         (Meaning(1, "leads", GREEN), Meaning(0, "no leader", RED)),
     )
@@ -46,37 +46,38 @@ def now() -> tuple[Panel, ...]:
     return (
         leader(),
         _state(
-            "Rules",
-            "Whether the cluster serves DeviceTaintRules; without them incidents are all there is.",
+            "DeviceTaintRules",
+            "Whether the cluster serves DeviceTaintRules. Without them Draguard only records "
+            "incidents.",
             f"min({_own('rules_served')})",
             (Meaning(1, "served", GREEN), Meaning(0, "not served", ORANGE)),
         ),
         _state(
             "Policy file",
-            "Whether the file on disk is the policy in force. Refused: the last good one holds; "
-            "the log says which line is wrong.",
+            "Whether the policy file on disk is in force. Refused: it has an error, and the last "
+            "valid policy stays in force. The log names the line.",
             f"max({_own('policy_file_bad')})",
             (Meaning(0, "in force", GREEN), Meaning(1, "refused", RED)),
         ),
         _number(
             "Oldest watch",
-            "Seconds since the quietest collection was heard of; bookmarks come each minute. Above "
-            "150 it believes nothing any more.",
+            "Seconds since the last event of the stalest watch. Bookmarks arrive every minute. "
+            "Above 150 the remediator does not rely on it.",
             f"max({_own('watch_age_seconds')})",
             (Step(-1, GREEN), Step(_SILENT_WATCH, UNKNOWN)),
             unit="s",
         ),
         _number(
-            "Rules nobody acts on",
-            "NoExecute rules that the eviction controller has said nothing of for a minute: is the "
-            "gate DRADeviceTaintRules on? Unknown before Kubernetes 1.35, where rules have no "
+            "Unprocessed rules",
+            "NoExecute rules without a status from the eviction controller for a minute. Check the "
+            "feature gate DRADeviceTaintRules. Unknown before Kubernetes 1.35, where rules have no "
             "status.",
             f"max({_own('rule_status_missing')})",
             stats.BAD,
         ),
         _number(
             "Incidents not shown",
-            "Open incidents beyond the 1000 that have series of their own.",
+            "Open incidents without series of their own, because more than 1000 are open.",
             f"max({of_cluster('draguard_incidents_untold')})",
             stats.NOTABLE,
         ),
@@ -88,9 +89,9 @@ def verdicts(*, width: int = 8) -> TimeSeries:
     leads = f"on (cluster, instance) ({_own('leader')} == 1)"
     believed = once("verdict", f"{_own('gpus')} and {leads}")
     return TimeSeries(
-        title="GPUs by the remediator's verdict",
-        says="What the leading replica believes of each GPU. Unknown never adds a taint and never "
-        "takes one away. What is 0 is not drawn. A gap: nobody led.",
+        title="GPUs by remediator verdict",
+        says="The leader's verdict on each GPU. Unknown neither adds nor removes a taint. Series "
+        "that are 0 are not drawn. A gap: no replica led.",
         queries=(
             Query(
                 expr=f"sum by (verdict) ({believed})",
@@ -103,7 +104,7 @@ def verdicts(*, width: int = 8) -> TimeSeries:
         stacked=True,
         sparse=True,
         colours={"healthy": GREEN, "sick": RED, "unknown": UNKNOWN},
-        none="no remediator leads",
+        none="No remediator leads",
         width=width,
         height=7,
     )
@@ -112,20 +113,21 @@ def verdicts(*, width: int = 8) -> TimeSeries:
 def itself() -> tuple[Panel, ...]:
     """Return how busy and how healthy the program is."""
     return (
-        _rate("Decisions", _DECISIONS, "reconciles_total", "result"),
+        _rate("Reconciles by result", _DECISIONS, "reconciles_total", "result"),
         _duration(),
         _queue(),
-        _rate("Requests to the API server", _REQUESTS, "api_requests_total", "verb, code"),
+        _rate("API server requests", _REQUESTS, "api_requests_total", "verb, code"),
         _ages(),
         _mishaps(),
     )
 
 
 _DECISIONS = (
-    "Decisions about nodes by result. superseded: decided again; paced: waits for its turn to "
-    "write; dropped: another replica leads; failed: the API server refused; bug: please report it."
+    "Reconciles of nodes by result. superseded: write conflict, retried. paced: delayed by the "
+    "write rate limit. dropped: another replica leads. failed: the API server returned an error. "
+    "bug: please report it."
 )
-_REQUESTS = "By verb and status; none: no answer came. 409 and 429 are taken in stride."
+_REQUESTS = "By verb and status. none: no response. 409 and 429 are expected and retried."
 
 
 def _rate(title: str, says: str, family: str, by: str) -> TimeSeries:
@@ -146,27 +148,27 @@ def _duration() -> TimeSeries:
     bucket = _own("reconcile_duration_seconds_bucket")
     buckets = once("instance, le", f"rate({bucket}[$__rate_interval])")
     return _graph(
-        "Time of a decision",
-        "Of decisions that went well, their writes included: the median, and what 99 of 100 stay "
-        "below. A gap: there was nothing to decide.",
+        "Reconcile duration",
+        "Duration of successful reconciles, writes included: the median and the 99th percentile. "
+        "A gap: there was nothing to reconcile.",
         "s",
         # Of nothing a quantile is no number, which is below 0 as little as above.
         *(
             Query(
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
-                empty=f"{NOT_HEARD}, or it decided nothing of late",
+                empty=f"{NOT_HEARD}, or no successful reconcile recently",
             )
             for share, legend in ((0.5, "median"), (0.99, "99 %"))
         ),
-        none="nothing was decided in this time, or no remediator is heard of",
+        none="No reconciles in this time, or no remediator data",
     )
 
 
 def _queue() -> TimeSeries:
     return _graph(
-        "Queue",
-        "For how long the oldest of the nodes that wait for a decision has waited.",
+        "Workqueue age",
+        "How long the oldest node in the workqueue has waited to be reconciled.",
         "s",
         Query(
             expr=once("instance", _own("queue_age_seconds")),
@@ -178,8 +180,8 @@ def _queue() -> TimeSeries:
 
 def _ages() -> TimeSeries:
     return _graph(
-        "Silence of the watches",
-        "Seconds since each collection was last heard of, by the better of two replicas.",
+        "Watch age by collection",
+        "Seconds since the last event of each watched collection, from the fresher replica.",
         "s",
         Query(
             expr=f"min by (cluster, collection) ({_own('watch_age_seconds')})",
@@ -192,14 +194,14 @@ def _ages() -> TimeSeries:
 def _mishaps() -> TimeSeries:
     timers = once("instance", f"increase({_own('timer_failures_total')}[$__rate_interval])")
     return _graph(
-        "Mishaps",
-        "Objects that could not be read since the start, and timer jobs that failed or were "
+        "Internal errors",
+        "Objects that could not be decoded since the start, and timer jobs that failed or were "
         "missed. Both are 0 in a healthy cluster.",
         "short",
         Query(
             expr=f"max({_own('undecodable_objects')})",
-            legend="objects not readable",
+            legend="objects not decoded",
             empty=NOT_HEARD,
         ),
-        Query(expr=f"sum({timers})", legend="timer jobs missed", empty=NOT_HEARD),
+        Query(expr=f"sum({timers})", legend="timer jobs failed or missed", empty=NOT_HEARD),
     )

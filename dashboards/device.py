@@ -29,7 +29,7 @@ from dashboards.panel import (
 )
 from dashboards.promql import DEVICE, NUMBER, numbered, of_cluster, once
 
-_NOT_KNOWN = "no such GPU is known"
+_NOT_KNOWN = "this GPU is not known"
 _UUID = "UUID"
 
 
@@ -39,16 +39,16 @@ def _now() -> tuple[Panel, ...]:
     return (
         stats.worst(
             "State",
-            "The worst that is known of this GPU.",
+            "The worst known state of this GPU.",
             health.state(DEVICE),
             empty=_NOT_KNOWN,
         ),
         stats.last_look(
-            "How old the values on this page are. Above three minutes they are stale; none: no "
-            "exporter shows this GPU now.",
+            "Age of the values on this page. Above three minutes they are stale. Without a value, "
+            "no exporter shows this GPU now.",
             f"time() - {looked} and on (cluster, instance) {shown}",
             empty="no exporter shows this GPU now",
-            none="no exporter shows it",
+            none="No exporter shows it",
         ),
         *wear.signs(DEVICE),
     )
@@ -60,25 +60,25 @@ _WHICH = "Hostname, UUID, model_name, pci_bus_id, minor, serial, driver_version,
 def _identity() -> Table:
     rows = once(_WHICH, DEVICE.seen("draguard_gpu_info"))
     return Table(
-        title="Which GPU it is",
-        says="Where it is and how else it is called: the number of nvidia-smi (of a lost GPU, the "
-        "last one that it had), the address on the PCI bus, the minor number of /dev/nvidiaN, "
-        "after which the DRA driver names the device, and the serial number, for who replaces it.",
+        title="GPU identity",
+        says="Location and names of the GPU. GPU: the index in nvidia-smi; for a lost GPU, its "
+        "last one. Bus ID: the PCI address. Minor: the number in /dev/nvidiaN, which the DRA "
+        "driver uses in the device name. Serial: the serial number, for the replacement.",
         queries=(
             Query(expr=numbered(rows, DEVICE), value="one", empty="no exporter shows this GPU now"),
         ),
-        none="no exporter shows this GPU now",
+        none="No exporter shows this GPU now",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
             Column(source=NUMBER, title="GPU", none="?"),
             Column(source="UUID", title="UUID"),
             Column(source="model_name", title="Model", none="-"),
-            Column(source="pci_bus_id", title="Bus id", none="-", width=150),
+            Column(source="pci_bus_id", title="Bus ID", none="-", width=150),
             Column(source="minor", title="Minor", none="-", width=70),
             Column(source="serial", title="Serial", none="-", width=130),
             Column(source="driver_version", title="Driver", none="-", width=100),
-            Column(source="mig", title="Slices", none="-", width=80, meanings=_MIG),
+            Column(source="mig", title="MIG", none="-", width=80, meanings=_MIG),
             Column(source="presence", title="Presence", none="-", width=90),
         ),
         width=24,
@@ -109,8 +109,8 @@ _STORY: tuple[Panel, ...] = (
     incidents.table(DEVICE, height=4),
     States(
         title="State over time",
-        says="The worst that was known of this GPU. A gap is a long silence, and no good news. "
-        f"{health.LEGEND}",
+        says="The worst known state of this GPU. A long gap: there was no data, and the state is "
+        f"unknown. {health.LEGEND}",
         queries=(
             Query(
                 expr=f"max by (UUID) ({health.state(DEVICE)})",
@@ -123,9 +123,9 @@ _STORY: tuple[Panel, ...] = (
         height=4,
     ),
     States(
-        title="Incidents over time",
-        says="The phase of the incident of this GPU. A gap: none was open, or no remediator was "
-        "heard of.",
+        title="Incident phase over time",
+        says="The phase of the incident of this GPU. A gap: none was open, or there was no "
+        "remediator data.",
         queries=(
             Query(
                 expr=f"max by (cluster) ({incidents.phase_number(DEVICE)})",
@@ -134,21 +134,21 @@ _STORY: tuple[Panel, ...] = (
             ),
         ),
         meanings=incidents.PHASE_MEANINGS,
-        none="none open, if a leader is there",
+        none=incidents.NONE_OPEN,
         width=12,
         height=4,
     ),
     States(
         title="Taint over time",
-        says="The strongest rule of ours on this GPU or a slice of it, as stored in the "
-        "cluster: None tells and does nothing, NoSchedule keeps new pods away, NoExecute moves "
-        "pods. A gap: no incident was open, or no remediator was heard of.",
+        says="The strongest taint rule of Draguard on this GPU or one of its slices, as stored in "
+        "the cluster. None: no effect on pods. NoSchedule: keeps new pods away. NoExecute: "
+        "Kubernetes deletes its pods. A gap: no incident was open, or no remediator data.",
         queries=(Query(expr=_taint(), legend="taint", empty=incidents.NO_INCIDENT),),
         meanings=(
-            Meaning(0, "no rule", BLUE),
+            Meaning(0, "no taint rule", BLUE),
             *(Meaning(number, word, colour) for word, (number, colour) in _EFFECTS.items()),
         ),
-        none="none, if a leader is there",
+        none="No taint (unknown while no remediator leads)",
         width=12,
         height=4,
     ),
@@ -160,16 +160,16 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(DEVICE),
     rows=(
-        Row(title="Now", panels=(*_now(), _identity())),
-        Row(title="Story", panels=_STORY),
+        Row(title="Current state", panels=(*_now(), _identity())),
+        Row(title="Incidents and state history", panels=_STORY),
         Row(
             title="Allocations and affected pods",
             panels=(held.holders_table(DEVICE, height=5), incidents.hit_table(DEVICE)),
         ),
-        Row(title="Errors", panels=(xids.table(DEVICE), xids.by_class(DEVICE))),
-        Row(title="Load", panels=load.panels(DEVICE)),
+        Row(title="XID errors", panels=(xids.table(DEVICE), xids.by_class(DEVICE))),
+        Row(title="Utilization, power and temperature", panels=load.panels(DEVICE)),
         Row(
-            title="Wear and limits",
+            title="Memory errors, throttling, NVLink and slices",
             panels=(
                 *wear.memory(DEVICE),
                 wear.clock_events(DEVICE),

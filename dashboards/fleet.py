@@ -37,16 +37,16 @@ from dashboards.promql import (
     or_none_open,
 )
 
-_NO_GPU = "there is no GPU, or no exporter was heard of for an hour"
+_NO_GPU = "no GPU, or no exporter data for an hour"
 _NO_LEADER = "no remediator leads"
-_NOT_HEARD = "no exporter is heard of"
+_NOT_HEARD = "no exporter data"
 
 
 def _gpus() -> Stat:
     return Stat(
         title="GPUs by state",
-        says="How many GPUs are in each state, the rarest first; a state that no GPU is in is not "
-        f"shown. Every GPU, whole or cut into slices, counts once. {health.LEGEND}",
+        says="Number of GPUs in each state, the rarest first. States without a GPU are not shown. "
+        f"Each GPU counts once, whole or partitioned into slices. {health.LEGEND}",
         queries=(Query(expr=health.counted(FLEET), legend="{{state}}", empty=_NO_GPU),),
         unit="short",
         decimals=0,
@@ -69,15 +69,15 @@ _VERDICT: tuple[Panel, ...] = (
     _gpus(),
     _incidents(
         "Incidents",
-        "Episodes of failed GPUs that are not over. Unknown where no remediator leads: then "
-        "nobody would have opened one.",
+        "Open incidents. Unknown while no remediator leads, because new incidents are not opened "
+        "then.",
         "",
         stats.NOTABLE,
     ),
     _incidents(
-        "Wait for a person",
-        "Incidents that go on only when somebody acts: a replacement, a repeat, a sticky class. "
-        "What to do is in the table of incidents, column Next.",
+        "Manual action needed",
+        "Incidents in phase NeedsHuman: a replacement, a repeated fault, a sticky class. See "
+        "column Next of the incident table for what to do.",
         'phase="NeedsHuman"',
         stats.BAD,
     ),
@@ -91,11 +91,11 @@ def _exporters_down() -> Stat:
     down = f"{of_cluster('up')} == 0 and on (cluster, job, instance) {was_ours}"
     return stats.number(
         "Exporters down",
-        "Node exporters that Prometheus still looks for and does not reach, of those that it "
-        "reached within the last hour or day. Their GPUs are silent, and not healthy.",
+        "Exporters that Prometheus still scrapes without success, and reached within the last "
+        "hour or day. Their GPUs have no current data and do not count as healthy.",
         f"count({once('instance', down)}) or 0 * count({exporters})",
         stats.UNSEEN,
-        empty="no exporter was heard of for an hour",
+        empty="no exporter data for an hour",
     )
 
 
@@ -105,12 +105,12 @@ def _waiting() -> Stat:
         of_cluster("draguard_claim_pending_since_timestamp_seconds"),
     )
     return stats.number(
-        "Claims that wait",
-        "ResourceClaims without a device that a pod waits for; which and why is on the claim "
-        "dashboard. Unknown where no remediator counts them.",
+        "Pending claims",
+        "ResourceClaims without a device that a pod waits for. The claim dashboard lists them "
+        "with reasons. Unknown without remediator data.",
         f"count({claims}) or 0 * max({of_cluster('draguard_claims')})",
         stats.NOTABLE,
-        empty="no remediator is heard of",
+        empty="no remediator data",
     )
 
 
@@ -124,16 +124,16 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
     _exporters_down(),
     stats.number(
         "Stale agents",
-        "Nodes whose agent has not renewed its Lease: the remediator believes nothing of what "
-        "they said, taints and untaints nothing there.",
+        "Nodes whose agent has not renewed its Lease. The remediator ignores their reports and "
+        "neither taints nor untaints GPUs there.",
         f"sum({once('node', of_cluster('draguard_agent_stale'))})",
         stats.UNSEEN,
-        empty="no remediator is heard of, or no node reports",
+        empty="no remediator data, or no node reports",
     ),
     stats.number(
         "Sources down",
-        "Sources that an exporter wants and does not have: NVML, the kernel log, the kubelet, "
-        "the API server. What is missing without each is in docs/exporter.md.",
+        "Sources that an exporter needs and cannot read: NVML, the kernel log, the kubelet, the "
+        "API server. docs/exporter.md lists what is missing without each.",
         f"count({once_at_nodes('source', _sources_down())})"
         f" or 0 * count({of_cluster('draguard_source_up')})",
         stats.UNSEEN,
@@ -141,8 +141,8 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
     ),
     stats.number(
         "GPUs missing",
-        "GPUs that are on the bus or published and that NVML does not list. The exporters know "
-        "them by bus id or UUID: see the node.",
+        "GPUs that are on the PCI bus or published, but not listed by NVML. The node dashboard "
+        "lists them by bus ID or UUID.",
         f"sum({once_at_nodes('device', at_nodes('draguard_gpu_missing'))})"
         f" or 0 * sum({of_cluster('draguard_gpus_seen')})",
         stats.BAD,
@@ -156,7 +156,7 @@ _BLIND_SPOTS: tuple[Panel, ...] = (
 def _not_well() -> Table:
     return Table(
         title="GPUs that are not healthy",
-        says=f"Every GPU whose state is not Healthy, the worst first. {health.LEGEND}",
+        says=f"All GPUs whose state is not Healthy, the worst first. {health.LEGEND}",
         queries=(
             Query(
                 expr=health.not_well(FLEET),
@@ -164,7 +164,7 @@ def _not_well() -> Table:
                 empty="every GPU is healthy",
             ),
         ),
-        none="none, if GPUs are healthy above",
+        none="None, if GPUs by state shows healthy GPUs",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
@@ -180,8 +180,8 @@ def _not_well() -> Table:
 def _nodes() -> Table:
     return Table(
         title="Nodes",
-        says="One line per node: the worst state among its GPUs, how many there are, their power, "
-        f"and how old the last look at them is. {health.LEGEND}",
+        says="One line per node: the worst GPU state, the number of GPUs, their power, and the age "
+        f"of the exporter's data. {health.LEGEND}",
         queries=_of_nodes(),
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
@@ -191,13 +191,13 @@ def _nodes() -> Table:
             Column(source="power", title="Power", unit="watt", width=100),
             Column(
                 source="age",
-                title="Last look",
+                title="Data age",
                 unit="s",
-                none="none",
+                none="no data",
                 steps=(Step(-3600, PLAIN), Step(health.STALE_SECONDS, UNKNOWN)),
             ),
         ),
-        none=_NOT_HEARD,
+        none="No exporter data",
         sort="Worst GPU",
         height=7,
     )
@@ -210,30 +210,32 @@ def _of_nodes() -> tuple[Query, ...]:
     return (
         Query(expr=health.worst_of_nodes(FLEET), value="worst", empty=_NO_GPU),
         Query(expr=f"count by ({by_node}) ({health.known(FLEET)})", value="gpus", empty=_NO_GPU),
-        Query(expr=f"sum by ({by_node}) ({power})", value="power", empty="no GPU tells its power"),
+        Query(
+            expr=f"sum by ({by_node}) ({power})", value="power", empty="no GPU reports its power"
+        ),
         Query(expr=f"time() - min by ({by_node}) ({looked})", value="age", empty=_NOT_HEARD),
     )
 
 
 def _sources_table() -> Table:
     return Table(
-        title="Sources down, and why",
-        says="What an exporter cannot see, and its reason. Pages that show no GPU are named by "
-        "their address.",
+        title="Sources down and reasons",
+        says="Sources that an exporter cannot read, and the reason. An exporter that shows no GPU "
+        "is identified by its address.",
         queries=(
             Query(
                 expr=once("Hostname, source, reason, instance", _sources_down()),
                 value="up",
-                empty="every source sees something",
+                empty="every source is up",
             ),
         ),
-        none="none, if exporters are heard of",
+        none="None (unknown without exporter data)",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="Hostname", title="Node", none="no GPU shown", links=(links.TO_NODE,)),
             Column(source="source", title="Source"),
             Column(source="reason", title="Reason", none="-"),
-            Column(source="instance", title="Page", width=150),
+            Column(source="instance", title="Exporter", width=150),
         ),
         width=10,
         height=6,
@@ -244,8 +246,8 @@ def _phases() -> TimeSeries:
     phases = incidents.latest("phase", of_cluster("draguard_incident_phase"))
     return TimeSeries(
         title="Open incidents by phase",
-        says="Incidents that were open, each once, by the phase they were in. A gap: none was "
-        "open, or no remediator was heard of.",
+        says="Open incidents by phase. A gap: no incident was open, or there was no remediator "
+        "data.",
         queries=(
             Query(
                 expr=f"count by (phase) ({phases})",
@@ -259,7 +261,7 @@ def _phases() -> TimeSeries:
         stepped=True,
         width=12,
         height=7,
-        none="none open, if a leader is there",
+        none=incidents.NONE_OPEN,
         colours={word: colour for word, (_, colour) in incidents.PHASES.items()},
     )
 
@@ -269,14 +271,14 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(FLEET),
     rows=(
-        Row(title="Is anything wrong?", panels=_VERDICT),
+        Row(title="Overview", panels=_VERDICT),
         Row(
-            title="Where, affected pods, and what is done",
+            title="Incidents, affected pods, GPUs and nodes",
             panels=(incidents.table(FLEET), incidents.hit_table(FLEET), _not_well(), _nodes()),
         ),
-        Row(title="What nobody can see, and what is not used", panels=_BLIND_SPOTS),
+        Row(title="Monitoring gaps, pending claims and idle devices", panels=_BLIND_SPOTS),
         Row(title="Capacity", panels=capacity.panels()),
         Row(title="Over time", panels=(controller.verdicts(width=12), _phases())),
-        Row(title="Waste and blind spots, by name", panels=(idle.table(), _sources_table())),
+        Row(title="Idle devices and failed sources", panels=(idle.table(), _sources_table())),
     ),
 )

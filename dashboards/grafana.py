@@ -63,7 +63,7 @@ def _siblings() -> core.DashboardLink:
         asDropdown=True,
         includeVars=True,
         keepTime=True,
-        tooltip="The other dashboards, with the variables and the time chosen here",
+        tooltip="Other Draguard dashboards, with the same variables and time range",
     )
 
 

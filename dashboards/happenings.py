@@ -10,11 +10,19 @@ from dashboards.panel import PLAIN, Query, TimeSeries
 from dashboards.promql import LEADING, of_cluster, once
 
 NO_LEADER = "no remediator leads"
-QUIET = "quiet"
+_NO_LEADER_SAYS = "No remediator leads"
+QUIET = "no errors"
 """The legend of the line at 0."""
-QUIET_SAYS = (
-    f"What is 0 is not drawn; the line `{QUIET}` says that somebody was there to tell of more."
-)
+_NONE = "none"
+"""The same where what is counted is no error."""
+
+
+def quiet_says(legend: str = QUIET) -> str:
+    """Return how the line at 0 reads."""
+    return (
+        f"Series that are 0 are not drawn. The line `{legend}` at 0 means that there is data; "
+        "without it the value is unknown."
+    )
 
 
 def happenings(
@@ -27,20 +35,24 @@ def happenings(
     height: int = 7,
     none: str = "Unknown",
     colours: Mapping[str, str] | None = None,
+    at_0: str = QUIET,
 ) -> TimeSeries:
-    """Return bars of what is above 0; `told` has a row where one would have been told of."""
+    """Return bars of what is above 0; `told` has a row where one would have been told of.
+
+    `at_0` is the legend of the line at 0.
+    """
     # Gives the bars their width, too.
-    quiet = Query(expr=f"0 * count({told.expr})", legend=QUIET, empty=told.empty)
+    quiet = Query(expr=f"0 * count({told.expr})", legend=at_0, empty=told.empty)
     return TimeSeries(
         title=title,
-        says=f"{says} {QUIET_SAYS}",
+        says=f"{says} {quiet_says(at_0)}",
         queries=(what, quiet),
         unit="short",
         decimals=0,
         bars=True,
         sparse=True,
-        always=QUIET,
-        colours={**(colours or {}), QUIET: PLAIN},
+        always=at_0,
+        colours={**(colours or {}), at_0: PLAIN},
         none=none,
         width=width,
         height=height,
@@ -63,8 +75,8 @@ def taken(
     steps = Query(
         expr=f"sum by ({by}) ({each})",
         legend=" ".join(f"{{{{{label}}}}}" for label in by.split(", ")),
-        empty=f"{NO_LEADER}, or there was none since its start",
-        whole="of a counter that was not there before, all is new",
+        empty=f"{NO_LEADER}, or none was counted since its start",
+        whole="the first value of a new counter counts in full",
     )
     quiet = Query(expr=LEADING, empty=NO_LEADER)
-    return happenings(title, says, steps, quiet, width=width, none=NO_LEADER)
+    return happenings(title, says, steps, quiet, width=width, none=_NO_LEADER_SAYS, at_0=_NONE)

@@ -36,37 +36,42 @@ class State(NamedTuple):
     says: str
 
 
-HEALTHY = State(0, "Healthy", GREEN, "answers, the driver wants nothing done, nothing is open")
+HEALTHY = State(
+    0,
+    "Healthy",
+    GREEN,
+    "the GPU answers, the driver requests no recovery action, and no incident is open",
+)
 WATCHED = State(
     1,
     "Watched",
     BLUE,
-    "answers, and an incident is open that is mild (suspect, pending) or waits out the soak",
+    "the GPU answers; its open incident is mild (suspect, pending) or in its soak time",
 )
 UNCERTAIN = State(
     2,
     "Unknown",
     UNKNOWN,
-    "seen, but nobody can tell: let go, unbound, in a virtual machine, NVML away",
+    "its health cannot be read: released, unbound, in a virtual machine, NVML down",
 )
 OLD = State(
-    3, "Stale", STALE, "the last look is older than three minutes, or the agent's Lease has run out"
+    3, "Stale", STALE, "the data is older than three minutes, or the agent's Lease has expired"
 )
 GONE_SILENT = State(
     4,
-    "Silent",
+    "No data",
     SILENT,
-    "shown within the last hour and by no exporter now; for a day, while Prometheus still looks "
-    "for its exporter",
+    "an exporter showed it within the last hour and none does now; kept for a day while "
+    "Prometheus still scrapes that exporter",
 )
 SICK = State(
     5,
     "Sick",
     RED,
-    "the driver wants a reset or more, a row could not be remapped, or an incident is open "
-    "that is neither mild nor in its soak, whatever the policy does about it",
+    "the driver requests a recovery action, a row remap failed, or SRAM errors exceed the "
+    "threshold. Also, in any mode, an open incident that is neither mild nor in its soak time",
 )
-LOST = State(6, "Lost", DARK_RED, "fell off the bus, or hangs every call")
+LOST = State(6, "Lost", DARK_RED, "the GPU fell off the bus, or NVML hangs on it")
 
 STATES = (HEALTHY, WATCHED, UNCERTAIN, OLD, GONE_SILENT, SICK, LOST)
 MEANINGS: tuple[Meaning, ...] = tuple(Meaning(one.number, one.word, one.colour) for one in STATES)

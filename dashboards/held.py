@@ -16,14 +16,14 @@ _LOOKS_ON = (Meaning("true", "yes", PLAIN), Meaning("false", "no", PLAIN))
 def holders_table(scope: Scope, *, matchers: str = "", height: int = 8) -> Table:
     """Return who holds which device: pods by claim, and pods of the old device plugin."""
     rows = once(_ROW, scope.seen("draguard_device_allocation_info", matchers))
-    queries = (Query(expr=numbered(rows, scope), value="one", empty="nobody holds a device here"),)
+    queries = (Query(expr=numbered(rows, scope), value="one", empty="no device is allocated here"),)
     return Table(
-        title="Allocated to",
-        says="One line per pod and device, of claims and of nvidia.com/gpu alike. Several lines "
-        "for one device: it is shared. Looks on: a claim with admin access, such as monitoring, "
-        "which holds nothing.",
+        title="Device allocations",
+        says="One line per pod and device, for claims and for nvidia.com/gpu. A shared device has "
+        "several lines. Admin access: the claim only observes, such as for monitoring, and does "
+        "not hold the device.",
         queries=queries,
-        none="nobody, if the kubelet is heard of",
+        none="None (unknown without kubelet data)",
         columns=(
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
             *links.GPU,
@@ -35,7 +35,7 @@ def holders_table(scope: Scope, *, matchers: str = "", height: int = 8) -> Table
                 source="dra_claim_name", title="Claim", none="no claim", links=(links.TO_CLAIM,)
             ),
             Column(source="dra_claim_namespace", title="Claim's namespace", hidden=True),
-            Column(source="admin", title="Looks on", meanings=_LOOKS_ON, width=90),
+            Column(source="admin", title="Admin access", meanings=_LOOKS_ON, width=110),
         ),
         sort="GPU",
         rising=True,
@@ -52,21 +52,21 @@ def slices_table(scope: Scope, *, width: int = 8, height: int = 7) -> Table:
     active = once(key, scope.seen("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 'GPU_I_ID!=""'))
     none = "no GPU here has slices"
     return Table(
-        title="Slices",
-        says="Live MIG slices: profile, instance, memory in use, and how busy their engines are.",
+        title="MIG slices",
+        says="Live MIG slices: profile, instance, memory used, and utilization of their engines.",
         queries=(
             Query(expr=numbered(live, scope), value="one", empty=none),
             Query(expr=f"{used} * 1048576", value="memory", empty=none),
-            Query(expr=active, value="busy", empty=f"{none}, or they tell no use"),
+            Query(expr=active, value="busy", empty=f"{none}, or they report no utilization"),
         ),
-        none="no slices, if the GPU answers",
+        none="No slices (unknown while the GPU does not answer)",
         columns=(
             Column(source="Hostname", title="Node", hidden=True),
             *links.GPU,
             Column(source="GPU_I_PROFILE", title="Profile"),
             Column(source="GPU_I_ID", title="Slice"),
-            Column(source="memory", title="Memory in use", unit="bytes"),
-            Column(source="busy", title="Computing", unit="percentunit", decimals=1),
+            Column(source="memory", title="Memory used", unit="bytes"),
+            Column(source="busy", title="Utilization", unit="percentunit", decimals=1),
         ),
         width=width,
         height=height,

@@ -28,22 +28,22 @@ def _idle() -> str:
 def count() -> Stat:
     return stats.number(
         "Idle devices",
-        f"Devices that a claim has held for {WINDOW} and that computed less than {BELOW:.0%} of "
-        "it. Which, and whose, is in the table below.",
+        f"Devices that a claim has held for {WINDOW} with an average utilization below "
+        f"{BELOW:.0%}. The table below lists them with their claims.",
         f"count({_idle()}) or 0 * count({of_cluster('draguard_gpu_info')})",
         stats.NOTABLE,
-        empty="no exporter is heard of",
+        empty="no exporter data",
     )
 
 
 def table() -> Table:
     return Table(
-        title="Allocated, not used",
-        says=f"Claims that have held a device for {WINDOW} while it computed less than "
-        f"{BELOW:.0%} of the time. A shared device is listed once for each claim. Devices "
-        "that tell no use are not judged.",
-        queries=(Query(expr=_idle(), value="busy", empty="every held device is used"),),
-        none="none, if devices tell their use",
+        title="Allocated but idle",
+        says=f"Claims that have held a device for {WINDOW} with an average utilization below "
+        f"{BELOW:.0%}. A shared device has one line for each claim. Devices that report no "
+        "utilization are left out.",
+        queries=(Query(expr=_idle(), value="busy", empty="every allocated device is used"),),
+        none="None (unknown for devices without utilization data)",
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),
@@ -52,9 +52,9 @@ def table() -> Table:
             Column(source="gpu", title="GPU", links=(links.TO_DEVICE,)),
             Column(source="UUID", title="UUID", hidden=True),
             Column(source="GPU_I_ID", title="Slice", none="whole GPU"),
-            Column(source="busy", title="Computing", unit="percentunit", decimals=2, width=100),
+            Column(source="busy", title="Utilization", unit="percentunit", decimals=2, width=100),
         ),
-        sort="Computing",
+        sort="Utilization",
         width=14,
         height=6,
     )

@@ -7,6 +7,8 @@ from dashboards.panel import BLUE, ORANGE, PLAIN, RED, YELLOW, Column, Meaning, 
 from dashboards.promql import Scope, numbered, once
 
 NO_INCIDENT = "no incident is open"
+NONE_OPEN = "No open incidents (unknown while no remediator leads)"
+_NONE_KNOWN = "None (unknown while no remediator leads)"
 
 PHASES: Mapping[str, tuple[int, str]] = {
     "Suspected": (1, PLAIN),
@@ -17,17 +19,17 @@ PHASES: Mapping[str, tuple[int, str]] = {
     "Verifying": (6, BLUE),
     "NeedsHuman": (7, RED),
 }
-"""Number and colour of each phase of an open incident, in the order of the story."""
+"""Number and colour of each phase of an open incident, in their order."""
 PHASE_MEANINGS = tuple(Meaning(n, word, colour) for word, (n, colour) in PHASES.items())
 _PHASE_WORDS = tuple(Meaning(word, word, colour) for word, (_, colour) in PHASES.items())
 _NEED_WORDS = (
-    Meaning("nothing", "nothing: wait for the proof", PLAIN),
-    Meaning("diagnosis", "a diagnosis", BLUE),
-    Meaning("fabric-recovery", "recovery of the fabric", ORANGE),
-    Meaning("gpu-reset", "a reset of the GPU", ORANGE),
-    Meaning("node-reboot", "a reboot of the node", ORANGE),
-    Meaning("replacement", "a replacement", RED),
-    Meaning("person", "a person's look", RED),
+    Meaning("nothing", "nothing: verification runs", PLAIN),
+    Meaning("diagnosis", "diagnosis", BLUE),
+    Meaning("fabric-recovery", "fabric recovery", ORANGE),
+    Meaning("gpu-reset", "GPU reset", ORANGE),
+    Meaning("node-reboot", "node reboot", ORANGE),
+    Meaning("replacement", "replacement", RED),
+    Meaning("person", "manual check", RED),
 )
 _KEY = "incident, node, UUID"
 
@@ -78,12 +80,12 @@ def _queries(scope: Scope) -> tuple[Query, ...]:
             value="in mode",
             empty=f"{NO_INCIDENT}, or it is too new to have a mode",
         ),
-        Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs anything"),
+        Query(expr=needs, value="needed", empty=f"{NO_INCIDENT}, or none needs a repair"),
         Query(expr=held, value="is held", empty="nothing is deferred"),
         Query(
             expr=f"count by (cluster, incident) ({hit})",
             value="hit",
-            empty="nobody holds the devices of an open incident",
+            empty="no pod holds a device of an open incident",
         ),
         Query(
             expr=once("incident", scope.done("draguard_incident_evicted_pods")),
@@ -104,9 +106,9 @@ _COLUMNS = (
     Column(source="scope", title="Scope"),
     Column(source="phase", title="Phase", meanings=_PHASE_WORDS),
     Column(source="mode", title="Mode"),
-    Column(source="hit", title="Hit", unit="short", none="nobody", decimals=0, width=70),
-    Column(source="gone", title="Moved", unit="short", none="-", decimals=0, width=70),
-    Column(source="reason", title="Held by", none="-", width=105),
+    Column(source="hit", title="Affected", unit="short", none="none", decimals=0, width=70),
+    Column(source="gone", title="Evicted", unit="short", none="-", decimals=0, width=70),
+    Column(source="reason", title="Deferred by", none="-", width=105),
     Column(source="needs", title="Next", none="-", meanings=_NEED_WORDS, width=165),
     Column(source="age", title="Open for", unit="s", width=90),
     Column(source="incident", title="Incident", links=(links.TO_INCIDENT,)),
@@ -118,15 +120,14 @@ def table(scope: Scope, *, height: int = 5) -> Table:
     """Return open incidents: what, where, affected pods, what is done, what is next."""
     return Table(
         title="Open incidents",
-        says="One line per open incident: what failed and where, the phase that it is in, the mode "
-        "of the policy for it, how many pods and claims hold its devices now, how many pods were "
-        "moved, what holds it back and what would repair it. `kubectl describe di NAME` tells the "
-        "whole story. Empty when nothing is open, and when no remediator is heard of: look at the "
-        "leader.",
+        says="One line per open incident. Mode: the policy mode. Affected: pods and claims that "
+        "hold its devices now. Evicted: pods that no longer do. Deferred by: what defers the next "
+        "step. Next: what would repair it. `kubectl describe di NAME` shows all details. Empty "
+        "when no incident is open or without remediator data: check Leader.",
         queries=_queries(scope),
         width=24,
         height=height,
-        none="none open, if a leader is there",
+        none=NONE_OPEN,
         columns=_COLUMNS,
         sort="Open for",
     )
@@ -138,19 +139,19 @@ def hit_table(scope: Scope, *, matchers: str = "") -> Table:
     hit = scope.done("draguard_incident_consumer_info", chosen)
     return Table(
         title="Affected pods",
-        says="Pods and claims that hold a device of an open incident, as the remediator knows "
-        "them; `via` says how: by a claim, by nvidia.com/gpu, or as a gang peer that is told "
-        "and not moved. Who only looks on (admin access) is left out.",
+        says="Pods and claims that hold a device of an open incident, as the remediator reports "
+        "them. Via: a claim, nvidia.com/gpu (extended), or a gang peer, which is listed and not "
+        "evicted. evicted: the pod was evicted. Claims with admin access are left out.",
         queries=(
             Query(
                 expr=numbered(once(f"{_KEY}, {_HIT}, via", hit), scope),
                 value="one",
-                empty="nobody holds the devices of an open incident",
+                empty="no pod holds a device of an open incident",
             ),
         ),
         width=24,
         height=4,
-        none="nobody, if a leader is there",
+        none=_NONE_KNOWN,
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
             Column(source="dra_claim_namespace", title="Namespace"),

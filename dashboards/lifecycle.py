@@ -14,7 +14,7 @@ def incidents() -> tuple[Panel, ...]:
     return (
         taken(
             "Incidents opened",
-            "By the class that they had when they were opened.",
+            "Incidents opened, by the class that they had at that time.",
             f"{_OWN}_incidents_opened_total",
             "class",
             width=12,
@@ -22,7 +22,7 @@ def incidents() -> tuple[Panel, ...]:
         taken(
             "Incidents closed",
             "Recovered: healthy for the whole soak time. Duplicate: an older incident of the GPU "
-            "leads. Closed: all other ends, such as another board in its place.",
+            "continues. Closed: any other end, such as a replaced board.",
             f"{_OWN}_incidents_closed_total",
             "result",
             width=12,
@@ -36,13 +36,12 @@ def incidents() -> tuple[Panel, ...]:
         _times(
             "Time to drain",
             "drain",
-            "From the start of the eviction until the devices were seen to be empty.",
+            "From the start of the eviction until no pod holds a device in scope.",
         ),
         _times(
             "Time to repair",
             "repair",
-            "From the opening of an incident until its recovery is verified, the soak time "
-            "included.",
+            "From the opening of an incident until its recovery is verified, with the soak time.",
         ),
     )
 
@@ -52,18 +51,18 @@ def _times(title: str, what: str, says: str) -> TimeSeries:
     buckets = once("instance, class, le", f"rate({selector}[$__rate_interval])")
     return TimeSeries(
         title=title,
-        says=f"{says} The median, and what 90 of 100 stay below. A gap: there was none.",
+        says=f"{says} Median and 90th percentile. A gap: there was none.",
         queries=tuple(
             Query(
                 # Of nothing a quantile is no number, which is below 0 as little as above.
                 expr=f"histogram_quantile({share}, sum by (le) ({buckets})) >= 0",
                 legend=legend,
-                empty=f"{NOT_HEARD}, or there was none of late",
+                empty=f"{NOT_HEARD}, or there was none recently",
             )
             for share, legend in ((0.5, "median"), (0.9, "90 %"))
         ),
         unit="s",
-        none="there was none, or no remediator is heard of",
+        none="None in this time, or no remediator data",
         width=8,
         height=7,
     )
@@ -74,7 +73,7 @@ def pods() -> tuple[Panel, ...]:
     return (
         taken(
             "Pods evicted",
-            "Pods that held a device in scope during an eviction and hold it no longer. "
+            "Pods that held a device in scope during an eviction and no longer do. "
             "NoExecute: deleted by Kubernetes. EvictionAPI: evicted by Draguard.",
             f"{_OWN}_pods_evicted_total",
             "by",
@@ -83,8 +82,9 @@ def pods() -> tuple[Panel, ...]:
         ),
         taken(
             "Pods spared",
-            "Pods on a sick GPU that were left alone when an eviction began. NotInScope: they hold "
-            "another slice. Tolerates: they tolerate NoExecute without an end.",
+            "Pods on a sick GPU that are not evicted when an eviction begins. NotInScope: they "
+            "hold another slice. Tolerates: they tolerate NoExecute indefinitely. AdminAccess, "
+            "DaemonSet, MirrorPod: no eviction is requested, but NoExecute reaches them.",
             f"{_OWN}_pods_spared_total",
             "reason",
             width=6,
@@ -92,15 +92,15 @@ def pods() -> tuple[Panel, ...]:
         ),
         taken(
             "Pods deferred",
-            "Pods whose eviction began to be deferred, by what defers it.",
+            "Pods whose eviction was newly deferred, by the reason.",
             f"{_OWN}_pods_deferred_total",
             "reason",
             width=6,
         ),
         taken(
-            "Decisions deferred",
-            "Taints, evictions and requests to repair a node that began to be deferred, by what "
-            "defers them.",
+            "Actions deferred",
+            "Taints, evictions and node repair requests that were newly deferred, by step and "
+            "reason.",
             f"{_OWN}_deferrals_total",
             "step, reason",
             width=6,
@@ -116,8 +116,8 @@ def limits() -> tuple[Panel, ...]:
 def _taint_budget() -> TimeSeries:
     return _steps(
         "Taint budget",
-        "GPUs that stand tainted (NoSchedule or NoExecute), and how many `budget.taint.cluster` "
-        "allows. At the limit the next sick GPU stays schedulable.",
+        "GPUs with a NoSchedule or NoExecute taint, and the limit `budget.taint.cluster`. At the "
+        "limit the next sick GPU stays schedulable.",
         *(
             Query(
                 expr=f"sum(max by (cluster) ({of_cluster(_gpus(what), _STANDING)}))",
@@ -137,10 +137,10 @@ def _gpus(what: str) -> str:
 def _budgets() -> TimeSeries:
     used, limit = (once("budget, ground", of_cluster(_gpus(what))) for what in ("used", "limit"))
     return _steps(
-        "Budgets, share used",
-        "Of each limit of the policy. evict: GPUs that are being evicted from. taint: GPUs that "
-        "stand tainted. rate: begun within its time. Of node, pool, deviceClass and domain the "
-        "fullest one. At 100 % the next one is deferred.",
+        "Budget usage",
+        "Used share of each limit of the policy. evict: GPUs being evicted from. taint: tainted "
+        "GPUs. rate: GPUs begun within its time. For node, pool, deviceClass and domain, the "
+        "fullest one is shown. At 100 % the next GPU is deferred.",
         Query(
             expr=f"{used} / ({limit} > 0)",
             legend="{{budget}} {{ground}}",
@@ -153,10 +153,11 @@ def _budgets() -> TimeSeries:
 def _brakes() -> TimeSeries:
     reasons = once("reason", of_cluster("draguard_correlation_in_force"))
     return _steps(
-        "What defers everything",
-        "The emergency stop, open maintenance windows of the policy, and correlation: SameCause "
-        "(causes that are new on many nodes), NodeChanged (nodes whose driver or agent changed "
-        "lately), PolicyChanged. What is 0 is not drawn.",
+        "Emergency stop, windows and correlation",
+        "What defers actions on many GPUs: the emergency stop, open maintenance windows of the "
+        "policy, and correlation. SameCause: causes that are new on many nodes. NodeChanged: nodes "
+        "with a recent driver or agent change. PolicyChanged: the policy was changed recently. "
+        "Series that are 0 are not drawn.",
         Query(
             expr=f"max({of_cluster('draguard_emergency_stop')})",
             legend="emergency stop",
@@ -193,7 +194,7 @@ def _steps(
         colours=colours or {},
         sparse=sparse,
         always=always,
-        none=NOT_HEARD,
+        none="No remediator data",
         width=8,
         height=7,
     )

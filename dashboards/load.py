@@ -3,14 +3,14 @@
 from dashboards.panel import Panel, Query, TimeSeries
 from dashboards.promql import Scope, busy, memory_share, once
 
-_SILENT = "no GPU tells it, or no exporter is heard of"
+_SILENT = "no GPU reports it, or no exporter data"
 _GPU = "GPU {{gpu}}"
 _DEVICE = "GPU {{gpu}} {{GPU_I_PROFILE}} {{GPU_I_ID}}"
 """Alike for GPUs and slices: of a whole GPU the last two are empty."""
 _NUMBER = "gpu"
 _PART = "gpu, GPU_I_PROFILE, GPU_I_ID"
 """Without the UUID, by which Prometheus would sort the lines."""
-_GAP = "A gap is no value: nothing is drawn as 0 that could not be read."
+_GAP = "A gap means that no value was read; missing values are not drawn as 0."
 
 
 def _graph(title: str, says: str, unit: str, *queries: Query, most: float | None = None) -> Panel:
@@ -38,7 +38,7 @@ def panels(scope: Scope) -> tuple[Panel, ...]:
 def _temperature(scope: Scope) -> Panel:
     return _graph(
         "Temperature",
-        "Of the GPU's core, and of its memory where the board tells it.",
+        "Temperature of the GPU core, and of the memory where the board reports it.",
         "celsius",
         _of_gpu("DCGM_FI_DEV_GPU_TEMP", scope, f"{_GPU} core"),
         _of_gpu("DCGM_FI_DEV_MEMORY_TEMP", scope, f"{_GPU} memory"),
@@ -50,7 +50,7 @@ def _of_gpu(family: str, scope: Scope, legend: str = _GPU) -> Query:
 
 
 def _power(scope: Scope) -> Panel:
-    says = "Draw of the whole board; slices have none of their own."
+    says = "Power draw of the whole board. Slices have no value of their own."
     return _graph("Power", says, "watt", _of_gpu("DCGM_FI_DEV_POWER_USAGE", scope))
 
 
@@ -59,7 +59,7 @@ def _clocks(scope: Scope) -> Panel:
     memory = f"{once(_NUMBER, scope.seen('DCGM_FI_DEV_MEM_CLOCK'))} * 1000000"
     return _graph(
         "Clocks",
-        "Of the SMs and of the memory. What holds them down is in the clock events.",
+        "Clocks of the SMs and of the memory. See Throttling for what limits them.",
         "hertz",
         Query(expr=sm, legend=f"{_GPU} SM", empty=_SILENT),
         Query(expr=memory, legend=f"{_GPU} memory", empty=_SILENT),
@@ -68,9 +68,10 @@ def _clocks(scope: Scope) -> Panel:
 
 def _busy(scope: Scope) -> Panel:
     return _graph(
-        "Computing",
-        "Share of time in which a GPU or slice computed: its engines' own counter, else NVML's "
-        "coarser one (which slices do not have). Busy is not efficient: see the tensor pipe.",
+        "GPU utilization",
+        "Share of time in which a GPU or slice was busy: its engine activity counter, else NVML's "
+        "coarser value, which slices do not have. Busy does not mean efficient: see Tensor core "
+        "utilization.",
         "percentunit",
         Query(expr=busy(scope, by=_PART), legend=_DEVICE, empty=_SILENT),
         most=1,
@@ -79,9 +80,9 @@ def _busy(scope: Scope) -> Panel:
 
 def _memory(scope: Scope) -> Panel:
     return _graph(
-        "Memory in use",
-        "Share of the framebuffer of each GPU, or of each slice where there are slices. Compute "
-        "instances that share a slice share its memory.",
+        "Memory used",
+        "Used share of the framebuffer of each GPU, or of each slice of a partitioned GPU. "
+        "Compute instances in one slice share its memory.",
         "percentunit",
         Query(expr=memory_share(scope, by=_PART), legend=_DEVICE, empty=_SILENT),
         most=1,
@@ -91,14 +92,14 @@ def _memory(scope: Scope) -> Panel:
 def _tensor(scope: Scope) -> Panel:
     tensor = once(_PART, scope.seen("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"))
     return _graph(
-        "Tensor pipe",
-        "Share of cycles in which the tensor cores worked, by GPU or slice. Needs Hopper or newer, "
-        "or DCGM.",
+        "Tensor core utilization",
+        "Share of cycles in which the tensor cores were active, by GPU or slice. Requires Hopper "
+        "or newer, or DCGM.",
         "percentunit",
         Query(
             expr=tensor,
             legend=_DEVICE,
-            empty="the GPUs are older than Hopper and DCGM is not asked",
+            empty="the GPUs are older than Hopper and DCGM is not used",
         ),
         most=1,
     )

@@ -31,7 +31,7 @@ from dashboards.panel import (
 from dashboards.promql import NODE, at_node, numbered, once, or_none_open
 
 _NO_GPU = "no GPU of this node is known"
-_NOT_HEARD = "no exporter of this node is heard of"
+_NOT_HEARD = "no exporter data of this node"
 
 
 _WANTED = 'reason!~"Off|HostPIDOff"'
@@ -44,31 +44,31 @@ _NOW: tuple[Panel, ...] = (
         empty=_NO_GPU,
     ),
     stats.last_look(
-        "How old the values of this node's exporter are. Above three minutes they are stale; the "
-        "GPUs are then stale too, whatever they read.",
+        "Age of the data from this node's exporter. Above three minutes it is stale, and the GPUs "
+        "are stale too, whatever the values.",
         f"time() - {at_node('draguard_snapshot_timestamp_seconds')}",
         empty=_NOT_HEARD,
-        none="exporter silent",
+        none="No exporter data",
     ),
     stats.state(
         "Agent",
-        "Whether the agent renews its Lease. While it is stale the remediator neither taints nor "
-        "untaints anything here.",
+        "Whether the agent renews its Lease. While it is stale, the remediator neither taints nor "
+        "untaints GPUs here.",
         f"max({NODE.done('draguard_agent_stale')})",
         (Meaning(0, "alive", GREEN), Meaning(1, "stale", UNKNOWN)),
-        empty="no remediator is heard of, or this node never reported",
+        empty="no remediator data, or this node never reported",
     ),
     stats.number(
-        "GPUs not seen",
-        "GPUs that should be here, by the PCI bus or by what is published, less those that NVML "
-        "lists. Unknown while NVML is down.",
+        "GPUs missing",
+        "GPUs expected from the PCI bus or from published devices, minus those that NVML lists. "
+        "Unknown while NVML is down.",
         f"max({at_node('draguard_gpus_expected')}) - max({at_node('draguard_gpus_seen')})",
         (Step(-100, GREEN), Step(1, RED)),
         empty=f"{_NOT_HEARD}, or its NVML is down",
     ),
     stats.number(
         "Sources down",
-        "Sources that this exporter wants and does not have; the table below says why.",
+        "Sources that this exporter needs and cannot read. The table below has the reasons.",
         f"count({once('source', at_node('draguard_source_up', _WANTED) + ' == 0')})"
         f" or 0 * count({at_node('draguard_source_up')})",
         stats.UNSEEN,
@@ -76,7 +76,7 @@ _NOW: tuple[Panel, ...] = (
     ),
     stats.number(
         "Incidents",
-        "Open incidents of GPUs of this node. Unknown where no remediator leads.",
+        "Open incidents of GPUs of this node. Unknown while no remediator leads.",
         or_none_open(f"count({once('incident', NODE.done('draguard_incident_phase'))})"),
         stats.NOTABLE,
         empty="no remediator leads",
@@ -87,8 +87,8 @@ _NOW: tuple[Panel, ...] = (
 def _grid() -> Stat:
     return Stat(
         title="GPUs",
-        says="Each GPU of this node, whole or cut into slices, by NVML's index; `?` never had one. "
-        f"{health.LEGEND}",
+        says="Each GPU of this node, whole or partitioned, by its NVML index. `?`: no index is "
+        f"known. {health.LEGEND}",
         queries=(
             Query(
                 expr=numbered(health.state(NODE), NODE),
@@ -101,7 +101,7 @@ def _grid() -> Stat:
         named=True,
         by="GPU",
         links=(links.TO_DEVICE,),
-        none=_NO_GPU,
+        none="No GPU of this node is known",
         width=24,
         height=4,
     )
@@ -109,8 +109,9 @@ def _grid() -> Stat:
 
 def _timeline() -> States:
     return States(
-        title="GPUs over time",
-        says=f"The state of each GPU. A gap is a long silence, and no good news. {health.LEGEND}",
+        title="State of GPUs over time",
+        says="The state of each GPU. A long gap: there was no data, and the state is unknown. "
+        f"{health.LEGEND}",
         queries=(
             Query(expr=numbered(health.state(NODE), NODE), legend="GPU {{GPU}}", empty=_NO_GPU),
         ),
@@ -126,23 +127,23 @@ def _sources() -> Table:
     last = at_node("draguard_source_last_success_timestamp_seconds")
     return Table(
         title="Sources",
-        says="What the exporter of this node is fed by, whether it sees anything there, and when "
-        "it last did. What each is for is in docs/exporter.md.",
+        says="Sources of this node's exporter, whether each can be read, and when it last was. "
+        "docs/exporter.md describes each.",
         queries=(
             Query(expr=up, value="up", empty=_NOT_HEARD),
             Query(
                 expr=f"time() - max by (cluster, source) ({last})",
                 value="age",
-                empty=f"{_NOT_HEARD}, or no source ever saw anything",
+                empty=f"{_NOT_HEARD}, or no source was ever read",
             ),
         ),
-        none="exporter silent",
+        none="No exporter data",
         columns=(
             Column(source="source", title="Source"),
             Column(
                 source="up",
-                title="Sees",
-                meanings=(Meaning(1, "yes", GREEN), Meaning(0, "nothing", UNKNOWN)),
+                title="State",
+                meanings=(Meaning(1, "up", GREEN), Meaning(0, "down", UNKNOWN)),
                 width=90,
             ),
             Column(source="reason", title="Reason", none="-"),
@@ -156,9 +157,9 @@ def _sources() -> Table:
 def _missing() -> Table:
     missing, hangs = at_node("draguard_gpu_missing"), at_node("draguard_source_hang_info")
     return Table(
-        title="GPUs that should be here",
-        says="GPUs that are on the bus or published and that NVML does not list, by bus id or "
-        "UUID, and vendor calls that did not come back.",
+        title="Missing GPUs and hanging calls",
+        says="GPUs on the PCI bus or published that NVML does not list, by bus ID or UUID. NVML "
+        "and DCGM calls that did not return.",
         queries=(
             Query(
                 expr=f"max by (cluster, device, UUID, call) ({missing} or {hangs})",
@@ -166,11 +167,11 @@ def _missing() -> Table:
                 empty="every GPU is listed, and no call hangs",
             ),
         ),
-        none="none missing, if the exporter is heard of",
+        none="None (unknown without exporter data)",
         columns=(
-            Column(source="device", title="Missing", none="-"),
-            Column(source="UUID", title="Hangs", none="-"),
-            Column(source="call", title="In the call", none="-"),
+            Column(source="device", title="Missing GPU", none="-"),
+            Column(source="UUID", title="GPU of the call", none="-"),
+            Column(source="call", title="Hanging call", none="-"),
         ),
         width=12,
         height=9,
@@ -182,16 +183,16 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(NODE),
     rows=(
-        Row(title="Now", panels=(*_NOW, _grid())),
-        Row(title="Story", panels=(incidents.table(NODE), _timeline())),
+        Row(title="Current state", panels=(*_NOW, _grid())),
+        Row(title="Incidents and state history", panels=(incidents.table(NODE), _timeline())),
         Row(
-            title="Who holds what",
+            title="Allocations and affected pods",
             panels=(held.holders_table(NODE), incidents.hit_table(NODE)),
         ),
-        Row(title="Load", panels=load.panels(NODE)),
-        Row(title="Errors", panels=(xids.table(NODE), xids.by_class(NODE))),
+        Row(title="Utilization, power and temperature", panels=load.panels(NODE)),
+        Row(title="XID errors", panels=(xids.table(NODE), xids.by_class(NODE))),
         Row(
-            title="Links, clocks and memory",
+            title="NVLink, throttling, memory errors and slices",
             panels=(
                 *wear.links_of(NODE),
                 wear.clock_events(NODE),
@@ -199,6 +200,6 @@ DASHBOARD = Dashboard(
                 held.slices_table(NODE),
             ),
         ),
-        Row(title="What the exporter sees", panels=(_sources(), _missing())),
+        Row(title="Exporter sources and missing GPUs", panels=(_sources(), _missing())),
     ),
 )

@@ -66,7 +66,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         if unknown or missing:
             raise LinkError(
                 f"link {self.title!r} to {self.board.uid}: "
-                f"no such variable {unknown}, needed and not set {missing}"
+                f"unknown variables {unknown}, missing variables {missing}"
             )
 
     def of_series(self) -> str:

@@ -41,13 +41,13 @@ def _waiting(
         title=title,
         says=says,
         queries=(Query(expr=numbered(waited, INCIDENTS), value="age", empty=none),),
-        none=f"{none}, if a leader is there",
+        none=f"{none.capitalize()} (unknown while no remediator leads)",
         columns=(
             *_WHO,
             Column(source="reason", title=by, meanings=meanings, width=130),
-            Column(source="age", title="For", unit="s"),
+            Column(source="age", title="In phase for", unit="s"),
         ),
-        sort="For",
+        sort="In phase for",
         height=5,
     )
 
@@ -55,15 +55,14 @@ def _waiting(
 def _held() -> Table:
     return _waiting(
         "draguard_incident_held",
-        title="Deferred, and by what",
-        says="Incidents for which something is not done yet. Budget: too many GPUs at once. "
-        "Correlation: one cause on many nodes, or something was just changed. EmergencyStop and "
-        "Maintenance: of the cluster or the node. Human: somebody answered. Blindness: a "
-        "collection cannot be trusted. What stands stays, "
-        "healing goes on, and it goes on by itself when the reason is gone. For: since it is in "
-        "its phase.",
+        title="Deferred actions and reasons",
+        says="Incidents with a deferred action. Budget: too many GPUs at once. Correlation: one "
+        "cause on many nodes, or a recent change. EmergencyStop, Maintenance: of the cluster or "
+        "the node. Human: your hold or ignore. Blindness: a watched collection is not reliable. "
+        "NodeGone: the node was removed. Existing taints stay and recovery continues. The action "
+        "follows when the reason is gone.",
         none="nothing is deferred",
-        by="Held by",
+        by="Deferred by",
         meanings=_HELD_BY,
     )
 
@@ -85,11 +84,11 @@ _HELD_BY = tuple(
 def _blocked() -> Table:
     return _waiting(
         "draguard_incident_eviction_blocked",
-        title="Evictions blocked, and by what",
+        title="Blocked evictions and reasons",
         says="Incidents with pods that stay on a tainted device. DisruptionBudget: the time for "
-        "evictions is over and they are refused; they are requested on. PodsJoin: new pods join a "
-        "shared claim again and again; no eviction is requested. The condition EvictionBlocked of "
-        "the incident names the pods. For: since it is in its phase.",
+        "evictions is over and they are still refused; requests continue. PodsJoin: new pods keep "
+        "joining a shared claim; no eviction is requested. The condition EvictionBlocked of the "
+        "incident names the pods.",
         none="no eviction is blocked",
         by="Blocked by",
         meanings=_BLOCKED_BY,
@@ -112,24 +111,24 @@ def _would_be() -> Table:
     modes = once(f"{_KEY}, mode", watched)
     of_one = "on (cluster, incident) group_left ()"
     return Table(
-        title="What would be done",
-        says="Open incidents that are watched and not enforced: incident-only stores nothing, "
-        "dry-run stores rules without effect. The number is who would be hit if it were enforced; "
-        "`kubectl get di NAME -o yaml` names the devices in status.plannedTaints.",
+        title="Incidents not enforced",
+        says="Open incidents in a mode other than enforce: incident-only stores no rules, dry-run "
+        "stores rules without effect. Affected: pods and claims that enforcement would affect. "
+        "`kubectl get di NAME -o yaml` lists the devices in status.plannedTaints.",
         queries=(
             Query(
                 expr=numbered(f"({modes} * {of_one} {counted}) or 0 * {modes}", INCIDENTS),
                 value="hit",
-                empty="no open incident is merely watched",
+                empty="every open incident is enforced",
             ),
         ),
-        none="every open incident is enforced, if a leader is there",
+        none="Every open incident is enforced (unknown while no remediator leads)",
         columns=(
             *_WHO,
             Column(source="mode", title="Mode"),
-            Column(source="hit", title="Hit", unit="short", decimals=0),
+            Column(source="hit", title="Affected", unit="short", decimals=0),
         ),
-        sort="Hit",
+        sort="Affected",
         width=24,
         height=5,
     )
@@ -139,8 +138,8 @@ def _policy() -> Table:
     modes = of_cluster("draguard_remediator_policy_mode")
     return Table(
         title="Policy in force",
-        says="The mode of each class of fault before overrides: off, incident-only (the default), "
-        "dry-run, enforce. Two lines of one class: the replicas read different files.",
+        says="The mode of each fault class before overrides: off, incident-only (the default), "
+        "dry-run, enforce. Two lines for one class: the replicas read different files.",
         queries=(Query(expr=once("class, mode", modes), value="one", empty=controller.NOT_HEARD),),
         columns=(
             Column(source="cluster", title="Cluster", none="-"),
@@ -163,10 +162,10 @@ _MODES = (
 def _rules() -> TimeSeries:
     stored = once(f"{_KEY}, effect", INCIDENTS.done("draguard_incident_rules"))
     return TimeSeries(
-        title="Rules stored, by effect",
-        says="DeviceTaintRules of ours that are in the cluster. None does nothing, NoSchedule "
-        "keeps new pods away, NoExecute moves pods. What is 0 is not drawn. A gap: no incident was "
-        "open, or no remediator was heard of.",
+        title="Taint rules by effect",
+        says="Draguard's DeviceTaintRules in the cluster. None: no effect on pods. NoSchedule: "
+        "keeps new pods away. NoExecute: Kubernetes deletes the pods. A gap: no incident was open, "
+        "or there was no remediator data.",
         queries=(
             Query(
                 expr=f"sum by (effect) ({stored})",
@@ -179,7 +178,7 @@ def _rules() -> TimeSeries:
         stepped=True,
         stacked=True,
         colours=_COLOURS,
-        none="none open, if a leader is there",
+        none=incidents.NONE_OPEN,
         width=8,
         height=7,
     )
@@ -187,10 +186,10 @@ def _rules() -> TimeSeries:
 
 def _evictions() -> TimeSeries:
     return taken(
-        "Evictions asked for",
-        "Pods of nvidia.com/gpu that were moved by the Eviction API, by answer; refused: a "
-        "PodDisruptionBudget said not now; failed: any other error. Both are requested again. Pods "
-        "that hold a device by a claim are moved by Kubernetes itself and are not counted here.",
+        "Evictions requested",
+        "Requests to the Eviction API by result. refused: a PodDisruptionBudget does not allow it "
+        "now. failed: any other error. Both are retried. Pods that Kubernetes deletes under "
+        "NoExecute are not counted here.",
         "draguard_remediator_evictions_total",
         "result",
     )
@@ -200,9 +199,9 @@ def _gone() -> Table:
     evicted = once(_KEY, INCIDENTS.done("draguard_incident_evicted_pods"))
     again = once(_KEY, INCIDENTS.done("draguard_incident_recurrence"))
     return Table(
-        title="What was done",
-        says="Per open incident: rules stored by effect, pods that held a device under NoExecute "
-        "and hold it no longer, and which episode of this GPU it is in the repeat window.",
+        title="Actions by incident",
+        says="Per open incident: taint rules by effect, and pods that held a device and no longer "
+        "do. Recurrence: which incident of this GPU it is in the repeat window.",
         queries=(
             Query(
                 expr=numbered(_stored("NoSchedule"), INCIDENTS),
@@ -214,14 +213,14 @@ def _gone() -> Table:
             Query(expr=evicted, value="evicted", empty=incidents.NO_INCIDENT),
             Query(expr=again, value="episode", empty=incidents.NO_INCIDENT),
         ),
-        none="nothing had to be done, if a leader is there",
+        none="No actions (unknown while no remediator leads)",
         columns=(
             *_WHO,
             Column(source="marked", title="None", unit="short", width=110),
             Column(source="closed", title="NoSchedule", unit="short", width=110),
             Column(source="emptied", title="NoExecute", unit="short", width=110),
             Column(source="evicted", title="Pods gone", unit="short", width=110),
-            Column(source="episode", title="Episode", unit="short", none="-", width=110),
+            Column(source="episode", title="Recurrence", unit="short", none="-", width=110),
         ),
         width=24,
         height=5,
@@ -234,9 +233,9 @@ def _stored(effect: str) -> str:
 
 def _phases() -> States:
     return States(
-        title="Incidents over time",
-        says="The phase of each incident. It ends when the GPU was proven healthy, or a person "
-        "decided. A gap in all lines: no remediator was heard of.",
+        title="Incident phases over time",
+        says="The phase of each incident. It ends when the recovery is verified, or by your "
+        "decision. A gap in all lines: there was no remediator data.",
         queries=(
             Query(
                 expr=numbered(incidents.phase_number(INCIDENTS), INCIDENTS),
@@ -246,7 +245,7 @@ def _phases() -> States:
         ),
         meanings=incidents.PHASE_MEANINGS,
         links=(links.DEVICE_OF_INCIDENT,),
-        none="none was open, if a leader was there",
+        none=incidents.NONE_OPEN,
         width=24,
         height=6,
     )
@@ -255,8 +254,8 @@ def _phases() -> States:
 def _steps() -> TimeSeries:
     return taken(
         "Steps taken",
-        "What the leader wrote, by kind: incidents opened and brought up to date, rules made, "
-        "raised and deleted, pods evicted, events.",
+        "Writes of the leader by kind: incidents opened and updated, rules created, changed and "
+        "deleted, pods evicted, events.",
         "draguard_remediator_steps_total",
         "step",
     )
@@ -266,9 +265,9 @@ def _held_gpus() -> TimeSeries:
     leads = f"on (cluster) ({LEADING})"
     reasons = incidents.latest("reason", of_cluster("draguard_incident_held"))
     return TimeSeries(
-        title="Deferred, over time",
-        says="Open incidents for which something was deferred, by what deferred it. A gap: nothing "
-        "was, or nobody led.",
+        title="Deferred incidents over time",
+        says="Open incidents with a deferred action, by the reason. A gap: nothing was deferred, "
+        "or no replica led.",
         queries=(
             Query(
                 expr=f"count by (cluster, reason) ({reasons}) and {leads}",
@@ -280,7 +279,7 @@ def _held_gpus() -> TimeSeries:
         decimals=0,
         stepped=True,
         stacked=True,
-        none="nothing is held, if a leader is there",
+        none="Nothing is deferred (unknown while no remediator leads)",
         width=8,
         height=7,
     )
@@ -295,14 +294,17 @@ DASHBOARD = Dashboard(
     variables=variables.of(BOARD),
     annotations=annotations.of(INCIDENTS),
     rows=(
-        Row(title="Can it act?", panels=controller.now()),
-        Row(title="What is open", panels=(incidents.table(INCIDENTS), _phases())),
-        Row(title="What was done", panels=_done()),
-        Row(title="What is held, and what would be", panels=(_held(), _blocked(), _would_be())),
+        Row(title="Remediator status", panels=controller.now()),
+        Row(title="Incidents", panels=(incidents.table(INCIDENTS), _phases())),
+        Row(title="Actions taken", panels=_done()),
+        Row(title="Deferred, blocked and not enforced", panels=(_held(), _blocked(), _would_be())),
         Row(title="Incidents opened, tainted, drained, repaired", panels=lifecycle.incidents()),
         Row(title="Pods evicted, spared and deferred", panels=lifecycle.pods()),
-        Row(title="Budgets, and what defers everything", panels=lifecycle.limits()),
-        Row(title="Why", panels=(_policy(), _held_gpus(), controller.verdicts())),
-        Row(title="The remediator itself", panels=controller.itself()),
+        Row(title="Budgets and deferrals", panels=lifecycle.limits()),
+        Row(
+            title="Policy, deferrals and verdicts",
+            panels=(_policy(), _held_gpus(), controller.verdicts()),
+        ),
+        Row(title="Remediator internals", panels=controller.itself()),
     ),
 )

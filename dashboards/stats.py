@@ -70,4 +70,4 @@ def last_look(says: str, expr: str, *, empty: str, none: str) -> Stat:
     """Return how old values are; what is too old is not known."""
     # A node's clock may be ahead of Prometheus'.
     fresh = (Step(-3600, GREEN), Step(health.STALE_SECONDS, UNKNOWN))
-    return number("Last look", says, f"max({expr})", fresh, empty=empty, unit="s", none=none)
+    return number("Data age", says, f"max({expr})", fresh, empty=empty, unit="s", none=none)

@@ -6,11 +6,13 @@ from dashboards.panel import Variable
 ANY = ".*"
 """All, and what has no such label: one cluster alone bears no `cluster`."""
 
-_DATASOURCE = Variable(name="datasource", title="Data source", says="The Prometheus to ask")
+_DATASOURCE = Variable(
+    name="datasource", title="Data source", says="The Prometheus server to query"
+)
 _CLUSTER = Variable(
     name="cluster",
     title="Cluster",
-    says="As the label that your Prometheus adds; all where it adds none",
+    says="Label cluster that your Prometheus adds; All if it adds none",
     query='label_values({__name__=~"draguard_exporter_build_info|draguard_remediator_build_info"}, '
     "cluster)",
     many=True,
@@ -24,7 +26,7 @@ _ANY_NODE = Variable(
 _UUID = Variable(
     name="uuid",
     title="GPU",
-    says="A GPU by its UUID; its slices come with it",
+    says="A GPU by its UUID, with its slices",
     query='label_values(draguard_gpu_info{cluster=~"$cluster", Hostname=~"$node"}, UUID)',
 )
 _CLAIMED = (
@@ -33,7 +35,7 @@ _CLAIMED = (
 _NAMESPACE = Variable(
     name="namespace",
     title="Namespace",
-    says="Namespaces with claims that hold or want a device",
+    says="Namespaces with claims that hold or wait for a device",
     query=f'label_values({_CLAIMED}, cluster=~"$cluster"}}, dra_claim_namespace)',
     many=True,
     every=".+",
@@ -41,7 +43,7 @@ _NAMESPACE = Variable(
 _CLAIM = Variable(
     name="claim",
     title="Claim",
-    says="ResourceClaims that hold or want a device",
+    says="ResourceClaims that hold or wait for a device",
     query=f'label_values({_CLAIMED}, cluster=~"$cluster", dra_claim_namespace=~"$namespace"}}, '
     "dra_claim_name)",
     many=True,
@@ -50,15 +52,15 @@ _CLAIM = Variable(
 _INCIDENT = Variable(
     name="incident",
     title="Incident",
-    says="Incidents that were open in the time shown",
+    says="Incidents that were open in the time range",
     query='label_values(draguard_incident_info{cluster=~"$cluster", node=~"$node"}, incident)',
     many=True,
     every=ANY,
 )
 _HELD = Variable(
     name="held",
-    title="GPUs held",
-    says="The GPUs of these claims, so that no question is asked of all others",
+    title="GPUs allocated",
+    says="The GPUs of these claims; queries are limited to them",
     query='label_values(draguard_device_allocation_info{cluster=~"$cluster", '
     'dra_claim_namespace=~"$namespace", dra_claim_name=~"$claim"}, UUID)',
     found=True,

@@ -1,46 +1,47 @@
 """Panels on wear and limits: memory errors, remapped rows, clock events, links. Pure."""
 
 from dashboards import stats
-from dashboards.happenings import QUIET, QUIET_SAYS, happenings
+from dashboards.happenings import happenings, quiet_says
 from dashboards.panel import GREEN, ORANGE, PLAIN, RED, Meaning, Panel, Query, Stat, TimeSeries
 from dashboards.promql import Scope, numbered, once
 
-_OLD_BOARD = "the board or its driver does not tell it, or the GPU has slices"
+_OLD_BOARD = "the board or its driver does not report it, or the GPU has slices"
 _NO_LINKS = "the GPUs have no NVLinks"
 _GPU = "Hostname, UUID"
 _NUMBER = "GPU {{GPU}}"
 _NO = Meaning(0, "no", GREEN)
+_NOT_THROTTLED = "no throttling"
 
 
 def signs(scope: Scope) -> tuple[Panel, ...]:
     """Return the driver's own words on one GPU, as states."""
     return (
         _sign(
-            "What the driver wants",
-            "The driver's recovery action, read after any XID. none is the driver's word that the "
-            "GPU may go on.",
+            "Recovery action",
+            "The recovery action that the driver requests, read after any XID. none: no action is "
+            "needed.",
             "draguard_gpu_recovery_action",
             scope,
             _ACTIONS,
         ),
         _sign(
             "Row remap pending",
-            "A memory row is taken out of use with the next reset; until then it may fail again.",
+            "A memory row is remapped at the next reset. Until then it may fail again.",
             "draguard_gpu_row_remap_pending",
             scope,
             (_NO, Meaning(1, "at the next reset", ORANGE)),
         ),
         _sign(
             "Row remap failed",
-            "A row could not be remapped: the GPU has to be replaced.",
+            "A memory row could not be remapped. Replace the GPU.",
             "draguard_gpu_row_remap_failure",
             scope,
-            (_NO, Meaning(1, "replace it", RED)),
+            (_NO, Meaning(1, "replace GPU", RED)),
         ),
         _sign(
             "SRAM errors",
-            "More uncorrectable SRAM errors than NVIDIA allows: run its field diagnostics. Read "
-            "by root only.",
+            "More uncorrectable SRAM errors than NVIDIA allows: run its field diagnostics. Reading "
+            "it needs CAP_SYS_ADMIN.",
             "draguard_gpu_sram_threshold_exceeded",
             scope,
             (_NO, Meaning(1, "above the threshold", RED)),
@@ -63,7 +64,7 @@ _ACTIONS = (
 def _sign(title: str, says: str, family: str, scope: Scope, words: tuple[Meaning, ...]) -> Stat:
     return stats.state(
         title,
-        f"{says} Unknown: the board or its driver does not tell, or nobody can read it now.",
+        f"{says} Unknown: the board or its driver does not report it, or it cannot be read now.",
         once(_GPU, scope.seen(family)),
         words,
         empty=_OLD_BOARD,
@@ -74,17 +75,17 @@ def memory(scope: Scope) -> tuple[Panel, ...]:
     return (
         _counted(
             scope,
-            "Memory errors",
-            "ECC errors by GPU since the driver was loaded. Corrected ones cost nothing by "
-            "themselves; an uncorrected one costs the program that it hits.",
+            "ECC errors",
+            "ECC errors by GPU since the driver was loaded. Corrected errors have no effect by "
+            "themselves. An uncorrected error ends the program that it affects.",
             ("draguard_gpu_ecc_volatile_errors_total", "severity"),
             _OLD_BOARD,
         ),
         _counted(
             scope,
-            "Rows remapped",
-            "Memory rows that were replaced, by what made it necessary. Many in a short time are a "
-            "sign that a bank gives out. A GPU with slices does not tell.",
+            "Remapped rows",
+            "Memory rows that were remapped, by cause. Many in a short time indicate a failing "
+            "bank. A GPU with slices does not report it.",
             ("draguard_gpu_remapped_rows_total", "cause"),
             _OLD_BOARD,
         ),
@@ -118,10 +119,10 @@ def clock_events(scope: Scope) -> TimeSeries:
     told = scope.seen("draguard_gpu_clocks_event_seconds_total")
     held = once(f"{_GPU}, reason", f"rate({told}[$__rate_interval])")
     return TimeSeries(
-        title="Clocks held down",
-        says="Share of time in which something held the clocks of a GPU down: a power cap, heat, "
-        "the power brake of the board. A limit that does its work, and no fault of the GPU; hw_* "
-        f"for long is a matter of cooling or power supply. {QUIET_SAYS}",
+        title="Throttling",
+        says="Share of time in which the clocks of a GPU were limited: a power cap, heat, the "
+        "power brake of the board. Throttling is not a fault of the GPU. hw_* for a long time "
+        f"points to cooling or power supply. {quiet_says(_NOT_THROTTLED)}",
         queries=(
             Query(
                 expr=_of_numbers(held, "reason", scope),
@@ -130,15 +131,15 @@ def clock_events(scope: Scope) -> TimeSeries:
             ),
             Query(
                 expr=f"0 * count({once('UUID', f'rate({told}[$__rate_interval])')})",
-                legend=QUIET,
+                legend=_NOT_THROTTLED,
                 empty=_OLD_BOARD,
             ),
         ),
         unit="percentunit",
         maximum=1,
         sparse=True,
-        always=QUIET,
-        colours={QUIET: PLAIN},
+        always=_NOT_THROTTLED,
+        colours={_NOT_THROTTLED: PLAIN},
         width=8,
         height=7,
     )
@@ -151,17 +152,17 @@ def links_of(scope: Scope) -> tuple[Panel, ...]:
     return (
         happenings(
             "NVLinks down",
-            "Links of each GPU that are down. A lost GPU tells nothing of its links.",
+            "NVLinks of each GPU that are down. A lost GPU does not report its links.",
             Query(expr=f"sum by (cluster, GPU) ({down})", legend=_NUMBER, empty=_NO_LINKS),
             Query(expr=up, empty=_NO_LINKS),
-            none=_NO_LINKS,
+            none="The GPUs have no NVLinks",
         ),
         _counted(
             scope,
             "NVLink errors",
-            "Errors on the links of each GPU by kind. Recoveries and replays that go on mean a bad "
-            "cable, board or neighbour.",
+            "Errors on the NVLinks of each GPU by kind. Continuing recoveries and replays indicate "
+            "a bad cable, board or peer GPU.",
             ("draguard_nvlink_errors_total", "kind"),
-            f"{_NO_LINKS}, or do not tell errors by link",
+            f"{_NO_LINKS}, or do not report errors by link",
         ),
     )

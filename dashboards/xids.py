@@ -36,7 +36,7 @@ _COLOURS: Mapping[str, str] = {
 _LATE = 300
 """Seconds after which an XID that comes into sight is no new one: its page was away."""
 _HEIGHT = 6
-NO_XID = "no XID was seen in this boot"
+NO_XID = "no XID since the boot"
 _XID = "Hostname, UUID, code, gi"
 
 
@@ -58,20 +58,20 @@ def by_class(scope: Scope, *, width: int = 10) -> TimeSeries:
     last, before = once(_XID, family), once(_XID, f"{family} offset $__interval")
     new = f"({last} unless ({last} == {before})) >= time() - {_LATE} - $__interval_ms / 1000"
     return happenings(
-        "XIDs seen, by class",
-        "How many GPUs and slices showed an XID of each class in the time of one bar. "
-        "application: a program's own fault; contained: held in one slice or process; gpu, node, "
-        "lost: the hardware; fabric, bus: a link; information: for the record; unknown: not in "
-        "the catalogue. A bar stands where Prometheus heard of it, up to a minute late; the mark "
-        "stands where it was. A repeat within one bar is not seen here: the table counts.",
+        "XIDs by class",
+        "Number of GPUs and slices with an XID of each class, per bar. application: a fault of "
+        "the program. contained: limited to one slice or process. gpu, node, lost: the hardware. "
+        "fabric, bus: a link. information: no action. unknown: not in the catalogue. Bars are at "
+        "the time of the scrape, up to a minute late; marks are at the time of the XID. Repeats "
+        "within one bar count once: see the table for counts.",
         Query(
             expr=f"count by (class) ({with_class(f'({new})')})",
             legend="{{class}}",
-            empty="no XID was seen in the time of a bar",
+            empty="no XID in the time of a bar",
         ),
-        Query(expr=scope.seen("draguard_gpu_info"), empty="no GPU is shown by any exporter"),
+        Query(expr=scope.seen("draguard_gpu_info"), empty="no exporter shows a GPU"),
         colours=_COLOURS,
-        none="no GPU is heard of",
+        none="No exporter shows a GPU",
         width=width,
         height=_HEIGHT,
     )
@@ -83,10 +83,11 @@ def table(scope: Scope, *, width: int = 14) -> Table:
     each = once(f"{_XID}, ci", scope.seen("draguard_xid_errors_total"))
     count = f"sum by (cluster, {_XID}) ({each})"
     return Table(
-        title="XIDs of this boot",
-        says="Each code of each GPU or slice since the node was booted, one line for each source "
-        "that told of it: the kernel log (kmsg), NVML, DCGM. An error told by several has several "
-        "lines and counts once. `draguard explain xid N` says what a code means and what follows.",
+        title="XIDs since boot",
+        says="Each code of each GPU or slice since the node was booted. One line for each source "
+        "that reported it: the kernel log (kmsg), NVML, DCGM. An error from several sources has "
+        "several lines and counts once. `draguard explain xid N` explains a code and the reaction "
+        "to it.",
         queries=(
             Query(
                 expr=f"{with_class(f'({numbered(_by_source(last, scope), scope)})')} * 1000",
@@ -97,10 +98,10 @@ def table(scope: Scope, *, width: int = 14) -> Table:
                 expr=with_class(f"({_by_source(count, scope)})"),
                 value="count",
                 empty=NO_XID,
-                whole="the count of this boot is meant",
+                whole="the panel shows the count since boot",
             ),
         ),
-        none="none in this boot, if its exporter is heard of",
+        none="None since boot (unknown without exporter data)",
         columns=(
             Column(source="Hostname", title="Node", links=(links.TO_NODE,)),
             *links.GPU,
@@ -109,7 +110,7 @@ def table(scope: Scope, *, width: int = 14) -> Table:
             Column(source="class", title="Class", none="unknown", meanings=_CLASS_WORDS),
             Column(source="count", title="Count", unit="short", decimals=0, width=70),
             Column(source="last", title="Last seen", unit="dateTimeAsIso", width=170),
-            Column(source="source", title="Told by", none="-"),
+            Column(source="source", title="Source", none="-"),
         ),
         sort="Last seen",
         width=width,

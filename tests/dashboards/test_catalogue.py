@@ -87,12 +87,12 @@ def test_a_variable_that_the_dashboard_does_not_have_is_refused(make: object) ->
 @pytest.mark.parametrize("make", [path, alert_path])
 def test_a_variable_that_the_dashboard_needs_must_be_given(make: object) -> None:
     assert callable(make)
-    with pytest.raises(LinkError, match=r"draguard-device is of one \['uuid'\]"):
+    with pytest.raises(LinkError, match=r"draguard-device needs a value for \['uuid'\]"):
         make(DEVICE, {"cluster": "cluster"})
 
 
 def test_a_link_in_a_panel_is_checked_when_it_is_declared() -> None:
-    with pytest.raises(LinkError, match=r"no such variable \['pod'\], needed and not set"):
+    with pytest.raises(LinkError, match=r"unknown variables \['pod'\], missing variables"):
         Link(title="Claim", board=CLAIM, labels={"pod": "pod"})
 
 

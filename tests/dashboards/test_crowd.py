@@ -22,9 +22,9 @@ pytestmark = pytest.mark.verify
 ASKED = [*queries(), *annotation_queries()]
 END = 1_795_000_000
 OF_SCRAPE = {"cluster", "instance", "job", "pod", "prometheus_replica"}
-OF_EACH_PAGE = {("two pods of one node", "Sources down, and why")}
+OF_EACH_PAGE = {("two pods of one node", "Sources down and reasons")}
 """Where each page has a line by its address, so that two of them have two."""
-NOTHING_ENDED = "annotation Releases"
+NOTHING_ENDED = "annotation Untaints"
 Rows = Counter[tuple[frozenset[tuple[str, str]], float]]
 
 
@@ -100,13 +100,13 @@ def test_a_replica_that_is_late_makes_no_second_line_of_an_incident(told: Crowd)
 
 
 def test_two_that_lead_for_a_moment_believe_in_no_more_gpus(told: Crowd) -> None:
-    verdicts = found("draguard-fleet", "GPUs by the remediator's verdict")
+    verdicts = found("draguard-fleet", "GPUs by remediator verdict")
 
     assert told.rows(verdicts, "two leaders") == told.rows(verdicts, crowd.ONCE)
 
 
 def test_a_claim_on_a_board_that_moved_has_the_health_of_its_own_node(told: Crowd) -> None:
-    rows = told.rows(found("draguard-claim", "Claims and their devices"), "a board that moved")
+    rows = told.rows(found("draguard-claim", "Devices by claim"), "a board that moved")
     nodes = Counter(
         (labels["dra_claim_name"], labels["Hostname"])
         for labels in map(dict, (row[0] for row in rows))

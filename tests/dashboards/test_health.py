@@ -275,7 +275,7 @@ BY_STATE = COUNTS["GPUs by state"]
     ("series", "counted"),
     [
         (of(), {"Healthy": 1}),
-        (silent(), {"Silent": 1}),
+        (silent(), {"No data": 1}),
         (of(UP), {"Unknown": 1}),
         (of() | {ACTION: ALWAYS}, {"Sick": 1}),
         (of() | another_gpu(), {"Healthy": 2}),

@@ -94,7 +94,7 @@ def test_what_a_claim_was_given_of_a_device_adds_up_over_its_shares(
         memory("used", "one", "a"): "15x400",
         memory("declared", "two", "c"): "40x400",
     }
-    asked = queries_of(claim.DASHBOARD, "Claims and their devices")
+    asked = queries_of(claim.DASHBOARD, "Devices by claim")
     whole = ', GPU_I_ID="whole GPU"'
 
     declared = {given("one", whole): 30, given("two", whole): 40}
@@ -111,7 +111,7 @@ def test_a_device_is_idle_only_for_who_has_held_it_for_the_whole_hour(
         row("new"): "_x150 1x250",
         f'DCGM_FI_DEV_GPU_UTIL{{{GPU}, gpu="0"}}': "0x400",
     }
-    asked = queries_of(fleet.DASHBOARD, "Allocated, not used")["busy"]
+    asked = queries_of(fleet.DASHBOARD, "Allocated but idle")["busy"]
 
     expected = {held("old", ', gpu="0"'): 0}
     assert_answers(prometheus_built, fleet.DASHBOARD, asked, series, expected, at="90m")
@@ -156,7 +156,7 @@ def test_an_incident_that_two_things_hold_for_a_moment_is_held_once(
         f'draguard_incident_held{{instance="{one}", incident="one", reason="{reason}"}}': ALWAYS
         for one, reason in (("r", "Budget"), ("s", "Human"))
     }
-    over_time = queries_of(remediation.DASHBOARD, "Deferred, over time")[""]
+    over_time = queries_of(remediation.DASHBOARD, "Deferred incidents over time")[""]
 
     asked = f"sum({over_time})"
     assert_answers(prometheus_built, remediation.DASHBOARD, asked, series, {"{}": 1})
@@ -231,7 +231,7 @@ def test_a_decision_that_was_not_made_took_no_time_and_not_some_unknown_one(
     buckets = 'draguard_remediator_reconcile_duration_seconds_bucket{instance="r", le="%s"}'
     none = {buckets % "0.1": "7x400", buckets % "+Inf": "7x400"}
     some = {buckets % "0.1": "0+30x400", buckets % "+Inf": "0+30x400"}
-    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Time of a decision")
+    (panel,) = (one for one in panels(remediation.DASHBOARD) if one.title == "Reconcile duration")
     median = panel.queries[0].expr.replace("$__rate_interval", "2m")
 
     assert_answers(prometheus_built, remediation.DASHBOARD, median, none, {})

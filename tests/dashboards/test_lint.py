@@ -81,7 +81,7 @@ def test_a_state_says_in_words_what_each_number_is(panel: Panel) -> None:
 def test_nothing_that_is_not_known_is_green(panel: Panel) -> None:
     """Below the first step, without a value, and in any word for not knowing."""
     for meaning in panel.meanings:
-        if meaning.text in {"Unknown", "Stale", "Silent", "stale", "not heard of"}:
+        if meaning.text in {"Unknown", "Stale", "No data", "stale", "no data"}:
             assert not _GREENS.search(meaning.colour), meaning
     assert not re.fullmatch(r"ok|healthy|0|good|fine", panel.none, re.IGNORECASE)
 

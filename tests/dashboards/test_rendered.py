@@ -138,7 +138,7 @@ def test_the_fleet_tells_the_story(visits: Visits) -> None:
 def test_the_gpus_of_a_node_stand_in_the_order_of_their_numbers(visits: Visits, state: str) -> None:
     """A lost GPU keeps the number that it had, and silent ones theirs."""
     panels = visits.see(NODE.uid, state).panels
-    for title in ("GPUs", "GPUs over time"):
+    for title in ("GPUs", "State of GPUs over time"):
         numbers = re.findall(r"GPU (\S+)", panels[title].text)
         assert numbers == [str(number) for number in range(8)], title
 
@@ -190,7 +190,7 @@ def test_what_is_healthy_is_green(visits: Visits) -> None:
 
 def test_the_words_of_a_silent_node_are_those_of_not_knowing(visits: Visits) -> None:
     words = {one.text for one in visits.see(NODE.uid, "silent").words}
-    assert "Silent" in words
+    assert "No data" in words
 
 
 @pytest.mark.parametrize("state", STATES_OF_THE_STORY)
