@@ -1,12 +1,16 @@
 """What is not known of one GPU neither makes nor keeps a call for repair of its node."""
 
+import pytest
+
+from remediator.diagnose.fault import Verdict
 from remediator.model.node import NodeFacts
-from remediator.plan.node_condition import WAITING
+from remediator.plan.node_condition import WAITING, conditions
 from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import WriteNodeCondition
 from remediator.policy.limits import LIFTED
 from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view
-from tests.remediator.plan.handing import ON, reconciled
+from tests.remediator.plan.handing import HEALTHY, ON, SICK, UNKNOWN, node, pair, reconciled
+from tests.remediator.plan.handing import stored as told_before
 from tests.remediator.telling import claim, pod
 
 
@@ -54,3 +58,10 @@ def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:
 
     assert not [one for one in decision.steps if isinstance(one, WriteNodeCondition)]
     assert reconciled(stored, empty, 30)[0] == "True"
+
+
+@pytest.mark.parametrize("verdict", [SICK, HEALTHY, UNKNOWN])
+def test_an_incident_that_is_in_no_mode_yet_changes_nothing(verdict: Verdict) -> None:
+    """Its status is filled again in two steps."""
+    for before in ((), (told_before(),)):
+        assert conditions(node(*before), [pair(mode="", verdict=verdict)], at(60), ON) == ()
