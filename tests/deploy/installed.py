@@ -140,7 +140,7 @@ class Installed:
                 ],
                 "agent": server,
                 "remediator": server,
-                "release": [f"--kubeconfig={{{account}/kubeconfig}}"],
+                "cleanup": [f"--kubeconfig={{{account}/kubeconfig}}"],
             },
             variables={"DRAGUARD_SIM_SCENARIO": str(node.scenario.path)},
         )

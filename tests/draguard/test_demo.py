@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 PATIENCE = 500
-"""Seconds for an incident that takes one minute where nothing else runs."""
+"""Seconds for a story that takes one minute where nothing else runs."""
 ROOT = Path(__file__).parents[2]
 CLAIMS = f"draguard-ports-{os.getuid()}"
 """An empty file by which processes agree on ports (`simulator.cluster.ports`): it stays."""
@@ -83,17 +83,17 @@ def read_until(demo: "subprocess.Popen[str]", text: str) -> str:
     raise AssertionError(f"ended without saying {text!r}: {''.join(said)}")
 
 
-def test_the_incident_comes_out_right_and_nothing_is_left(folder: Path) -> None:
+def test_the_story_comes_out_right_and_nothing_is_left(folder: Path) -> None:
     with running(folder) as demo:
         said, _ = demo.communicate(timeout=PATIENCE)
     assert demo.returncode == 0, said
-    assert "The incident came out right" in said
+    assert "The story came out right" in said
     assert said.count("│ ok │") == 5
     assert "the eviction controller deletes" in said
     await_nothing_left(folder)
 
 
-def test_a_remediator_that_may_only_watch_makes_the_incident_wrong_and_keep_stays_up(
+def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_up(
     folder: Path, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
