@@ -31,7 +31,7 @@ from remediator.plan.steps import (
     EvictPod,
     OpenIncident,
     Step,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
 )
 from remediator.plan.view import NodeView
@@ -93,7 +93,7 @@ class Store:
                 self.taints.free(slot_of(stored.device), at)
             case DeleteIncident(incident):
                 del self.incidents[incident.name]
-            case EvictPod() | WriteNodeCondition():
+            case EvictPod() | WriteNodeConditions():
                 pass
 
     def confirm(self, name: str, at: float) -> None:

@@ -18,7 +18,7 @@ from remediator.plan.steps import (
     DeleteRule,
     EvictPod,
     OpenIncident,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
 )
 from remediator.policy.duration import spelled
@@ -255,9 +255,10 @@ def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
         case EvictPod(_, pod, delete):
             how = "deleted" if delete else "evicted by the Eviction API"
             yield Line(one.after, f"pod {pod.namespace}/{pod.pod} is {how}")
-        case WriteNodeCondition(node, condition):
-            text = f"{condition.type}={condition.status} ({condition.reason})"
-            yield Line(one.after, f"node {node}: {text}: {condition.message}")
+        case WriteNodeConditions(node, conditions):
+            for condition in conditions:
+                text = f"{condition.type}={condition.status} ({condition.reason})"
+                yield Line(one.after, f"node {node}: {text}: {condition.message}")
         case _:
             return
 

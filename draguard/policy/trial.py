@@ -29,7 +29,7 @@ from remediator.plan.steps import (
     EvictPod,
     OpenIncident,
     Step,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
 )
 from remediator.plan.view import NodeView
@@ -206,7 +206,7 @@ class Trial:
                 self._incidents.pop(incident.name, None)
             case EvictPod(_, pod):
                 self._held = {one for one in self._held if _name(one) != pod.pod}
-            case WriteNodeCondition():
+            case WriteNodeConditions():
                 pass
 
     def _stamped(self, rule: Rule, uid: str) -> Rule:

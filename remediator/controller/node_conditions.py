@@ -129,26 +129,30 @@ class NodeConditions:
             return None
         return known.stored if known else _NO_NODE
 
-    def write(self, node: str, condition: NodeCondition) -> None:
-        """Set one condition. Raises ApiError, Conflict when the Node is another one by now.
+    def write(self, node: str, conditions: Sequence[NodeCondition]) -> None:
+        """Set conditions by one patch. Raises ApiError, Conflict when the Node is another one.
 
         A Node that is gone needs none; without the role nothing is written, and said once.
         """
-        if condition.type not in CONDITION_TYPES:
-            raise ValueError(f"{condition.type} is no condition of ours")
+        types = {one.type for one in conditions}
+        if foreign := sorted(types.difference(CONDITION_TYPES)):
+            raise ValueError(f"{foreign[0]} is no condition of ours")
         if self.refused:
             return
         try:
             decided_on = known = self._look(node)
-            first = known is not None and condition.type not in known.marked
+            first = known is not None and not types <= known.marked
             if decided_on is not None and first:
                 known = self._look(node, afresh=True)
                 if known is not None and known.uid != decided_on.uid:
                     raise Conflict(f"node {node} was registered again")
-            if known is not None and not _spoken_for(condition, known):
-                mark = ",".join(sorted(known.marked | {condition.type}))
+            if known is None:
+                return
+            ours = [one for one in conditions if not _spoken_for(one, known)]
+            if ours:
+                mark = ",".join(sorted(known.marked | {one.type for one in ours}))
                 exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
-                self._patch(node, exactly, mark, [_entry(condition, self._now())])
+                self._patch(node, exactly, mark, [_entry(one, self._now()) for one in ours])
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise

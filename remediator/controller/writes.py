@@ -34,7 +34,7 @@ from remediator.plan.steps import (
     EvictPod,
     OpenIncident,
     Step,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
 )
 
@@ -173,8 +173,8 @@ class Writer:
                 self._prune(incident)
             case EvictPod(_, pod, delete):
                 self.evictions.evict(pod, delete=delete)
-            case WriteNodeCondition(node, condition):
-                self.conditions.write(node, condition)
+            case WriteNodeConditions(node, conditions):
+                self.conditions.write(node, conditions)
 
     def _tell(self, step: WriteStatus) -> None:
         """Write a status, and remember it where the API server stores a part of it.

@@ -12,7 +12,7 @@ from remediator.model.incident import Incident
 from remediator.model.node import PROBLEM, NodeCondition
 from remediator.model.taint_rule import EFFECTS, EVICTING, Effect, Rule
 from remediator.plan.case import Case, Desired
-from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeCondition
+from remediator.plan.steps import ChangeRule, CreateRule, EvictPod, Step, WriteNodeConditions
 
 
 def deferred(case: Case, desired: Desired) -> Desired:
@@ -86,9 +86,9 @@ def disruption(
             case EvictPod(gpu, pod) if gpu not in begun:
                 driver, pool, device = pod.device.split("/", 2)
                 devices.add(Device(driver, pool, device))
-            case WriteNodeCondition(_, condition):
-                asks = condition.status == PROBLEM.get(condition.type)
-                repair |= asks and condition.type not in said
+            case WriteNodeConditions(_, written):
+                asking = {one.type for one in written if one.status == PROBLEM.get(one.type)}
+                repair |= bool(asking - said)
             case _:
                 pass
     return Disruption(frozenset(devices), repair)

@@ -23,7 +23,7 @@ from remediator.plan.node_condition import (
     VERIFYING,
     WAITING,
 )
-from remediator.plan.steps import Step, WriteNodeCondition, WriteStatus
+from remediator.plan.steps import Step, WriteNodeConditions, WriteStatus
 from remediator.plan.timeline import kernel
 from remediator.plan.view import NodeView
 from remediator.policy.table import AT_ONCE
@@ -115,15 +115,13 @@ def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
     """
     stored = view.facts.conditions if view.facts else ()
     before = {one.type: (one.status, one.reason) for one in stored or ()}
-    for step in steps:
-        if not isinstance(step, WriteNodeCondition) or step.condition.type != REPAIR_NEEDED:
-            continue
-        now = step.condition
+    written = (step.conditions for step in steps if isinstance(step, WriteNodeConditions))
+    for now in (one for conditions in written for one in conditions if one.type == REPAIR_NEEDED):
         if before.get(now.type) != (now.status, now.reason):
             since = f" since {now.last_transition_time:%FT%TZ}" if now.last_transition_time else ""
             text = f"{now.type} is {now.status}{since}: {now.message}"
             kind = "Normal" if now.reason in _NO_TROUBLE else "Warning"
-            yield Event("Node", step.node, step.node, now.reason, text, kind)
+            yield Event("Node", view.node, view.node, now.reason, text, kind)
 
 
 def of_steps(

@@ -34,7 +34,7 @@ from remediator.plan.needs import NODE_REPAIRS, Waiting, deadline_start
 from remediator.plan.neighbours import Neighbours, neighbours
 from remediator.plan.promised import in_words, with_promises
 from remediator.plan.recovery import unseen_rules
-from remediator.plan.steps import WriteNodeCondition
+from remediator.plan.steps import WriteNodeConditions
 from remediator.plan.view import NodeView
 
 MESSAGE_LIMIT = 1024
@@ -85,8 +85,8 @@ def conditions(
     stopped: str = "",
     *,
     unsettled: bool = False,
-) -> tuple[WriteNodeCondition, ...]:
-    """Return the conditions that the node should get; none where nothing changes.
+) -> tuple[WriteNodeConditions, ...]:
+    """Return the write of the conditions that the node should get; none where nothing changes.
 
     `stopped` says why no new harm may be done on this node now, such as the
     emergency stop; "" when it may. `unsettled`: this decision makes room in the caps, so the
@@ -111,7 +111,8 @@ def conditions(
     found = [
         _condition(kind, one, stored.get(kind), now) for kind, one in wanted if kind not in theirs
     ]
-    return tuple(WriteNodeCondition(view.node, one) for one in found if one is not None)
+    written = tuple(one for one in found if one is not None)
+    return (WriteNodeConditions(view.node, written),) if written else ()
 
 
 def called_since(

@@ -66,11 +66,14 @@ class DeleteIncident(msgspec.Struct, frozen=True):
     incident: Incident
 
 
-class WriteNodeCondition(msgspec.Struct, frozen=True):
-    """Set a condition of the Node; only where the role for it was granted."""
+class WriteNodeConditions(msgspec.Struct, frozen=True):
+    """Set conditions of the Node in one write; only where the role for it was granted.
+
+    A leader that ends between two of them would leave a Node that contradicts itself.
+    """
 
     node: str
-    condition: NodeCondition
+    conditions: tuple[NodeCondition, ...]
 
 
 Step = (
@@ -81,7 +84,7 @@ Step = (
     | WriteStatus
     | EvictPod
     | DeleteIncident
-    | WriteNodeCondition
+    | WriteNodeConditions
 )
 
 
@@ -193,7 +196,7 @@ _ORDER: tuple[type[Step], ...] = (
     ChangeRule,
     WriteStatus,
     EvictPod,
-    WriteNodeCondition,
+    WriteNodeConditions,
     DeleteIncident,
 )
 _FIRST = -1
@@ -229,5 +232,5 @@ def gpu_of(step: Step) -> str:
             return gpu
         case DeleteIncident(incident):
             return incident.spec.uuid
-        case WriteNodeCondition():
+        case WriteNodeConditions():
             return ""

@@ -51,7 +51,7 @@ class Handing:
             facts=facts,
         )
         for one in conditions(seen, [_pair(verdict, closing=closing)], now, OPTIONS):
-            self._hand.write(one.node, one.condition)
+            self._hand.write(one.node, one.conditions)
         found = cluster.get(f"{NODES}/{NODE}")["status"]["conditions"]
         return {one["type"]: one for one in found}
 

@@ -31,7 +31,7 @@ from remediator.plan.steps import (
     EvictPod,
     OpenIncident,
     Step,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
 )
 from remediator.plan.view import NodeView
@@ -251,8 +251,8 @@ class Stored:
                 assert self.incidents.pop(incident.name).metadata.uid == incident.metadata.uid
             case EvictPod(_, pod):
                 self.evicted.append(pod)
-            case WriteNodeCondition(_, condition):
-                self.conditions[condition.type] = condition
+            case WriteNodeConditions(_, written):
+                self.conditions |= {one.type: one for one in written}
 
     def _stamped(self, rule: Rule, uid: str) -> Rule:
         return msgspec.structs.replace(rule, uid=uid, resource_version=str(self._versions))

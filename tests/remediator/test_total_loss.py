@@ -14,7 +14,7 @@ from remediator.model.incident import IncidentStatus
 from remediator.model.node import NodeFacts
 from remediator.model.pod import PodFacts, RawPod, facts_of
 from remediator.plan.reconcile import decide_node
-from remediator.plan.steps import EvictPod, WriteNodeCondition
+from remediator.plan.steps import EvictPod, WriteNodeConditions
 from remediator.plan.view import NodeView
 from remediator.policy.table import Evict
 from tests.remediator.builders import (
@@ -104,7 +104,7 @@ def test_an_old_error_restricts_its_slice_for_one_soak_and_disrupts_nobody(
 
     assert effects == {"NoSchedule"}
     assert left.rules == {}, "it ends after the soak time"
-    assert not [one for one in left.taken if isinstance(one, EvictPod | WriteNodeCondition)]
+    assert not [one for one in left.taken if isinstance(one, EvictPod | WriteNodeConditions)]
     assert (left.incident.status.phase, left.incident.status.recurrence) == ("Recovered", 1)
     assert {rule.effect for rule in left.rules.values()} <= {"NoSchedule"}
     assert left.incident.spec.uuid == uuid(0)

@@ -18,7 +18,7 @@ from remediator.plan.steps import (
     DeleteIncident,
     OpenIncident,
     Step,
-    WriteNodeCondition,
+    WriteNodeConditions,
     WriteStatus,
     gpu_of,
 )
@@ -273,8 +273,8 @@ def test_a_call_since_the_time_to_come_can_be_reckoned_with() -> None:
     decision = decide_node(stored.over(seen), stored.fleet(), ENFORCE, at(9), options)
 
     assert decision.bugs == ()
-    (step,) = [one for one in decision.steps if isinstance(one, WriteNodeCondition)]
-    assert "waiting until 2026-01-05T13:00:09Z" in step.condition.message
+    (step,) = [one for one in decision.steps if isinstance(one, WriteNodeConditions)]
+    assert "waiting until 2026-01-05T13:00:09Z" in step.conditions[0].message
 
 
 class StrangePlace(msgspec.Struct, frozen=True):
@@ -309,7 +309,7 @@ def test_a_call_for_repair_is_not_taken_back_while_nothing_can_be_decided() -> N
 
     def conditions(one: NodeView) -> list[Step]:
         decision = decide_node(stored.over(one), stored.fleet(), ENFORCE, at(50), options)
-        return [step for step in decision.steps if isinstance(step, WriteNodeCondition)]
+        return [step for step in decision.steps if isinstance(step, WriteNodeConditions)]
 
     assert conditions(blind) == []
     assert conditions(seen) != []

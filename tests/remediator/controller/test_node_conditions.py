@@ -11,7 +11,13 @@ from kubeapi.client import ApiError, Client, Conflict
 from kubeapi.endpoint import Endpoint
 from remediator.controller import node_conditions
 from remediator.controller.node_conditions import READ_AGAIN, REFUSED_FOR, ROLE, NodeConditions
-from remediator.model.node import HARDWARE_READY, MARK, REPAIR_NEEDED, NodeCondition
+from remediator.model.node import (
+    CONDITION_TYPES,
+    HARDWARE_READY,
+    MARK,
+    REPAIR_NEEDED,
+    NodeCondition,
+)
 from tests.lab.cluster import NODES, Cluster, await_true
 from tests.remediator.builders import T0, at
 
@@ -71,6 +77,19 @@ def conditions(cluster: Cluster) -> dict[str, dict[str, Any]]:
     return {one["type"]: one for one in cluster.get(PATH)["status"]["conditions"]}
 
 
+def later_versions(cluster: Cluster, version: str) -> list[list[str]]:
+    """Return the types of conditions of each later version of the Node, in order."""
+    query = {
+        "watch": "true",
+        "fieldSelector": f"metadata.name={NAME}",
+        "resourceVersion": version,
+        "timeoutSeconds": "1",
+    }
+    with cluster.client.stream(NODES, query, idle_timeout=5.0) as lines:
+        nodes = [msgspec.json.decode(line)["object"] for line in lines]
+    return [[one["type"] for one in node["status"]["conditions"]] for node in nodes]
+
+
 def mark(cluster: Cluster) -> str | None:
     return cluster.get(PATH)["metadata"].get("annotations", {}).get(MARK)
 
@@ -91,7 +110,7 @@ def test_one_condition_is_set_and_the_others_stay(node: Cluster, hand: NodeCondi
     as_another_agent(node, "KernelDeadlock", "False")
     before = conditions(node)
 
-    hand.write(NAME, NEEDED)
+    hand.write(NAME, [NEEDED])
 
     after = conditions(node)
     assert {**before, REPAIR_NEEDED: after[REPAIR_NEEDED]} == after
@@ -111,15 +130,15 @@ def test_what_was_written_is_read_back_by_whoever_starts_next(
 ) -> None:
     assert ours(hand) == ()
 
-    hand.write(NAME, NEEDED)
+    hand.write(NAME, [NEEDED])
 
     assert ours(hand) == (NEEDED,), "one's own write is seen at once"
     assert ours(NodeConditions(node.client)) == (NEEDED,)
 
 
 def test_the_transition_time_that_was_decided_is_kept(node: Cluster, hand: NodeConditions) -> None:
-    hand.write(NAME, NEEDED)
-    hand.write(NAME, msgspec.structs.replace(NEEDED, message="GPU-1 and GPU-2"))
+    hand.write(NAME, [NEEDED])
+    hand.write(NAME, [msgspec.structs.replace(NEEDED, message="GPU-1 and GPU-2")])
 
     stored = conditions(node)[REPAIR_NEEDED]
     assert (stored["message"], stored["lastTransitionTime"]) == (
@@ -132,11 +151,33 @@ def test_an_alias_is_ours_only_where_the_mark_says_so(node: Cluster, hand: NodeC
     as_another_agent(node, HARDWARE_READY, "True")
     assert ours(hand) == ()
 
-    hand.write(NAME, ALIAS)
-    hand.write(NAME, NEEDED)
+    hand.write(NAME, [ALIAS])
+    hand.write(NAME, [NEEDED])
 
     assert {one.type for one in ours(hand)} == {HARDWARE_READY, REPAIR_NEEDED}
     assert mark(node) == f"{HARDWARE_READY},{REPAIR_NEEDED}"
+
+
+def test_two_conditions_are_one_write(node: Cluster, hand: NodeConditions) -> None:
+    """A leader that is killed leaves no Node of which one condition contradicts the other."""
+    before = node.get(PATH)["metadata"]["resourceVersion"]
+
+    hand.write(NAME, [NEEDED, ALIAS])
+
+    both = set(CONDITION_TYPES)
+    seen = [both.intersection(types) for types in later_versions(node, before)]
+    assert [types for types in seen if types] == [both]
+
+
+def test_a_condition_that_another_agent_has_set_keeps_no_other_from_being_written(
+    node: Cluster, hand: NodeConditions
+) -> None:
+    as_another_agent(node, HARDWARE_READY, "False")
+
+    hand.write(NAME, [ALIAS, NEEDED])
+
+    assert ours(hand) == (NEEDED,)
+    assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
 
 
 @pytest.mark.parametrize("status", ["False", "True"])
@@ -146,7 +187,7 @@ def test_a_false_of_another_agent_is_never_written_over(
     assert ours(hand) == ()
     as_another_agent(node, HARDWARE_READY, "False")  # after our last look
 
-    hand.write(NAME, msgspec.structs.replace(ALIAS, status=status))
+    hand.write(NAME, [msgspec.structs.replace(ALIAS, status=status)])
 
     assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
     assert mark(node) is None
@@ -158,11 +199,11 @@ def test_a_false_of_another_agent_is_never_written_over(
 def test_one_that_another_agent_wrote_after_us_is_no_longer_ours(
     node: Cluster, hand: NodeConditions, clock: Clock
 ) -> None:
-    hand.write(NAME, ALIAS)
+    hand.write(NAME, [ALIAS])
     as_another_agent(node, HARDWARE_READY, "False")
     clock.seconds = READ_AGAIN
 
-    hand.write(NAME, msgspec.structs.replace(ALIAS, status="True", reason="NoRepairNeeded"))
+    hand.write(NAME, [msgspec.structs.replace(ALIAS, status="True", reason="NoRepairNeeded")])
 
     assert ours(hand) == ()
     assert conditions(node)[HARDWARE_READY]["message"] == "theirs"
@@ -176,7 +217,7 @@ def test_a_healthy_word_of_another_agent_is_written_over_where_that_was_chosen(
 ) -> None:
     as_another_agent(node, HARDWARE_READY, "True")
 
-    hand.write(NAME, ALIAS)
+    hand.write(NAME, [ALIAS])
 
     assert ours(hand) == (ALIAS,)
 
@@ -195,8 +236,8 @@ def test_everything_of_ours_can_be_taken_off_and_nothing_of_others(
     node: Cluster, hand: NodeConditions
 ) -> None:
     before = node.get(PATH)
-    hand.write(NAME, NEEDED)
-    hand.write(NAME, ALIAS)
+    hand.write(NAME, [NEEDED])
+    hand.write(NAME, [ALIAS])
 
     hand.remove(NAME)
 
@@ -222,10 +263,10 @@ def test_a_node_that_was_registered_again_is_not_written_to(
     node.player.add_node(NAME)
 
     with pytest.raises(Conflict):
-        hand.write(NAME, NEEDED)
+        hand.write(NAME, [NEEDED])
 
     assert REPAIR_NEEDED not in conditions(node)
-    hand.write(NAME, NEEDED)  # decided anew, for the Node that is there now
+    hand.write(NAME, [NEEDED])  # decided anew, for the Node that is there now
     assert REPAIR_NEEDED in conditions(node)
 
 
@@ -233,7 +274,7 @@ def test_a_node_that_is_gone_needs_no_condition(node: Cluster, hand: NodeConditi
     hand.read(NAME)
     node.client.delete(PATH)
 
-    hand.write(NAME, NEEDED)
+    hand.write(NAME, [NEEDED])
 
     assert ours(hand) == ()
 
@@ -257,9 +298,9 @@ def test_without_the_role_it_is_said_once_and_counted_and_life_goes_on(
 
     with caplog.at_level(logging.ERROR):
         assert hand.read(NAME) is None, "not known is not the same as none"
-        hand.write(NAME, NEEDED)
+        hand.write(NAME, [NEEDED])
         clock.seconds = REFUSED_FOR
-        hand.write(NAME, NEEDED)
+        hand.write(NAME, [NEEDED])
 
     (said,) = [one.getMessage() for one in caplog.records if one.name == node_conditions.__name__]
     assert ROLE in said
@@ -275,7 +316,7 @@ def test_a_role_that_is_granted_later_is_used(
     try:
         await_true("the role counts", lambda: allowed(powerless))
         clock.seconds = REFUSED_FOR
-        hand.write(NAME, NEEDED)
+        hand.write(NAME, [NEEDED])
     finally:
         revoke(node)
 
@@ -287,12 +328,12 @@ def test_an_api_server_that_does_not_answer_leaves_the_conditions_unknown() -> N
 
     assert NodeConditions(nobody).read(NAME) is None
     with pytest.raises(ApiError):
-        NodeConditions(nobody).write(NAME, NEEDED)
+        NodeConditions(nobody).write(NAME, [NEEDED])
 
 
 def test_it_writes_nothing_but_conditions_of_ours(hand: NodeConditions) -> None:
     with pytest.raises(ValueError, match="Ready is no condition of ours"):
-        hand.write(NAME, msgspec.structs.replace(NEEDED, type="Ready"))
+        hand.write(NAME, [msgspec.structs.replace(NEEDED, type="Ready")])
 
 
 def test_a_condition_with_a_word_that_nobody_knows_is_read_as_unknown(

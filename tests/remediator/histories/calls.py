@@ -7,7 +7,7 @@ from remediator.diagnose.fault import Healthy
 from remediator.model.node import PROBLEM
 from remediator.plan.node_condition import HandoverOptions
 from remediator.plan.reconcile import NodeDecision
-from remediator.plan.steps import WriteNodeCondition, WriteStatus
+from remediator.plan.steps import WriteNodeConditions, WriteStatus
 from remediator.plan.trust import NEEDED
 from remediator.policy.table import Evict
 from tests.remediator.builders import Stored
@@ -38,10 +38,9 @@ class Calls:
         }
         for step in decision.steps:
             match step:
-                case WriteNodeCondition(_, condition) if self._calls(stored, condition.type):
-                    pass  # it was called for before
-                case WriteNodeCondition(_, condition):
-                    if condition.status == PROBLEM[condition.type]:
+                case WriteNodeConditions(_, written):
+                    new = [one for one in written if not self._calls(stored, one.type)]
+                    if any(one.status == PROBLEM[one.type] for one in new):
                         assert options.enabled
                         assert not held, f"called for under {held}"
                         unseen = bool(machine.blind & set(NEEDED["True"]))

@@ -94,9 +94,9 @@ class Outside(Judged):
             going = [device for device, it in stored.rules.items() if it.incident == name]
             for device in [] if ruled else going:
                 del stored.rules[device]
-        if not any(it.incident == name for it in self.calm.rules.values()):
-            # What neither an incident nor a rule tells any more, and no report, is known to nobody.
-            self.machine.owes_an_epoch.pop(self.calm.incidents[name].spec.uuid, None)
+        # A rule names one cause. Other errors that no report has any more are unknown from now on.
+        left = {it.cause for it in self.calm.rules.values() if it.incident == name}
+        self.machine.owes_only(self.calm.incidents[name].spec.uuid, left)
         self.forget(name)
         return [name]
 

@@ -10,7 +10,7 @@ from remediator.plan.steps import (
     DeleteIncident,
     DeleteRule,
     OpenIncident,
-    WriteNodeCondition,
+    WriteNodeConditions,
 )
 from tests.remediator.histories.taints import in_force
 
@@ -51,8 +51,9 @@ class Steady:
                     self._opened.add(incident.name)
                 case DeleteIncident(incident):
                     assert incident.name not in self._opened or self._moving
-                case WriteNodeCondition(_, it):
-                    self._condition(it.type, needed=it.status == PROBLEM[it.type])
+                case WriteNodeConditions(_, written):
+                    for it in written:
+                        self._condition(it.type, needed=it.status == PROBLEM[it.type])
                 case _:
                     pass
 

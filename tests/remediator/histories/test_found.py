@@ -180,3 +180,19 @@ def test_nor_does_one_that_is_filled_again_in_two_steps() -> None:
     history.a_reboot(dies=0, then=0.1)
     history.a_person_deletes_an_incident(dies=1, ruled=True, then=0.1, which=0)
     history.teardown()
+
+
+def test_a_call_that_is_taken_back_is_taken_back_in_both_conditions() -> None:
+    """Killed in between, the next leader knows less: the agent is silent by then."""
+    history = EvictHistory()
+    calls = HandoverOptions(
+        enabled=True, deadline=timedelta(seconds=30), accelerated_hardware_ready=True
+    )
+    history.a_policy(plan=Evict(within=timedelta(0), then="wait"))
+    history.a_cluster(options=calls, placing=False, dynamic=False)
+    history.a_person_says(dies=0, index=0, kind="Hold", lasts=None, then=0.1)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=0, then=0.1)
+    history.others_are_called(board=False, dies=0, early=False, held="", index=1, then=601.0)
+    history.the_agent(dies=0, silent=True, then=0.1)
+    history.others_are_called(board=False, dies=3, early=False, held="", index=0, then=0.1)
+    history.teardown()

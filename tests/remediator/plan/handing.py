@@ -96,7 +96,7 @@ def told(
 ) -> dict[str, NodeCondition]:
     written = conditions(seen, pairs, at(seconds), options, stopped)
     assert all(one.node == NODE for one in written)
-    return {one.condition.type: one.condition for one in written}
+    return {it.type: it for one in written for it in one.conditions}
 
 
 def repair(

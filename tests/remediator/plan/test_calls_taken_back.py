@@ -6,7 +6,7 @@ from remediator.diagnose.fault import Verdict
 from remediator.model.node import NodeFacts
 from remediator.plan.node_condition import WAITING, conditions
 from remediator.plan.reconcile import decide_node
-from remediator.plan.steps import WriteNodeCondition
+from remediator.plan.steps import WriteNodeConditions
 from remediator.policy.limits import LIFTED
 from tests.remediator.builders import NODE, RESET, Stored, at, dead, gpu, policy, uuid, view
 from tests.remediator.plan.handing import HEALTHY, ON, SICK, UNKNOWN, node, pair, reconciled
@@ -56,7 +56,7 @@ def test_nor_does_a_call_begin_in_the_decision_that_fills_one_again() -> None:
 
     decision = decide_node(stored.over(empty), stored.fleet(), policy(LIFTED), at(30), ON)
 
-    assert not [one for one in decision.steps if isinstance(one, WriteNodeCondition)]
+    assert not [one for one in decision.steps if isinstance(one, WriteNodeConditions)]
     assert reconciled(stored, empty, 30)[0] == "True"
 
 
