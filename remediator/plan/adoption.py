@@ -41,7 +41,7 @@ def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datet
     What was reported long ago is no news to it: instances are numbered anew, so an old error must
     not be read as one of whoever has its number now.
     """
-    if not _is_lost(blank, now):
+    if not history.is_lost(blank, now):
         return incident_spec.adopted(case, blank, standing)
     found = incident_spec.adopted(
         case, blank, standing, (f"{history.LOST}filled again from the rules that stand",)
@@ -74,9 +74,3 @@ def ends(case: Case, *, empty: bool) -> str:
     """Return why an incident ends that has neither status nor rules nor faults."""
     unclear = isinstance(case.verdict, Unknown) or case.distrust or recovery.unseen_rules(case)
     return NOTHING_LEFT if empty and not unclear else ""
-
-
-def _is_lost(blank: Incident, now: datetime) -> bool:
-    """Whether a status is missing for so long that it was not just about to be written."""
-    opened = blank.metadata.creation_timestamp
-    return opened is not None and now - opened > FRESH

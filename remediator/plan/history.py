@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from remediator.model.incident import Incident, of_gpu
 from remediator.model.intent import LASTING, Intent, Kind, counts
 from remediator.plan.api_words import MODES
-from remediator.plan.escalation import ACTED
+from remediator.plan.escalation import ACTED, FRESH
 from remediator.plan.words import class_of, days, ordinal
 from remediator.policy.table import Policy, Row
 
@@ -38,7 +38,7 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
     never falls, so that pruning does not forgive anything.
     """
     since = opened_at(incident, now) - row.repeat.within
-    earlier = _earlier(incidents, incident)
+    earlier = _earlier(incidents, incident, now)
     recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
     before = relapse_of(incidents, incident, now)
     continued = before.status.recurrence if before else 0
@@ -51,12 +51,19 @@ def _mattered(incident: Incident) -> bool:
     One that was over before it was tainted, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
-    return acted or was_lost(incident) or incident.status.mode != MODES["enforce"]
+    lost = incident.blank or was_lost(incident)
+    return acted or lost or incident.status.mode != MODES["enforce"]
 
 
 def was_lost(incident: Incident) -> bool:
     """Whether its status was lost: what was done in it is not known, so it counts."""
     return any(line.startswith(LOST) for line in incident.status.evidence)
+
+
+def is_lost(blank: Incident, now: datetime) -> bool:
+    """Whether a status is missing for so long that it was not just about to be written."""
+    opened = blank.metadata.creation_timestamp
+    return opened is not None and now - opened > FRESH
 
 
 def is_hearsay(incident: Incident) -> bool:
@@ -69,17 +76,20 @@ def relapse_of(
 ) -> Incident | None:
     """Return the episode in whose probation an incident began."""
     begun = opened_at(incident, now)
-    ends = [(one.status.probation_until, one) for one in _earlier(incidents, incident)]
+    ends = [(one.status.probation_until, one) for one in _earlier(incidents, incident, now)]
     running = [(until, one) for until, one in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
 
 
-def _earlier(incidents: tuple[Incident, ...], incident: Incident) -> list[Incident]:
-    """Return the episodes that count: none that a program may have made up."""
+def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime) -> list[Incident]:
+    """Return the episodes that count: none that a program may have made up.
+
+    One that lost its status is closed beside this one in the same decision, so it counts now.
+    """
     return [
         one
         for one in incidents
-        if not one.open
+        if (not one.open or (one.blank and is_lost(one, now)))
         and one.name != incident.name
         and not one.status.duplicate_of
         and not is_hearsay(one)

@@ -196,3 +196,30 @@ def test_a_call_that_is_taken_back_is_taken_back_in_both_conditions() -> None:
     history.the_agent(dies=0, silent=True, then=0.1)
     history.others_are_called(board=False, dies=3, early=False, held="", index=0, then=0.1)
     history.teardown()
+
+
+def test_an_episode_whose_status_is_lost_counts_in_the_decision_that_closes_it() -> None:
+    """Otherwise the third one is untainted, and tainted again a moment later."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(minutes=10), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=True)
+    history.an_error_is_named_late(dies=2, gi=5, late=4000.0, then=11.0)
+    history.an_error_is_named_late(dies=5, gi=1, late=601.0, then=601.0)
+    history.a_status_is_lost(dies=3, ruled=True, then=601.0, which=7)
+    history.an_error_is_named_late(dies=5, gi=1, late=11.0, then=0.5)
+    history.a_status_is_lost(dies=1, ruled=True, then=4000.0, which=3)
+    history.teardown()
+    assert history.calm.rules
+
+
+def test_what_only_a_lost_status_knew_is_owed_by_nobody() -> None:
+    """Its rules name the worst cause; the agent has forgotten the other error."""
+    history = EvictHistory()
+    history.a_policy(plan=Evict(within=timedelta(0), then="NoExecute"))
+    history.a_cluster(options=NO_CALLS, dynamic=False, placing=False)
+    history.pods_keep_joining(dies=0, index=1)
+    history.a_reboot(dies=0, then=3.0)
+    history.an_old_driver_whose_agent_forgets(dies=0, index=1)
+    history.a_status_is_lost(dies=0, ruled=True, then=4000.0, which=0)
+    history.a_person_takes_it_back(dies=0, index=1, then=4000.0)
+    history.teardown()
