@@ -19,6 +19,9 @@ COLLECTIONS = ("/nodedevicehealths", "/leases", "/deviceincidents", *_DRA)
 """What decisions rest on."""
 LAG = timedelta(seconds=20)
 """What was true so long ago the remediator may still act on, where no disturbance lasts longer."""
+KUBERNETES_WAITS = timedelta(seconds=60)
+"""An informer of Kubernetes whose watches fail waits so long at most before it tries once more
+(client-go's reflector: 30 s, and as much again at random)."""
 AFTERWARDS = 9.0
 """Seconds from the end of a disturbance in which everybody has heard of all again."""
 COMPACTED_BY = 2.5
@@ -257,7 +260,7 @@ def _placed_late(home: Tenancy, evicted: Eviction, taint: _Taint, lag: timedelta
     and the other of its end. That is theirs and no decision of ours: what is judged is the rule.
     """
     by_kubernetes = evicted.by.startswith("kube-controller-manager")
-    late = taint.ended is None or evicted.at <= taint.ended + lag
+    late = taint.ended is None or evicted.at <= taint.ended + lag + KUBERNETES_WAITS
     return by_kubernetes and taint.began <= home.since and late
 
 

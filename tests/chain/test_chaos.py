@@ -212,8 +212,8 @@ DELETED = {
         ([], [Eviction(at(103), "p", ""), Eviction(at(104), "p", "")], "evicted 2 times"),
         (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", K8S)], ""),
         (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(160), "q", "")], "2 evictions"),
-        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(231), "late", K8S)], "for nothing"),
-        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(219), "late", K8S)], ""),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(291), "late", K8S)], "for nothing"),
+        (TAINTED, [Eviction(at(103), "p", K8S), Eviction(at(279), "late", K8S)], ""),
     ],
 )
 def test_the_judge_of_the_chaos_sees_each_wrong(
