@@ -1,6 +1,5 @@
 """A made-up node whose hardware breaks, is repaired, moved and misread; it knows the truth."""
 
-from collections.abc import Collection
 from datetime import datetime
 from typing import get_args
 
@@ -326,13 +325,6 @@ class Machine:
         """Note that a person has confirmed a repair: what came before it proves nothing now."""
         self.owes_an_epoch.pop(gpu, None)
         self._vouched[gpu] = self.time
-
-    def owes_only(self, gpu: str, causes: Collection[str]) -> None:
-        """Forget the errors of a GPU that these causes do not name, until a report has them."""
-        owed = self.owes_an_epoch.pop(gpu, frozenset())
-        named = frozenset(code for code in owed if f"xid-{code}" in causes)
-        if named:
-            self.owes_an_epoch[gpu] = named
 
     def _replace(self, index: int, **fields: object) -> None:
         self.gpus[index] = msgspec.structs.replace(self.gpus[index], **fields)

@@ -96,7 +96,9 @@ class Outside(Judged):
                 del stored.rules[device]
         # A rule names one cause. Other errors that no report has any more are unknown from now on.
         left = {it.cause for it in self.calm.rules.values() if it.incident == name}
-        self.machine.owes_only(self.calm.incidents[name].spec.uuid, left)
+        owed = self.machine.owes_an_epoch.pop(self.calm.incidents[name].spec.uuid, frozenset())
+        if named := frozenset(code for code in owed if f"xid-{code}" in left):
+            self.machine.owes_an_epoch[self.calm.incidents[name].spec.uuid] = named
         self.forget(name)
         return [name]
 
