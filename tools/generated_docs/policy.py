@@ -1,14 +1,7 @@
-"""Writes the tables of `docs/policy.md` from the schema and the shipped table.
+"""The tables of docs/policy.md, from the schema of the policy file and the shipped policy."""
 
-`python -m remediator.policy.reference docs/policy.md` brings a file up to date;
-what stands outside the marks is left as it is.
-"""
-
-import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import cast
 
 from msgspec import inspect
@@ -17,18 +10,10 @@ from remediator.policy import schema
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Limits, described
 from remediator.policy.table import HIGHEST, SHIPPED, Evict, Row
-
-_MARKED = re.compile(r"(<!-- begin (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-
-
-def updated(text: str) -> str:
-    """Return a document with every table between its marks made anew."""
-    return _MARKED.sub(
-        lambda found: f"{found[1]}{''.join(_TABLES[found['name']]())}{found[3]}", text
-    )
+from tools.generated_docs.table import Tables
 
 
-def _shipped() -> Iterator[str]:
+def _shipped() -> Iterator[Sequence[str]]:
     names = (
         "mode",
         "ceiling",
@@ -40,27 +25,27 @@ def _shipped() -> Iterator[str]:
         "probation",
         "evict",
     )
-    yield from _table(("class", *names))
+    yield "class", *names
     for row in SHIPPED:
-        yield _row((f"`{row.fault_class}`", *(_default(row, name) for name in names)))
+        yield f"`{row.fault_class}`", *(_default(row, name) for name in names)
 
 
-def _reasons() -> Iterator[str]:
-    yield from _table(("class", "what it is", "highest ceiling", "why it is shipped so"))
+def _reasons() -> Iterator[Sequence[str]]:
+    yield "class", "what it is", "highest ceiling", "why it is shipped so"
     kinds = {field.encode_name: _described(field)[1] for field in _fields(schema.ClassesText)}
     for row in SHIPPED:
         highest = HIGHEST.get(row.fault_class, "NoExecute")
         name = row.fault_class
-        yield _row((f"`{name}`", kinds[name], f"`{highest}`", row.why))
+        yield f"`{name}`", kinds[name], f"`{highest}`", row.why
 
 
-def _keys(kind: type, path: str) -> Callable[[], Iterator[str]]:
-    def rows() -> Iterator[str]:
-        yield from _table(("key", "written as", "left out", "what it does", "why"))
+def _keys(kind: type, path: str) -> Callable[[], Iterator[Sequence[str]]]:
+    def rows() -> Iterator[Sequence[str]]:
+        yield "key", "written as", "left out", "what it does", "why"
         for field in _fields(kind):
             title, what, why = _described(field)
             left_out = _LEFT_OUT.get(f"{path}{field.encode_name}", "")
-            yield _row((f"`{path}{field.encode_name}`", title, left_out, what, why))
+            yield f"`{path}{field.encode_name}`", title, left_out, what, why
 
     return rows
 
@@ -93,10 +78,10 @@ _LEFT_OUT: Mapping[str, str] = {
 }
 
 
-def _budget() -> Iterator[str]:
-    yield from _table(("key", "shipped", "what it limits"))
+def _budget() -> Iterator[Sequence[str]]:
+    yield "key", "shipped", "what it limits"
     for path, value, meaning in described(Limits()):
-        yield _row((f"`{path}`", f"`{value}`", meaning))
+        yield f"`{path}`", f"`{value}`", meaning
 
 
 def _fields(kind: type) -> tuple[inspect.Field, ...]:
@@ -127,7 +112,7 @@ def _default(row: Row, name: str) -> str:
             return str(value)
 
 
-_TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
+TABLES: Tables = {
     "shipped": _shipped,
     "reasons": _reasons,
     "top": _keys(schema.PolicyText, ""),
@@ -142,22 +127,3 @@ _TABLES: Mapping[str, Callable[[], Iterable[str]]] = {
     "emergency": _keys(schema.EmergencyText, "emergency_stop."),
     "budget": _budget,
 }
-
-
-def _table(columns: tuple[str, ...]) -> Iterator[str]:
-    yield _row(columns)
-    yield _row(tuple("---" for _ in columns))
-
-
-def _row(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
-
-
-def main() -> None:
-    """Bring the named files up to date."""
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
