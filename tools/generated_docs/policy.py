@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import cast
 
-from msgspec import inspect
-
 from remediator.policy import schema
 from remediator.policy.duration import spelled
 from remediator.policy.limits import Limits, described
+from remediator.policy.section import Section, keys
 from remediator.policy.table import HIGHEST, SHIPPED, Evict, Row
 from tools.generated_docs.table import Tables
 
@@ -32,20 +31,20 @@ def _shipped() -> Iterator[Sequence[str]]:
 
 def _reasons() -> Iterator[Sequence[str]]:
     yield "class", "what it is", "highest ceiling", "why it is shipped so"
-    kinds = {field.encode_name: _described(field)[1] for field in _fields(schema.ClassesText)}
+    kinds = schema.ClassesText.model_fields
     for row in SHIPPED:
         highest = HIGHEST.get(row.fault_class, "NoExecute")
         name = row.fault_class
-        yield f"`{name}`", kinds[name], f"`{highest}`", row.why
+        yield f"`{name}`", kinds[name].description or "", f"`{highest}`", row.why
 
 
-def _keys(kind: type, path: str) -> Callable[[], Iterator[Sequence[str]]]:
+def _keys(section: type[Section], path: str) -> Callable[[], Iterator[Sequence[str]]]:
     def rows() -> Iterator[Sequence[str]]:
         yield "key", "written as", "left out", "what it does", "why"
-        for field in _fields(kind):
-            title, what, why = _described(field)
-            left_out = _LEFT_OUT.get(f"{path}{field.encode_name}", "")
-            yield f"`{path}{field.encode_name}`", title, left_out, what, why
+        for name, key in keys(section).items():
+            left_out = _LEFT_OUT.get(f"{path}{name}", "")
+            why = cast("dict[str, str]", key.json_schema_extra)["why"]
+            yield f"`{path}{name}`", key.title or "", left_out, key.description or "", why
 
     return rows
 
@@ -82,20 +81,6 @@ def _budget() -> Iterator[Sequence[str]]:
     yield "key", "shipped", "what it limits"
     for path, value, meaning in described(Limits()):
         yield f"`{path}`", f"`{value}`", meaning
-
-
-def _fields(kind: type) -> tuple[inspect.Field, ...]:
-    found = inspect.type_info(kind)
-    return found.fields if isinstance(found, inspect.StructType) else ()
-
-
-def _described(field: inspect.Field) -> tuple[str, str, str]:
-    """Return how a key is written, what it does, and why it is there."""
-    if not isinstance(field.type, inspect.Metadata):
-        raise TypeError(f"the key {field.encode_name} is not described in the schema")
-    said = cast("dict[str, str]", field.type.extra_json_schema)  # pyright: ignore[reportUnknownMemberType] - msgspec says dict
-    extra = cast("dict[str, str]", field.type.extra or {})  # pyright: ignore[reportUnknownMemberType] - msgspec says dict
-    return said["title"], said["description"], extra.get("why", "")
 
 
 def _default(row: Row, name: str) -> str:
