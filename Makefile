@@ -65,10 +65,7 @@ histories: $(STAMP) ## Play random histories of hardware, people and crashes aga
 	HISTORIES=$(or $(HISTORIES),20000) $(BIN)/pytest --timeout 0 --hypothesis-profile search tests/remediator/histories
 
 docs: $(STAMP) ## Write the generated tables of the documents anew
-	$(BIN)/python -m exporter.metrics.metric_reference docs/metrics.md
-	$(BIN)/python -m exporter.flags.reference docs/exporter.md
-	$(BIN)/python -m remediator.policy.reference docs/policy.md
-	$(BIN)/python -m remediator.controller.metric_reference docs/remediator-metrics.md
+	$(BIN)/python -m tools.generated_docs
 
 generate: docs ## Write everything that is generated anew: documents, dashboards, rules, chart files, manifests
 	$(BIN)/python -m dashboards

@@ -1,14 +1,12 @@
-"""`python -m alerts` generates the rule files, and the tables of docs/alerts.md."""
+"""`python -m alerts` generates the rule files."""
 
 import argparse
 from pathlib import Path
 
-from alerts import reference, render
+from alerts import render
 from alerts.rule import Settings
 
-ROOT = Path(__file__).parents[1]
-FOLDER = ROOT / "alerts" / "generated"
-DOCUMENT = ROOT / "docs" / "alerts.md"
+FOLDER = Path(__file__).parent / "generated"
 FILES = {
     "draguard.rules.yaml": render.rules_file,
     "prometheusrule.yaml": render.prometheus_rule,
@@ -17,7 +15,7 @@ FILES = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Write every file; with `--into` only the rule files, with other settings."""
+    """Write every file, by the flags into another folder and with other settings."""
     asked = _parser().parse_args(arguments)
     settings = Settings(
         runbooks=asked.runbooks,
@@ -29,9 +27,6 @@ def main(arguments: list[str] | None = None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, written in FILES.items():
         (folder / name).write_text(written(settings), encoding="utf-8")
-    if folder == FOLDER and DOCUMENT.exists():
-        text = DOCUMENT.read_text(encoding="utf-8")
-        DOCUMENT.write_text(reference.updated(text), encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,18 +1,14 @@
-"""`python -m deploy`: write the chart's copies, the plain manifests, the table of values."""
+"""`python -m deploy`: write the chart's copies and the plain manifests."""
 
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from deploy import manifests, reference, sources
+from deploy import manifests, sources
 from deploy.program import HelmError
 from simulator.compiler import BuildError
 
-WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (
-    sources.files,
-    manifests.texts,
-    reference.documents,
-)
+WRITERS: tuple[Callable[[], Mapping[Path, str]], ...] = (sources.files, manifests.texts)
 """In this order: manifests are rendered from the copies."""
 _OWNED = (sources.FILES, manifests.FOLDER)
 """Folders in which nothing else may lie."""

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks"),
-    *("dashboards", "alerts", "deploy"),
+    *("dashboards", "alerts", "deploy", "tools"),
 )
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400
@@ -60,11 +60,20 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
 def test_the_node_agent_loads_nothing_of_the_controller(entry: str) -> None:
     script = (
         f"import sys, {entry}; "
-        "print([n for n in ('kubernetes', 'yaml', 'apscheduler', 'rich', 'remediator') "
+        "print([n for n in ('kubernetes', 'yaml', 'apscheduler', 'pydantic', 'rich', 'remediator') "
         "if n in sys.modules])"
     )
-    ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    assert answer_of(script) == "[]"
 
-    assert ran.stdout.strip() == "[]"
+
+@pytest.mark.parametrize("command", ["incidents", "status", "plan", "xid", "doctor", "policy"])
+def test_a_command_loads_what_reads_a_policy_only_when_there_is_one_to_read(command: str) -> None:
+    script = f"import sys, draguard.{command}.command; print('pydantic' in sys.modules)"
+
+    assert answer_of(script) == "False"
+
+
+def answer_of(script: str) -> str:
+    command = [sys.executable, "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return ran.stdout.strip()

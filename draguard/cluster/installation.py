@@ -18,7 +18,6 @@ from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from remediator.controller.emergency import FORBIDDEN
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
 from remediator.policy.table import Policy
 from remediator.settings import Settings, parse
 
@@ -187,6 +186,8 @@ def _policy(
         return PolicyInForce(source=source, problems=("it cannot be read from here",))
     name, key = place
     where = f"ConfigMap {namespace}/{name}, key {key}"
+    from remediator.policy.reading import read  # loads pydantic, which few commands need
+
     try:
         raw = client.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         text = msgspec.json.decode(raw, type=_ConfigMap).data[key]

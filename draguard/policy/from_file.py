@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
-from remediator.policy.reading import read
 from remediator.policy.table import Policy
 
 
 def policy_of(path: Path) -> Policy:
     """Return a file's policy. Raises PolicyError, for a file that cannot be read too."""
+    from remediator.policy.reading import LARGEST, read  # loads pydantic: not for every start
+
     try:
         with path.open("rb") as file:
             return read(file.read(LARGEST + 1))

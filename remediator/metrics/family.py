@@ -1,6 +1,5 @@
 """One metric family as a row of a table: what the page shows, what documents and rules may name."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -29,12 +28,3 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     def full_name(self) -> str:
         """As it is asked for in PromQL; a histogram's series add `_bucket`, `_sum`, `_count`."""
         return f"{self.base_name}{'_total' if self.kind == 'counter' else ''}"
-
-
-def markdown(families: Iterable[Family]) -> str:
-    """Return a table for the documents."""
-    lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
-    for one in families:
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        lines.append(f"| `{one.full_name}` | {one.kind} | {labels} | {one.text} |")
-    return "\n".join(lines) + "\n"

@@ -1,16 +1,16 @@
 """What a policy file says of the classes, everywhere and at some places, into values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import product
+from typing import Any
 
 import msgspec
 
 from remediator.diagnose.fault import SEVERITY, FaultClass
-from remediator.policy.document import Path, dotted
+from remediator.policy.document import Path, Problem
 from remediator.policy.duration import spelled
 from remediator.policy.place import Match
-from remediator.policy.scalars import Scalars
 from remediator.policy.schema import (
     ClassesText,
     DefaultsText,
@@ -20,69 +20,38 @@ from remediator.policy.schema import (
     RepeatText,
     RowText,
 )
-from remediator.policy.table import CEILINGS, HIGHEST, SHIPPED, Change, Evict, Override, Repeat
-
-YEAR = timedelta(days=365)
-MOST_EPISODES = 1000
+from remediator.policy.table import SHIPPED, Change, Evict, Override, Repeat
 
 
-def changes(
-    defaults: DefaultsText | None, classes: ClassesText | None, path: Path, read: Scalars
-) -> dict[FaultClass, Change]:
+def changes(defaults: DefaultsText | None, classes: ClassesText | None) -> dict[FaultClass, Change]:
     """Return what is said of each class that anything is said of: of itself, else of all."""
-    general = _change(defaults or DefaultsText(), (*path, "defaults"), read)
+    general = _change(defaults or DefaultsText())
     found: dict[FaultClass, Change] = {}
     for fault_class in SEVERITY:
-        here = (*path, "classes", fault_class)
         said: RowText | None = getattr(classes, fault_class) if classes else None
-        own = _change(said or RowText(), here, read)
-        _possible(fault_class, own, (*here, "ceiling"), read)
+        own = _change(said or RowText())
         found[fault_class] = msgspec.structs.replace(general, **own.said())
     return {one: change for one, change in found.items() if change.said()}
 
 
-def _change(said: DefaultsText | RowText, path: Path, read: Scalars) -> Change:
-    own = said if isinstance(said, RowText) else RowText()
-    return Change(
-        mode=said.mode,
-        ceiling=own.ceiling,
-        settle=read.duration(said.settle, (*path, "settle")),
-        soak=read.duration(said.soak, (*path, "soak")),
-        patient=own.patient,
-        repeat=_repeat(said.repeat, (*path, "repeat"), read),
-        sticky=own.sticky,
-        probation=read.duration(said.probation, (*path, "probation")),
-        evict=_evict(said.evict, (*path, "evict"), read),
-    )
+def _change(said: DefaultsText | RowText) -> Change:
+    fields: dict[str, Any] = {name: getattr(said, name, None) for name in Change.__struct_fields__}
+    fields |= {"repeat": _repeat(said.repeat), "evict": _evict(said.evict)}
+    return Change(**fields)
 
 
-def _possible(fault_class: FaultClass, change: Change, path: Path, read: Scalars) -> None:
-    highest = CEILINGS.index(HIGHEST.get(fault_class, "NoExecute"))
-    if change.ceiling and CEILINGS.index(change.ceiling) > highest:
-        possible = ", ".join(CEILINGS[: highest + 1])
-        read.problem(
-            path,
-            f"{change.ceiling} is not possible for {fault_class}: under it running work may "
-            f"finish; one of {possible}",
-        )
-
-
-def _repeat(said: RepeatText | None, path: Path, read: Scalars) -> Repeat | None:
+def _repeat(said: RepeatText | None) -> Repeat | None:
     if said is None or said == RepeatText():
         return None
-    count = Repeat().count if said.count is None else said.count
-    if not 1 <= count <= MOST_EPISODES:
-        read.problem((*path, "count"), f"{count} is not a number from 1 to {MOST_EPISODES}")
-    within = read.duration(said.within, (*path, "within"), YEAR)
-    return Repeat(count, Repeat().within if within is None else within)
+    return Repeat(said.count or Repeat().count, _or(said.within, Repeat().within))
 
 
-def _evict(said: EvictText | None, path: Path, read: Scalars) -> Evict | None:
+def _evict(said: EvictText | None) -> Evict | None:
     if said is None or said == EvictText():
         return None
-    within, shipped = read.duration(said.within, (*path, "within")), Evict()
+    shipped = Evict()
     return Evict(
-        within=shipped.within if within is None else within,
+        within=_or(said.within, shipped.within),
         then=said.then or shipped.then,
         extended_resources=said.extended_resources or shipped.extended_resources,
     )
@@ -93,35 +62,32 @@ def named(
 ) -> str:
     """Return which lines outside overrides say something of a class: `defaults, classes.gpu`."""
     own: RowText | None = getattr(classes, fault_class) if classes else None
-    names = ["defaults"] if defaults not in {None, DefaultsText()} else []
-    names += [f"classes.{fault_class}"] if own not in {None, RowText()} else []
+    names = ["defaults"] if defaults not in (None, DefaultsText()) else []
+    names += [f"classes.{fault_class}"] if own not in (None, RowText()) else []
     return ", ".join(names)
 
 
-def override(said: OverrideText, path: Path, read: Scalars) -> Override:
-    match = _match(said.match or MatchText(), (*path, "match"), read)
-    if said.match in {None, MatchText()}:
-        why = "names nothing; give any of deviceClass, driver, pool, node"
-        read.problem((*path, "match"), f"{why}, or write what holds everywhere outside overrides")
-    found = changes(said.defaults, said.classes, path, read)
-    if not found:
-        read.problem(path, "changes nothing; give defaults or classes")
-    return Override(name=dotted(path), match=match, changes=found)
-
-
-def _match(said: MatchText, path: Path, read: Scalars) -> Match:
-    return Match(
-        nodes=read.names(said.node, (*path, "node")),
-        drivers=read.names(said.driver, (*path, "driver")),
-        pools=read.names(said.pool, (*path, "pool")),
-        device_classes=read.names(said.device_class, (*path, "deviceClass")),
+def override(said: OverrideText, name: str) -> Override:
+    return Override(
+        name=name,
+        match=_match(said.match or MatchText()),
+        changes=changes(said.defaults, said.classes),
     )
 
 
-def times_fit(
-    base: Mapping[FaultClass, Change], overrides: Sequence[Override], read: Scalars
-) -> None:
-    """Complain of every settle that could meet a soak no longer than itself.
+def _match(said: MatchText) -> Match:
+    return Match(
+        nodes=said.node or (),
+        drivers=said.driver or (),
+        pools=said.pool or (),
+        device_classes=said.device_class or (),
+    )
+
+
+def soaks_too_short(
+    base: Mapping[FaultClass, Change], overrides: Sequence[Override], written: Collection[Path]
+) -> Iterator[Problem]:
+    """Give every settle that could meet a soak no longer than itself.
 
     Which overrides meet at one place is not known before there is one, so each
     settle is held against each soak that may come to stand beside it: all but
@@ -139,8 +105,8 @@ def times_fit(
                 continue
             if soaks.soak <= settles.settle:
                 path: Path = ("overrides", max(i, j) - 1) if max(i, j) else ()
-                read.problem(
-                    _written(path, row.fault_class, read),
+                yield (
+                    _nearest(path, row.fault_class, written),
                     f"soak ({spelled(soaks.soak)}) must be longer than settle "
                     f"({spelled(settles.settle)}), or a fault would be untainted before it was "
                     "judged",
@@ -151,10 +117,10 @@ def _or(said: timedelta | None, shipped: timedelta) -> timedelta:
     return shipped if said is None else said
 
 
-def _written(path: Path, fault_class: FaultClass, read: Scalars) -> Path:
+def _nearest(path: Path, fault_class: FaultClass, written: Collection[Path]) -> Path:
     """Return where the times of a class are written, as near as the file tells."""
     for near in ((*path, "classes", fault_class), (*path, "defaults")):
         for key in ("settle", "soak"):
-            if read.written((*near, key)):
+            if (*near, key) in written:
                 return (*near, key)
     return path

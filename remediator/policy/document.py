@@ -8,17 +8,13 @@ deep nesting, and size.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import msgspec
 import yaml
-from yaml.composer import Composer, ComposerError
+from yaml.composer import ComposerError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from yaml.parser import Parser
-from yaml.reader import Reader
-from yaml.resolver import BaseResolver
-from yaml.scanner import Scanner
 
 from remediator.policy.error import PolicyError
 
@@ -29,6 +25,8 @@ _TAG = "tag:yaml.org,2002:"
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the document to a value."""
+Problem = tuple[Path, str]
+"""Where, and what is wrong there and what to write."""
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -43,6 +41,17 @@ class Document(msgspec.Struct, frozen=True):
         while path and path not in self.lines:
             path = path[:-1]
         return self.lines.get(path, 1)
+
+    def told(self, problems: Iterable[Problem]) -> tuple[str, ...]:
+        """Return problems as sentences, each once, in the order of their lines."""
+        found = sorted((self.line(path), self._place(path), why) for path, why in problems)
+        told = (f"line {line}: {f'{place}: ' if place else ''}{why}" for line, place, why in found)
+        return tuple(dict.fromkeys(told))
+
+    def _place(self, path: Path) -> str:
+        if path and isinstance(path[-1], int) and path not in self.lines:
+            path = path[:-1]  # a single value in place of a list
+        return dotted(path)
 
 
 def compose(text: str | bytes) -> Document:
@@ -79,16 +88,10 @@ def _marked(error: yaml.MarkedYAMLError) -> str:
     return f"{where}no YAML: {said}"
 
 
-class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+class _Loader(yaml.BaseLoader):
     """pyyaml's stages up to nodes, with the resolvers below."""
 
-    def __init__(self, text: str) -> None:
-        Reader.__init__(self, text)
-        Scanner.__init__(self)
-        Parser.__init__(self)
-        Composer.__init__(self)
-        BaseResolver.__init__(self)
-        self._depth = 0
+    _depth = 0
 
     def compose_node(self, parent: Node | None, index: Any) -> Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -110,22 +113,16 @@ def _whole(text: str) -> int:
     return int(text, 8) if text.startswith("0o") else int(text, 16 if text[:2] == "0x" else 10)
 
 
-_SCALARS: dict[str, tuple[str, str, Callable[[str], Any]]] = {
-    "null": (r"~|null|Null|NULL|", "~nN\0", lambda _: None),
-    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF", lambda text: text.lower() == "true"),
-    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789", _whole),
-    "float": (
-        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?",
-        "-+.0123456789",
-        float,
-    ),
+_SCALARS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "null": (r"~|null|Null|NULL|", lambda _: None),
+    "bool": (r"true|True|TRUE|false|False|FALSE", lambda text: text.lower() == "true"),
+    "int": (r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", _whole),
+    "float": (r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", float),
 }
-"""Plain words that are no text (YAML 1.2.2, section 10.3.2): form, first letters, meaning."""
+"""Plain words that are no text (YAML 1.2.2, section 10.3.2): form and meaning."""
 
-for _name, (_form, _first, _) in _SCALARS.items():
-    _Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType] - untyped stub
-        _TAG + _name, re.compile(f"(?:{_form})\\Z"), ["" if one == "\0" else one for one in _first]
-    )
+for _name, (_form, _) in _SCALARS.items():
+    _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"(?:{_form})\\Z"), None)  # pyright: ignore[reportUnknownMemberType] - untyped stub
 
 
 def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
@@ -136,9 +133,9 @@ def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
     if isinstance(node, SequenceNode) and kind == "seq":
         return [_value(one, (*path, index), lines) for index, one in enumerate(node.value)]
     if isinstance(node, ScalarNode) and kind == "str":
-        return node.value
+        return _whole_characters(node)
     if isinstance(node, ScalarNode) and kind in _SCALARS:
-        return _SCALARS[kind][2](node.value)
+        return _SCALARS[kind][1](node.value)
     raise PolicyError(f"line {lines[path]}: the tag {node.tag} is not read; leave it out")
 
 
@@ -148,7 +145,7 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int]) -> dict[str,
         line = key.start_mark.line + 1
         if not isinstance(key, ScalarNode):
             raise PolicyError(f"line {line}: a key is a word, not a list or a mapping")
-        here = (*path, key.value)
+        here = (*path, _whole_characters(key))
         if key.value in found:
             raise PolicyError(
                 f"line {line}: {dotted(here)} is written twice, first on line {lines[here]}; "
@@ -157,6 +154,14 @@ def _mapping(node: MappingNode, path: Path, lines: dict[Path, int]) -> dict[str,
         lines[here] = line
         found[key.value] = _value(content, here, lines)
     return found
+
+
+def _whole_characters(node: ScalarNode) -> str:
+    text = cast("str", node.value)
+    if any("\ud800" <= mark <= "\udfff" for mark in text):
+        line = node.start_mark.line + 1
+        raise PolicyError(f"line {line}: {text!a} has half a character; write it whole")
+    return text
 
 
 def dotted(path: Path) -> str:

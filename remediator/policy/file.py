@@ -10,10 +10,9 @@ from datetime import datetime
 from pathlib import Path
 
 from kubeapi import clock
-from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
 from remediator.policy.limits import described
-from remediator.policy.reading import read
+from remediator.policy.reading import LARGEST, read
 from remediator.policy.table import Policy
 
 _log = logging.getLogger(__name__)

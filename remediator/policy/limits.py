@@ -18,15 +18,13 @@ budget:
 Pure.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal, TypeVar, cast, get_args
+from typing import Literal, get_args
 
 import msgspec
 
-from remediator.policy.duration import duration, spelled
-from remediator.policy.error import PolicyError
+from remediator.policy.duration import spelled
 
 Ground = Literal["node", "pool", "class", "domain", "product", "cluster"]
 """What GPUs are counted over. `pool`: a driver's pool (NVIDIA's has one per node); `class`: a
@@ -154,31 +152,6 @@ LIFTED = Limits(
 """Limits that hold nothing back."""
 
 
-def limits_of(raw: Mapping[str, object], shipped: Limits | None = None) -> Limits:
-    """Read the `budget` of a policy; what it leaves out stays as shipped.
-
-    The flat keys of the first release are read too. Raises PolicyError with the
-    path and what may be written there.
-    """
-    read = shipped or Limits()
-    sections = {name: value for name, value in raw.items() if name not in FLAT}
-    found = _struct("budget", sections, _SECTIONS, read)
-    for name, (harm, ground) in FLAT.items():
-        if name in raw:
-            cap = _cap(f"budget.{name}", raw[name], None)
-            caps = msgspec.structs.replace(getattr(found, harm), **{ground: cap})
-            found = msgspec.structs.replace(found, **{harm: caps})
-    return found
-
-
-FLAT: Mapping[str, tuple[Literal["evict", "taint"], Literal["node", "cluster"]]] = {
-    "evict_gpus_per_node": ("evict", "node"),
-    "evict_gpus_per_cluster": ("evict", "cluster"),
-    "taint_gpus_per_cluster": ("taint", "cluster"),
-}
-"""Keys of the first release, by what they are called now."""
-
-
 def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
     """Return each limit as (path, value, meaning), for a page, an explanation or the log."""
     found: list[tuple[str, str, str]] = []
@@ -210,124 +183,3 @@ def described(limits: Limits) -> tuple[tuple[str, str, str], ...]:
             "NoSchedule, too",
         ),
     )
-
-
-_CAP = re.compile(r"(\d+(?:\.\d+)?)%|(\d+)")
-
-S = TypeVar("S", bound=msgspec.Struct)
-_Reader = Callable[[str, object, object], object]
-"""Takes the path, what is written there and what is shipped; returns what holds."""
-
-
-def _struct(path: str, raw: object, fields: Mapping[str, tuple[str, _Reader]], old: S) -> S:
-    """Return `old` with what is written under a path, each key read by its own reader."""
-    if not isinstance(raw, Mapping):
-        raise PolicyError(f"{path}: {raw!r} is no mapping; write any of {', '.join(fields)}")
-    said: dict[str, object] = {}
-    for key, value in cast("Mapping[object, object]", raw).items():
-        if key not in fields:
-            raise PolicyError(f"{path}.{key} is not known; write any of {', '.join(fields)}")
-        name, reader = fields[str(key)]
-        said[name] = reader(f"{path}.{key}", value, getattr(old, name, None))
-    return msgspec.structs.replace(old, **said)
-
-
-def _cap(path: str, raw: object, old: object) -> Cap | None:
-    del old
-    if raw is None or raw == "none":
-        return None
-    if isinstance(raw, Mapping):
-        return _bounded(path, cast("Mapping[object, object]", raw))
-    found = None if isinstance(raw, bool) else _CAP.fullmatch(str(raw).strip())
-    amount = float(found[1] or found[2]) if found else -1.0
-    percent = found is not None and found[1] is not None
-    if found is None or (percent and amount > 100):
-        raise PolicyError(
-            f"{path}: {raw!r} is no number of GPUs; write 2, 25% (of those there are), "
-            "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
-        )
-    return Cap(amount, percent=percent)
-
-
-class _Bounds(msgspec.Struct, frozen=True):
-    share: Cap | None = None
-    least: int = 1
-    most: int | None = None
-
-
-def _bounded(path: str, raw: Mapping[object, object]) -> Cap:
-    """Read a part with bounds. It is written whole: what it leaves out is no bound."""
-    fields: Mapping[str, tuple[str, _Reader]] = {
-        "share": ("share", _cap),
-        "atLeast": ("least", _count),
-        "atMost": ("most", _count),
-    }
-    found = _struct(path, raw, fields, _Bounds())
-    if found.share is None or not found.share.percent:
-        raise PolicyError(f"{path}.share is no percentage; write {{share: 25%, atLeast: 2}}")
-    if found.most is not None and found.most < found.least:
-        raise PolicyError(f"{path}.atMost: {found.most} is less than atLeast ({found.least})")
-    return Cap(found.share.amount, percent=True, least=found.least, most=found.most)
-
-
-def _count(path: str, raw: object, old: object) -> int:
-    del old
-    if isinstance(raw, bool) or not isinstance(raw, int) or raw < 0:
-        raise PolicyError(f"{path}: {raw!r} is no count; write a whole number from 0 on")
-    return raw
-
-
-def _time(path: str, raw: object, old: object) -> timedelta:
-    del old
-    try:
-        return duration(str(raw))
-    except ValueError as error:
-        raise PolicyError(f"{path}: {error}") from error
-
-
-def _rate(path: str, raw: object, old: object) -> Rate | None:
-    if raw is None or raw == "none":
-        return None
-    fields: Mapping[str, tuple[str, _Reader]] = {
-        "count": ("count", _count),
-        "within": ("within", _time),
-    }
-    standing = old if isinstance(old, Rate) else Rate(0, timedelta(minutes=10))
-    rate = _struct(path, raw, fields, standing)
-    if not isinstance(old, Rate) and "count" not in cast("Mapping[str, object]", raw):
-        raise PolicyError(f"{path}.count is missing; write {{count: 8, within: 10m}} or none")
-    if not rate.within:
-        raise PolicyError(f"{path}.within is no time at all; write 10m, or none for the rate")
-    if rate.within > LONGEST_RATE:
-        raise PolicyError(f"{path}.within: {spelled(rate.within)} is longer than 24h")
-    return rate
-
-
-def _caps(path: str, raw: object, old: object) -> Caps:
-    fields: dict[str, tuple[str, _Reader]] = {
-        KEYS[ground]: (field, _cap) for ground, field in _FIELDS.items()
-    }
-    return _struct(path, raw, {**fields, "rate": ("rate", _rate)}, cast("Caps", old))
-
-
-def _correlation(path: str, raw: object, old: object) -> Correlation:
-    fields: Mapping[str, tuple[str, _Reader]] = {
-        "nodes": ("nodes", _count),
-        "within": ("within", _time),
-        "after_change": ("after_change", _time),
-        "taint": ("taint", _cap),
-    }
-    found = _struct(path, raw, fields, cast("Correlation", old))
-    if found.nodes == 1:
-        raise PolicyError(
-            f"{path}.nodes: 1 would let any one node hold all others; write 2 or more, "
-            "or 0 for never"
-        )
-    return found
-
-
-_SECTIONS: Mapping[str, tuple[str, _Reader]] = {
-    "evict": ("evict", _caps),
-    "taint": ("taint", _caps),
-    "correlation": ("correlation", _correlation),
-}

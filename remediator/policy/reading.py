@@ -5,55 +5,65 @@ two overrides that meet at one place), so a file is read as a whole or not at
 all: a policy that is obeyed in part is a policy that nobody wrote.
 """
 
-from remediator.policy import changes, document, exceptions, shape
-from remediator.policy.document import Path
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from typing import cast
+
+from remediator.policy import changes, document
+from remediator.policy.budget import BudgetText, limits_of
+from remediator.policy.contradictions import contradictions
+from remediator.policy.document import Path, Problem, dotted
 from remediator.policy.error import PolicyError
-from remediator.policy.limits import Limits, limits_of
-from remediator.policy.scalars import Scalars
-from remediator.policy.schema import PolicyText
+from remediator.policy.place import Area
+from remediator.policy.schema import EmergencyText, ExemptText, PolicyText, WindowText
+from remediator.policy.shape import shaped
 from remediator.policy.table import SHIPPED, Override, Policy, Row
+from remediator.policy.windows import Exemption, Once, Weekly, Window, moment
+
+LARGEST = document.LARGEST
+_MOST = 50
+"""Problems that are told; a file that has more is another file."""
 
 
 def read(text: str | bytes) -> Policy:
     """Read a policy. Raises PolicyError with every problem: its line, and what to write."""
     whole = document.compose(text)
-    values = Scalars(whole)
-    policy = _policy(shape.shaped(whole), values)
-    if values.problems:
-        raise PolicyError(*dict.fromkeys(values.problems))
-    return policy
+    said, problems = shaped(whole.value)
+    problems += contradictions(whole.value)
+    problems += _reversed(said, whole.lines)
+    if problems:
+        raise PolicyError(*whole.told(problems)[:_MOST])
+    return _policy(said)
 
 
-def _policy(said: PolicyText, read: Scalars) -> Policy:
-    overrides = [
-        changes.override(one, ("overrides", index), read)
-        for index, one in enumerate(said.overrides or ())
-    ]
-    windows = [
-        exceptions.window(one, ("maintenance", index), read)
-        for index, one in enumerate(said.maintenance or ())
-    ]
-    exceptions.distinct(windows, read)
-    exempt = [
-        exceptions.exemption(one, ("exempt", index), read)
-        for index, one in enumerate(said.exempt or ())
-    ]
-    return Policy(
-        rows=_rows(said, overrides, read),
-        limits=_limits(said.budget, read),
-        overrides=tuple(overrides),
-        maintenance=tuple(windows),
-        exempt=tuple(exempt),
-        stopped=exceptions.emergency(said.emergency_stop, read),
+def _reversed(said: PolicyText, written: Collection[Path]) -> Iterator[Problem]:
+    """Give what ends before it may: windows, and soaks."""
+    for index, window in enumerate(said.maintenance or ()):
+        if window.from_ and window.until and window.until <= window.from_:
+            why = f"{moment(window.until)} is not after from ({moment(window.from_)})"
+            yield ("maintenance", index, "until"), why
+    yield from changes.soaks_too_short(
+        changes.changes(said.defaults, said.classes), _overrides(said), written
     )
 
 
-def _rows(said: PolicyText, overrides: list[Override], read: Scalars) -> tuple[Row, ...]:
-    """Return what holds outside overrides; the shipped rows when it makes no sense."""
-    base = changes.changes(said.defaults, said.classes, (), read)
-    changes.times_fit(base, overrides, read)
-    if read.problems:
-        return SHIPPED
+def _policy(said: PolicyText) -> Policy:
+    return Policy(
+        rows=_rows(said),
+        limits=limits_of(said.budget or BudgetText()),
+        overrides=tuple(_overrides(said)),
+        maintenance=tuple(map(_window, said.maintenance or ())),
+        exempt=tuple(
+            _exemption(one, dotted(("exempt", index)))
+            for index, one in enumerate(said.exempt or ())
+        ),
+        stopped=_stopped(said.emergency_stop),
+    )
+
+
+def _rows(said: PolicyText) -> tuple[Row, ...]:
+    """Return what holds outside overrides."""
+    base = changes.changes(said.defaults, said.classes)
     return tuple(
         base[row.fault_class].onto(row, changes.named(row.fault_class, said.defaults, said.classes))
         if row.fault_class in base
@@ -62,13 +72,36 @@ def _rows(said: PolicyText, overrides: list[Override], read: Scalars) -> tuple[R
     )
 
 
-def _limits(raw: dict[str, object] | None, read: Scalars) -> Limits:
-    """Return the budget; its own problems come with their path, and get their line here."""
-    try:
-        return limits_of(raw or {})
-    except PolicyError as error:
-        for problem in error.problems:
-            where, _, why = problem.partition(" ")
-            path: Path = tuple(where.rstrip(":").split("."))
-            read.problem(path, why)
-    return Limits()
+def _overrides(said: PolicyText) -> list[Override]:
+    return [
+        changes.override(one, dotted(("overrides", index)))
+        for index, one in enumerate(said.overrides or ())
+    ]
+
+
+def _window(said: WindowText) -> Window:
+    area = Area(nodes=said.nodes or (), pools=said.pools or ())
+    return Window(name=said.name, area=area, when=_when(said))
+
+
+def _when(said: WindowText) -> Once | Weekly:
+    if said.weekly is None:  # with both moments, or it would have been refused
+        return Once(cast("datetime", said.from_), cast("datetime", said.until))
+    weekly = said.weekly
+    return Weekly(
+        day=weekly.day, start=weekly.start, duration=weekly.duration, zone=weekly.timezone or UTC
+    )
+
+
+def _exemption(said: ExemptText, name: str) -> Exemption:
+    area = Area(
+        nodes=said.nodes or (), pools=said.pools or (), devices=frozenset(said.devices or ())
+    )
+    return Exemption(name=name, area=area, why=said.why, until=said.until)
+
+
+def _stopped(said: EmergencyText | None) -> str:
+    """Return what stopped all new disruption, "" when nothing did."""
+    if said is None:
+        return ""
+    return f"{said.by}, in the policy file: {said.why}" if said.by else "the policy file"

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import yaml
 
-from alerts import reference
 from tests.lab.paging import CONFIG
+from tools.generated_docs.table import marks, replaced
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "alerts.md"
 TEXT = DOCUMENT.read_text(encoding="utf-8")
 GOLDEN = ROOT / "tests" / "golden" / "alerts" / "page-xid-79.txt"
-PAGE = re.compile(r"<!-- begin page -->\n(.*?)<!-- end page -->", re.DOTALL)
+PAGE = marks("page", f"`UPDATE_GOLDEN=1 .venv/bin/pytest {Path(__file__).relative_to(ROOT)}`")
 COMMANDS = [
     shlex.split(line)
     for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
@@ -34,16 +34,10 @@ def shown() -> str:
 
 def test_the_page_of_the_document_is_the_recorded_one() -> None:
     if os.environ.get("UPDATE_GOLDEN"):
-        made = PAGE.sub(lambda _: f"<!-- begin page -->\n{shown()}<!-- end page -->", TEXT)
-        DOCUMENT.write_text(made, encoding="utf-8")
-    found = PAGE.search(DOCUMENT.read_text(encoding="utf-8"))
+        DOCUMENT.write_text(replaced(TEXT, PAGE, shown()), encoding="utf-8")
+    text = DOCUMENT.read_text(encoding="utf-8")
 
-    assert found
-    assert found[1] == shown()
-
-
-def test_the_tables_of_the_document_are_those_of_the_rules() -> None:
-    assert reference.updated(TEXT) == TEXT
+    assert replaced(text, PAGE, shown()) == text
 
 
 def test_every_command_of_amtool_does_what_the_document_says(alertmanager_built: Path) -> None:

@@ -7,8 +7,7 @@ import pytest
 import yaml
 
 from alerts import render
-from alerts.__main__ import DOCUMENT, FILES, FOLDER, main
-from alerts.reference import updated
+from alerts.__main__ import FILES, FOLDER, main
 from alerts.rule import Settings
 from alerts.table import alerts
 from tests.lab import promtool
@@ -30,12 +29,6 @@ class TestGenerated:
         written = (FOLDER / name).read_text(encoding="utf-8")
 
         assert written == FILES[name](Settings()), "stale: run `make generate`"
-
-    def test_the_document_has_the_tables(self) -> None:
-        text = DOCUMENT.read_text(encoding="utf-8")
-
-        assert "<!-- begin alerts -->" in text
-        assert updated(text) == text, "stale: run `make generate`"
 
     def test_both_files_hold_the_same_groups(self) -> None:
         plain = yaml.safe_load((FOLDER / "draguard.rules.yaml").read_text(encoding="utf-8"))

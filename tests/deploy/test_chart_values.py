@@ -8,12 +8,12 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from deploy import reference
 from deploy.program import HelmError, run
 from deploy.sources import CHART
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
 from tests.deploy.settings import SETTINGS
+from tools.generated_docs.install import values
 
 pytestmark = pytest.mark.usefixtures("helm_built")
 SCHEMA: Json = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -202,13 +202,13 @@ def without(values: Any, leaf: tuple[str, ...]) -> Any:
 
 def test_a_default_that_is_taken_away_is_asked_for_by_name() -> None:
     """Helm takes a default away where somebody gives `null`."""
-    for name, _, _ in reference.values():
+    for name, _, _ in values():
         leaf = tuple(name.split("."))
         assert complaints(without(DEFAULTS, leaf)) == [f"'{leaf[-1]}' is a required property"]
 
 
 def test_every_value_has_a_default_a_type_and_a_meaning() -> None:
-    described = {name for name, _, _ in reference.values()}
+    described = {name for name, _, _ in values()}
     written = {".".join(leaf) for leaf in leaves(DEFAULTS)}
 
     assert [one for one in written if not any(one.startswith(name) for name in described)] == []

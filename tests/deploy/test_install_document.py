@@ -10,13 +10,12 @@ import pytest
 import yaml
 
 from deploy.program import run
-from deploy.reference import DOCUMENT
 from deploy.sources import ROOT
 from draguard.policy.command import main as policy_command
 from tests.deploy.dockerfile import stages
 
-TEXT = DOCUMENT.read_text(encoding="utf-8")
 PAGES = ROOT / "docs"
+TEXT = (PAGES / "install.md").read_text(encoding="utf-8")
 
 
 def tainted(kind: str) -> list[str]:

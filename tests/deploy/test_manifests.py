@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy import manifests, reference, sources
+from deploy import manifests, sources
 from deploy.__main__ import WRITERS
 from tests.deploy import rendered
 from tests.deploy.rendered import Json
@@ -98,8 +98,3 @@ def test_what_is_missing_is_named_with_what_writes_it(tmp_path: Path) -> None:
     (tmp_path / "dashboards/json/fleet.json").write_text("{}")
     with pytest.raises(sources.MissingSourceError, match="python -m alerts"):
         sources.files(tmp_path)
-
-
-def test_a_document_without_marks_is_refused() -> None:
-    with pytest.raises(reference.MarksError, match="lacks the marks"):
-        reference.with_table("# Installing\n")

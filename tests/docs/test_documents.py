@@ -11,7 +11,6 @@ import yaml
 
 from draguard.__main__ import USAGE
 from draguard.policy.command import main as policy_command
-from remediator.controller.metric_reference import updated
 from remediator.model.incident import IncidentSpec
 from remediator.model.intent import FIELDS
 from remediator.policy.reading import read
@@ -28,7 +27,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 HEADING = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 PATH = re.compile(
     r"`((?:alerts|benchmarks|dashboards|deploy|docs|draguard|exporter|kubeapi|remediator|serving"
-    r"|simulator|tests)/[\w./*-]+)`"
+    r"|simulator|tests|tools)/[\w./*-]+)`"
 )
 POLICY = re.compile(r"```yaml\n(# policy\.yaml\n.*?)```", re.DOTALL)
 PATCHED = re.compile(r"kubectl patch di NAME --type=merge -p '(\{\"spec\":.*\})'")
@@ -104,7 +103,9 @@ def test_every_path_in_a_document_is_there(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("package", ["remediator", "dashboards", "alerts", "deploy"])
+@pytest.mark.parametrize(
+    "package", ["remediator", "dashboards", "alerts", "deploy", "tools/generated_docs"]
+)
 def test_the_architecture_names_every_module(package: str) -> None:
     architecture = text(DOCS / "architecture.md")
     modules = [path for path in (ROOT / package).rglob("*.py") if path.stem[0] != "_"]
@@ -204,11 +205,3 @@ def test_every_flag_of_the_remediator_is_told_with_its_default() -> None:
         value = getattr(standard, field.name)
         told = {True: "on", False: "off", None: "", "": ""}.get(value, f"`{value}`")
         assert rows == [told], f"--{flag}: its default is {told!r}"
-
-
-def test_the_metrics_of_the_remediator_are_up_to_date() -> None:
-    """Run `make docs` after a change of the table."""
-    document = text(DOCS / "remediator-metrics.md")
-
-    assert updated(document) == document
-    assert "`draguard_remediator_leader`" in document

@@ -15,7 +15,6 @@ from remediator.plan.reconcile import decide_node
 from remediator.plan.steps import ChangeRule, CreateRule, DeleteRule
 from remediator.plan.trust import WatchedKind
 from remediator.plan.view import NodeView
-from remediator.policy.limits import limits_of
 from remediator.policy.place import Area
 from remediator.policy.table import Policy
 from remediator.policy.windows import Once, Window
@@ -37,6 +36,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.policy.budgets import limits_of
 from tests.remediator.telling import ENFORCE, claim, settle, tick
 
 

@@ -6,7 +6,6 @@ import pytest
 from remediator.plan.fleet import Fleet
 from remediator.plan.reconcile import decide_node
 from remediator.plan.view import NodeView
-from remediator.policy.limits import limits_of
 from remediator.policy.table import Policy
 from tests.remediator.builders import (
     DRIVER,
@@ -24,6 +23,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.policy.budgets import limits_of
 from tests.remediator.telling import claim, effect_of, pod, settle, tick
 
 

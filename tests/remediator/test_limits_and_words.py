@@ -3,7 +3,6 @@
 import msgspec
 
 from remediator.plan.view import cases
-from remediator.policy.limits import limits_of
 from tests.remediator.builders import (
     RESET,
     Stored,
@@ -16,6 +15,7 @@ from tests.remediator.builders import (
     view,
     xid,
 )
+from tests.remediator.policy.budgets import limits_of
 from tests.remediator.telling import claim, settle, tick
 
 

@@ -1,18 +1,15 @@
-"""The table of our families: Prometheus's rules for names, the labels it promises, its document."""
+"""The table of our families: Prometheus's rules for names and the labels it promises."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from exporter.metrics import counters, fields
 from exporter.metrics.families import METRICS, NEEDED, wanted
 from exporter.metrics.metric import Metric
-from exporter.metrics.metric_reference import updated
 from tests.exporter.metrics.pages import rendered
 from tests.exporter.metrics.test_page import WORLDS
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 RESERVED = ("_count", "_sum", "_bucket", "_created")
 TYPES = ("gauge", "counter", "histogram", "summary", "untyped")
 NO_BASE_UNITS = (
@@ -69,18 +66,3 @@ def test_a_page_needs_the_counters_files_fields_and_ours_once_each() -> None:
     assert wanted(asked) == NEEDED
     more = counters.parse(b"DCGM_FI_DEV_GPU_TEMP,gauge,x", "counters.csv")
     assert wanted(more) == (150, *NEEDED)
-
-
-def test_the_document_is_up_to_date() -> None:
-    """After a change of a table: `python -m exporter.metrics.metric_reference docs/metrics.md`."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert updated(text) == text
-    assert "`draguard_gpu_up`" in text
-
-
-def test_what_stands_outside_the_marks_is_left_as_it_is() -> None:
-    text = "before\n<!-- begin numbers -->\nstale\n<!-- end -->\nafter\n"
-    made = updated(text)
-    assert made.startswith("before\n<!-- begin numbers -->\n| of | fields |")
-    assert made.endswith("<!-- end -->\nafter\n")
-    assert "stale" not in made

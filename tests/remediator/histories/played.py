@@ -21,13 +21,13 @@ from remediator.plan.steps import (
     Step,
 )
 from remediator.plan.view import NodeView
-from remediator.policy.limits import limits_of
 from remediator.policy.table import AT_ONCE, Policy
 from remediator.policy.windows import Window
 from tests.remediator.builders import Stored, policy
 from tests.remediator.histories.machines import Machine
 from tests.remediator.histories.steady import Steady
 from tests.remediator.histories.taints import Taints, told
+from tests.remediator.policy.budgets import limits_of
 
 LIMITS = limits_of({"evict_gpus_per_node": 1})
 MOST = 12

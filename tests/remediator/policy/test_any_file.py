@@ -124,6 +124,11 @@ def test_a_damaged_file_is_a_policy_or_a_policy_error_and_nothing_else(
 @example("a: " + "9" * 5000)
 @example("[" * 5000)
 @example("a: !<")
+@example('"\\ud800": 1')
+@example('exempt: [{nodes: "\\ud800", why: "\\udfff"}]')
+@example("budget: {evict: {node: " + "9" * 4000 + "}}")
+@example("classes: {gpu: &a {mode: off}, lost: *a}")
+@example("a: &a 1\nb: &a 2")
 def test_no_text_at_all_raises_anything_else(text: str) -> None:
     with suppress(PolicyError):
         read(text)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from remediator.policy.file import PolicyFile, in_words, read
-from remediator.policy.limits import limits_of
 from remediator.policy.place import Place
 from remediator.policy.table import SHIPPED, Policy, PolicyError, Row, without_rules
+from tests.remediator.policy.budgets import limits_of
 
 
 def test_an_empty_file_is_the_shipped_policy_and_that_is_incident_only() -> None:

@@ -54,10 +54,17 @@ MISTAKES = [
     ("a:\n  - {", 2, "no YAML"),
     ("- " * 20 + "a", 1, "nested deeper than 16 levels"),
     ("? [a]\n: 1", 1, "a key is a word"),
+    ('a: 1\n"\\ud800": 1', 2, "'\\ud800' has half a character; write it whole"),
+    ('exempt: [{nodes: "\\udfff", why: x}]', 1, "has half a character"),
+    ('"": 1', 1, "line 1: no such key"),
     ("overrides:\n  - match: {}\n    defaults: {mode: off}", 2, "names nothing; give any of"),
     ("overrides:\n  - defaults: {mode: off}", 2, "overrides[0].match: names nothing"),
+    ("overrides:\n  - {match: {node: }, defaults: {mode: off}}", 2, "match: names nothing"),
+    ("overrides:\n  - {match: {node: a}, defaults: {soak: ''}}", 2, "changes nothing"),
+    ("overrides:\n  - {match: {node: a}, classes: {gpu: {repeat: {}}}}", 2, "changes nothing"),
+    ("overrides: [~]", 1, "overrides[0]: nothing is not what belongs here; write a mapping"),
     ("overrides:\n  - match: {node: a}", 2, "overrides[0]: changes nothing"),
-    ("overrides:\n  - match: {label: a}", 2, "match.label: no such key"),
+    ("overrides:\n  - {match: {label: a}, defaults: {mode: off}}", 2, "match.label: no such key"),
     ("overrides: [{match: {node: []}, defaults: {mode: off}}]", 1, "an empty name matches nothing"),
     ("overrides: [{match: {node: [1]}, defaults: {mode: off}}]", 1, "node[0]: 1 is not a name"),
     (
@@ -96,14 +103,21 @@ MISTAKES = [
     ),
     (weekly("day: sat, start: '01:00'"), 1, "weekly.duration: is missing"),
     ("maintenance:\n" + f"  - {SUNDAYS}\n" * 2, 3, "'a' is another window's name"),
-    ("exempt:\n  - devices: GPU-1", 2, "why: is missing"),
+    ("exempt:\n  - devices: GPU-1", 2, "why: is missing; write a text"),
+    ("exempt: [{devices: GPU-1, why: }]", 1, "why: is missing; write a text"),
+    (window("from: '', until: 2026-01-02T00:00:00Z"), 1, "from: '' is no moment"),
     ("exempt: [{devices: GPU-1, nodes: a, why: x}]", 1, "exactly one of devices, nodes, pools"),
     ("exempt: [{devices: '0', why: x}]", 1, "'0' is no UUID"),
     ("emergency_stop: {by: ann}", 1, "emergency_stop.why: is missing"),
     ("emergency_stop: 1", 1, "1 is not `by` and `why`, or true"),
-    ("budget:\n  evict:\n    nod: 2", 3, "budget.evict.nod: is not known"),
+    ("budget:\n  evict:\n    nod: 2", 3, "budget.evict.nod: no such key; did you mean node?"),
     ("budget: {evict: {node: -1}}", 1, "budget.evict.node: -1 is no number"),
-    ("budget: 3", 1, "budget: 3 is not a mapping"),
+    ("budget: 3", 1, "budget: 3 is not a mapping with any of evict, taint, correlation"),
+    (f"budget: {{evict: {{node: {'9' * 400}}}}}", 1, "9... is no number of GPUs"),
+    ("budget: {taint: {node: {share: 5%, atlast: 1}}}", 1, "did you mean atLeast?"),
+    ("defaults:\n  mode:\n  soak: [1m]", 3, "defaults.soak: a list is not a duration"),
+    (f"exempt: [{{nodes: {'a' * 254}, why: x}}]", 1, "nodes: a name is longer than 253"),
+    ("exempt: [{nodes: [a, ''], why: x}]", 1, "nodes[1]: an empty name matches nothing"),
 ]
 
 
@@ -117,12 +131,53 @@ def test_a_mistake_is_told_with_its_line_and_what_to_write(text: str, line: int,
     assert why in problem
 
 
-def test_all_mistakes_of_one_kind_are_told_at_once() -> None:
-    with pytest.raises(PolicyError) as refused:
-        read("classes:\n  gpu: {mode: x}\n  cpu: {}\n  lost:\n    soak: 1\nfoo: 1")
+ALL_KINDS = """\
+classes:
+  gpu: {mode: x}
+  cpu: {}
+  lost:
+    soak: soon
+maintenance:
+  - {name: a, nodes: a, pools: b, from: 2026-01-02, until: 2026-01-03T00:00:00Z}
+exempt:
+  - devices:
+      - GPU-1
+      - "0"
+      - 5
+    why: x
+budget:
+  evict: {node: -1, rate: {count: many}}
+  taint:
+    rate: {within: 1m}
+foo: 1
+"""
 
-    lines = [problem.partition(":")[0] for problem in refused.value.problems]
-    assert lines == ["line 2", "line 3", "line 5", "line 6"]
+
+def test_all_mistakes_of_all_kinds_are_told_at_once_each_with_its_own_line() -> None:
+    with pytest.raises(PolicyError) as refused:
+        read(ALL_KINDS)
+
+    places = [problem.split(": ")[:2] for problem in refused.value.problems]
+    assert places == [
+        ["line 2", "classes.gpu.mode"],
+        ["line 3", "classes.cpu"],
+        ["line 5", "classes.lost.soak"],
+        ["line 7", "maintenance[0]"],
+        ["line 7", "maintenance[0].from"],
+        ["line 11", "exempt[0].devices[1]"],
+        ["line 12", "exempt[0].devices[2]"],
+        ["line 15", "budget.evict.node"],
+        ["line 15", "budget.evict.rate.count"],
+        ["line 17", "budget.taint.rate.count"],
+        ["line 18", "foo"],
+    ]
+
+
+def test_times_that_contradict_each_other_are_told_beside_what_is_wrong_elsewhere() -> None:
+    with pytest.raises(PolicyError) as refused:
+        read("defaults: {soak: 2s}\nexempt:\n  - {devices: x, why: y}")
+
+    assert [one.partition(":")[0] for one in refused.value.problems] == ["line 1", "line 3"]
 
 
 def test_a_settle_and_a_soak_that_can_meet_at_one_place_are_held_against_each_other() -> None:

@@ -1,39 +1,18 @@
-"""The table of values in docs/install.md, made of the chart's schema and its defaults."""
+"""The table of values in docs/install.md, from the chart's schema and its defaults."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import getitem
-from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
-from deploy.sources import CHART, ROOT
+from deploy.sources import CHART
+from tools.generated_docs.table import Tables
 
-DOCUMENT = ROOT / "docs" / "install.md"
-BEGIN, END = "<!-- values: generated -->\n", "<!-- values: end -->"
 _LONGEST = 60
 Json = dict[str, Any]
-
-
-class MarksError(Exception):
-    """The document has not the marks that the table goes between."""
-
-
-def documents() -> Mapping[Path, str]:
-    """Return the document with its table as it must be. Raises MarksError."""
-    return {DOCUMENT: with_table(DOCUMENT.read_text(encoding="utf-8"))}
-
-
-def with_table(document: str) -> str:
-    before, found, rest = document.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not (found and closed):
-        raise MarksError(f"{DOCUMENT.name} lacks the marks {BEGIN.strip()} and {END}")
-    rows = (f"| `{name}` | {shown} | {text} |\n" for name, shown, text in values())
-    table = "| value | default | meaning |\n|---|---|---|\n" + "".join(rows)
-    return before + BEGIN + table + END + after
 
 
 def values() -> Iterator[tuple[str, str, str]]:
@@ -43,7 +22,7 @@ def values() -> Iterator[tuple[str, str, str]]:
     for name, one in _described(schema, schema["definitions"], ()):
         if name != ("global",):
             default = reduce(getitem, name, defaults)
-            yield ".".join(name), _shown(default), one["description"].replace("|", "\\|")
+            yield ".".join(name), _shown(default), one["description"]
 
 
 def _described(
@@ -63,3 +42,12 @@ def _shown(default: object) -> str:
         return ""
     text = json.dumps(default) if isinstance(default, list | dict | bool) else str(default).strip()
     return f"`{text}`" if len(text) <= _LONGEST else "see values.yaml"
+
+
+def _values() -> Iterator[Sequence[str]]:
+    yield "value", "default", "meaning"
+    for name, shown, text in values():
+        yield f"`{name}`", shown, text
+
+
+TABLES: Tables = {"values": _values}

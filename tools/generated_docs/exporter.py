@@ -1,33 +1,13 @@
-"""Tables of docs/exporter.md, made of the tables that the exporter itself reads. Pure.
+"""The tables of docs/exporter.md, from the tables that the exporter itself reads."""
 
-`python -m exporter.flags.reference docs/exporter.md` puts them between their marks.
-"""
-
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
 from exporter.flags.dcgm_exporter import ALIASES, ENVIRONMENT, UNUSED, yes
 from exporter.flags.dcgm_exporter_keys import KEYS, Meaning
 from exporter.flags.parser import FLAGS
 from exporter.node.capabilities import CAPABILITIES
 from exporter.settings import Settings, flag_of
-
-
-class MarksError(Exception):
-    """The document has not the marks that the tables go between."""
-
-
-def with_tables(document: str) -> str:
-    """Return a document with its tables as they must be; raises MarksError."""
-    for name, rows in _TABLES.items():
-        begin, end = f"<!-- {name}: generated -->\n", f"<!-- {name}: end -->"
-        before, found, rest = document.partition(begin)
-        _, closed, after = rest.partition(end)
-        if not (found and closed):
-            raise MarksError(f"the document lacks the marks {begin.strip()} and {end}")
-        document = before + begin + "\n".join(_table(rows())) + "\n" + end + after
-    return document
+from tools.generated_docs.table import Tables
 
 
 def _settings() -> Iterator[Sequence[str]]:
@@ -78,21 +58,9 @@ _MEANINGS: Mapping[Meaning, str] = {
     "interval": "",
     "not done": "said and passed over: ",
 }
-_TABLES = {
+TABLES: Tables = {
     "settings": _settings,
     "dcgm-exporter": _theirs,
     "dcgm-exporter-keys": _keys,
     "capabilities": _needs,
 }
-
-
-def _table(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    for number, row in enumerate(rows):
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-        if number == 0:
-            yield "|" + "---|" * len(row)
-
-
-if __name__ == "__main__":
-    file = Path(sys.argv[1])
-    file.write_text(with_tables(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,178 @@
+"""What the `budget` of a policy file may say, into limits."""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, StrictInt
+
+from remediator.policy.duration import duration
+from remediator.policy.limits import LONGEST_RATE, Cap, Caps, Limits, Rate
+from remediator.policy.section import Section, key, refused, shown
+from remediator.policy.values import DURATION, WrittenDuration, text
+
+_SHARE = re.compile(r"(\d{1,6}(?:\.\d{1,20})?)%")
+_NUMBER = re.compile(r"\d{1,9}")
+_WHOLE = "a whole number from 0 on"
+_SHIPPED = Limits()
+
+
+def _count(number: int) -> int:
+    if number < 0:
+        raise refused(f"{shown(number)} is no count; write {_WHOLE}")
+    return number
+
+
+def _nodes(count: int) -> int:
+    if count == 1:
+        raise refused("1 would let any one node hold all others; write 2 or more, or 0 for never")
+    return count
+
+
+def _time_of_a_rate(said: str) -> timedelta:
+    found = duration(said)
+    if not found:
+        raise ValueError(f"{said} is no time at all; write 10m, or none for the rate")
+    if found > LONGEST_RATE:
+        raise ValueError(f"{said} is longer than 24h")
+    return found
+
+
+def _share(said: str) -> float:
+    found = _SHARE.fullmatch(said.strip())
+    if found is None or float(found[1]) > 100:
+        raise ValueError(f"{shown(said)} is no percentage; write {{share: 25%, atLeast: 2}}")
+    return float(found[1])
+
+
+def _cap(said: object) -> Cap | None:
+    if said is None or said == "none":
+        return None
+    if isinstance(said, dict):
+        return PartText.model_validate(said).cap()
+    written = "" if isinstance(said, bool) else str(said).strip()
+    if _NUMBER.fullmatch(written):
+        return Cap(float(written))
+    try:
+        return Cap(_share(written), percent=True)
+    except ValueError as error:
+        raise refused(
+            f"{shown(said)} is no number of GPUs; write 2, 25% (of those there are), "
+            "{share: 25%, atLeast: 2, atMost: 16}, 0 (nothing may be done) or none (no cap)"
+        ) from error
+
+
+def _rate(said: object) -> object:
+    return None if said == "none" else said
+
+
+_Cap = Annotated[Cap | None, PlainValidator(_cap)]
+_Count = Annotated[StrictInt, AfterValidator(_count)]
+_TimeOfARate = Annotated[timedelta, text(_time_of_a_rate, empty=False)]
+
+
+class PartText(Section):
+    """A part with bounds. It is written whole: what it leaves out is no bound."""
+
+    share: Annotated[float, text(_share)] = key("a percentage such as 25%", default=...)
+    least: _Count = key(_WHOLE, written="atLeast", default=1)
+    most: _Count | None = key(_WHOLE, written="atMost")
+
+    def cap(self) -> Cap:
+        if self.most is not None and self.most < self.least:
+            raise refused(f"atMost ({self.most}) is less than atLeast ({self.least})")
+        return Cap(self.share, percent=True, least=self.least, most=self.most)
+
+
+WRITTEN_AS: Mapping[type, type] = {Cap: PartText}
+"""Values that a mapping is read into at once."""
+
+
+class RateText(Section):
+    """What it leaves out is as shipped."""
+
+    count: _Count = key(_WHOLE, default=0)
+    within: _TimeOfARate = key(DURATION, default=timedelta(minutes=10))
+
+
+class NewRateText(Section):
+    """Where no rate is shipped."""
+
+    count: _Count = key(_WHOLE, default=...)
+    within: _TimeOfARate = key(DURATION, default=timedelta(minutes=10))
+
+
+class CapsText(Section):
+    node: _Cap = None
+    pool: _Cap = None
+    device_class: _Cap = key("a cap", written="deviceClass")
+    domain: _Cap = None
+    cluster: _Cap = None
+
+
+class EvictCapsText(CapsText):
+    rate: Annotated[RateText | None, BeforeValidator(_rate)] = key("a mapping")
+
+
+class TaintCapsText(CapsText):
+    rate: Annotated[NewRateText | None, BeforeValidator(_rate)] = key("a mapping")
+
+
+class CorrelationText(Section):
+    nodes: Annotated[_Count, AfterValidator(_nodes)] = key(_WHOLE, default=0)
+    within: WrittenDuration = key(DURATION, default=timedelta())
+    after_change: WrittenDuration = key(DURATION, default=timedelta())
+    taint: _Cap = None
+
+
+class BudgetText(Section):
+    """Keys that are left out stay as shipped, whatever their default here."""
+
+    evict: EvictCapsText | None = key("a mapping")
+    taint: TaintCapsText | None = key("a mapping")
+    correlation: CorrelationText | None = key("a mapping")
+    evict_gpus_per_node: _Cap = None
+    evict_gpus_per_cluster: _Cap = None
+    taint_gpus_per_cluster: _Cap = None
+
+
+FLAT: Mapping[str, tuple[Literal["evict", "taint"], Literal["node", "cluster"]]] = {
+    "evict_gpus_per_node": ("evict", "node"),
+    "evict_gpus_per_cluster": ("evict", "cluster"),
+    "taint_gpus_per_cluster": ("taint", "cluster"),
+}
+"""Keys of the first release, by what they are called now."""
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def limits_of(said: BudgetText) -> Limits:
+    limits = Limits(
+        evict=_caps(_SHIPPED.evict, said.evict),
+        taint=_caps(_SHIPPED.taint, said.taint),
+        correlation=_onto(_SHIPPED.correlation, said.correlation),
+    )
+    for name in said.model_fields_set & FLAT.keys():
+        harm, ground = FLAT[name]
+        caps = msgspec.structs.replace(getattr(limits, harm), **{ground: getattr(said, name)})
+        limits = msgspec.structs.replace(limits, **{harm: caps})
+    return limits
+
+
+def _caps(shipped: Caps, said: EvictCapsText | TaintCapsText | None) -> Caps:
+    caps = _onto(shipped, said)
+    if said and said.rate:
+        rate = _onto(shipped.rate or Rate(said.rate.count, said.rate.within), said.rate)
+        return msgspec.structs.replace(caps, rate=rate)
+    return caps
+
+
+def _onto(shipped: S, said: Section | None) -> S:
+    """Return the shipped values with those that are written."""
+    written: dict[str, Any] = {}
+    if said is not None:
+        written = {name: getattr(said, name) for name in said.model_fields_set}
+    return msgspec.structs.replace(shipped, **written)

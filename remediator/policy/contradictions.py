@@ -1,0 +1,86 @@
+"""What is wrong with a document that no single value shows: keys that exclude or need each other.
+
+Reads the document as it is written, so that it finds these also beside values that are refused.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from remediator.diagnose.fault import SEVERITY
+from remediator.policy.document import Path, Problem
+from remediator.policy.section import shown
+from remediator.policy.table import CEILINGS, HIGHEST
+
+_Mapping = Mapping[str, Any]
+
+
+def contradictions(whole: Any) -> Iterator[Problem]:
+    """Give what is wrong with a whole document, whatever else is wrong with it."""
+    yield from _ceilings((), whole)
+    for path, override in _entries(whole, "overrides"):
+        yield from _ceilings(path, override)
+        yield from _override(path, override)
+    names: set[object] = set()
+    for path, window in _entries(whole, "maintenance"):
+        yield from _exactly_one(path, window, "nodes", "pools")
+        yield from _times(path, window)
+        name = window.get("name")
+        if isinstance(name, str) and name.strip() in names - {""}:
+            yield (*path, "name"), f"{shown(name)} is another window's name"
+        names |= {name.strip()} if isinstance(name, str) else set()
+    for path, exempt in _entries(whole, "exempt"):
+        yield from _exactly_one(path, exempt, "devices", "nodes", "pools")
+
+
+def _entries(whole: Any, key: str) -> Iterator[tuple[Path, _Mapping]]:
+    """Give the mappings of a list, as far as there are any."""
+    said = _at(whole, key)
+    for index, entry in enumerate(cast("list[object]", said) if isinstance(said, list) else ()):
+        if isinstance(entry, dict):
+            yield (key, index), cast("_Mapping", entry)
+
+
+def _at(said: Any, *path: str) -> Any:
+    for key in path:
+        said = cast("_Mapping", said).get(key) if isinstance(said, dict) else None
+    return said
+
+
+def _ceilings(path: Path, said: Any) -> Iterator[Problem]:
+    for fault_class in SEVERITY:
+        ceiling = _at(said, "classes", fault_class, "ceiling")
+        highest = CEILINGS.index(HIGHEST.get(fault_class, "NoExecute"))
+        if ceiling in CEILINGS[highest + 1 :]:
+            why = (
+                f"{ceiling} is not possible for {fault_class}: under it running work may finish; "
+                f"one of {', '.join(CEILINGS[: highest + 1])}"
+            )
+            yield (*path, "classes", fault_class, "ceiling"), why
+
+
+def _override(path: Path, said: _Mapping) -> Iterator[Problem]:
+    if _empty(said.get("match")):
+        why = "names nothing; give any of deviceClass, driver, pool, node"
+        yield (*path, "match"), f"{why}, or write what holds everywhere outside overrides"
+    if _empty(said.get("defaults")) and _empty(said.get("classes")):
+        yield path, "changes nothing; give defaults or classes"
+
+
+def _empty(said: Any) -> bool:
+    if isinstance(said, dict):
+        return all(map(_empty, cast("_Mapping", said).values()))
+    return said in (None, "")
+
+
+def _exactly_one(path: Path, said: _Mapping, *keys: str) -> Iterator[Problem]:
+    if sum(said.get(key) is not None for key in keys) != 1:
+        yield path, f"give exactly one of {', '.join(keys)}; write an entry for each"
+
+
+def _times(path: Path, window: _Mapping) -> Iterator[Problem]:
+    given = [window.get(key) is not None for key in ("from", "until")]
+    if window.get("weekly") is not None:
+        if any(given):
+            yield path, "give either from and until, or weekly"
+    elif not all(given):
+        yield path, "give from and until, or weekly"

@@ -1,0 +1,143 @@
+"""Texts of a policy file into values: times, moments, zones, names. Each type says what it refuses.
+
+The only module of the policy that looks up a time zone: what is made here are plain values.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import partial
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BeforeValidator, PlainValidator, StrictInt
+
+from remediator.policy.duration import duration
+from remediator.policy.section import of_another_type, refused, shown
+from remediator.policy.windows import DAYS, WEEK
+
+LONGEST_NAME = 253
+"""Of a Node or a pool; a pattern has no reason to be longer."""
+MOST_INCIDENTS = 1000
+_NO_NAME = "an empty name matches nothing; write a name, or * for any"
+DURATION = "a duration such as 500ms, 3s, 10m, 24h or 30d"
+NAMES = "a name or pattern, or a list of them"
+MOMENT = "a moment with its zone, such as 2026-01-05T14:00:00Z"
+
+
+def text(reader: Callable[[str], object], *, empty: bool = True) -> PlainValidator:
+    """Read a text by a reader that raises ValueError; `empty`: an empty one is left out."""
+
+    def read(value: object) -> object:
+        if not isinstance(value, str):
+            raise of_another_type()
+        if empty and not value:
+            return None
+        try:
+            return reader(value)
+        except ValueError as error:
+            raise refused(str(error)) from error
+
+    return PlainValidator(read)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None or not 1970 <= found.year < 9999:
+        raise ValueError(f"{shown(text)} is no moment with its zone; write 2026-01-05T14:00:00Z")
+    return found.astimezone(UTC)
+
+
+def _time_of_day(text: str) -> time:
+    try:
+        found = time.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is not None:
+        raise ValueError(f"{shown(text)} is no time of day; write 22:30, and the zone as timezone")
+    return found
+
+
+def _day(text: str) -> int:
+    if text.lower() not in DAYS:
+        raise ValueError(f"{shown(text)} is no day; one of {', '.join(DAYS)}")
+    return DAYS.index(text.lower())
+
+
+def _length_of_a_window(text: str) -> timedelta:
+    found = duration(text)
+    if not timedelta() < found < WEEK:
+        raise ValueError(f"{text} is not between 0s and 7d; for a pause without end lower the mode")
+    return found
+
+
+def _zone(text: str) -> tzinfo:
+    if text == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError) as error:  # unknown, malformed, or a folder of zones
+        raise ValueError(
+            f"{shown(text)} is no zone that this machine knows; write a name such as "
+            "Europe/Berlin, install the system's tzdata, or use UTC"
+        ) from error
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise refused("is empty")
+    return text.strip()
+
+
+def _incidents(count: int) -> int:
+    if not 1 <= count <= MOST_INCIDENTS:
+        raise refused(f"{shown(count)} is not a number from 1 to {MOST_INCIDENTS}")
+    return count
+
+
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _name(text: str) -> str:
+    if len(text) > LONGEST_NAME:
+        raise refused(f"a name is longer than {LONGEST_NAME} characters")
+    if not text.strip():
+        raise refused(_NO_NAME)
+    return text
+
+
+def _some(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not names:
+        raise refused(_NO_NAME)
+    return names
+
+
+def _uuid(text: str) -> str:
+    if not text.startswith(("GPU-", "MIG-")):
+        raise refused(
+            f"{shown(text)} is no UUID; write GPU-... or MIG-... as `nvidia-smi -L` shows it"
+        )
+    return text
+
+
+Duration = Annotated[timedelta, text(duration)]
+WrittenDuration = Annotated[timedelta, text(duration, empty=False)]
+UpToAYear = Annotated[timedelta, text(partial(duration, longest=timedelta(days=365)))]
+Moment = Annotated[datetime, text(_moment)]
+WrittenMoment = Annotated[datetime, text(_moment, empty=False)]
+TimeOfDay = Annotated[time, text(_time_of_day, empty=False)]
+Day = Annotated[int, text(_day, empty=False)]
+LengthOfAWindow = Annotated[timedelta, text(_length_of_a_window, empty=False)]
+Zone = Annotated[tzinfo, text(_zone)]
+Text = Annotated[str, AfterValidator(_filled)]
+Incidents = Annotated[StrictInt, AfterValidator(_incidents)]
+_Name = Annotated[str, AfterValidator(_name)]
+Names = Annotated[tuple[_Name, ...], BeforeValidator(_listed), AfterValidator(_some)]
+Uuids = Annotated[
+    tuple[Annotated[_Name, AfterValidator(_uuid)], ...],
+    BeforeValidator(_listed),
+    AfterValidator(_some),
+]

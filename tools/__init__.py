@@ -1,0 +1,1 @@
+"""Programs for work on the checkout; the wheel does not have them."""

@@ -1,0 +1,38 @@
+"""The tables of docs/alerts.md, from the tables of the alerting rules."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from alerts.rule import Alert
+from alerts.table import GROUPS, alerts, recorded
+from tools.generated_docs.table import Tables
+
+
+def _alerts() -> Iterator[Sequence[str]]:
+    yield "alert", "severity", "of", "when", "for", "what to do"
+    for alert in alerts():
+        name = f"[{alert.name}](../alerts/runbooks/{alert.name}.md)"
+        yield name, alert.severity, alert.of.name, alert.when, alert.wait, _plain(alert.next)
+
+
+def _times() -> Iterator[Sequence[str]]:
+    """Give for each alert the reasons of `for` and `keep_firing_for`."""
+    yield "alert", "for", "why", "keep_firing_for", "why"
+    for group in GROUPS:
+        for rule in group.rules:
+            if isinstance(rule, Alert):
+                yield rule.name, rule.wait, rule.wait_why, rule.keep, rule.keep_why
+
+
+def _recorded() -> Iterator[Sequence[str]]:
+    yield "series", "meaning"
+    for series in recorded():
+        yield f"`{series.name}`", series.says
+
+
+def _plain(template: str) -> str:
+    """Write `{{ $labels.node }}` as NODE."""
+    return re.sub(r"{{ \$labels\.(\w+) }}", lambda found: found[1].upper(), template)
+
+
+TABLES: Tables = {"alerts": _alerts, "times": _times, "recorded": _recorded}
