@@ -31,7 +31,7 @@ def leading_first(opened: tuple[Incident, ...], rules: Iterable[Rule]) -> tuple[
     """
     ruled = {rule.incident for rule in rules}
     blank = [incident for incident in opened if incident.blank]
-    blank.sort(key=lambda it: (it.name not in ruled, -episode_of(it.name)))
+    blank.sort(key=lambda incident: (incident.name not in ruled, -episode_of(incident.name)))
     return (*(incident for incident in opened if not incident.blank), *blank)
 
 
@@ -47,14 +47,16 @@ def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datet
         case, blank, standing, (f"{history.LOST}filled again from the rules that stand",)
     )
     faults = faults_of(case.verdict) if standing else ()
-    old = [one.last_seen for one in faults if abs(now - one.last_seen) > FRESH]
-    fresh = {one.record for one in faults if one.record and abs(now - one.last_seen) <= FRESH}
-    keys = {(one.code, one.gi, one.ci, one.start) for one in fresh}
+    old = [fault.last_seen for fault in faults if abs(now - fault.last_seen) > FRESH]
+    fresh = {
+        fault.record for fault in faults if fault.record and abs(now - fault.last_seen) <= FRESH
+    }
+    keys = {(record.code, record.gi, record.ci, record.start) for record in fresh}
     known: tuple[SeenSignal, ...] = signals.seen(case, None) or ()
     status = msgspec.structs.replace(
         found.status,
         seen_through=max(old, default=None),
-        seen_signals=tuple(one for one in known if one.key not in keys) if old else None,
+        seen_signals=tuple(signal for signal in known if signal.key not in keys) if old else None,
     )
     return msgspec.structs.replace(found, status=status)
 

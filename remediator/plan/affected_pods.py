@@ -93,7 +93,7 @@ def gang(
     here = tuple(pods or ())
     losing = {hold.uid: hold.device for hold in holders if hold.uid}
     found = {*_of_pod_groups(losing, here), *_of_compute_domains(losing, tuple(claims), here)}
-    return tuple(sorted(one for one in found if one.uid not in losing))
+    return tuple(sorted(pod for pod in found if pod.uid not in losing))
 
 
 def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Iterable[PodHold]:

@@ -139,17 +139,17 @@ def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits)
     return msgspec.structs.replace(desired, call_held=why, call_held_by=by, wake_at=wake_at)
 
 
-def _one_call(all_desired: tuple[Desired, ...]) -> tuple[Desired, ...]:
+def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
     """Return the same; where one GPU may call for repair of its node, the others there join.
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    calling = {_node(one) for one in all_desired if _calls(one) and not (one.held or one.call_held)}
+    nodes = {_node(plan) for plan in plans if _calls(plan) and not (plan.held or plan.call_held)}
     return tuple(
-        msgspec.structs.replace(one, call_held="")
-        if one.call_held_by == "Budget" and _node(one) in calling
-        else one
-        for one in all_desired
+        msgspec.structs.replace(plan, call_held="")
+        if plan.call_held_by == "Budget" and _node(plan) in nodes
+        else plan
+        for plan in plans
     )
 
 
@@ -197,7 +197,7 @@ def _by_incident(desired: Desired) -> tuple[str, str]:
 
 def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
     found: dict[str, tuple[Rule, ...]] = {}
-    for rule in [one for one in rules if one.gpu in gpus]:
+    for rule in [stored for stored in rules if stored.gpu in gpus]:
         found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
     return found
 
@@ -253,7 +253,7 @@ def _policy_place(request: _Request) -> Place:
 
     The view remembers places that are published no more, what is desired names what it taints.
     """
-    named, known = [one.partition("/") for one in request.place.pools], request.known
+    named, known = [pool.partition("/") for pool in request.place.pools], request.known
     rules = (*request.desired.rules, *request.stored)
     return Place(
         node=request.place.node,

@@ -89,7 +89,9 @@ class Waves:
             return None
         alike = (*self._of(cause), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
-        openings = [(min(opened_at(one) or self._now, self._now), one) for one in alike]
+        openings = [
+            (min(opened_at(candidate) or self._now, self._now), candidate) for candidate in alike
+        ]
         sources = _sources(openings, self._fleet)
         until = _held_until(sources, limits)
         if until is None or self._now >= until:
@@ -107,8 +109,8 @@ class Waves:
         waves = (self.same_cause(found[0]) for found in tuple(self._by_cause().values()))
         nodes = self._fleet.changes.values()
         return {
-            "SameCause": sum(one is not None for one in waves),
-            "NodeChanged": sum(lately(one.driver_at, one.agent_at) for one in nodes),
+            "SameCause": sum(wave is not None for wave in waves),
+            "NodeChanged": sum(lately(node.driver_at, node.agent_at) for node in nodes),
             "PolicyChanged": int(lately(self._fleet.policy_changed_at)),
         }
 
@@ -119,9 +121,9 @@ class Waves:
     def _by_cause(self) -> Mapping[str, list[Incident]]:
         if self._open is None:
             self._open = {}
-            for one in self._fleet.incidents:
-                if one.status.closed_at is None and not is_hearsay(one):
-                    self._open.setdefault(cause_of(one), []).append(one)
+            for incident in self._fleet.incidents:
+                if incident.status.closed_at is None and not is_hearsay(incident):
+                    self._open.setdefault(cause_of(incident), []).append(incident)
         return self._open
 
 
@@ -144,9 +146,9 @@ def _sources(
     """Return (time, who) of every opening, first one first; each node speaks with one voice."""
     told = tuple(openings)
     voices: dict[str, set[str]] = {}
-    for _, one in told:
-        voices.setdefault(one.node, set()).add(_voice(one, fleet))
-    return sorted((at, min(voices[one.node])) for at, one in told)
+    for _, incident in told:
+        voices.setdefault(incident.node, set()).add(_voice(incident, fleet))
+    return sorted((at, min(voices[opened.node])) for at, opened in told)
 
 
 def _voice(incident: Incident, fleet: Fleet) -> str:
@@ -174,9 +176,9 @@ def _held_until(sources: Iterable[tuple[datetime, str]], limits: Correlation) ->
         recent.append((at, who))
         latest[who] = at
         while until is None and at - recent[0][0] >= limits.within:
-            old, one = recent.popleft()
-            if latest.get(one) == old:
-                del latest[one]
+            old, source = recent.popleft()
+            if latest.get(source) == old:
+                del latest[source]
         if until is not None or 0 < limits.nodes <= len(latest):
             until = at + limits.within
     return until

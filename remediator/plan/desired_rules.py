@@ -24,11 +24,11 @@ def rules(
     """
     held = {hold.device for hold in case.holds}
     wanted = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
-    for one in sorted(asked, key=_by_class):
-        for target in one.targets:
-            effect = _effect(one, allocated=str(target.name) in held)
+    for demand in sorted(asked, key=_by_class):
+        for target in demand.targets:
+            effect = _effect(demand, allocated=str(target.name) in held)
             if effect is not None:
-                rule = _rule(case, incident, one.fault, target, effect)
+                rule = _rule(case, incident, demand.fault, target, effect)
                 wanted[target.name] = _joined(rule, wanted.get(target.name))
     return tuple(wanted[device] for device in sorted(wanted))
 
@@ -80,11 +80,11 @@ def _rule(case: Case, incident: Incident, fault: Fault, target: Target, effect: 
 def would(asked: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
     """Return what enforce mode would do to each device that a milder mode spares."""
     spared: dict[str, Effect] = {}
-    for one in asked:
-        if one.row.mode != "enforce" and one.effect is not None:
-            for target in one.targets:
+    for demand in asked:
+        if demand.row.mode != "enforce" and demand.effect is not None:
+            for target in demand.targets:
                 name = str(target.name)
-                spared[name] = stronger(one.goal, spared.get(name, one.goal))
+                spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
     return tuple(WouldTaint(device, effect) for device, effect in sorted(spared.items()))
 
 
@@ -94,30 +94,34 @@ def pending(asked: tuple[Demand, ...]) -> bool:
     Who is evicted under `Evict` need not be there for what would follow.
     """
     return any(
-        one.effect not in (one.goal, "Evict")
-        for one in asked
-        if one.row.mode == "enforce" and one.row.ceiling != "observe"
+        demand.effect not in (demand.goal, "Evict")
+        for demand in asked
+        if demand.row.mode == "enforce" and demand.row.ceiling != "observe"
     )
 
 
 def _evicting(asked: tuple[Demand, ...]) -> list[Demand]:
-    return [one for one in asked if one.row.mode == "enforce" and one.effect in EVICTING]
+    return [
+        demand for demand in asked if demand.row.mode == "enforce" and demand.effect in EVICTING
+    ]
 
 
 def evicting(asked: tuple[Demand, ...]) -> tuple[Device, ...]:
     """Return the devices for which a fault asks now that their pods are evicted."""
-    return tuple(sorted({target.name for one in _evicting(asked) for target in one.targets}))
+    return tuple(sorted({target.name for demand in _evicting(asked) for target in demand.targets}))
 
 
 def evict_plan(asked: tuple[Demand, ...]) -> Evict | None:
     """Return how they are evicted: the mildest of what their classes say."""
-    plans = [one.row.evict for one in _evicting(asked)]
+    plans = [demand.row.evict for demand in _evicting(asked)]
     return mildest_eviction(plans) if plans else None
 
 
 def notice(asked: tuple[Demand, ...]) -> Notice | None:
     """Return what is to come for pods, at the earliest, once their devices are tainted."""
-    rows = [one.row for one in asked if one.row.mode == "enforce" and one.goal in EVICTING]
+    rows = [
+        demand.row for demand in asked if demand.row.mode == "enforce" and demand.goal in EVICTING
+    ]
     if not rows:
         return None
     plan = mildest_eviction([row.evict for row in rows])
@@ -127,22 +131,22 @@ def notice(asked: tuple[Demand, ...]) -> Notice | None:
 def goal(asked: tuple[Demand, ...]) -> Effect:
     """Return the strongest effect that enforce mode goes for."""
     strongest: Effect = "None"
-    for one in asked:
-        if one.row.mode == "enforce":
-            strongest = stronger(strongest, one.goal)
+    for demand in asked:
+        if demand.row.mode == "enforce":
+            strongest = stronger(strongest, demand.goal)
     return strongest
 
 
 def leading(asked: tuple[Demand, ...]) -> Demand | None:
     """Return the demand of the worst class."""
-    return max(asked, key=lambda one: severity(one.fault.fault_class), default=None)
+    return max(asked, key=lambda demand: severity(demand.fault.fault_class), default=None)
 
 
 def reason(case: Case, incident: Incident, asked: tuple[Demand, ...]) -> str:
     """Say why, by the demand that goes furthest."""
     first = leading(asked)
     parts: list[str] = []
-    over = all(one.effect == one.goal and one.goal not in EVICTING for one in asked)
+    over = all(demand.effect == demand.goal and demand.goal not in EVICTING for demand in asked)
     if isinstance(case.verdict, Healthy) and over:
         return f"verifying: {case.verdict.evidence}"
     if first is not None and first.row.mode != "enforce":
@@ -154,7 +158,7 @@ def reason(case: Case, incident: Incident, asked: tuple[Demand, ...]) -> str:
         parts.append(first.reason)
     if isinstance(case.verdict, Healthy):
         parts.append(f"verifying: {case.verdict.evidence}")
-    stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
+    stands = sorted({demand.fault.cause for demand in asked if demand.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
         parts.append(f"not untainted while {', '.join(stands)} stands")
     return "; ".join(parts) or f"{incident.status.cause} still stands"

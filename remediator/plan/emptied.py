@@ -42,4 +42,7 @@ def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
 
 
 def _blocked(status: IncidentStatus) -> bool:
-    return any((one.type, one.status) == (EVICTION_BLOCKED, "True") for one in status.conditions)
+    return any(
+        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+        for condition in status.conditions
+    )

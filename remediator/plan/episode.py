@@ -80,7 +80,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
             kept or retained_rules.displaced_here(case, policy) or (case.unseen if current else ())
         )
         empty = not adopted and not any(
-            incident_spec.opens(case, one, policy, now) for one in faults
+            incident_spec.opens(case, fault, policy, now) for fault in faults
         )
         if current is None and empty:
             return Desired(uuid=case.uuid, reason="nothing to do")
@@ -93,8 +93,8 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         )
     faults = [fault for fault in faults if incident_spec.stood(fault, current, kept)]
     faults = incident_spec.credible(faults, current)
-    rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
-    asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
+    rows = [(fault, policy.row(fault.fault_class, case.place)) for fault in faults]
+    asked = together(case, current, [demand(case, current, fault, row, now) for fault, row in rows])
     firm = tuple(
         rule for rule in kept if not retained_rules.narrowed(case, current, rule, asked, now)
     )
@@ -149,12 +149,14 @@ def _known(
     """Return what is to be said of an incident, whatever is done about it."""
     signal = youngest(case, told, asked)
     before = told.status.seen_signals
-    news = any(is_unseen(one.fault.record, before) for one in asked)
+    news = any(is_unseen(asking.fault.record, before) for asking in asked)
     row = policy.row(class_of(told.status.fault), case.place)
     count = history.recurrence(case.incidents, told, row, now)
-    rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
+    rows = tuple(dict.fromkeys((row, *(asking.row for asking in asked))))
     # A class that another policy switched off waits for a person as before.
-    counted = tuple(one for one in rows if one.mode != "off" or policy.disagrees)
+    counted = tuple(
+        policy_row for policy_row in rows if policy_row.mode != "off" or policy.disagrees
+    )
     sticky = history.stickiness(told, () if history.is_hearsay(told) else counted, count)
     given = overrides.given(case, told, signal, now, news=news)
     confirmed = overrides.in_force(given, "RepairConfirmed")
@@ -169,12 +171,12 @@ def _known(
         news=news,
         goal=desired_rules.goal(asked),
         notice=desired_rules.notice(asked),
-        awaits=next((one.awaits for one in asked if one.awaits), ""),
+        awaits=next((asking.awaits for asking in asked if asking.awaits), ""),
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
         person="" if confirmed else sticky,
-        unprovable=any(one.needs_human for one in asked),
+        unprovable=any(asking.needs_human for asking in asked),
         probation=row.probation,
         repair="" if news else recovery.repair_seen(case, told.status, signal),
         needs=repair.needs,
@@ -211,7 +213,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
             known,
             rules=kept,
             reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
-            wake_at=min((one for one in wakes if one and one > now), default=None),
+            wake_at=min((moment for moment in wakes if moment and moment > now), default=None),
         )
     quiet = known.seen_through == told.status.seen_through and not known.news
     verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
@@ -236,7 +238,7 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     known = msgspec.structs.replace(
         known,
         verified=verified and not unseen,
-        wake_at=min((one for one in wakes if one), default=None),
+        wake_at=min((moment for moment in wakes if moment), default=None),
     )
     return _standing(case, told, known, asked, firm, now)
 
@@ -248,7 +250,7 @@ def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, 
     look = look_again(case, known.incident, now) if known.incident else None
     missed = needs.look_again(known.incident.status) if known.incident else None
     ends = (overrides.next_expiry(known.intents), again, look, missed)
-    return tuple(one for one in ends if one is not None and one > now)
+    return tuple(end for end in ends if end is not None and end > now)
 
 
 def _standing(  # noqa: PLR0917 - the facts, and when
@@ -262,7 +264,7 @@ def _standing(  # noqa: PLR0917 - the facts, and when
     hold = overrides.in_force(known.intents, "Hold")
     # A hold keeps what stands: nothing is asked for as long as it counts.
     rules = desired_rules.rules(case, told, () if hold else asked, firm)
-    wakes = [one for one in (known.wake_at, *(one.wake_at for one in asked)) if one]
+    wakes = [asking for asking in (known.wake_at, *(moment.wake_at for moment in asked)) if asking]
     evicting = () if hold else desired_rules.evicting(asked)
     return msgspec.structs.replace(
         known,
@@ -310,7 +312,7 @@ def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
     if ignored is None or desired.closing or desired.ending:
         return desired
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
-    wakes = [one for one in (desired.wake_at, *_wakes(case, desired, now)) if one]
+    wakes = [moment for moment in (desired.wake_at, *_wakes(case, desired, now)) if moment]
     return msgspec.structs.replace(
         desired,
         rules=(),

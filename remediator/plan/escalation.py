@@ -90,7 +90,7 @@ def _asked(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime
     later = LATER if _came_later(case, fault, targets) else ""
     goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
     tainted = {rule.device for rule in case.rules if rule.effect != "None"}
-    awaits = bool(doubt) and row.patient and not all(one.name in tainted for one in targets)
+    awaits = bool(doubt) and row.patient and not all(target.name in tainted for target in targets)
     until = _patience(incident, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
@@ -110,7 +110,7 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
     """
     if fault.ended is None:
         return False
-    names = {str(one.name) for one in targets}
+    names = {str(target.name) for target in targets}
     ended = {pod.uid for pod in case.pods or () if not pod.running}
     here = [
         hold.uid
@@ -167,8 +167,10 @@ def together(case: Case, incident: Incident, asked: list[Demand]) -> tuple[Deman
     A pod that is moved off one slice must not land on a sibling that is about to
     be tainted.
     """
-    tainting = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
-    everything = tuple(sorted({target for one in tainting for target in one.targets}))
+    tainting = [
+        other for other in asked if other.row.mode == "enforce" and other.effect is not None
+    ]
+    everything = tuple(sorted({target for other in tainting for target in other.targets}))
     whole = tainted_since(case.rules, incident, everything) is not None
     return tuple(asked) if whole else tainted_first(asked)
 
@@ -192,10 +194,17 @@ def tainted_since(
     again: pods must not move to what it taints. Who acts on rules may have lost them while they
     were not served, so that time begins anew.
     """
-    told = next((one for one in incident.status.conditions if one.type == RULES_NOT_SERVED), None)
+    told = next(
+        (
+            condition
+            for condition in incident.status.conditions
+            if condition.type == RULES_NOT_SERVED
+        ),
+        None,
+    )
     if told is not None and told.status == "True":
         return None
-    recorded = {one.uid for one in incident.status.rules if one.effect != "None"}
+    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
     tainting = [rule for rule in rules if rule.effect != "None"]
     if any(rule.uid not in recorded for rule in tainting):
         return None
@@ -205,12 +214,12 @@ def tainted_since(
     return max(since, told.last_transition_time) if since and told else since
 
 
-def milder(one: Effect, other: Effect) -> Effect:
-    return one if EFFECTS.index(one) <= EFFECTS.index(other) else other
+def milder(effect: Effect, other: Effect) -> Effect:
+    return effect if EFFECTS.index(effect) <= EFFECTS.index(other) else other
 
 
-def stronger(one: Effect, other: Effect) -> Effect:
-    return other if milder(one, other) == one else one
+def stronger(effect: Effect, other: Effect) -> Effect:
+    return other if milder(effect, other) == effect else effect
 
 
 def _recorded(
@@ -257,7 +266,7 @@ def youngest(case: Case, incident: Incident, asked: Iterable[Demand]) -> datetim
     One told of that lies ahead of that clock gives way to those that are still reported.
     """
     told, clock = incident.status.seen_through, case.reported_at
-    seen = [one.fault.last_seen for one in asked]
+    seen = [other.fault.last_seen for other in asked]
     ahead = told is not None and clock is not None and told > clock
     if told is not None and not (seen and ahead):
         seen.append(told)
@@ -274,9 +283,9 @@ def placed(incident: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
     known = before if incident.status.placed is None else incident.status.placed
     found = {
         target
-        for one in asked
-        if one.fault.fault_class == "contained" and one.new
-        for target in one.targets
+        for other in asked
+        if other.fault.fault_class == "contained" and other.new
+        for target in other.targets
     }
     return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
 
@@ -298,8 +307,12 @@ def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
 
     It was over if the GPU had been healthy for more than a minute: what comes then is another.
     """
-    found = (one for one in status.conditions if (one.type, one.status) == (AWAITING, "True"))
-    since = next((one.last_transition_time for one in found), None)
+    found = (
+        condition
+        for condition in status.conditions
+        if (condition.type, condition.status) == (AWAITING, "True")
+    )
+    since = next((condition.last_transition_time for condition in found), None)
     healthy = status.healthy_since
     over = since is not None and healthy is not None and since <= healthy < now - NEAR
     return None if over else since

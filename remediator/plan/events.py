@@ -99,7 +99,7 @@ def of_view(view: NodeView) -> tuple[Event, ...]:
     contested = sorted(reported & view.elsewhere.keys())
     if not contested:
         return ()
-    rivals = sorted({one for uuid in contested for one in view.elsewhere[uuid]})
+    rivals = sorted({node for uuid in contested for node in view.elsewhere[uuid]})
     named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
     message = (
         f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
@@ -114,9 +114,14 @@ def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
     The time of the change is in it: what is said a second time is another event.
     """
     stored = view.facts.conditions if view.facts else ()
-    before = {one.type: (one.status, one.reason) for one in stored or ()}
+    before = {condition.type: (condition.status, condition.reason) for condition in stored or ()}
     written = (step.conditions for step in steps if isinstance(step, WriteNodeConditions))
-    for now in (one for conditions in written for one in conditions if one.type == REPAIR_NEEDED):
+    for now in (
+        condition
+        for conditions in written
+        for condition in conditions
+        if condition.type == REPAIR_NEEDED
+    ):
         if before.get(now.type) != (now.status, now.reason):
             since = f" since {now.last_transition_time:%FT%TZ}" if now.last_transition_time else ""
             text = f"{now.type} is {now.status}{since}: {now.message}"
@@ -129,7 +134,7 @@ def of_steps(
 ) -> tuple[Event, ...]:
     """Return the events for what a plan writes down: on the incident, its node and the pods."""
     known = {desired.uuid: (case, desired) for case, desired in pairs}
-    writes = [one for one in steps if isinstance(one, WriteStatus)]
+    writes = [step for step in steps if isinstance(step, WriteStatus)]
     told = [
         event
         for step in writes
@@ -155,13 +160,13 @@ def _news(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
     for line in new.evidence if not old.timeline else ():
         if line.startswith(history.RELAPSE):
             yield RELAPSED, line, ""
-    was = {one.type: one.message for one in old.conditions}
-    for one in new.conditions:
-        known = kernel(one.message) == kernel(was.get(one.type, ""))
-        if one.type in _TOLD_CONDITIONS and one.message and not known:
-            yield _TOLD_CONDITIONS[one.type], one.message, ""
-    for one in overrides.news(old.intents, new.intents):
-        yield f"{INTENT}{one.state}", overrides.in_words(one), one.state
+    was = {entry.type: entry.message for entry in old.conditions}
+    for condition in new.conditions:
+        known = kernel(condition.message) == kernel(was.get(condition.type, ""))
+        if condition.type in _TOLD_CONDITIONS and condition.message and not known:
+            yield _TOLD_CONDITIONS[condition.type], condition.message, ""
+    for record in overrides.news(old.intents, new.intents):
+        yield f"{INTENT}{record.state}", overrides.in_words(record), record.state
 
 
 def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterator[Event]:
@@ -177,17 +182,17 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]:
     """Warn who will be evicted when the taint stands, also who joins later; tell who was."""
     old, new = step.incident.status, step.status
-    told = {one.uid for one in old.affected} if new.tainted_at == old.tainted_at else set[str]()
+    told = {hold.uid for hold in old.affected} if new.tainted_at == old.tainted_at else set[str]()
     # The same words again are the same Event, so that nobody is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
     if new.tainted_at is not None and (emptied or desired.goal in EVICTING):
-        for one in new.affected:
-            if (emptied or one.uid not in told) and not _is_spared(one, case, desired, new.fault):
-                why = f"will be evicted: {_why(step, one)}{_when(new.tainted_at, desired)}"
-                yield from _on_pod(step, one, POD_PLANNED, why)
-    for one in new.evicted:
-        if one not in old.evicted and not may_stay(one, new.fault):
-            yield from _on_pod(step, one, POD_EVICTED, f"evicted: {_why(step, one)}")
+        for pod in new.affected:
+            if (emptied or pod.uid not in told) and not _is_spared(pod, case, desired, new.fault):
+                why = f"will be evicted: {_why(step, pod)}{_when(new.tainted_at, desired)}"
+                yield from _on_pod(step, pod, POD_PLANNED, why)
+    for pod in new.evicted:
+        if pod not in old.evicted and not may_stay(pod, new.fault):
+            yield from _on_pod(step, pod, POD_EVICTED, f"evicted: {_why(step, pod)}")
 
 
 def _is_spared(hold: PodHold, case: Case, desired: Desired, fault: str) -> bool:

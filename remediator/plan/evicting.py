@@ -97,7 +97,9 @@ def moved(desired: Desired) -> frozenset[Device]:
 def over(desired: Desired) -> frozenset[str]:
     """Return the devices whose pods were followed by others too often: a user looks."""
     return frozenset(
-        one.device for one in desired.rounds if one.rounds > ROUNDS and one.free_since_time is None
+        counted.device
+        for counted in desired.rounds
+        if counted.rounds > ROUNDS and counted.free_since_time is None
     )
 
 
@@ -192,8 +194,12 @@ def _no_execute(desired: Desired) -> dict[str, Rule]:
 
 
 def _blocked(conditions: Iterable[Condition]) -> str:
-    found = (one for one in conditions if one.type == EVICTION_BLOCKED and one.status == "True")
-    return next((one.message for one in found), "")
+    found = (
+        condition
+        for condition in conditions
+        if condition.type == EVICTION_BLOCKED and condition.status == "True"
+    )
+    return next((condition.message for condition in found), "")
 
 
 def _there(
@@ -215,7 +221,7 @@ def _there(
 
 def is_passed_by(case: Case, uid: str) -> PassedBy | None:
     """Return which kind of pod it is of which no eviction is ever requested, None for others."""
-    pod = next((one for one in case.pods or () if one.uid == uid), None)
+    pod = next((candidate for candidate in case.pods or () if candidate.uid == uid), None)
     if pod is not None and pod.owner.startswith("DaemonSet/"):
         return "DaemonSet"
     return "MirrorPod" if pod is not None and pod.mirror else None
@@ -227,10 +233,14 @@ def _passed_by(case: Case, hold: PodHold, rules: Mapping[str, Rule], now: dateti
         return PASSED_BY[kind]
     if hold.via == EXTENDED_RESOURCE:
         return ""
-    held = [one.device for one in case.holds if one.uid == hold.uid and one.device in rules]
+    held = [
+        held_device.device
+        for held_device in case.holds
+        if held_device.uid == hold.uid and held_device.device in rules
+    ]
     return (
         "tolerates NoExecute"
-        if all(_tolerates(case, hold, rules[one], now) for one in held)
+        if all(_tolerates(case, hold, rules[device], now) for device in held)
         else ""
     )
 
@@ -254,11 +264,11 @@ def _kept_rounds(
     held = {hold.device for hold in case.holds if hold.via != ADMIN}
     kept = (
         msgspec.structs.replace(
-            one, free_since_time=None if one.device in held else one.free_since_time or now
+            entry, free_since_time=None if entry.device in held else entry.free_since_time or now
         )
-        for one in old.device_rounds
-        if one.device in ruled
-        and not (one.free_since_time and now - one.free_since_time >= FREE_FOR)
+        for entry in old.device_rounds
+        if entry.device in ruled
+        and not (entry.free_since_time and now - entry.free_since_time >= FREE_FOR)
     )
     return tuple(kept)
 
@@ -272,7 +282,7 @@ def _counted_rounds(
 ) -> tuple[DeviceRounds, ...]:
     """Return which round each device is in: one more where pods have joined since the last."""
     joined = _joined(case, desired, now)
-    found = {one.device: one for one in kept}
+    found = {entry.device: entry for entry in kept}
     for device in {hold.device for hold in there}:
         before = found.get(device)
         if before is None:
@@ -292,7 +302,7 @@ def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
     if incident is None or incident.status.affected_left_out or incident.status.evicted_left_out:
         return frozenset()
     rules = in_force(case, desired)
-    known = {one.uid for one in (*incident.status.affected, *incident.status.evicted)}
+    known = {pod.uid for pod in (*incident.status.affected, *incident.status.evicted)}
     named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
         hold.device

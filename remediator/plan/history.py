@@ -39,7 +39,7 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
     """
     since = opened_at(incident, now) - row.repeat.within
     earlier = _earlier(incidents, incident, now)
-    recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
+    recent = sum(opened_at(other, now) > since and _mattered(other) for other in earlier)
     before = relapse_of(incidents, incident, now)
     continued = before.status.recurrence if before else 0
     return max(incident.status.recurrence, recent + 1, continued + 1)
@@ -76,8 +76,8 @@ def relapse_of(
 ) -> Incident | None:
     """Return the episode in whose probation an incident began."""
     begun = opened_at(incident, now)
-    ends = [(one.status.probation_until, one) for one in _earlier(incidents, incident, now)]
-    running = [(until, one) for until, one in ends if until is not None and begun < until]
+    ends = [(other.status.probation_until, other) for other in _earlier(incidents, incident, now)]
+    running = [(until, other) for until, other in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
 
 
@@ -87,12 +87,12 @@ def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime)
     One that lost its status is closed beside this one in the same decision, so it counts now.
     """
     return [
-        one
-        for one in incidents
-        if (not one.open or (one.blank and is_lost(one, now)))
-        and one.name != incident.name
-        and not one.status.duplicate_of
-        and not is_hearsay(one)
+        other
+        for other in incidents
+        if (not other.open or (other.blank and is_lost(other, now)))
+        and other.name != incident.name
+        and not other.status.duplicate_of
+        and not is_hearsay(other)
     ]
 
 
@@ -109,14 +109,14 @@ def inheritance(
     That incident carried over what was in force before it, so no older one has a say: what a
     user removed stays removed. Its duplicates speak where it is silent.
     """
-    told = [one for one in of_gpu(incidents, uuid) if not one.status.duplicate_of]
+    told = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
     if not told:
         return "", {}
     last = told[-1]
-    doubles = [one for one in incidents if one.status.duplicate_of == last.name]
+    doubles = [former for former in incidents if former.status.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
-    for one in (*doubles, last):
-        found |= _lasting(one, now)
+    for incident in (*doubles, last):
+        found |= _lasting(incident, now)
     return last.name, found
 
 
@@ -134,7 +134,7 @@ def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
         return ""
     repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
     if repeats:
-        within = max(one.within for one in repeats)
+        within = max(row.within for row in repeats)
         return f"{ordinal(count)} episode in {days(within)}"
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
@@ -148,19 +148,23 @@ def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tu
     Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
     its age one with an intent that its GPU's next incident would inherit.
     """
-    closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
+    closed = [
+        (candidate.status.closed_at, candidate)
+        for candidate in incidents
+        if candidate.status.closed_at is not None
+    ]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
     kept: Counter[str] = Counter()
     found: list[Incident] = []
-    for closed_at, one in newest:
-        kept.update((one.spec.uuid, one.node))
-        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.node] > KEPT_PER_NODE
-        old = now - closed_at > _lifetime(one, policy) and not _lasting(one, now)
+    for closed_at, incident in newest:
+        kept.update((incident.spec.uuid, incident.node))
+        many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
+        old = now - closed_at > _lifetime(incident, policy) and not _lasting(incident, now)
         if old or many:
-            found.append(one)
+            found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]
 
 
-def _lifetime(one: Incident, policy: Policy) -> timedelta:
-    row = policy.row(class_of(one.status.fault))
+def _lifetime(incident: Incident, policy: Policy) -> timedelta:
+    row = policy.row(class_of(incident.status.fault))
     return max(row.repeat.within, KEPT_FOR) + row.probation

@@ -29,9 +29,9 @@ def ignoring(rules: Iterable[Rule], claims: Iterable[Claim]) -> tuple[str, ...]:
     }
     return tuple(
         sorted(
-            f"{one.metadata.namespace}/{one.metadata.name}"
-            for one in claims
-            if _ignores(one, since)
+            f"{claim.metadata.namespace}/{claim.metadata.name}"
+            for claim in claims
+            if _ignores(claim, since)
         )
     )
 

@@ -77,9 +77,10 @@ def needs(
             insists = row.mode == "enforce" and before in NODE_LEVEL and _may_evict(row)
             return Needs(needs=before, insists=before if insists else "nothing")
         case Sick():
-            standing = [one for one in asked if one.fault.ended is None]
+            standing = [demand for demand in asked if demand.fault.ended is None]
             wanted = [
-                _Wanted(_need(one.fault, gone=gone), one.row, one.fault.alone) for one in standing
+                _Wanted(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
+                for demand in standing
             ]
             # What was asked for already is asked for while two policies disagree.
             called = bool(policy.disagrees) and told.status.needs_since is not None
@@ -87,20 +88,20 @@ def needs(
 
 
 def _sum(wanted: list[_Wanted], *, called: bool = False) -> Needs:
-    sure = [one for one in wanted if not one.alone]
-    enforced = [one for one in sure if called or one.row.mode == "enforce"]
+    sure = [entry for entry in wanted if not entry.alone]
+    enforced = [entry for entry in sure if called or entry.row.mode == "enforce"]
     insisting: list[Need] = [
-        one.need for one in enforced if one.need in NODE_LEVEL and _may_evict(one.row)
+        entry.need for entry in enforced if entry.need in NODE_LEVEL and _may_evict(entry.row)
     ]
-    calls = most_needed(one.need for one in enforced)
-    spared = [one for one in sure if one.row.mode != "enforce" and one.need in NODE_LEVEL]
+    calls = most_needed(entry.need for entry in enforced)
+    spared = [entry for entry in sure if entry.row.mode != "enforce" and entry.need in NODE_LEVEL]
     if calls in NODE_LEVEL:
         spared = []
     return Needs(
-        needs=most_needed(one.need for one in wanted),
+        needs=most_needed(entry.need for entry in wanted),
         calls=calls,
-        would_call=most_needed(one.need for one in spared),
-        would_insist=any(_may_evict(one.row) for one in spared),
+        would_call=most_needed(entry.need for entry in spared),
+        would_insist=any(_may_evict(entry.row) for entry in spared),
         insists=most_needed(insisting),
     )
 

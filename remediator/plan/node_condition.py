@@ -94,7 +94,7 @@ def conditions(
     """
     if view.facts is None or view.facts.conditions is None:
         return ()
-    stored = {one.type: one for one in view.facts.conditions}
+    stored = {condition.type: condition for condition in view.facts.conditions}
     told = tuple(pairs)
     due = due_gpus(told)
     answer: _Answer | None = _SWITCHED_OFF
@@ -107,11 +107,17 @@ def conditions(
         return ()
     alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
     wanted = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
-    theirs = {one.type for one in view.facts.others if one.status == PROBLEM[one.type]}
+    theirs = {
+        condition.type
+        for condition in view.facts.others
+        if condition.status == PROBLEM[condition.type]
+    }
     found = [
-        _condition(kind, one, stored.get(kind), now) for kind, one in wanted if kind not in theirs
+        _condition(kind, outcome, stored.get(kind), now)
+        for kind, outcome in wanted
+        if kind not in theirs
     ]
-    written = tuple(one for one in found if one is not None)
+    written = tuple(condition for condition in found if condition is not None)
     return (WriteNodeConditions(view.node, written),) if written else ()
 
 
@@ -128,15 +134,15 @@ def called_since(
     """
     said = _is_said(view)
     found: dict[str, Waiting] = {}
-    for one in due_gpus(pairs):
-        old, held = one.incident.status.needs_since, bool(one.held or stopped)
-        begins = options.enabled and one.stands and not held
+    for due_gpu in due_gpus(pairs):
+        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.held or stopped)
+        begins = options.enabled and due_gpu.stands and not held
         since = old or (now if begins else None)
-        deadline = one.incident.status.deadline_start_time
-        if one.stands:
-            deadline = deadline_start(deadline, one.insists, now if begins else None)
+        deadline = due_gpu.incident.status.deadline_start_time
+        if due_gpu.stands:
+            deadline = deadline_start(deadline, due_gpu.insists, now if begins else None)
         if since is not None and (said or not held):
-            found[one.case.uuid] = Waiting(since, deadline)
+            found[due_gpu.case.uuid] = Waiting(since, deadline)
     return found
 
 
@@ -144,7 +150,7 @@ def wake_at(
     pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
 ) -> datetime | None:
     """Return when the next deadline passes, which alone can change the answer."""
-    ends = (one.until(options.deadline, now) for one in due_gpus(pairs) if options.enabled)
+    ends = (due_gpu.until(options.deadline, now) for due_gpu in due_gpus(pairs) if options.enabled)
     return min((at for at in ends if at is not None and at > now), default=None)
 
 
@@ -152,18 +158,19 @@ def _is_said(view: NodeView) -> bool:
     """Whether somebody was called, as far as is known: not knowing takes nothing back."""
     stored = view.facts.conditions if view.facts else None
     return stored is None or any(
-        one.type == REPAIR_NEEDED and one.status == PROBLEM[REPAIR_NEEDED] for one in stored
+        condition.type == REPAIR_NEEDED and condition.status == PROBLEM[REPAIR_NEEDED]
+        for condition in stored
     )
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
     found = (incident for case, _, incident in enforced(pairs) if isinstance(case.verdict, Healthy))
-    return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
+    return tuple(sorted(f"{incident.spec.uuid} (incident {incident.name})" for incident in found))
 
 
 def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tuple[str, ...]:
     """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
-    named = {one.case.uuid for one in due}
+    named = {due_gpu.case.uuid for due_gpu in due}
     return tuple(
         sorted(
             f"{case.uuid} (needs {desired.needs}, incident {incident.name})"
@@ -186,10 +193,10 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     undecided = any(_is_undecided(case, desired) for case, desired in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
-    standing = tuple(one for one in due if one.stands)
-    free = tuple(one for one in standing if not one.held and not stopped)
+    standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
+    free = tuple(due_gpu for due_gpu in standing if not due_gpu.held and not stopped)
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
-    seen = with_promises(neighbours(view, (one.incident for one in due)), pairs, now)
+    seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
     if free:
         answer = _answer_for(free, standing, seen, deadline, now, said=said)
@@ -203,7 +210,7 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         return answer
     # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
     # unless a deadline has passed for one of them.
-    overdue = any(one.is_overdue(deadline, now) for one in due)
+    overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
     kept = overdue or not seen.pods
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
@@ -214,10 +221,10 @@ def _is_undecided(case: Case, desired: Desired) -> bool:
     Without its rules or its status an incident is in no mode that calls for anything, and one that
     this decision opens has none yet: that proves nothing.
     """
-    opened = [one for one in case.incidents if one.open]
-    lost = any(one.blank or not one.status.mode for one in opened)
+    opened = [incident for incident in case.incidents if incident.open]
+    lost = any(incident.blank or not incident.status.mode for incident in opened)
     mine = desired.incident
-    new = mine is not None and mine.name not in [one.name for one in opened]
+    new = mine is not None and mine.name not in [incident.name for incident in opened]
     return lost or new or desired.undecided is not None or bool(unseen_rules(case))
 
 
@@ -235,7 +242,7 @@ def _answer_for_none(
 
 
 def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
-    why = stopped or "; ".join(sorted({one.held for one in standing}))
+    why = stopped or "; ".join(sorted({due_gpu.held for due_gpu in standing}))
     return _Answer(needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; held: {why}"))
 
 
@@ -250,9 +257,9 @@ def _answer_for(
 ) -> _Answer:
     """Return whether a node-level act may begin, in words that name who is in the way."""
     overdue = tuple(
-        msgspec.structs.replace(one, need=one.insists)
-        for one in free
-        if one.is_overdue(deadline, now)
+        msgspec.structs.replace(due_gpu, need=due_gpu.insists)
+        for due_gpu in free
+        if due_gpu.is_overdue(deadline, now)
     )
     if not seen.pods and not seen.unknown:
         return _calling(_with_joining(free, standing), _who(seen))
@@ -270,27 +277,27 @@ def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due,
 
     The node is repaired once for all of them; none of them asks for more.
     """
-    needed = NEEDS.index(most_needed(one.need for one in due))
-    named = {one.case.uuid for one in due}
+    needed = NEEDS.index(most_needed(due_gpu.need for due_gpu in due))
+    named = {due_gpu.case.uuid for due_gpu in due}
     joining = (
-        one
-        for one in standing
-        if one.joins and one.case.uuid not in named and NEEDS.index(one.need) <= needed
+        due_gpu
+        for due_gpu in standing
+        if due_gpu.joins and due_gpu.case.uuid not in named and NEEDS.index(due_gpu.need) <= needed
     )
     return (*due, *joining)
 
 
 def _calling(due: tuple[Due, ...], who: str) -> _Answer:
-    reason = NODE_REPAIRS[most_needed(one.need for one in due)]
-    due = tuple(sorted(due, key=lambda one: one.case.uuid))
+    reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
+    due = tuple(sorted(due, key=lambda due_gpu: due_gpu.case.uuid))
     return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {who}"))
 
 
 def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
-    ends = (one.until(deadline, now) for one in due)
-    until = min((one for one in ends if one is not None), default=None)
-    last = [until, *(one.until for one in seen.promised)]
-    known = [one for one in last if one is not None]
+    ends = (due_gpu.until(deadline, now) for due_gpu in due)
+    until = min((end for end in ends if end is not None), default=None)
+    last = [until, *(promise.until for promise in seen.promised)]
+    known = [end for end in last if end is not None]
     limit = f" until {max(known):%Y-%m-%dT%H:%M:%SZ} at most" if known == last else ""
     who = "; ".join((*in_words(seen.promised), _who(seen)))
     text = f"{_needs(due)}; waiting{limit}: {who}"
@@ -300,7 +307,7 @@ def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: d
 def _who(seen: Neighbours) -> str:
     """Say who holds a GPU, and what is not known about it."""
     named = f"pods with GPUs: {_listed(seen.pods)}" if seen.pods else ""
-    return "; ".join(one for one in (named, seen.unknown) if one) or "no pod holds a GPU"
+    return "; ".join(text for text in (named, seen.unknown) if text) or "no pod holds a GPU"
 
 
 def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
@@ -308,8 +315,8 @@ def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
     text = _bounded(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
         return msgspec.structs.replace(answer, message=text)
-    causes = [one.incident.status.cause for one in due if one.stands]
-    codes = [one.removeprefix("xid-") for one in causes if one.startswith("xid-")]
+    causes = [due_gpu.incident.status.cause for due_gpu in due if due_gpu.stands]
+    codes = [cause.removeprefix("xid-") for cause in causes if cause.startswith("xid-")]
     known = [code for code in codes if code.isdecimal()]
     reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
     return msgspec.structs.replace(answer, reason=reason, message=text)
@@ -342,13 +349,13 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 
 def _needs(due: tuple[Due, ...]) -> str:
-    return f"{most_needed(one.need for one in due)} needed by {_names(due)}"
+    return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {_names(due)}"
 
 
 def _names(due: tuple[Due, ...]) -> str:
     return _listed(
-        f"{one.case.uuid} ({one.incident.status.cause}, incident {one.incident.name})"
-        for one in due
+        f"{due_gpu.case.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
+        for due_gpu in due
     )
 
 

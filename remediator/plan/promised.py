@@ -50,7 +50,7 @@ def with_promises(
 
 def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
     """Say whom no deadline overrides, and why."""
-    said = [f"{_listed(one.pods)} ({one.why})" for one in promises]
+    said = [f"{_listed(promise.pods)} ({promise.why})" for promise in promises]
     return (f"not overridden: {', '.join(said)}",) if said else ()
 
 
@@ -60,12 +60,14 @@ def _listed(pods: tuple[str, ...]) -> str:
     return ", ".join(pods[:NAMED]) + more if pods else "who may be there"
 
 
-def _by_text(one: Promise) -> tuple[str, tuple[str, ...]]:
-    return one.why, one.pods
+def _by_text(promise: Promise) -> tuple[str, tuple[str, ...]]:
+    return promise.why, promise.pods
 
 
 def _incident(case: Case, desired: Desired) -> Incident | None:
-    return desired.incident or next((one for one in case.incidents if one.open), None)
+    return desired.incident or next(
+        (incident for incident in case.incidents if incident.open), None
+    )
 
 
 def _held(  # noqa: PLR0917 - everything that it rests on
@@ -137,7 +139,7 @@ def _begins(case: Case, desired: Desired) -> bool:
 def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
     """Return who holds the GPU, or some devices of it, and is in the way as far as is known."""
     found = _holders(case, devices)
-    return tuple(one for one in found if seen.unknown or one in seen.pods)
+    return tuple(pod for pod in found if seen.unknown or pod in seen.pods)
 
 
 def _holders(case: Case, devices: Iterable[str] | None = None) -> tuple[str, ...]:

@@ -104,24 +104,24 @@ def decide_node(
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
     plans = _gpu_plans(view, fleet, policy, now, options, stopped)
-    if again := frozenset(rule for one in plans for rule in one.turned.filled):
+    if again := frozenset(rule for plan in plans for rule in plan.turned.filled):
         # What pods are under again counts in the caps at once, as it will once that is noted.
         fleet = msgspec.structs.replace(fleet, filled_again=again)
         plans = _gpu_plans(view, fleet, policy, now, options, stopped)
-    pairs = tuple((one.case, one.desired) for one in plans)
+    pairs = tuple((plan.case, plan.desired) for plan in plans)
     bugs: list[Bug] = []
-    unsettled = any(one.turned.emptied for one in plans)
+    unsettled = any(plan.turned.emptied for plan in plans)
     conditions = _courtesy(
         bugs,
         lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled),
     )
     aged = () if view.clock_doubt else view.incidents
     old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
-    steps = [step for one in plans for step in one.steps]
-    steps += [step for one in plans for step in one.closings]
+    steps = [step for plan in plans for step in plan.steps]
+    steps += [step for plan in plans for step in plan.closings]
     steps += [
         *conditions,
-        *(DeleteIncident(one) for one in old if one.name not in view.unread),
+        *(DeleteIncident(incident) for incident in old if incident.name not in view.unread),
     ]
     steps = _bounded(view, ordered(steps, view.rules))
     told = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
@@ -218,7 +218,7 @@ class Reconciler:
         second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
         wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake_at = min(now + wait, second.wake_at or now + wait)
-        steps = [one for one in second.steps if not disruption([one], _cases(second), ())]
+        steps = [step for step in second.steps if not disruption([step], _cases(second), ())]
         return msgspec.structs.replace(
             second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
         )
@@ -239,7 +239,7 @@ def _cases(decision: NodeDecision) -> Iterable[Case]:
 def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
     """Leave out incidents beyond what a node may have, of GPUs that nobody publishes first."""
     new = [step for step in steps if isinstance(step, OpenIncident)]
-    room = max(0, MOST_OPEN - sum(one.open for one in view.incidents))
+    room = max(0, MOST_OPEN - sum(incident.open for incident in view.incidents))
     new.sort(key=lambda step: not step.incident.status.scope.devices)
     over = {step.incident.name for step in new[room:]}
     return [
@@ -335,7 +335,7 @@ def _told(case: Case, desired: Desired, now: datetime) -> list[Step]:
     """Return the step that tells of a bug in the GPU's incident, where it can be told there."""
     why = desired.undecided
     try:
-        incident = next((one for one in case.incidents if one.open), None)
+        incident = next((candidate for candidate in case.incidents if candidate.open), None)
         # One that cannot be read as it is stored now cannot be written either.
         if incident is None or incident.node != case.node or why is None or not why.bug:
             return []
@@ -367,12 +367,12 @@ def _closings(case: Case, desired: Desired, now: datetime) -> tuple[WriteStatus,
         return ()
     return tuple(
         WriteStatus(
-            one,
-            adoption.over(case, one, now)
-            if one.blank
-            else incident_status.duplicate(one, desired.incident, now),
+            double,
+            adoption.over(case, double, now)
+            if double.blank
+            else incident_status.duplicate(double, desired.incident, now),
         )
-        for one in desired.duplicates
+        for double in desired.duplicates
         if desired.incident is not None
     )
 

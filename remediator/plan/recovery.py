@@ -39,7 +39,7 @@ def past_pending(case: Case, policy: Policy) -> Case:
     an incident of its own when this one is closed.
     """
     row = policy.row("pending", case.place)
-    open_classes = {one.status.fault for one in case.incidents if one.open}
+    open_classes = {incident.status.fault for incident in case.incidents if incident.open}
     if row.ceiling != "observe" or open_classes != {"contained"}:
         return case
     if not isinstance(case.verdict, Sick) or case.verdict.but_pending is None:
@@ -138,7 +138,7 @@ def unproven(case: Case, incident: Incident) -> str:
 
 def confirmed(case: Case, begun: datetime) -> bool:
     """Whether the agent has confirmed its reports often enough since a soak began."""
-    return sum(one > begun for one in case.renewals) >= RENEWALS_NEEDED
+    return sum(renewal > begun for renewal in case.renewals) >= RENEWALS_NEEDED
 
 
 def errors_rose(case: Case, status: IncidentStatus) -> bool:
@@ -173,7 +173,9 @@ def unseen_rules(case: Case) -> str:
     Without DeviceTaintRules an incident is all that there is, and it may end; but rules that it
     has made are stored, and taint again what was called recovered as soon as they are served.
     """
-    stood = case.unseen or any(one.open and one.status.rules for one in case.incidents)
+    stood = case.unseen or any(
+        incident.open and incident.status.rules for incident in case.incidents
+    )
     return "" if case.rules_served or not stood else NOT_SERVED
 
 
@@ -216,7 +218,7 @@ def other_board(case: Case, status: IncidentStatus) -> str:
 
 def taken_out(case: Case) -> bool:
     """Whether a node that is heard of speaks of a GPU no more, and nobody else does."""
-    published = any(case.uuid in (one.uuid, one.parent_uuid) for one in case.inventory)
+    published = any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory)
     asked = case.heard and case.nvml_up
     return asked and not (case.reported or case.elsewhere or published)
 

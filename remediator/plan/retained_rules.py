@@ -75,21 +75,21 @@ def narrowed(
         return False  # since when the whole GPU is tainted is not known, or not any more
     tainted_at, scope = (
         incident.status.tainted_at,
-        {one.name for one in incident.status.scope.devices},
+        {device.name for device in incident.status.scope.devices},
     )
-    slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
+    slices = {device.device for device in case.inventory if device.parent_uuid == case.uuid}
     if not slices <= scope or (tainted_at is not None and now - tainted_at > NEAR):
         return False
     own = rule.uuid in named_before(case, incident.status.seen_signals)
-    if own or not any(one.new for one in asked):
+    if own or not any(demand.new for demand in asked):
         return False  # a rule made anew, such as under another name, is no news of a slice
-    contained = {incident.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
-    wanted = {target.name for one in asked for target in one.targets}
+    contained = {incident.status.fault, rule.fault, *(demand.fault.fault_class for demand in asked)}
+    wanted = {target.name for demand in asked for target in demand.targets}
     mild = rule.effect not in EVICTING and contained == {"contained"}
     if not (mild and wanted):
         return False
-    if rule.uuid != rule.gpu and any(one.uuid == rule.uuid for one in case.inventory):
+    if rule.uuid != rule.gpu and any(device.uuid == rule.uuid for device in case.inventory):
         # By its hardware: an older name of a slice that is not meant would bring its taint back.
-        return all(target.uuid != rule.uuid for one in asked for target in one.targets)
-    published = any(one.device == rule.device and one.uuid for one in case.inventory)
+        return all(target.uuid != rule.uuid for demand in asked for target in demand.targets)
+    published = any(device.device == rule.device and device.uuid for device in case.inventory)
     return published and rule.device not in wanted

@@ -37,7 +37,7 @@ def _nearest(whys: list[Reason | None]) -> Reason | None:
 
 def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
     """Return why a pod is not evicted from one device, None where it is or nobody can tell."""
-    effect = next((one.effect for one in case.rules if str(one.device) == hold.device), "None")
+    effect = next((rule.effect for rule in case.rules if str(rule.device) == hold.device), "None")
     if effect == "None":
         return "NotInScope"
     if may_stay(hold, desired.incident.status.fault if desired.incident else ""):

@@ -115,7 +115,7 @@ class Spending:
         A rule that was raised since its incident noted it evicts by its new effect.
         """
         if self._emptied is None:
-            told = (one.status for one in self._fleet.incidents if one.open)
+            told = (incident.status for incident in self._fleet.incidents if incident.open)
             self._emptied = frozenset(rule for status in told for rule in emptied(status))
         return (rule.uid, rule.effect) in self._emptied
 
@@ -143,24 +143,24 @@ class Spending:
         here = {*self._places(action), gpu}
         return sorted(
             at
-            for one, at in self._lately(action, caps).items()
-            if one not in here and self._node_of(action, one) == node
+            for spender, at in self._lately(action, caps).items()
+            if spender not in here and self._node_of(action, spender) == node
         )
 
     def grant(self, action: Action, gpu: str, place: GpuPlace) -> None:
         """Count a GPU that begins now."""
-        for one in _INCLUDED[action]:
-            counted = gpu in self._current(one)
-            if gpu in self._granted[one] or (counted and not one == action == "evict"):
+        for included in _INCLUDED[action]:
+            counted = gpu in self._current(included)
+            if gpu in self._granted[included] or (counted and not included == action == "evict"):
                 continue
             # One that pods are back on begins anew on a further device: that is of the rate.
-            self._granted[one][gpu] = place
+            self._granted[included][gpu] = place
             if counted:
                 continue
-            if one in self._standing:
-                self._standing[one][gpu] = place
+            if included in self._standing:
+                self._standing[included][gpu] = place
             for kind, ground, name in self._counts:
-                if kind == one and name in names_on(ground, place):
+                if kind == included and name in names_on(ground, place):
                     self._counts[kind, ground, name] += 1
 
     def fullest(self, action: Action, caps: Caps) -> Iterator[tuple[str, int, int]]:
@@ -177,7 +177,7 @@ class Spending:
                 for name in names
             ]
             if found:
-                used, limit = max(found, key=lambda one: (one[0] / max(one[1], 1), one))
+                used, limit = max(found, key=lambda entry: (entry[0] / max(entry[1], 1), entry))
                 yield KEYS[ground], used, limit
         if caps.rate is not None:
             yield "rate", len(self.lately(action, caps)), caps.rate.count
@@ -234,7 +234,11 @@ class Spending:
         is decided about is not among them if it is back: its incidents say so next.
         """
         if self._away is None:
-            told = [(one.node, one.status) for one in self._fleet.incidents if one.open]
+            told = [
+                (incident.node, incident.status)
+                for incident in self._fleet.incidents
+                if incident.open
+            ]
             away = {node for node, status in told if status.node_gone_since is not None}
             there = {node for node, status in told if status.node_gone_since is None}
             self._away = frozenset(away - there - {self._fleet.seen_node})
@@ -259,9 +263,10 @@ class Spending:
         """Return the DeviceClasses that open incidents remember, by GPU."""
         if self._remembered is None:
             self._remembered = {
-                one.spec.uuid: frozenset(one.status.device_classes)
-                for one in self._fleet.incidents
-                if one.status.device_classes and one.open  # few have any, and this is asked often
+                incident.spec.uuid: frozenset(incident.status.device_classes)
+                for incident in self._fleet.incidents
+                if incident.status.device_classes
+                and incident.open  # few have any, and this is asked often
             }
         return self._remembered
 
@@ -298,9 +303,13 @@ def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
 
 def _called(fleet: Fleet) -> Iterable[Incident]:
     """Yield the incidents for which a call for repair of the node may be made, or was made."""
-    for one in fleet.incidents:
-        if one.open and one.status.needs_since is not None and one.status.mode == MODES["enforce"]:
-            yield one
+    for incident in fleet.incidents:
+        if (
+            incident.open
+            and incident.status.needs_since is not None
+            and incident.status.mode == MODES["enforce"]
+        ):
+            yield incident
 
 
 def suffers(rule: Rule, action: RuleAction) -> bool:
@@ -325,13 +334,13 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
     unnoted = {rule.incident for rule in young}
     again = _dated(young) - _begun_before(fleet, since) if action == "evict" else set[str]()
     found: dict[str, datetime] = {}
-    for one in fleet.incidents:
-        at = one.status.evicting_at if action == "evict" else one.status.tainted_at
+    for incident in fleet.incidents:
+        at = incident.status.evicting_at if action == "evict" else incident.status.tainted_at
         if at is not None:
-            if at > since or one.metadata.name not in again:
-                unnoted.discard(one.metadata.name)
+            if at > since or incident.metadata.name not in again:
+                unnoted.discard(incident.metadata.name)
             if at > since:
-                found[one.spec.uuid] = max(at, found.get(one.spec.uuid, at))
+                found[incident.spec.uuid] = max(at, found.get(incident.spec.uuid, at))
     dated: dict[str, datetime] = {}
     for rule in young:
         if rule.incident in unnoted:
@@ -343,7 +352,11 @@ def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> 
 def _untold(fleet: Fleet, action: RuleAction) -> set[str]:
     """Return the open incidents that have not noted when an action began."""
     noted = attrgetter("evicting_at" if action == "evict" else "tainted_at")
-    return {one.metadata.name for one in fleet.incidents if noted(one.status) is None and one.open}
+    return {
+        incident.metadata.name
+        for incident in fleet.incidents
+        if noted(incident.status) is None and incident.open
+    }
 
 
 def _dated(rules: Iterable[Rule]) -> set[str]:

@@ -125,8 +125,8 @@ def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> lis
     incident = desired.incident
     if incident is None or status is None or not incident.metadata.uid:
         return steps
-    stored = next(one for one in case.incidents if one.name == incident.name)
-    followed = not any(isinstance(one, _BEFORE_STATUS) for one in steps)
+    stored = next(candidate for candidate in case.incidents if candidate.name == incident.name)
+    followed = not any(isinstance(step, _BEFORE_STATUS) for step in steps)
     told = capped(status if followed else incident.status)
     if stored.status != told:
         begins = told.evicting_at is not None and stored.status.evicting_at is None

@@ -112,7 +112,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     bound = msgspec.structs.replace(view, inventory=own)
     gpus = view.report.gpus if view.report else ()
     reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
-    remembered = {one.spec.uuid for one in view.incidents if one.open}
+    remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
@@ -126,13 +126,13 @@ def cases(view: NodeView) -> tuple[Case, ...]:
 def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
     """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
     found: dict[str, str] = {}
-    for one in view.inventory:
-        name = one.device
+    for device in view.inventory:
+        name = device.device
         where = f"pool {name.driver}/{name.pool}"
         others = f"others publish into {where} as well"
         why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
-        found[one.parent_uuid or one.uuid or ""] = why
-    bound = {one.parent_uuid or one.uuid for one in own}
+        found[device.parent_uuid or device.uuid or ""] = why
+    bound = {part.parent_uuid or part.uuid for part in own}
     return {uuid: why for uuid, why in found.items() if uuid not in bound}
 
 
@@ -188,7 +188,9 @@ def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
-    return tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
+    return tuple(
+        sorted((rule for rule in view.rules if rule.gpu == uuid), key=lambda rule: rule.name)
+    )
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
@@ -196,10 +198,10 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     incidents = of_gpu(view.incidents, uuid)
     ruled = {rule.device for rule in rules}
     parts = _parts(view, uuid, gpu)
-    devices = {one.device for one in parts} | ruled
-    devices |= {one.name for inc in incidents if inc.open for one in inc.status.scope.devices}
+    devices = {device.device for device in parts} | ruled
+    devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
     holders = holds(view.claims, frozenset(devices), view.pods)
-    told_of = any(one.open for one in incidents)
+    told_of = any(incident.open for incident in incidents)
     why = _unusable(view, uuid, gpu)
     around = surroundings(view.report)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
@@ -213,7 +215,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         inventory=view.inventory,
         incidents=incidents,
         rules=rules,
-        leftovers=tuple(one for one in view.leftovers if one.device in ruled),
+        leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
         holds=holders,
         gang=gang(holders, view.claims, view.pods) if told_of else (),
         place=_place(view, uuid, parts, incidents, rules),
@@ -223,7 +225,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         refusals=view.refusals,
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,
-        foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
+        foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
         node_gone=view.gone,
         heard=not _unbelieved(view),
         distrust=distrusted(view.blind, "untaint"),
@@ -232,7 +234,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         unbound=view.unbound.get(uuid, ""),
         rules_served=view.rules_served,
         rules_known=view.rules_served and not view.blind.get("rules"),
-        unseen=tuple(one for one in view.unseen if one.gpu == uuid),
+        unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
         confirmable=bool(view.report and view.report.content_hash),
         renewals=view.renewals,
         nvml_up=_nvml_up(view),
@@ -249,7 +251,7 @@ def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice
     """Return what is published of a GPU; of one that is not reported, what names it."""
     if gpu is not None:
         return parts_of(gpu, view.inventory)
-    return [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+    return [device for device in view.inventory if uuid in (device.uuid, device.parent_uuid)]
 
 
 def _place(
@@ -260,17 +262,17 @@ def _place(
     rules: tuple[Rule, ...],
 ) -> Place:
     """Return where a GPU is."""
-    told = [one for one in incidents if one.open]
-    pools = {(one.device.driver, one.device.pool) for one in parts}
+    told = [incident for incident in incidents if incident.open]
+    pools = {(device.device.driver, device.device.pool) for device in parts}
     pools = pools or _remembered(view, told, rules) or _around(view)
-    hardware = [one.uuid for one in (*parts, *rules)]
-    hardware += [target.uuid for one in told for target in one.status.scope.devices]
+    hardware = [entry.uuid for entry in (*parts, *rules)]
+    hardware += [target.uuid for incident in told for target in incident.status.scope.devices]
     return Place(
         node=view.node,
         drivers=frozenset(driver for driver, _ in pools),
         pools=frozenset(pool for _, pool in pools),
         device_classes=_classes(view, uuid, told, rules),
-        devices=frozenset({uuid, *(one for one in hardware if one)}),
+        devices=frozenset({uuid, *(text for text in hardware if text)}),
     )
 
 
@@ -284,7 +286,7 @@ def _classes(
     Its pods are evicted and their claims end, which must not end an override by DeviceClass.
     And a claim that comes later may tolerate our taints and name any class it likes.
     """
-    recorded = next((one.status for one in told if one.status.phase_since), None)
+    recorded = next((incident.status for incident in told if incident.status.phase_since), None)
     if recorded is not None:
         return frozenset(recorded.device_classes)
     marked = [rule.classes for rule in rules if rule.classes is not None]
@@ -301,13 +303,13 @@ def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -
     That lowers no mode and ends no exemption: nobody has said so.
     """
     names = {rule.device for rule in rules if rule.node == view.node}
-    names |= {target.name for one in told for target in one.status.scope.devices}
-    return {(one.driver, one.pool) for one in names if _may_be_of(one, view.node)}
+    names |= {target.name for incident in told for target in incident.status.scope.devices}
+    return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
 
 
 def _around(view: NodeView) -> set[PoolKey]:
     """Return where GPUs of this node are published; while none is, where NVIDIA's driver would."""
-    found = {(one.device.driver, one.device.pool) for one in view.inventory if one.kind}
+    found = {(device.device.driver, device.device.pool) for device in view.inventory if device.kind}
     return found or {(GPU_DRIVER, view.node)}
 
 
@@ -322,7 +324,7 @@ def _tellers(
     others = view.elsewhere.get(uuid, ())
     if others or gpu is not None or _parts(view, uuid, gpu):
         return others
-    leading = next((one.node for one in incidents if one.open), view.node)
+    leading = next((incident.node for incident in incidents if incident.open), view.node)
     return () if leading == view.node else (leading,)
 
 
@@ -331,7 +333,7 @@ def _left(view: NodeView, uuid: str) -> bool:
     if view.report is None or _unbelieved(view) or not view.elsewhere.get(uuid):
         return False
     reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
-    offered = any(uuid in (one.uuid, one.parent_uuid) for one in view.inventory)
+    offered = any(uuid in (device.uuid, device.parent_uuid) for device in view.inventory)
     return _nvml_up(view) and not reported and not offered
 
 
@@ -345,11 +347,15 @@ def _roster(view: NodeView) -> Roster | None:
     if view.report is None or _unbelieved(view) or not _nvml_up(view):
         return None
     gpus = view.report.gpus
-    published = {one.parent_uuid or one.uuid or "" for one in view.inventory if one.kind != "vfio"}
+    published = {
+        device.parent_uuid or device.uuid or ""
+        for device in view.inventory
+        if device.kind != "vfio"
+    }
     return Roster(
         boot_id=view.report.boot_id,
-        slots={one.uuid: one.pci_bus_id for one in gpus if one.presence == "Present"},
-        known=frozenset({one.uuid for one in gpus} | published - {""}),
+        slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
+        known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
         aside=bool(view.report.inventory.set_aside),
     )
 
@@ -378,6 +384,6 @@ def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
-    if view.report and sum(one.uuid == uuid for one in view.report.gpus) > 1:
+    if view.report and sum(health.uuid == uuid for health in view.report.gpus) > 1:
         return f"the report of {view.node} speaks of {uuid} more than once"
     return ""

@@ -9,7 +9,7 @@ _LAST_TEEN = 13
 
 def class_of(name: str) -> FaultClass:
     """Read a class back from an object; one that this version does not know counts as `gpu`."""
-    known: dict[str, FaultClass] = {one: one for one in SEVERITY}
+    known: dict[str, FaultClass] = {fault_class: fault_class for fault_class in SEVERITY}
     return known.get(name, "gpu")
 
 
