@@ -1,8 +1,7 @@
-"""The cluster as last heard of, indexed by node: changes in, a `NodeView` out.
+"""The cluster as last reported, indexed by node: changes in, a `NodeView` out.
 
-Fed by the reflectors of `cluster` and by the answers to our own writes, so that
-a decision sees what the one before it did. Who may read the clock gives the
-time. One lock; any thread may feed, any thread may read.
+The reflectors of `cluster` and the answers to our own writes feed it, so a decision sees the writes
+of the one before it. Callers pass the time. Any thread may feed or read: there is one lock.
 """
 
 import threading
@@ -65,7 +64,7 @@ class Cache:
         with self._lock:
             ruled = {rule.node for rule in self._rule_index.standing()}
             # Closed ones too: they are pruned where nobody reports any more.
-            remembered = {one.node for one in self._incidents.all()}
+            remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
 
     def rules(self) -> tuple[Rule, ...]:
@@ -88,13 +87,13 @@ class Cache:
     def mig_asked(self) -> tuple[MigAsked, ...]:
         """Return the nodes of which a label asks for a MIG geometry, with what is reported."""
         with self._lock:
-            asked = [one for one in self._nodes.values() if one.mig_config]
-            return tuple(MigAsked(one, self._reports.get(one.name)) for one in asked)
+            asked = [facts for facts in self._nodes.values() if facts.mig_config]
+            return tuple(MigAsked(facts, self._reports.get(facts.name)) for facts in asked)
 
     def has_incident(self, node: str) -> bool:
         """Whether an incident of a node is open."""
         with self._lock:
-            return any(one.open for one in self._incidents.under([("node", node)]).values())
+            return any(known.open for known in self._incidents.under([("node", node)]).values())
 
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""
@@ -116,12 +115,12 @@ class Cache:
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
         mine = self._inventory.get(node, ())
-        devices = [one for one in mine if (one.device.driver, one.device.pool) == pool]
+        devices = [device for device in mine if (device.device.driver, device.device.pool) == pool]
         key = pool_key(*pool)
         return pool_count(
             devices,
             self._rule_index.on_pools([key]),
-            self._rule_index.foreign(one.device for one in devices),
+            self._rule_index.foreign(device.device for device in devices),
             self._claims.under([key]).values(),
         )
 
@@ -139,11 +138,13 @@ class Cache:
             known = reported | {rule.gpu for rule in rules} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
-            names = {one.device for one in devices} | {rule.device for rule in rules}
-            scopes = (one.status.scope.devices for one in incidents if one.open)
-            names_once = names | {one.name for scope in scopes for one in scope}
-            claims = self._claims_on(node, names_once, gangs=any(one.open for one in incidents))
-            spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
+            names = {device.device for device in devices} | {rule.device for rule in rules}
+            scopes = (incident.status.scope.devices for incident in incidents if incident.open)
+            named = names | {target.name for scope in scopes for target in scope}
+            claims = self._claims_on(
+                node, named, gangs=any(incident.open for incident in incidents)
+            )
+            uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
             return NodeView(
                 node=node,
                 report=report.status if report else None,
@@ -155,12 +156,12 @@ class Cache:
                 leftovers=leftovers,
                 unbound=self._unbound(node, reported - _uuids(devices)),
                 claims=claims,
-                elsewhere=self._elsewhere(node, known | spoken_of, stale),
+                elsewhere=self._elsewhere(node, known | uuids, stale),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
                 foreign=self._rule_index.foreign(names),
-                places=self._places(reported | spoken_of),
-                domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
+                places=self._places(reported | uuids),
+                domains={uuid: self.census.peers(uuid) for uuid in uuids},
             )
 
     def fleet(self) -> Fleet:
@@ -181,14 +182,14 @@ class Cache:
         if not gpus:
             return {}
         found: dict[str, str] = {}
-        for one in self._floating.values():
-            where = f"{one.spec.driver}/{one.spec.pool.name}"
-            why = f"pool {where} says by {one.node_by or 'nothing'} where it is, not by nodeName"
-            found |= dict.fromkeys(one.gpus & gpus, why)
-        for one in self._slices.get(node, {}).values():
-            where = f"{one.spec.driver}/{one.spec.pool.name}"
+        for slice_ in self._floating.values():
+            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
+            why = f"pool {where} says by {slice_.node_by or 'nothing'} where it is, not by nodeName"
+            found |= dict.fromkeys(slice_.gpus & gpus, why)
+        for slice_ in self._slices.get(node, {}).values():
+            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
             why = f"pool {where} is not published by this node as a whole"
-            found |= dict.fromkeys(one.gpus & gpus, why)
+            found |= dict.fromkeys(slice_.gpus & gpus, why)
         return found
 
     def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
@@ -196,11 +197,11 @@ class Cache:
 
         Also those in the pool of NVIDIA's driver: it may be published no more while pods hold it.
         """
-        pools = {pool_key(one.driver, one.pool) for one in devices} | {pool_key(GPU_DRIVER, node)}
-        found = self._claims.under(pools)
+        keys = {pool_key(part.driver, part.pool) for part in devices} | {pool_key(GPU_DRIVER, node)}
+        found = self._claims.under(keys)
         if gangs:
-            domains = {compute_domain(one) for one in found.values()} - {""}
-            found |= self._claims.under(("domain", one) for one in domains)
+            domains = {compute_domain(claim) for claim in found.values()} - {""}
+            found |= self._claims.under(("domain", domain) for domain in domains)
         return tuple(found.values())
 
     def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
@@ -220,7 +221,7 @@ class Cache:
             publishers = self._publishers.get(uuid, set())
             reporters = self._reporters.get(uuid, set())
             owned = node in publishers and node in reporters
-            rivals = set[str]() if owned else {one for one in reporters if not stale(one)}
+            rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
             others = (rivals | publishers) - {node}
             if others:
                 found[uuid] = tuple(sorted(others))
@@ -246,36 +247,36 @@ class Cache:
                 self._floating[name] = new
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
-            for node, one in placed.items():
-                dirty |= {node, *self._publish(node, name, one)} if node else set()
+            for node, part in placed.items():
+                dirty |= {node, *self._publish(node, name, part)} if node else set()
         for node in dirty:
             self._mark(node)
 
     def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
         """Note who publishes into a pool; return those who do beside others."""
-        one = new or old
-        if one is None:
+        current = new or old
+        if current is None:
             return set()
-        key = (one.spec.driver, one.spec.pool.name)
+        key = (current.spec.driver, current.spec.pool.name)
         members = self._pools[key]
         members.pop(name, None)
         if new is not None:
             members[name] = new.spec.node_name
-        nodes = {*members.values(), one.spec.node_name}
+        nodes = {*members.values(), current.spec.node_name}
         if not members:
             del self._pools[key]
         return nodes - {""} if len(nodes) > 1 else set()
 
     def _contested(self, node: str, devices: Iterable[SliceDevice]) -> frozenset[PoolKey]:
         """Return the pools of these devices into which not this node alone publishes."""
-        pools = {(one.device.driver, one.device.pool) for one in devices}
-        return frozenset(one for one in pools if {*self._pools.get(one, {}).values()} - {node})
+        pools = {(device.device.driver, device.device.pool) for device in devices}
+        return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
-    def _publish(self, node: str, name: str, one: ResourceSlice | None) -> set[str]:
+    def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
         mine = self._slices[node]
         mine.pop(name, None)
-        if one is not None:
-            mine[name] = one
+        if part is not None:
+            mine[name] = part
         before = self._inventory.get(node, ())
         after = inventory(mine.values(), before)
         self._inventory[node] = after
@@ -289,7 +290,7 @@ class Cache:
     def _published(self, device: Device) -> SliceDevice | None:
         """Return what stands under a name in the pool of the node that it is named after."""
         mine = self._inventory.get(device.pool, ())
-        return next((one for one in mine if one.device == device), None)
+        return next((candidate for candidate in mine if candidate.device == device), None)
 
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
@@ -302,7 +303,7 @@ class Cache:
         for uuid in after - before:
             owners[uuid].add(node)
         both = (self._reporters, self._publishers)
-        return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
+        return {name for uuid in before ^ after for known in both for name in known.get(uuid, ())}
 
     def promise(self, rule: Rule) -> None:
         """Count a rule as stored while it is being written."""
@@ -338,7 +339,7 @@ class Cache:
                 return
             self._incidents.put(name, new)
             self._counted.put(name, new)
-        for node in {one.node for one in (old, new) if one is not None}:
+        for node in {incident.node for incident in (old, new) if incident is not None}:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
@@ -349,7 +350,7 @@ class Cache:
                 self._nodes[name] = new
             came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
             about = self._incidents.under([("node", name)]).values()
-            told = old != new and any(one.open for one in about)
+            told = old != new and any(incident.open for incident in about)
         if came_or_went or told:
             self._mark(name)
 
@@ -361,23 +362,23 @@ class Cache:
             self._stock.claimed(_pool_names(old) | _pool_names(new))
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
-            dirty |= {one.node for one in self._incidents.under(touched).values()}
+            dirty |= {incident.node for incident in self._incidents.under(touched).values()}
         for node in dirty:
             self._mark(node)
 
 
 def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:
     """Return the GPUs behind devices; a VFIO device's UUID is its PCI address's, on any node."""
-    named = (one.parent_uuid or one.uuid for one in devices if one.kind != "vfio")
+    named = (device.parent_uuid or device.uuid for device in devices if device.kind != "vfio")
     return {uuid for uuid in named if uuid}
 
 
 def _pools(claim: Claim | None) -> set[Key]:
-    return {pool_key(one.driver, one.pool) for one in claim.results} if claim else set()
+    return {pool_key(result.driver, result.pool) for result in claim.results} if claim else set()
 
 
 def _pool_names(claim: Claim | None) -> set[PoolKey]:
-    return {(one.driver, one.pool) for one in claim.results} if claim else set()
+    return {(result.driver, result.pool) for result in claim.results} if claim else set()
 
 
 def _claim_keys(claim: Claim) -> set[Key]:
@@ -389,7 +390,7 @@ def _incident_keys(incident: Incident) -> set[Key]:
     """Only an open one asks to be looked at when a claim of its pools changes."""
     keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
     devices = incident.status.scope.devices if incident.open else ()
-    return keys | {pool_key(one.driver, one.pool) for one in devices}
+    return keys | {pool_key(device.driver, device.pool) for device in devices}
 
 
 def _overtaken(stored: Incident, heard: Incident) -> bool:

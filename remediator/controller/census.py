@@ -66,7 +66,9 @@ class Census:
         self._gpu_on.update((part.device, uuid) for uuid, parts in after.items() for part in parts)
         alone = (node,)
         for uuid in before.keys() ^ after.keys():
-            others = tuple(one for one in self._publishers.pop(uuid, ()) if one != node)
+            others = tuple(
+                publisher for publisher in self._publishers.pop(uuid, ()) if publisher != node
+            )
             if uuid in after:
                 self._publishers[uuid] = tuple(sorted((*others, node))) if others else alone
             elif others:
@@ -139,8 +141,8 @@ class Census:
             return
         for device, classes in before.items():
             left = list(self._claimed.pop(device, ()))
-            for one in classes.intersection(left):
-                left.remove(one)
+            for name in classes.intersection(left):
+                left.remove(name)
             if left:
                 self._claimed[device] = tuple(left)
         for device, classes in after.items():
@@ -152,7 +154,7 @@ class Census:
         """Return the GPUs in one NVLink domain with this one, as `node/uuid`."""
         place = self.places.get(uuid)
         others = self._members.get(place.domain, set[str]()) - {uuid} if place else set[str]()
-        named = nsmallest(PEERS, (f"{self.places[one].node}/{one}" for one in others))
+        named = nsmallest(PEERS, (f"{self.places[other].node}/{other}" for other in others))
         more = len(others) - len(named)
         return (*named, f"and {more} more") if more else tuple(named)
 
@@ -183,7 +185,7 @@ class Census:
             node=nodes[0],
             pools=frozenset(f"{name.driver}/{name.pool}" for name in names),
             classes=frozenset(known for name in mine for known in self._claimed.get(name, ())),
-            domain=next((one for one in domains if one), ""),
+            domain=next((domain for domain in domains if domain), ""),
             product=f"{product} with driver {version}" if product and version else product,
         )
 
@@ -194,8 +196,11 @@ class Census:
     def _shared(self, place: GpuPlace) -> GpuPlace:
         """Return a neighbour's place that is the same: most of a node's are, and all are kept."""
         neighbours = islice(self._published.get(place.node, ()), 16)
-        known = (self.places.get(one) for one in neighbours)
-        return next((one for one in known if one is not None and one == place), place)
+        known = (self.places.get(neighbour) for neighbour in neighbours)
+        return next(
+            (neighbour for neighbour in known if neighbour is not None and neighbour == place),
+            place,
+        )
 
     def _count(self, place: GpuPlace | None, change: int) -> None:
         if place is None:
@@ -248,8 +253,8 @@ class Census:
     def _note_changes_before(self, node: str, health: NodeHealth) -> None:
         now = self._now()
         driver, agent = (
-            min(one.time, now) if one.time is not None else None
-            for one in (health.driver_since, health.agent_since)
+            min(change.time, now) if change.time is not None else None
+            for change in (health.driver_since, health.agent_since)
         )
         if driver or agent:
             self.changes[node] = Changed(driver_at=driver, agent_at=agent)
@@ -261,11 +266,11 @@ def _gpus(node: str, devices: tuple[SliceDevice, ...]) -> _Gpus:
     NVIDIA's driver names a pool after its node: another pool is another node's to speak of.
     """
     found: _Gpus = {}
-    for one in devices:
-        uuid, name = one.parent_uuid or one.uuid, one.device
+    for device in devices:
+        uuid, name = device.parent_uuid or device.uuid, device.device
         foreign = name.driver == GPU_DRIVER and name.pool != node
-        if uuid and one.kind and one.node == node and not foreign:
-            found[uuid] = (*found.get(uuid, ()), one)
+        if uuid and device.kind and device.node == node and not foreign:
+            found[uuid] = (*found.get(uuid, ()), device)
     return found
 
 
@@ -284,4 +289,4 @@ def _held(claim: Claim | None) -> dict[Device, frozenset[str]]:
     if claim is None:
         return {}
     classes = device_classes(claim)
-    return {one.name: classes for one in claim.results if classes and one.allocates}
+    return {result.name: classes for result in claim.results if classes and result.allocates}

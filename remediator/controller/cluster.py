@@ -141,8 +141,10 @@ class Cluster:
 
         Without Nodes we know less of what others do, and that is all.
         """
-        served = [one.reflector for one in self._versioned() if one.version is not None]
-        return (*self._reflectors, *(one for one in served if one is not None))
+        served = [
+            resource.reflector for resource in self._versioned() if resource.version is not None
+        ]
+        return (*self._reflectors, *(reflector for reflector in served if reflector is not None))
 
     def _mark_all(self) -> None:
         for node in self.cache.nodes():
@@ -151,20 +153,32 @@ class Cluster:
     def wait_synced(self, timeout: float) -> bool:
         """Wait until every collection was listed once; a part of the world is no world."""
         until = monotonic() + timeout
-        return all(one.wait_synced(max(0.0, until - monotonic())) for one in self._needed())
+        return all(
+            reflector.wait_synced(max(0.0, until - monotonic())) for reflector in self._needed()
+        )
 
     @property
     def synced(self) -> bool:
         """Whether the whole world was seen once; a part of it would be acting on absence."""
-        asked = self.rules.probed and all(one.version for one in (self._slices, self._claims))
-        return asked and self._emergency.settled and all(one.synced for one in self._needed())
+        asked = self.rules.probed and all(
+            resource.version for resource in (self._slices, self._claims)
+        )
+        return (
+            asked
+            and self._emergency.settled
+            and all(reflector.synced for reflector in self._needed())
+        )
 
     def waiting_for(self) -> str:
         """Return what still lacks its first list, with what to do about it."""
-        missing = [one for one in self.reflectors() if not one.synced and one is not self._nodes]
-        if any(one.missing for one in missing):
+        missing = [
+            reflector
+            for reflector in self.reflectors()
+            if not reflector.synced and reflector is not self._nodes
+        ]
+        if any(reflector.missing for reflector in missing):
             return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
-        said = sorted({one.error for one in missing if one.error})
+        said = sorted({reflector.error for reflector in missing if reflector.error})
         if self._slices.probed and self._slices.version is None:
             said.append(
                 "this API server has no ResourceSlices; Kubernetes 1.34 has them, 1.32 and 1.33 "
@@ -178,8 +192,8 @@ class Cluster:
         Returns that of DeviceTaintRule, None when there is none. Raises ApiError
         when nobody answers.
         """
-        for one in self._versioned():
-            one.probe()
+        for resource in self._versioned():
+            resource.probe()
         if self.writer.incident_rights.refused:
             self.writer.incident_rights.look()
         if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
@@ -201,19 +215,23 @@ class Cluster:
 
     def incidents_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
         """Return the open incidents to which rules of these names belong."""
-        named = {one.incident for one in self.cache.rules() if one.name in rules}
-        return tuple(one for one in self.cache.incidents() if one.open and one.name in named)
+        named = {rule.incident for rule in self.cache.rules() if rule.name in rules}
+        return tuple(
+            incident
+            for incident in self.cache.incidents()
+            if incident.open and incident.name in named
+        )
 
     def view(self, node: str) -> NodeView:
         """Return what is known of a node now, with what is asked for where an incident needs it."""
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self._nodes)
         view = self._seen(node)
-        incident = any(one.open for one in view.incidents)
+        incident = any(known.open for known in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)
         live = handed_over and any(
-            need_of(one.status.needs) in NODE_LEVEL for one in view.incidents
+            need_of(known.status.needs) in NODE_LEVEL for known in view.incidents
         )
         listed = incident or self._crashes.wants_pods(view)
         pods = self._pods.of(node, live=live) if listed else None
@@ -278,7 +296,7 @@ class Cluster:
         """Return what the API server has otherwise than a view on which a disruption rests."""
         devices = begins.devices
         if begins.repair:
-            devices |= {one.device for one in view.inventory}
+            devices |= {device.device for device in view.inventory}
         return self._quorum.differs(view, devices)
 
     def known(self) -> Collection[str]:
@@ -287,7 +305,7 @@ class Cluster:
 
     def talking(self) -> Collection[str]:
         """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
-        storied = {one.node for one in self.cache.incidents() if one.open}
+        storied = {incident.node for incident in self.cache.incidents() if incident.open}
         return {*storied, *(rule.node for rule in self.cache.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:

@@ -80,7 +80,7 @@ class Crashes:
                 forgeable = record.sources == ("syslog",)
                 if record.code not in CODES or forgeable or record.count <= before.get(key, 0):
                     continue
-                now = sum(one.count for one in gpu.xids if one.code == record.code)
+                now = sum(reported.count for reported in gpu.xids if reported.code == record.code)
                 then = sum(n for place, n in before.items() if place[:2] == key[:2])
                 if now > then and not view.elsewhere.get(gpu.uuid):
                     yield gpu, record
@@ -109,8 +109,8 @@ def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owne
         pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}") for pod in view.pods or ()
     }
     held = holds(view.claims, _devices(view, gpu, record), view.pods)
-    users = [one for one in held if one.pod and one.via != ADMIN]
-    return frozenset(known.get(one.uid, UNTOLD) for one in users)
+    users = [hold for hold in held if hold.pod and hold.via != ADMIN]
+    return frozenset(known.get(hold.uid, UNTOLD) for hold in users)
 
 
 def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:

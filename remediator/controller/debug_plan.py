@@ -146,7 +146,7 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
 def _verdict(case: Case) -> str:
     match case.verdict:
         case Sick(faults):
-            return f"sick: {', '.join(one.cause for one in faults)}"
+            return f"sick: {', '.join(fault.cause for fault in faults)}"
         case Healthy():
             return "healthy"
         case Unknown(why):

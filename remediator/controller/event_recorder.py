@@ -51,11 +51,11 @@ class EventRecorder:
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                one = self._waiting.get(timeout=0.5)
+                event = self._waiting.get(timeout=0.5)
             except queue.Empty:
                 continue
             if self._await_turn():
-                self._post(*one)
+                self._post(*event)
 
     def _await_turn(self) -> bool:
         while wait := self._pace.ask_for_news():

@@ -92,11 +92,11 @@ class Evictions:
     @property
     def waiting(self) -> int:
         """How many pods were refused when they were last asked for."""
-        return sum(one.refusals > 0 for one in list(self._asked.values()))
+        return sum(eviction.refusals > 0 for eviction in list(self._asked.values()))
 
     def refusals(self) -> dict[str, str]:
         """Return why the last request for a pod was refused, by pod UID."""
-        return {uid: one.why for uid, one in list(self._asked.items()) if one.why}
+        return {uid: eviction.why for uid, eviction in list(self._asked.items()) if eviction.why}
 
     def _refused(self, pod: PodHold, refusals: int, error: ApiError, now: float) -> None:
         budget = error.status == TOO_MANY_REQUESTS
@@ -121,8 +121,8 @@ class Evictions:
         )
 
     def _forget(self, now: float) -> None:
-        for uid, one in list(self._asked.items()):
-            if now >= one.again_at + FORGOTTEN_AFTER:
+        for uid, eviction in list(self._asked.items()):
+            if now >= eviction.again_at + FORGOTTEN_AFTER:
                 del self._asked[uid]
 
     def _delete(self, pod: PodHold) -> None:

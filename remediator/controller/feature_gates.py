@@ -69,8 +69,8 @@ class Gates:
 
 def _awaits_a_word(rule: StatedRule) -> bool:
     now = (None, rule.metadata.generation)
-    told = [one for one in rule.status.conditions or () if one.type == CONDITION]
-    looked_at = any(one.observed_generation in now for one in told)
+    told = [condition for condition in rule.status.conditions or () if condition.type == CONDITION]
+    looked_at = any(condition.observed_generation in now for condition in told)
     return is_ours(rule) and rule.spec.taint.effect == "NoExecute" and not looked_at
 
 

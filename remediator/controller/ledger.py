@@ -50,7 +50,9 @@ class Ledger:
         if not leading():
             self._unanswered.clear()  # what is stored may be another leader's
             return
-        stored = {one.name: one for one in known() if one.name in self._unanswered}
+        stored = {
+            incident.name: incident for incident in known() if incident.name in self._unanswered
+        }
         for name, step in list(self._unanswered.items()):
             there = stored.get(name)
             if there is None or not _is_past(step, there):

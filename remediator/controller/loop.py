@@ -167,13 +167,13 @@ class Loop:
     def forget(self, nodes: Collection[str]) -> None:
         """Forget what was said of nodes other than these."""
         for memory in (self._failures, self._said, self._bugs):
-            for node in [one for one in list(memory) if one not in nodes]:
+            for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
     def _say(self, node: str, sentence: str) -> None:
         # It quotes what others wrote, who must not write lines of this log.
         sentence = shorten(sentence, LONGEST_SENTENCE, placeholder=" ...")
-        sentence = "".join(one if one.isprintable() else "?" for one in sentence)
+        sentence = "".join(character if character.isprintable() else "?" for character in sentence)
         level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
         self._said[node] = sentence
         _log.log(level, "%s", sentence)

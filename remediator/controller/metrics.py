@@ -70,10 +70,10 @@ class ClusterFamilies:
             return
         made: list[GaugeMetricFamily] = []
         for family in CLUSTER_FAMILIES:
-            one = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
+            gauge = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
             for labels, value in rows.get(family.name, {}).items():
-                one.add_metric(labels, value)
-            made.append(one)
+                gauge.add_metric(labels, value)
+            made.append(gauge)
         self._rows, self._shown = rows, tuple(made)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -125,11 +125,11 @@ class Metrics:
 
     def happened(self, events: Iterable[Happened]) -> None:
         """Count what has happened to an incident; call it when that is stored."""
-        for one in events:
-            if one.family in self._histograms:
-                self._histograms[one.family].labels(*one.labels).observe(one.amount)
+        for event in events:
+            if event.family in self._histograms:
+                self._histograms[event.family].labels(*event.labels).observe(event.amount)
             else:
-                self._counters[one.family].labels(*one.labels).inc(one.amount)
+                self._counters[event.family].labels(*event.labels).inc(event.amount)
 
     def answered(self, verb: str, status: int | None) -> None:
         """Count one answer of the API server, None for none; from any thread."""
@@ -153,7 +153,7 @@ class Metrics:
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
         for memory in (self._nodes, self._held, self._amiss):
-            for node in [one for one in list(memory) if one not in nodes]:
+            for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
     def policy(self, policy: Policy) -> None:
@@ -167,7 +167,11 @@ class Metrics:
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
-        by_phase = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
+        by_phase = Tally(
+            (incident.status.phase, incident.status.fault)
+            for incident in incidents
+            if incident.open
+        )
         self._show("incidents", by_phase)
         self._show("rules", Tally((rule.effect,) for rule in rules))
         self._show("held_gpus", _sum(self._held, ()))

@@ -134,7 +134,7 @@ class NodeConditions:
 
         A Node that is gone needs none; without the role nothing is written, and said once.
         """
-        types = {one.type for one in conditions}
+        types = {condition.type for condition in conditions}
         if foreign := sorted(types.difference(CONDITION_TYPES)):
             raise ValueError(f"{foreign[0]} is no condition of ours")
         if self.refused:
@@ -148,11 +148,13 @@ class NodeConditions:
                     raise Conflict(f"node {node} was registered again")
             if known is None:
                 return
-            ours = [one for one in conditions if not _spoken_for(one, known)]
+            ours = [condition for condition in conditions if not _spoken_for(condition, known)]
             if ours:
-                mark = ",".join(sorted(known.marked | {one.type for one in ours}))
+                mark = ",".join(sorted(known.marked | {condition.type for condition in ours}))
                 exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
-                self._patch(node, exactly, mark, [_entry(one, self._now()) for one in ours])
+                self._patch(
+                    node, exactly, mark, [_entry(condition, self._now()) for condition in ours]
+                )
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
@@ -162,8 +164,8 @@ class NodeConditions:
         """Take every condition of ours, and the mark, off a Node. Raises ApiError, 403 too."""
         known = self._look(node)
         if known is not None and (known.marked or known.stored.conditions):
-            types = sorted(one.type for one in known.stored.conditions)
-            gone = [{"$patch": "delete", "type": one} for one in types]
+            types = sorted(condition.type for condition in known.stored.conditions)
+            gone = [{"$patch": "delete", "type": kind} for kind in types]
             self._patch(node, {"uid": known.uid}, None, gone)
 
     def _patch(
@@ -221,11 +223,13 @@ class NodeConditions:
             raise ApiError(f"GET {_path(node)}: the answer is no Node ({error})") from error
         types = marked(raw.metadata.annotations)
         written = [
-            _condition(one) for one in raw.status.conditions or () if one.type in CONDITION_TYPES
+            _condition(condition)
+            for condition in raw.status.conditions or ()
+            if condition.type in CONDITION_TYPES
         ]
         stored = Stored(
-            conditions=tuple(one for one in written if is_ours(one, types)),
-            others=tuple(one for one in written if not is_ours(one, types)),
+            conditions=tuple(condition for condition in written if is_ours(condition, types)),
+            others=tuple(condition for condition in written if not is_ours(condition, types)),
             plugin_resources=_plugin_resources(raw.status.capacity or {}),
         )
         meta = raw.metadata
@@ -248,8 +252,8 @@ def _plugin_resources(capacity: Mapping[str, str | float]) -> tuple[str, ...]:
 def _spoken_for(condition: NodeCondition, known: _Known) -> bool:
     """Whether another agent says of its own that there is trouble: its word stays."""
     return any(
-        one.type == condition.type and one.status == PROBLEM[one.type]
-        for one in known.stored.others
+        other.type == condition.type and other.status == PROBLEM[other.type]
+        for other in known.stored.others
     )
 
 

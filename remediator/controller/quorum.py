@@ -42,7 +42,7 @@ class Quorum:
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
         stored = msgspec.json.decode(self._client.get(self._slices.path, params), type=_Slices)
-        pools = {(one.driver, one.pool) for one in devices}
+        pools = {(device.driver, device.pool) for device in devices}
         if pools & incomplete(stored.items):
             return f"the devices of {view.node} are being published anew"
         if _hardware(inventory(stored.items, view.inventory)) != _hardware(view.inventory):
@@ -66,4 +66,4 @@ class Quorum:
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:
-    return {one.device: (one.uuid, one.parent_uuid) for one in devices}
+    return {device.device: (device.uuid, device.parent_uuid) for device in devices}

@@ -58,11 +58,11 @@ class RuleIndex:
         if new is not None and mine is None and is_ours(new):
             self._nameless[name] = new
         self._ours.put(name, mine)
-        for device in {one.device for one in (old, mine) if one is not None}:
+        for device in {rule.device for rule in (old, mine) if rule is not None}:
             self._settle(device)
         theirs = foreign_rule(new) if new is not None and mine is None else None
         self._foreign.put(name, theirs)
-        return frozenset(one.node for one in (old, mine) if one is not None)
+        return frozenset(rule.node for rule in (old, mine) if rule is not None)
 
     def published(self) -> frozenset[str]:
         """Look again at rules that nobody could read, because slices changed; as `put` returns."""
@@ -73,7 +73,7 @@ class RuleIndex:
 
     def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
-        keys = [("node", node), *(("gpu", one) for one in gpus)]
+        keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
         return settled(self._ours.under(keys).values())
 
     def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
@@ -82,9 +82,9 @@ class RuleIndex:
     def foreign(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
         """Return other people's rules that select any of the devices, by name."""
         mine = frozenset(devices)
-        keys = {pool_key(one.driver, one.pool) for one in mine} | {("pool", ANY)}
+        keys = {pool_key(device.driver, device.pool) for device in mine} | {("pool", ANY)}
         found = sorted(self._foreign.under(keys).items())
-        return tuple(rule for _, rule in found if any(rule.selects(one) for one in mine))
+        return tuple(rule for _, rule in found if any(rule.selects(device) for device in mine))
 
     def standing(self) -> tuple[Rule, ...]:
         """Return our rules of all nodes, one for each device."""
@@ -95,7 +95,7 @@ class RuleIndex:
     def _settle(self, device: Device) -> None:
         """Find the rule that counts on a device anew."""
         near = self.on_pools([pool_key(device.driver, device.pool)])
-        kept, _ = settled(one for one in near if one.device == device)
+        kept, _ = settled(rule for rule in near if rule.device == device)
         known = device in self._first
         if kept:
             self._first[device] = kept[0]

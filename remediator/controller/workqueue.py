@@ -92,7 +92,9 @@ class Queue:
     def _next(self) -> str:
         self._takes += 1
         if self._takes % EVERY == 0:
-            lane = min((one for one in (self._urgent, self._rest) if one), key=_since)
+            lane = min(
+                (candidate for candidate in (self._urgent, self._rest) if candidate), key=_since
+            )
             node = next(iter(lane))
             del lane[node]
             return node

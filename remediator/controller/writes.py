@@ -234,7 +234,7 @@ class Writer:
     def _try_again(self, node: str) -> None:
         """Write the statuses of a node whole of which a part was refused some time ago."""
         due = self.unstored.due()
-        known = [one for one in self._cache.incidents() if one.name in due] if due else []
+        known = [stored for stored in self._cache.incidents() if stored.name in due] if due else []
         for incident in known:
             if incident.node != node or not self._leading() or self._pace.ask(patient=True):
                 continue
