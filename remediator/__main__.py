@@ -249,9 +249,11 @@ class Remediator:
             leading=self._elector.leading,
             queued=len(self._queue),
             queue_age=self._queue.age(),
-            watch_ages={one.resource: now - one.last_contact for one in watches if one.synced},
+            watch_ages={
+                watch.resource: now - watch.last_contact for watch in watches if watch.synced
+            },
             untrusted={kind: bool(why) for kind, why in self._cluster.blind().items()},
-            undecodable=sum(one.undecodable for one in watches),
+            undecodable=sum(watch.undecodable for watch in watches),
             rules_served=self._cluster.rules.version is not None,
             clock_ahead=(
                 self._server_clock.ahead().total_seconds() if self._server_clock.heard else None
@@ -268,7 +270,7 @@ class Remediator:
 
     def _healthy(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
-        dead = [str(one) for one in self._cluster.reflectors() if one.dead]
+        dead = [str(reflector) for reflector in self._cluster.reflectors() if reflector.dead]
         if dead:
             return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
         if self._elector.dead:

@@ -41,9 +41,9 @@ def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tup
     """Return what speaks for an SXid: a link down on a GPU of the node bears it out."""
     every = (gpu, *around.gpus)
     found: list[Source] = ["Syslog" if record.sources == ("syslog",) else "Kmsg"]
-    if any(links_failed(one) for one in every):
+    if any(links_failed(link) for link in every):
         found.append("NvLink")
-    if any(fabric_fails(one) for one in every):
+    if any(fabric_fails(link) for link in every):
         found.append("Fabric")
     return tuple(found)
 
@@ -87,9 +87,9 @@ def decoded(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
 def peer_lost_near(gpu: GpuHealth, around: Surroundings, moment: datetime) -> bool:
     """Whether another GPU of the node fell away at about a moment."""
     return any(
-        (one.presence == "Lost" and near(one.presence_since, moment))
-        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in one.xids)
-        for one in around.peers(gpu)
+        (peer.presence == "Lost" and near(peer.presence_since, moment))
+        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in peer.xids)
+        for peer in around.peers(gpu)
     )
 
 
@@ -138,11 +138,11 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     """Return why links that went down may not be this GPU's fault, "" when nothing explains it."""
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
-    for one in around.peers(gpu):
-        if one.presence != "Present" or wanted(one) is not None:
-            return f"{one.uuid} on the same node is in trouble"
-        if one.nvlink.failed:
-            return f"{one.uuid} lost links too, and either end may be the cause"
+    for peer in around.peers(gpu):
+        if peer.presence != "Present" or wanted(peer) is not None:
+            return f"{peer.uuid} on the same node is in trouble"
+        if peer.nvlink.failed:
+            return f"{peer.uuid} lost links too, and either end may be the cause"
     return ""
 
 

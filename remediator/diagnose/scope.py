@@ -55,7 +55,9 @@ def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
     error, and the same to a fault of the GPU. A name that nobody publishes
     proves nothing.
     """
-    return any(one.device == rule.device and _is_other(rule, one, inventory) for one in inventory)
+    return any(
+        device.device == rule.device and _is_other(rule, device, inventory) for device in inventory
+    )
 
 
 def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
@@ -78,15 +80,19 @@ def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> froz
         return frozenset({device.parent_uuid or device.uuid or ""} - {""})
     if not device.pci_bus_id:
         return frozenset()
-    there = [one for one in inventory if one.kind != "vfio" and one.pci_bus_id == device.pci_bus_id]
-    return frozenset({one.parent_uuid or one.uuid or "" for one in there} - {""})
+    there = [
+        published
+        for published in inventory
+        if published.kind != "vfio" and published.pci_bus_id == device.pci_bus_id
+    ]
+    return frozenset({published.parent_uuid or published.uuid or "" for published in there} - {""})
 
 
 def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
     """Say how much of a GPU is in scope."""
     if not targets:
         return "not published"
-    slices = {one.device for one in mine if one.kind == "mig"}
+    slices = {part.device for part in mine if part.kind == "mig"}
     affected = sum(target.name in slices for target in targets)
     if not slices:
         return "whole GPU"
@@ -177,7 +183,7 @@ def _taken(device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth) -> Mem
 
     Of one whose size is not known the first slice is certain.
     """
-    live = next((one for one in gpu.instances if one.uuid == device.uuid), None)
+    live = next((instance for instance in gpu.instances if instance.uuid == device.uuid), None)
     place = _place_of(live) if live else None
     if place is not None:
         return place
@@ -210,11 +216,11 @@ def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ..
     return tuple(
         sorted(
             Target(
-                one.device.driver,
-                one.device.pool,
-                one.device.device,
-                hardware_of(one, gpu.uuid),
+                device.device.driver,
+                device.device.pool,
+                device.device.device,
+                hardware_of(device, gpu.uuid),
             )
-            for one in devices
+            for device in devices
         )
     )

@@ -25,10 +25,10 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     def up(self, source: str) -> bool | None:
         """Say whether a source works, None when the report does not name it."""
-        return next((one.up for one in self.sources if one.name == source), None)
+        return next((state.up for state in self.sources if state.name == source), None)
 
     def peers(self, gpu: GpuHealth) -> tuple[GpuHealth, ...]:
-        return tuple(one for one in self.gpus if one.uuid != gpu.uuid)
+        return tuple(peer for peer in self.gpus if peer.uuid != gpu.uuid)
 
 
 ALONE = Surroundings()
@@ -48,5 +48,5 @@ def surroundings(report: NodeHealth | None) -> Surroundings:
     )
 
 
-def near(one: datetime, other: datetime) -> bool:
-    return abs(one - other) <= NEAR
+def near(moment: datetime, other: datetime) -> bool:
+    return abs(moment - other) <= NEAR

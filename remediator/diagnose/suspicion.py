@@ -92,13 +92,13 @@ class Suspicions:
 
     def size(self) -> int:
         """Return how many parts of bursts and places of owners are remembered."""
-        parts = sum(len(one) for one in self._parts.values())
-        return parts + sum(len(one) for one in self._places.values())
+        parts = sum(len(bursts) for bursts in self._parts.values())
+        return parts + sum(len(places) for places in self._places.values())
 
     def _fault(self, uuid: str, code: int, now: datetime) -> Fault | None:
         known = self._parts.get((code, uuid), [])
-        latest = max([now, *(one.last for one in known)])
-        parts = [one for one in known if latest - one.last <= WINDOW]
+        latest = max([now, *(part.last for part in known)])
+        parts = [part for part in known if latest - part.last <= WINDOW]
         accusers = [
             (owner, at) for owner, at in _accusers(parts) if not self._elsewhere(owner, uuid, at)
         ]
@@ -161,7 +161,7 @@ def _extend(parts: list[_Part], seen: Sighting) -> None:
 
 def _least_needed(parts: list[_Part]) -> _Part:
     """Return the oldest part whose owners speak again later, else the oldest of all."""
-    by_age = sorted(parts, key=lambda one: one.last)
+    by_age = sorted(parts, key=lambda candidate: candidate.last)
     for index, part in enumerate(by_age):
         if any(later.owners == part.owners for later in by_age[index + 1 :]):
             return part
@@ -172,7 +172,7 @@ def _accusers(parts: Iterable[_Part]) -> list[tuple[Owner, datetime]]:
     """Return the owners of bursts that have one owner only, with the burst's end."""
     bursts: list[list[_Part]] = []
     end: datetime | None = None
-    for part in sorted(parts, key=lambda one: one.first):
+    for part in sorted(parts, key=lambda item: item.first):
         if end is None or part.first - end >= BURST_GAP:
             bursts.append([])
         bursts[-1].append(part)

@@ -62,10 +62,14 @@ _UNPROVABLE: frozenset[FaultClass] = frozenset(SEVERITY[SEVERITY.index("fabric")
 
 def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
-    asked = [Asked(gpu, around, one, rule_of(one.code)) for one in gpu.xids]
+    asked = [Asked(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
     asked += _named(gpu, around)
-    pairs = [(one, fault) for one in sorted(asked, key=_order) if (fault := _fault(one))]
-    return tuple(fault for one, fault in pairs if not _is_tail(one, pairs))
+    pairs = [
+        (candidate, fault)
+        for candidate in sorted(asked, key=_order)
+        if (fault := _fault(candidate))
+    ]
+    return tuple(fault for candidate, fault in pairs if not _is_tail(candidate, pairs))
 
 
 def mig_of(record: XidRecord, gpu: GpuHealth) -> bool | None:
@@ -85,35 +89,39 @@ def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
 
 def _order(asked: Asked) -> tuple[object, ...]:
     record = asked.record
-    gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
+    gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
     place = (record.placement.start, record.placement.size) if record.placement else (-1, -1)
     return record.code, gi, ci, place, record.last_seen
 
 
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
     """Return, as records, the XIDs that others name as their cause and that nobody has seen."""
-    seen = {(one.code, one.epoch) for one in gpu.xids}
-    codes = {one.code for one in gpu.xids}
-    for one in gpu.xids:
-        cause = one.caused_by
-        if cause is None or rule_of(one.code).rule != "named" or (cause, one.epoch) in seen:
+    seen = {(entry.code, entry.epoch) for entry in gpu.xids}
+    codes = {entry.code for entry in gpu.xids}
+    for reported in gpu.xids:
+        cause = reported.caused_by
+        if (
+            cause is None
+            or rule_of(reported.code).rule != "named"
+            or (cause, reported.epoch) in seen
+        ):
             continue
-        if cause in codes and not _all_in_this_epoch(gpu, one):
+        if cause in codes and not _all_in_this_epoch(gpu, reported):
             continue  # a record keeps the cause that one of its lines named, and not when
         record = XidRecord(
             code=cause,
             count=1,
-            first_seen=one.last_seen,
-            last_seen=one.last_seen,
-            epoch=one.epoch,
-            gi=one.gi,
-            ci=one.ci,
-            mig_mode=one.mig_mode,
-            gi_profile_id=one.gi_profile_id,
-            placement=one.placement,
-            sources=one.sources,
+            first_seen=reported.last_seen,
+            last_seen=reported.last_seen,
+            epoch=reported.epoch,
+            gi=reported.gi,
+            ci=reported.ci,
+            mig_mode=reported.mig_mode,
+            gi_profile_id=reported.gi_profile_id,
+            placement=reported.placement,
+            sources=reported.sources,
         )
-        yield Asked(gpu, around, record, rule_of(cause), named_by=one.code)
+        yield Asked(gpu, around, record, rule_of(cause), named_by=reported.code)
 
 
 def _all_in_this_epoch(gpu: GpuHealth, record: XidRecord) -> bool:
@@ -125,10 +133,10 @@ def _is_tail(asked: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
     return asked.row.rule == "repeated" and any(
         fault.ended is None
         and fault.fault_class in _WHOLE_GPU
-        and one.row.rule != "repeated"
-        and one.record.epoch == asked.record.epoch
-        and one.record.first_seen <= asked.record.first_seen
-        for one, fault in pairs
+        and other.row.rule != "repeated"
+        and other.record.epoch == asked.record.epoch
+        and other.record.first_seen <= asked.record.first_seen
+        for other, fault in pairs
     )
 
 
@@ -168,7 +176,7 @@ def _fault(asked: Asked) -> Fault | None:
 
 
 def _counted(record: XidRecord) -> Record:
-    gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
+    gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
     return Record(
         code=record.code,
         gi=gi,
@@ -316,14 +324,14 @@ def _flags(asked: Asked) -> Meaning | None:
 
 def _remapped(asked: Asked) -> Meaning | None:
     record = asked.record
-    mates = [one for one in asked.gpu.xids if one.epoch == record.epoch]
+    mates = [mate for mate in asked.gpu.xids if mate.epoch == record.epoch]
     places = {
-        PLACES[one.code]
-        for one in mates
-        if one.code in PLACES and near(one.last_seen, record.last_seen)
+        PLACES[mate.code]
+        for mate in mates
+        if mate.code in PLACES and near(mate.last_seen, record.last_seen)
     }
     spares = "its memory was taken out of use: running work may finish before the reset"
-    handled = any(one.code in REMAPS and _spans(one, record.last_seen) for one in mates)
+    handled = any(mate.code in REMAPS and _spans(mate, record.last_seen) for mate in mates)
     return Meaning(
         "gpu",
         "gpu-reset",

@@ -47,7 +47,7 @@ def state(claim: Claim) -> State:
     if claim.allocated:
         return "in-use" if claim.consumers else "allocated"
     owners = claim.metadata.owner_references
-    return "pending" if any(one.kind in _WAITING_OWNERS for one in owners) else "unowned"
+    return "pending" if any(owner.kind in _WAITING_OWNERS for owner in owners) else "unowned"
 
 
 class Claims:
@@ -70,7 +70,7 @@ class Claims:
 
     def told(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are pending."""
-        return {one: self._states[one] for one in STATES}, tuple(self._pending.values())
+        return {status: self._states[status] for status in STATES}, tuple(self._pending.values())
 
 
 def claim_rows(
@@ -81,16 +81,16 @@ def claim_rows(
 ) -> Rows:
     """Return the samples of all claims; the `most` that wait for longest one by one."""
     dated = [
-        (since, one.metadata.namespace, one.metadata.name, one)
-        for one in pending
-        if (since := one.metadata.creation_timestamp) is not None
+        (since, claim.metadata.namespace, claim.metadata.name, claim)
+        for claim in pending
+        if (since := claim.metadata.creation_timestamp) is not None
     ]
     oldest = nsmallest(most, dated, key=_age)
     return {
         "claims": {(word,): float(count) for word, count in states.items()},
         "claim_pending_since_timestamp_seconds": {
-            labels(namespace, name, why_pending(one, rooms)): since.timestamp()
-            for since, namespace, name, one in oldest
+            labels(namespace, name, why_pending(claim, rooms)): since.timestamp()
+            for since, namespace, name, claim in oldest
         },
     }
 
@@ -105,22 +105,26 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     Which node the pod may run on, selectors, quota and the order of the queue are the
     scheduler's to know: where some node has enough, the reason is Other.
     """
-    wanted = [_wanted(one) for one in claim.spec.devices.requests]
+    wanted = [_wanted(request) for request in claim.spec.devices.requests]
     if not wanted or not all(wanted):
         return "Other"
     together = _together(wanted)
-    if all(_fits(one, rooms, tainted=False) for one in together):
+    if all(_fits(choices, rooms, tainted=False) for choices in together):
         return "Other"
-    return "Tainted" if all(_fits(one, rooms, tainted=True) for one in together) else "NoneFree"
+    return (
+        "Tainted"
+        if all(_fits(choices, rooms, tainted=True) for choices in together)
+        else "NoneFree"
+    )
 
 
 def _wanted(request: Request) -> list[tuple[Sort, int]]:
     """Return what a request would take, any one of them; [] where that cannot be told."""
     choices = (request.exactly,) if request.exactly else request.first_available
     found = [
-        ((GPU_DRIVER, kind), one.count)
-        for one in choices
-        if (kind := _KINDS.get(one.device_class_name)) and one.count > 0
+        ((GPU_DRIVER, kind), choice.count)
+        for choice in choices
+        if (kind := _KINDS.get(choice.device_class_name)) and choice.count > 0
     ]
     return found if len(found) == len(choices) else []
 
@@ -131,7 +135,10 @@ def _together(wanted: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int
     for choices in wanted:
         if len(choices) == 1:
             fixed[choices[0][0]] += choices[0][1]
-    return [*([one] for one in fixed.items()), *(one for one in wanted if len(one) > 1)]
+    return [
+        *([total] for total in fixed.items()),
+        *(alternatives for alternatives in wanted if len(alternatives) > 1),
+    ]
 
 
 def _fits(choices: list[tuple[Sort, int]], rooms: Mapping[Sort, Room], *, tainted: bool) -> bool:

@@ -34,7 +34,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 def markdown(families: Iterable[Family]) -> str:
     """Return a table for the documents."""
     lines = ["| metric | type | labels | what it says |", "|---|---|---|---|"]
-    for one in families:
-        labels = ", ".join(f"`{label}`" for label in one.labels)
-        lines.append(f"| `{one.full_name}` | {one.kind} | {labels} | {one.text} |")
+    for family in families:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        lines.append(f"| `{family.full_name}` | {family.kind} | {labels} | {family.text} |")
     return "\n".join(lines) + "\n"

@@ -11,7 +11,7 @@ Rows = Mapping[str, Mapping[Labels, float]]
 
 
 def labels(*texts: str) -> Labels:
-    return tuple(value(one) for one in texts)
+    return tuple(value(text) for text in texts)
 
 
 def ones(keys: Iterable[Labels]) -> dict[Labels, float]:

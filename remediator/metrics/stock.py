@@ -58,7 +58,9 @@ class Stock:
         """Take in what a node publishes now."""
         old, new = _pools(node, before), _pools(node, after)
         for pool in old ^ new:
-            others = tuple(one for one in self._publishers.pop(pool, ()) if one != node)
+            others = tuple(
+                publisher for publisher in self._publishers.pop(pool, ()) if publisher != node
+            )
             publishers = (*others, node) if pool in new else others
             if publishers:
                 self._publishers[pool] = publishers
@@ -77,10 +79,10 @@ class Stock:
         before = self._rules.pop(name, None)
         if new is not None:
             self._rules[name] = new
-        for one in (before, new):
-            if one is not None and one.driver and one.pool:
-                self._stale.add((one.driver, one.pool))
-            elif one is not None and before != new:
+        for selection in (before, new):
+            if selection is not None and selection.driver and selection.pool:
+                self._stale.add((selection.driver, selection.pool))
+            elif selection is not None and before != new:
                 self._stale.update(self._publishers)
 
     def stale(self) -> tuple[PoolKey, ...]:
@@ -113,5 +115,5 @@ class Stock:
 
 def _pools(node: str, devices: Iterable[SliceDevice]) -> set[PoolKey]:
     """Return the pools of devices; NVIDIA's driver names a pool after its node."""
-    found = {(one.device.driver, one.device.pool) for one in devices}
+    found = {(device.device.driver, device.device.pool) for device in devices}
     return {(driver, pool) for driver, pool in found if driver != GPU_DRIVER or pool == node}

@@ -85,7 +85,7 @@ def _durations(
 
 def _first_taint(old: IncidentStatus, new: IncidentStatus) -> bool:
     """Whether every device is tainted now and none was before, in one and the same mode."""
-    tainted = any(one.effect != "None" for one in old.rules)
+    tainted = any(rule.effect != "None" for rule in old.rules)
     same_mode = old.mode in ("", new.mode)
     return new.tainted_at is not None and old.tainted_at is None and not tainted and same_mode
 
@@ -123,10 +123,10 @@ def _result(status: IncidentStatus) -> Result:
 
 def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     """Count the pods that are new among the evicted ones, each once; beyond the limit by entry."""
-    known = {_pod(one) for one in old.evicted}
+    known = {_pod(pod) for pod in old.evicted}
     asked = {rule.device for rule in old.rules if rule.effect == "Evict"}
-    fresh = [one for one in new.evicted if _pod(one) not in known]
-    found: dict[Pod, By] = {_pod(one): _by(one, asked) for one in fresh}
+    fresh = [pod for pod in new.evicted if _pod(pod) not in known]
+    found: dict[Pod, By] = {_pod(pod): _by(pod, asked) for pod in fresh}
     counted = Counter(found.values())
     counted["NoExecute"] += max(new.evicted_left_out - old.evicted_left_out, 0)
     return +counted
@@ -144,14 +144,18 @@ def _pod(hold: PodHold) -> Pod:
 
 def _affected(status: IncidentStatus) -> int:
     """Count the pods that would be evicted, each once; a gang's peers would not."""
-    pods = {_pod(one) for one in status.affected if one.pod and one.via != GANG}
+    pods = {_pod(pod) for pod in status.affected if pod.pod and pod.via != GANG}
     return len(pods) + status.affected_left_out
 
 
 def _deferrals(status: IncidentStatus) -> set[Deferral]:
     """Return what is deferred; a taint comes before an eviction, so which of both shows by it."""
-    stands = {one.type: one.reason for one in status.conditions if one.status == "True"}
-    tainted = any(one.effect != "None" for one in status.rules)
+    stands = {
+        condition.type: condition.reason
+        for condition in status.conditions
+        if condition.status == "True"
+    }
+    tainted = any(rule.effect != "None" for rule in status.rules)
     found: set[Deferral] = set()
     if "Held" in stands:
         found.add(("Eviction" if tainted else "Taint", stands["Held"]))

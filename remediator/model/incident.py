@@ -123,7 +123,7 @@ class IncidentSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
             "Ignore": self.ignore,
             "RepairConfirmed": self.repair_confirmed,
         }
-        return {kind: one for kind, one in found.items() if isinstance(one, Intent)}
+        return {kind: intent for kind, intent in found.items() if isinstance(intent, Intent)}
 
 
 class Condition(Entry, frozen=True):
@@ -371,8 +371,8 @@ def tells_of(name: str, uuid: str) -> bool:
 
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
     """Return the incidents of one GPU, first episode first."""
-    mine = [one for one in incidents if one.spec.uuid == uuid]
-    return tuple(sorted(mine, key=lambda one: episode_of(one.name)))
+    mine = [incident for incident in incidents if incident.spec.uuid == uuid]
+    return tuple(sorted(mine, key=lambda incident: episode_of(incident.name)))
 
 
 def episode_of(name: str) -> int:

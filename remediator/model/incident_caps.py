@@ -174,10 +174,10 @@ def _capped(value: object, path: str) -> object:
 
 
 def _list(values: tuple[object, ...], path: str) -> tuple[object, ...]:
-    found = tuple(_capped(one, path) for one in values)
+    found = tuple(_capped(item, path) for item in values)
     if path in KEYS:
         names = KEYS[path]
-        keyed = {tuple(getattr(one, name) for name in names) or one: one for one in found[::-1]}
+        keyed = {tuple(getattr(item, name) for name in names) or item: item for item in found[::-1]}
         found = tuple(reversed(keyed.values()))
     most = ITEMS.get(path, len(found))
     if path == "timeline" and len(found) > most:

@@ -101,7 +101,7 @@ def facts(raw: RawNode) -> NodeFacts:
 
 def marked(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the types of conditions that our mark names; words of others are left out."""
-    named = {one.strip() for one in annotations.get(MARK, "").split(",")}
+    named = {mark.strip() for mark in annotations.get(MARK, "").split(",")}
     return frozenset(named.intersection(CONDITION_TYPES))
 
 

@@ -123,7 +123,8 @@ def facts_of(pod: RawPod) -> PodFacts:
         terminating=pod.metadata.deletion_timestamp is not None,
         mirror=MIRROR in pod.metadata.annotations,
         ready=any(
-            (one.type, one.status) == ("Ready", "True") for one in pod.status.conditions or ()
+            (condition.type, condition.status) == ("Ready", "True")
+            for condition in pod.status.conditions or ()
         ),
         started=pod.status.start_time or pod.metadata.creation_timestamp,
         extended_claim=extended.resource_claim_name if extended else "",
@@ -134,7 +135,7 @@ def facts_of(pod: RawPod) -> PodFacts:
 
 def _owner(meta: PodMeta) -> str:
     """Return the controller, and what its own labels say of the controller above it."""
-    found = next((one for one in meta.owner_references if one.controller), None)
+    found = next((owner for owner in meta.owner_references if owner.controller), None)
     if found is None:
         return ""
     template = meta.labels.get(POD_TEMPLATE_HASH, "")
@@ -160,4 +161,6 @@ def _plugin_resources(spec: PodSpec) -> Iterator[str]:
 
 def _claims(pod: RawPod) -> tuple[str, ...]:
     named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-    return tuple(sorted({one.resource_claim_name for one in named if one.resource_claim_name}))
+    return tuple(
+        sorted({claim.resource_claim_name for claim in named if claim.resource_claim_name})
+    )

@@ -290,7 +290,7 @@ def _gpu_of(published: SliceDevice | None) -> str:
 def _said(raw: RawRule, key: str) -> list[str]:
     """Return what the label and then the annotation of a key say, where it can be believed."""
     found = (raw.metadata.labels.get(key, ""), raw.metadata.annotations.get(key, ""))
-    return [one for one in found if is_label_value(one)]
+    return [value for value in found if is_label_value(value)]
 
 
 def _gpu_meant(raw: RawRule) -> str:
@@ -303,7 +303,7 @@ def _gpu_meant(raw: RawRule) -> str:
     incidents = _said(raw, INCIDENT)
 
     def borne_out(gpu: str) -> int:
-        return sum(one.rpartition("-")[0] == gpu.lower() for one in incidents)
+        return sum(incident.rpartition("-")[0] == gpu.lower() for incident in incidents)
 
     return max(_said(raw, GPU), key=borne_out, default="")
 
