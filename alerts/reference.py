@@ -21,14 +21,14 @@ def alerts_table() -> str:
     head = ("alert", "severity", "of", "when", "for", "what to do")
     rows = [
         (
-            f"[{one.name}](../alerts/runbooks/{one.name}.md)",
-            one.severity,
-            one.of.name,
-            one.when,
-            one.wait,
-            _plain(one.next),
+            f"[{alert.name}](../alerts/runbooks/{alert.name}.md)",
+            alert.severity,
+            alert.of.name,
+            alert.when,
+            alert.wait,
+            _plain(alert.next),
         )
-        for one in alerts()
+        for alert in alerts()
     ]
     return _table(head, rows)
 
@@ -37,17 +37,19 @@ def times_table() -> str:
     """Return for each alert the reasons of `for` and `keep_firing_for`."""
     head = ("alert", "for", "why", "keep_firing_for", "why")
     rows = [
-        (one.name, one.wait, one.wait_why, one.keep, one.keep_why)
+        (rule.name, rule.wait, rule.wait_why, rule.keep, rule.keep_why)
         for group in GROUPS
-        for one in group.rules
-        if isinstance(one, Alert)
+        for rule in group.rules
+        if isinstance(rule, Alert)
     ]
     return _table(head, rows)
 
 
 def recorded_table() -> str:
     """Return each recorded series and its meaning."""
-    return _table(("series", "meaning"), [(f"`{one.name}`", one.says) for one in recorded()])
+    return _table(
+        ("series", "meaning"), [(f"`{recording.name}`", recording.says) for recording in recorded()]
+    )
 
 
 _TABLES = {"alerts": alerts_table, "times": times_table, "recorded": recorded_table}

@@ -40,10 +40,10 @@ def values() -> Iterator[tuple[str, str, str]]:
     """Give every value that the chart takes: its name, its default as written, what it means."""
     schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
     defaults = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
-    for name, one in _described(schema, schema["definitions"], ()):
+    for name, schema_part in _described(schema, schema["definitions"], ()):
         if name != ("global",):
             default = reduce(getitem, name, defaults)
-            yield ".".join(name), _shown(default), one["description"].replace("|", "\\|")
+            yield ".".join(name), _shown(default), schema_part["description"].replace("|", "\\|")
 
 
 def _described(
