@@ -1,6 +1,6 @@
 """What disrupts running pods: which of it must not begin now, and what a plan begins.
 
-Before a disruption begins the API server is asked once more for what it rests on. Pure.
+Before a disruption begins, its facts are read from the API server once more. Pure.
 """
 
 from collections.abc import Iterable
@@ -63,7 +63,7 @@ class Disruption(msgspec.Struct, frozen=True):
     """What steps would begin to do to running pods."""
 
     devices: frozenset[Device] = frozenset()
-    """Whose pods would be evicted."""
+    """UUIDs of the GPUs whose pods would be evicted."""
     repair: bool = False
     """A repair of the node would be called for."""
 
@@ -78,7 +78,7 @@ def disruption(
     begun = {
         case.uuid for case in cases for incident in case.incidents if _confirmed(case, incident)
     }
-    said = {
+    reported = {
         condition.type
         for condition in conditions
         if condition.status == PROBLEM.get(condition.type)
@@ -100,7 +100,7 @@ def disruption(
                     for condition in written
                     if condition.status == PROBLEM.get(condition.type)
                 }
-                repair |= bool(asking - said)
+                repair |= bool(asking - reported)
             case _:
                 pass
     return Disruption(frozenset(devices), repair)

@@ -26,7 +26,7 @@ class Due(msgspec.Struct, frozen=True):
     stands: bool
     """The need is known now. Otherwise the GPU is unknown, and the need is that of before."""
     insists: Need
-    """What a class that may evict asks for: for that, pods are waited for until the deadline."""
+    """The need of a class that may evict: for that, pods are waited for until the deadline."""
 
     def until(self, deadline: timedelta, now: datetime) -> datetime | None:
         """Return until when pods are waited for; None: without an end."""
@@ -65,7 +65,7 @@ def enforced(
 
 
 def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
-    """What a GPU needs is what is asked for now; of an unknown one, what it was before."""
+    """The need of a GPU is its need now; of an unknown one, what it was before."""
     hold = any(intent.kind == "Hold" and intent.state == "InForce" for intent in desired.intents)
     held = desired.held or desired.call_held or ("a person holds it" if hold else "")
     if isinstance(case.verdict, Healthy):

@@ -4,7 +4,7 @@ from remediator.model.incident import FOREIGN_LIMIT
 from remediator.plan.case import Case
 
 WORD_LIMIT = 160
-"""Characters of one entry: names and values are other people's."""
+"""Characters of one entry: names and values are written by others."""
 
 
 def in_words(case: Case) -> tuple[str, ...]:

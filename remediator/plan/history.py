@@ -1,4 +1,4 @@
-"""What closed incidents are good for: counting repeats, telling a relapse, handing on intents.
+"""What closed incidents are good for: counting repeats, finding a relapse, handing on intents.
 
 An episode counts by its opening. Pure.
 """
@@ -17,13 +17,13 @@ KEPT_FOR = timedelta(days=30)
 """At least; a longer repeat window of the policy keeps them longer."""
 KEPT_PER_GPU = 32
 KEPT_PER_NODE = 1024
-"""So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
+"""So many of 32 GPUs: a node that reports ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 LOST = "status lost: "
-"""How the evidence begins of an incident whose status was lost (`adoption`)."""
+"""How the evidence of an incident begins whose status was lost (`adoption`)."""
 
 
 def opened_at(incident: Incident, now: datetime) -> datetime:
@@ -34,8 +34,8 @@ def opened_at(incident: Incident, now: datetime) -> datetime:
 def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, now: datetime) -> int:
     """Return which episode of its GPU an incident is within the row's repeat window.
 
-    A relapse goes on counting from the episode that it belongs to. The count
-    never falls, so that pruning does not forgive anything.
+    A relapse goes on counting from the episode that it belongs to. The count never falls, so
+    pruning never resets it.
     """
     since = opened_at(incident, now) - row.repeat.within
     earlier = _earlier(incidents, incident, now)
@@ -48,7 +48,7 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
 def _mattered(incident: Incident) -> bool:
     """Whether anything was done in an episode, or would have been in a milder mode.
 
-    One that was over before it was tainted, such as an error of a peer, is no repeat.
+    An episode that was over before a taint, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
     lost = incident.blank or was_lost(incident)
@@ -67,7 +67,7 @@ def is_lost(blank: Incident, now: datetime) -> bool:
 
 
 def is_hearsay(incident: Incident) -> bool:
-    """Whether nothing but the kernel log as syslog(2) reads it ever spoke for an episode."""
+    """Whether only the kernel log as syslog(2) reads it ever reported an episode."""
     return incident.status.sources == ("Syslog",)
 
 
@@ -84,7 +84,8 @@ def relapse_of(
 def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime) -> list[Incident]:
     """Return the episodes that count: none that a program may have made up.
 
-    One that lost its status is closed beside this one in the same decision, so it counts now.
+    An episode that lost its status is closed beside this one in the same decision, so it counts
+    now.
     """
     return [
         other
@@ -104,15 +105,15 @@ def relapse_in_words(before: Incident) -> str:
 def inheritance(
     incidents: tuple[Incident, ...], uuid: str, now: datetime
 ) -> tuple[str, dict[Kind, Intent]]:
-    """Return the last incident of a GPU, and what users want there that lasts beyond it.
+    """Return the last incident of a GPU, and the intents of users there that last beyond it.
 
-    That incident carried over what was in force before it, so no older one has a say: what a
-    user removed stays removed. Its duplicates speak where it is silent.
+    That incident carried over what was in force before it, so no older one counts: what a user
+    removed stays removed. Its duplicates count for kinds that it does not have.
     """
-    told = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
-    if not told:
+    episodes = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
+    if not episodes:
         return "", {}
-    last = told[-1]
+    last = episodes[-1]
     doubles = [former for former in incidents if former.status.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
     for incident in (*doubles, last):
@@ -121,14 +122,14 @@ def inheritance(
 
 
 def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
-    wanted = incident.spec.intents
-    return {kind: wanted[kind] for kind in LASTING if kind in wanted and counts(wanted[kind], now)}
+    given = incident.spec.intents
+    return {kind: given[kind] for kind in LASTING if kind in given and counts(given[kind], now)}
 
 
 def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
-    """Return why recovery alone does not release a GPU, "" when it does.
+    """Return why recovery alone does not untaint a GPU, "" when it does.
 
-    `rows` are those of its classes that are not off: with none left, nobody waits.
+    `rows` are those of its classes that are not off: without any left, no user has to confirm.
     """
     if not rows:
         return ""

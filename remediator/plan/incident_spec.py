@@ -1,4 +1,4 @@
-"""The incident's own words: how an episode opens, and what it comes to say was found. Pure."""
+"""What an incident records as found: how an episode opens, and its status after each look. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -89,12 +89,12 @@ def credible(faults: list[Fault], current: Incident) -> list[Fault]:
     A forged line must not worsen the class of a real incident, nor begin its soak anew.
     """
     proven = [fault for fault in faults if not fault.forgeable]
-    told = set(current.status.sources) - {"Syslog"}
-    return proven if proven or told else faults
+    sources = set(current.status.sources) - {"Syslog"}
+    return proven if proven or sources else faults
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
-    """Begin an episode; for rules that somebody left without an incident it starts from them."""
+    """Begin an episode; where rules stand without an incident it starts from them."""
     episode = max((words.episode_of(incident.name) for incident in case.incidents), default=0) + 1
     meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
     opened = Incident(meta, IncidentSpec(case.node, case.uuid))
@@ -105,7 +105,7 @@ def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
 def adopted(
     case: Case, current: Incident, standing: tuple[Rule, ...], why: tuple[str, ...] = ()
 ) -> Incident:
-    """Return an incident that tells nothing yet with what the rules that stand say."""
+    """Return an incident without a status, filled from the rules that stand."""
     leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
     status = msgspec.structs.replace(
         current.status,
@@ -126,7 +126,7 @@ def _target(rule: Rule) -> Target:
 def told(
     case: Case,
     current: Incident,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     now: datetime,
 ) -> Incident:
@@ -136,21 +136,21 @@ def told(
     """
     node = current.node if isinstance(case.verdict, Unknown) else case.node
     status = msgspec.structs.replace(current.status, node=node)
-    if asked:
-        status = _found(case, msgspec.structs.replace(current, status=status), asked, kept, now)
+    if demands:
+        status = _found(case, msgspec.structs.replace(current, status=status), demands, kept, now)
     return msgspec.structs.replace(current, status=status)
 
 
 def _found(
     case: Case,
     current: Incident,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     now: datetime,
 ) -> IncidentStatus:
-    faults = tuple(demand.fault for demand in asked)
+    faults = tuple(demand.fault for demand in demands)
     fault_class = worst((class_of(current.status.fault), *(fault.fault_class for fault in faults)))
-    targets = {target for demand in asked for target in demand.targets}
+    targets = {target for demand in demands for target in demand.targets}
     targets |= {_target(rule) for rule in kept}
     targets |= _unpublished(case, current)
     found = tuple(sorted(targets))
@@ -160,7 +160,7 @@ def _found(
         *_kept(current, history.LOST),
         *_relapse(case, current, now),
         *(fault.evidence for fault in faults),
-        *_told_before(current, faults),
+        *_earlier_xids(current, faults),
         *case.remarks,
     )
     return msgspec.structs.replace(
@@ -174,7 +174,7 @@ def _found(
 
 
 def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
-    """Return the line that tells a relapse: found at the opening, and kept."""
+    """Return the line that reports a relapse: found at the opening, and kept."""
     if current.status.phase_since:
         return _kept(current, history.RELAPSE)
     before = history.relapse_of(case.incidents, current, now)
@@ -186,10 +186,10 @@ def _kept(current: Incident, begin: str) -> tuple[str, ...]:
     return tuple(line for line in current.status.evidence if line.startswith(begin))
 
 
-def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
-    """Return the lines of XIDs that are not reported any more: each is told once, and stays true.
+def _earlier_xids(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Return the lines of XIDs that are no longer reported: each is recorded once and stays true.
 
-    That its end was seen is asked of those, too (`recovery`). One line for each code.
+    `recovery` needs to see the end of those, too. One line for each code.
     """
     now = {str(fault.xid) for fault in faults} | {""}
     return tuple(line for line in current.status.evidence if xid_in(line) not in now)

@@ -46,9 +46,9 @@ STATE_UNKNOWN = "DeviceStateUnknown"
 EVICTION_REFUSED = "EvictionRefused"
 """Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
 REFUSED_NAMED = 5
-"""Pods that it names; their number is told beyond that."""
+"""Pods that it names; beyond that it has their number."""
 REPAIR_DEFERRED = "RepairDeferred"
-"""Condition of an incident: the repair of the node is needed and not asked for yet."""
+"""Condition of an incident: the repair of the node is needed and not requested yet."""
 WOULD_REPAIR = "WouldRequestRepair"
 """Condition of an incident: a repair of the node that a milder mode than enforce spares."""
 
@@ -57,7 +57,7 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `node_condition.called_since` says.
+    """Return what the incident should read now, but for what `node_condition.called_since` returns.
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
@@ -128,30 +128,30 @@ def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentS
 
 
 def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
-    """Return how an incident reads about whose GPU nothing is decided: as before, and why.
+    """Return the status of an incident about whose GPU nothing is decided: as before, and why.
 
-    Health that was seen until now has a gap. Words that differ in figures only are not news.
+    Health that was seen until now has a gap. Words that differ in figures only are no change.
     """
     known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
-    said = known.message if known and kernel(known.message) == kernel(why) else why
-    condition = _condition(STATE_UNKNOWN, "ReportUnusable", said, known, now)
+    message = known.message if known and kernel(known.message) == kernel(why) else why
+    condition = _condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
     others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
-    told = msgspec.structs.replace(
+    new = msgspec.structs.replace(
         old,
-        message=said,
+        message=message,
         healthy_since=None,
         soak_confirmed_time=None,
         conditions=(*others, condition),
     )
-    return capped(told)
+    return capped(new)
 
 
 def _tainted_at(
     case: Case, old: IncidentStatus, now: datetime, *, tainted: bool
 ) -> datetime | None:
-    """Return since when the taint is whole; a rule that is new in it starts the time anew.
+    """Return since when the taint is whole; a rule that is new in it restarts the time.
 
-    Once all rules are gone it says since when it was: rates count that (`spending`).
+    Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
     """
     if not tainted:
         return None if case.rules else old.tainted_at
@@ -251,7 +251,7 @@ def _record(rule: Rule) -> RuleRecord:
 def _pods(
     case: Case, new: IncidentStatus, old: IncidentStatus, incident: Incident
 ) -> IncidentStatus:
-    """Note the affected pods, and who held a device under NoExecute and holds it no longer."""
+    """Note the affected pods, and the pods that have left a device under NoExecute."""
     affected = holds_in_scope(case, incident)
     holding = {_hold(hold) for hold in case.holds}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
@@ -325,7 +325,7 @@ def _blocked_by(desired: Desired) -> str:
 
 
 def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
-    """Return the act on the node that enforce mode would ask others for, as reason and sentence.
+    """Return the act on the node that enforce mode would request, as reason and sentence.
 
     While nothing is known, it is as it was before.
     """

@@ -33,13 +33,13 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     why: str
     pods: tuple[str, ...]
-    """None: nobody knows whether there are any."""
+    """None: it is unknown whether there are any."""
     until: datetime | None
     """None: without an end that is known."""
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """Who is in the way of an act that stops the whole node."""
+    """Pods in the way of an act that stops the whole node."""
 
     pods: tuple[str, ...]
     """`namespace/name` of the pods that certainly hold a GPU, or may."""
@@ -65,7 +65,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
         for key, claim in known.items()
         if any(pool in pools for pool in _allocated_in(claim))
     }
-    # Where nothing is published nobody says which drivers are those of GPUs.
+    # Where nothing is published it is unknown which drivers are those of GPUs.
     held = here | {
         key: claim
         for key, claim in known.items()
@@ -85,7 +85,7 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
 
 
 def _named(view: NodeView, incidents: Iterable[Incident]) -> set[Device]:
-    """Return the devices that tell of the node's pools: published now, ruled, or once in scope."""
+    """Return the devices that name the node's pools: published now, ruled, or once in scope."""
     named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
     return named | {device.name for each in incidents for device in each.status.scope.devices}
 
@@ -116,5 +116,5 @@ def _key(claim: Claim) -> ClaimKey:
 
 
 def _has_plugin(view: NodeView) -> bool:
-    """Whether the Node itself says that a device plugin hands its GPUs out."""
+    """Whether the Node itself shows that a device plugin allocates its GPUs."""
     return bool(view.facts and view.facts.plugin_resources)

@@ -1,7 +1,7 @@
-"""What users want for the GPU of an incident, and what became of it.
+"""Intents of users for the GPU of an incident, and their state.
 
-A user outranks us, for a time. What was read is recorded in the status, so
-that it is told once and survives a restart. Pure.
+A user outranks us, for a time. What was read is recorded in the status, so it is reported once and
+survives a restart. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,15 +20,15 @@ from remediator.plan.escalation import is_later
 def given(
     case: Case, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
 ) -> tuple[IntentRecord, ...]:
-    """Return what users want, and whether it counts now.
+    """Return the intents of users, and whether each counts now.
 
-    `signal` is the youngest signal of the incident, by the node's clock; `news` says that one is
+    `signal` is the youngest signal of the incident, by the node's clock; with `news` a signal is
     new, whatever its date.
     """
     before = {record.kind: record for record in incident.status.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
-    for kind, intent in _wanted(case, incident, now).items():
+    for kind, intent in _merged_intents(case, incident, now).items():
         known = before.get(kind)
         if known is not None and not known.tells_of(intent):
             known = None
@@ -53,7 +53,7 @@ def given(
     return tuple(found)
 
 
-def _wanted(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
+def _merged_intents(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
     """Return the incident's own and, where it has none that counts, those of its duplicates.
 
     A user sees two open incidents of one GPU and cannot know which of them leads.
@@ -85,11 +85,11 @@ def _state(kind: Kind, intent: Intent, now: datetime, *, later: bool) -> str:
 
 
 def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
-    """Return a new incident with what users wanted for its GPU before, and still want."""
-    before, wanted = history.inheritance(case.incidents, case.uuid, now)
-    if not wanted:
+    """Return a new incident with the former intents of users for its GPU that still hold."""
+    before, intents = history.inheritance(case.incidents, case.uuid, now)
+    if not intents:
         return begun
-    for kind, intent in wanted.items():
+    for kind, intent in intents.items():
         begun = intending(begun, kind, intent)
     spec = msgspec.structs.replace(begun.spec, inherited_from=before)
     return msgspec.structs.replace(begun, spec=spec)
@@ -112,7 +112,7 @@ def news(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[I
 
 
 def in_words(record: IntentRecord) -> str:
-    """Say what became of an intent."""
+    """Report the state of an intent."""
     became = {
         "InForce": "in force",
         "Expired": "expired",

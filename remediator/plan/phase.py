@@ -1,4 +1,4 @@
-"""In which phase an incident is: by what is true, never by what is only wanted. Pure."""
+"""The phase of an incident: by what is true, never by what is only desired. Pure."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,11 +17,11 @@ class Progress(msgspec.Struct, frozen=True):
     """How far the world has followed what is desired."""
 
     tainted: bool
-    """Every wanted taint is stored."""
+    """Every desired taint is stored."""
     evicting: bool
-    """Pods are evicted wherever that is wanted: by NoExecute, or by the Eviction API."""
+    """Pods are evicted wherever that is desired: by NoExecute, or by the Eviction API."""
     empty: bool
-    """Nobody uses the devices: seen twice."""
+    """No pod uses the devices: seen twice."""
 
     @property
     def drained(self) -> bool:
@@ -49,7 +49,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool
     """Recovery is verified, and nothing else is waited for."""
     repairing: bool
-    """It shows that somebody repairs the GPU, and nobody is in the way of it."""
+    """A repair of the GPU is under way, and no pod is in its way."""
     unknown: bool
     healthy: bool
     human: bool

@@ -10,8 +10,8 @@ Seen = tuple[SeenSignal, ...] | None
 def is_unseen(record: Record | None, seen: Seen) -> bool:
     """Whether a record has counted an error that `seen` has not, whatever its date.
 
-    A record that counts from the start again began later. A second source of one error only
-    dates it earlier. Without a record, or where `seen` is full, dates alone tell.
+    A record that counts from the start again began later. A second source of one error only dates
+    it earlier. Without a record, or where `seen` is full, dates alone decide.
     """
     if record is None or seen is None:
         return False
@@ -24,7 +24,7 @@ def is_unseen(record: Record | None, seen: Seen) -> bool:
 def seen(case: Case, before: Seen) -> Seen:
     """Return what is taken into account from now on: all that is reported, and what was before.
 
-    A report that is silent proves nothing, so what it told earlier goes only for want of room.
+    A report without an error proves nothing, so an earlier one is dropped only for want of room.
     """
     records = [fault.record for fault in faults_of(case.verdict) if fault.record is not None]
     reported = {

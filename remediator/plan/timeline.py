@@ -1,7 +1,7 @@
-"""What is told of an incident: what was seen, decided and done, and by which row of the policy.
+"""What an incident records over time: what was seen, decided and done, and by which policy row.
 
-One entry for each change, never two for the same; the opening is kept whatever
-comes after it. Pure.
+One entry for each change, never two for the same; the opening is kept whatever comes after it.
+Pure.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ def timeline(
     old: IncidentStatus, new: IncidentStatus, desired: Desired, now: datetime
 ) -> tuple[TimelineEntry, ...]:
     """Return the stored entries and those for what has changed."""
-    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _news(old, new, desired))
-    told = (*old.timeline, *fresh)
-    if len(told) <= TIMELINE_LIMIT:
-        return told
-    return (told[0], *told[1 - TIMELINE_LIMIT :])
+    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _changes(old, new, desired))
+    entries = (*old.timeline, *fresh)
+    if len(entries) <= TIMELINE_LIMIT:
+        return entries
+    return (entries[0], *entries[1 - TIMELINE_LIMIT :])
 
 
-def _news(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
+def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
         yield _line(old, new, desired, opening=opening)
@@ -73,7 +73,7 @@ def _row(desired: Desired) -> str:
 
 
 def _done(old: IncidentStatus, new: IncidentStatus) -> str:
-    """Say which rules are new, changed or gone, and which pods."""
+    """Return which rules are new, changed or gone, and which pods."""
     before = {rule.uid: rule.effect for rule in old.rules}
     after = {rule.uid for rule in new.rules}
     changed = [rule.effect for rule in new.rules if before.get(rule.uid) != rule.effect]
