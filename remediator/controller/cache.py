@@ -60,10 +60,10 @@ class Cache:
         self._claim_states = Claims()
 
     def nodes(self) -> frozenset[str]:
-        """Return every node that a report, a rule or an incident speaks of, gone or not."""
+        """Return every node that a report, a rule or an incident names, gone or not."""
         with self._lock:
             ruled = {rule.node for rule in self._rule_index.standing()}
-            # Closed ones too: they are pruned where nobody reports any more.
+            # Closed ones too: they are pruned where no agent reports any more.
             remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
 
@@ -79,16 +79,16 @@ class Cache:
     def reporting(self) -> tuple[str, ...]:
         """Return the nodes of which a report is stored and that are still there.
 
-        Nobody deletes the report of a node that was taken away, and nobody is to mend its agent.
+        Nobody deletes the report of a node that was taken away, and its agent needs no repair.
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
 
     def mig_asked(self) -> tuple[MigAsked, ...]:
-        """Return the nodes of which a label asks for a MIG geometry, with what is reported."""
+        """Return the nodes with a label for a MIG geometry, with what is reported."""
         with self._lock:
-            asked = [facts for facts in self._nodes.values() if facts.mig_config]
-            return tuple(MigAsked(facts, self._reports.get(facts.name)) for facts in asked)
+            labelled = [facts for facts in self._nodes.values() if facts.mig_config]
+            return tuple(MigAsked(facts, self._reports.get(facts.name)) for facts in labelled)
 
     def has_incident(self, node: str) -> bool:
         """Whether an incident of a node is open."""
@@ -103,7 +103,7 @@ class Cache:
     def stock(self) -> DeviceCounts:
         """Return the published devices by state, and by pool; counts what changed, in small bites.
 
-        The lock is given back after each pool: a decision must not wait for a page.
+        The lock is released after each pool: a decision must not wait for a page.
         """
         with self._lock:
             stale = self._stock.stale()
@@ -127,7 +127,7 @@ class Cache:
     def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
         """Return one node as it is known now.
 
-        `stale` says of a node why its report is not to be believed, "" when it is.
+        `stale` returns why a node's report is not to be believed, "" when it is.
         """
         with self._lock:
             report = self._reports.get(node)
@@ -195,7 +195,7 @@ class Cache:
     def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
         """Return the claims in the devices' pools; and those in one ComputeDomain with them.
 
-        Also those in the pool of NVIDIA's driver: it may be published no more while pods hold it.
+        Also those in the pool of NVIDIA's driver: it may be unpublished while pods hold it.
         """
         keys = {pool_key(part.driver, part.pool) for part in devices} | {pool_key(GPU_DRIVER, node)}
         found = self._claims.under(keys)
@@ -211,10 +211,10 @@ class Cache:
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Return the other nodes that speak for a GPU; the report of a silent one does not.
+        """Return the other nodes that list a GPU; a stale report does not count.
 
-        Nor does a mere report against a node that both reports and publishes it: a lying
-        agent could keep any GPU of the cluster from being tainted.
+        Nor does a mere report against a node that both reports and publishes it: a lying agent
+        could keep any GPU of the cluster from being tainted.
         """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
@@ -253,7 +253,7 @@ class Cache:
             self._mark(node)
 
     def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
-        """Note who publishes into a pool; return those who do beside others."""
+        """Note the publishers of a pool; return those that publish beside others."""
         current = new or old
         if current is None:
             return set()
@@ -295,7 +295,7 @@ class Cache:
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
     ) -> set[str]:
-        """Note who names which GPU now; return the nodes whose contest began or ended."""
+        """Note which node names which GPU now; return the nodes whose contest began or ended."""
         for uuid in before - after:
             owners[uuid].discard(node)
             if not owners[uuid]:
@@ -313,7 +313,7 @@ class Cache:
     def settle(self, rule: Rule, node: str) -> None:
         """End a promise, and look at the node again.
 
-        The rule is stored and heard of by now, or it could not be written.
+        The rule is stored and in the cache by now, or it could not be written.
         """
         with self._lock:
             self._promised.pop(rule.name, None)
@@ -343,15 +343,15 @@ class Cache:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
-        """Take in a Node, None when it is gone; both are told to whoever has an incident there."""
+        """Take in a Node, None when it is gone; both mark a node that has an incident."""
         with self._lock:
             old = self._nodes.pop(name, None)
             if new is not None:
                 self._nodes[name] = new
             came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
             about = self._incidents.under([("node", name)]).values()
-            told = old != new and any(incident.open for incident in about)
-        if came_or_went or told:
+            changed = old != new and any(incident.open for incident in about)
+        if came_or_went or changed:
             self._mark(name)
 
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
@@ -387,14 +387,14 @@ def _claim_keys(claim: Claim) -> set[Key]:
 
 
 def _incident_keys(incident: Incident) -> set[Key]:
-    """Only an open one asks to be looked at when a claim of its pools changes."""
+    """Only an open one is looked at again when a claim of its pools changes."""
     keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
     devices = incident.status.scope.devices if incident.open else ()
     return keys | {pool_key(device.driver, device.pool) for device in devices}
 
 
-def _overtaken(stored: Incident, heard: Incident) -> bool:
-    mine, theirs = stored.metadata, heard.metadata
-    have, said = version(mine.resource_version), version(theirs.resource_version)
+def _overtaken(stored: Incident, received: Incident) -> bool:
+    mine, theirs = stored.metadata, received.metadata
+    have, new = version(mine.resource_version), version(theirs.resource_version)
     # In one version only what could not be stored differs (`unstored`).
-    return mine.uid == theirs.uid and (have > said or (have == said and stored == heard))
+    return mine.uid == theirs.uid and (have > new or (have == new and stored == received))

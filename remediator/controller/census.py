@@ -1,12 +1,12 @@
 """Every GPU's place, kept up as reports, slices and claims change, for budgets to count on.
 
-A node speaks for what it publishes itself: pools and NVLink domain of a GPU are
-those that its publisher names. A GPU that two nodes publish is counted once.
+A node counts for what it publishes itself: pools and NVLink domain of a GPU are those that its
+publisher names. A GPU that two nodes publish is counted once.
 
-A GPU that is published no more keeps its place for a day: a kubelet that starts,
-or a driver that crash-loops, wipes the slices of its node, and no percentage of
-the GPUs may shrink for that. So many a node has beyond `NODE_SHARE` count in no
-total, so that none grows by what one node invents. A restart forgets the day.
+A GPU that is no longer published keeps its place for a day: a kubelet that starts, or a driver that
+crash-loops, wipes the slices of its node, and no percentage of the GPUs may shrink for that. GPUs
+of a node beyond `NODE_SHARE` count in no total, so that none grows by what one node invents. A
+restart forgets the day.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ from remediator.policy.limits import GROUNDS, Ground
 SEEN_FOR = timedelta(hours=24)
 """After it was last published a GPU is counted for so long."""
 PEERS = 32
-"""Neighbours that are named; of more the number is told."""
+"""Neighbours that are named; beyond that their number is returned."""
 FABRIC_JOINED = 3
 """State of a GPU that has joined its fabric (NVML_GPU_FABRIC_STATE_COMPLETED)."""
 
@@ -123,8 +123,8 @@ class Census:
     def reported(self, node: str, health: NodeHealth | None) -> None:
         """Take in a node's report; None when it is gone."""
         before = self._domains.pop(node, {})
-        told = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
-        after = {uuid: domain for uuid, domain in told.items() if domain}
+        domains = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
+        after = {uuid: domain for uuid, domain in domains.items() if domain}
         if after:
             self._domains[node] = after
         moved = {uuid for uuid, _ in before.items() ^ after.items()}
@@ -228,8 +228,8 @@ class Census:
     def _note_versions(self, node: str, health: NodeHealth | None) -> None:
         """Note when a version became another one.
 
-        Of what was not seen here, because this process is young, the agent says since when it
-        is there. It cannot be later than now, whatever the node's clock says.
+        Of a change that was not seen here, because this process is young, the agent reports the
+        date. It cannot be later than now, whatever the node's clock shows.
         """
         if health is None:
             self._versions.pop(node, None)
@@ -238,9 +238,9 @@ class Census:
         if node not in self._versions:
             self._note_changes_before(node, health)
         old = self._versions.get(node, ("", ""))
-        told = (health.driver_version, health.agent_version)
+        versions = (health.driver_version, health.agent_version)
         # A driver that is not loaded has no version: the last one known is still the last one.
-        new = (told[0] or old[0], told[1] or old[1])
+        new = (versions[0] or old[0], versions[1] or old[1])
         self._versions[node] = new
         moved = [bool(before) and before != after for before, after in zip(old, new, strict=True)]
         if any(moved):
@@ -263,7 +263,7 @@ class Census:
 def _gpus(node: str, devices: tuple[SliceDevice, ...]) -> _Gpus:
     """Return what a node publishes of each GPU.
 
-    NVIDIA's driver names a pool after its node: another pool is another node's to speak of.
+    NVIDIA's driver names a pool after its node: another pool belongs to another node.
     """
     found: _Gpus = {}
     for device in devices:

@@ -1,4 +1,4 @@
-"""What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
+"""The remediator's own metrics for Prometheus; the one door to prometheus_client here."""
 
 import threading
 from collections import Counter as Tally
@@ -33,7 +33,7 @@ _openmetrics = cast(
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of the process right now; asked for when somebody reads the page."""
+    """What is true of the process right now; read when a page is read."""
 
     leading: bool
     queued: int
@@ -65,7 +65,7 @@ class ClusterFamilies:
         self.show({})
 
     def show(self, rows: Rows) -> None:
-        """Replace everything that is told; a series that is not in `rows` vanishes."""
+        """Replace everything that is exported; a series that is not in `rows` vanishes."""
         if rows is self._rows:
             return
         made: list[GaugeMetricFamily] = []
@@ -98,8 +98,8 @@ class Metrics:
         self.duration = self._histograms["reconcile_duration_seconds"]
         self.jobs_failed = self._counters["timer_failures"]
         self.policy_bad = self._gauges["policy_file_bad"]
-        self._told_evictions: Tally[str] = Tally()
-        self._told_refused = 0
+        self._counted_evictions: Tally[str] = Tally()
+        self._counted_refused = 0
         self._nodes: dict[str, Tally[str]] = {}
         self._held: dict[str, Tally[str]] = {}
         self._amiss: dict[str, Tally[str]] = {}
@@ -157,7 +157,7 @@ class Metrics:
                 memory.pop(node, None)
 
     def policy(self, policy: Policy) -> None:
-        """Say which policy is in force."""
+        """Export which policy is in force."""
         with self._guard:
             for name in ("policy_info", "policy_mode"):
                 self._gauges[name].clear()
@@ -181,7 +181,7 @@ class Metrics:
         self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
     def cluster(self, rows: Rows) -> None:
-        """Replace what is told of the cluster; {} while it is not known."""
+        """Replace what is exported about the cluster; {} while it is not known."""
         self._cluster.show(rows)
 
     def read(self, now: Reading) -> None:
@@ -201,12 +201,12 @@ class Metrics:
         self._show("collection_untrusted", untrusted)
         self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
         refused = now.statuses_refused
-        self._counters["incident_statuses_refused"].inc(refused - self._told_refused)
-        self._told_refused = refused
+        self._counters["incident_statuses_refused"].inc(refused - self._counted_refused)
+        self._counted_refused = refused
         for result, count in now.evictions.items():
-            new = count - self._told_evictions[result]
+            new = count - self._counted_evictions[result]
             self._counters["evictions"].labels(result).inc(new)
-            self._told_evictions[result] = count
+            self._counted_evictions[result] = count
 
     def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
         gauge = self._gauges[name]
@@ -223,7 +223,7 @@ class Metrics:
         rows: Rows,
         openmetrics: bool,
     ) -> bytes:
-        """Return the page of this moment; of two who ask at once none sees the other's half."""
+        """Return the page of this moment; of two requests at once none sees the other's half."""
         with self._guard:
             self.counted(incidents, rules)
             self.read(reading)

@@ -1,8 +1,8 @@
-"""The last look before a disruption: what the decision rested on, asked of the API server anew.
+"""The last look before a disruption: its facts are read from the API server anew.
 
-A watch may lag behind without anybody noticing. Before pods are evicted or a node's repair
-is called for, the node's ResourceSlices are listed and the claims on the devices are read,
-without a resourceVersion, so that the answer is the newest that is stored.
+A watch may lag behind unnoticed. Before pods are evicted or a node's repair is called for, the
+node's ResourceSlices are listed and the claims on the devices are read, without a resourceVersion,
+so that the answer is the newest that is stored.
 """
 
 from collections.abc import Mapping
