@@ -7,8 +7,8 @@ import msgspec
 from exporter.model.node_health import GpuHealth, Inventory, NodeHealth, SourceHealth, SwitchHealth
 
 NEAR = timedelta(minutes=1)
-"""Two signals this close together may have one cause: drivers tell of one failure in several lines,
-and NVML is asked in between."""
+"""Two signals this close together may have one cause: drivers log one failure in several lines, and
+NVML is read in between."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Every GPU of the report, the judged one too."""
 
     def up(self, source: str) -> bool | None:
-        """Say whether a source works, None when the report does not name it."""
+        """Return whether a source works, None when the report does not name it."""
         return next((state.up for state in self.sources if state.name == source), None)
 
     def peers(self, gpu: GpuHealth) -> tuple[GpuHealth, ...]:
@@ -35,7 +35,7 @@ ALONE = Surroundings()
 
 
 def surroundings(report: NodeHealth | None) -> Surroundings:
-    """Return what a report says beside its GPUs; nothing is known without one."""
+    """Return the content of a report beside its GPUs; nothing is known without one."""
     if report is None:
         return ALONE
     return Surroundings(

@@ -1,8 +1,8 @@
 """Claims by state, counted as they change, and those that are waited for. Pure but for its memory.
 
-A standalone claim that no pod has asked for is no problem: only what a pod or pod
-group owns is waited for. Whether a pod refers to a claim that somebody made by
-hand is not known here, because pods are not watched.
+A standalone claim that no pod has requested is no problem: only a claim that a pod or pod group
+owns is waited for. Whether a pod refers to a claim that was made by hand is not known here, because
+pods are not watched.
 """
 
 from collections import Counter
@@ -51,7 +51,7 @@ def state(claim: Claim) -> State:
 
 
 class Claims:
-    """An index; who feeds it holds a lock."""
+    """An index; its caller holds a lock."""
 
     def __init__(self) -> None:
         self._states: Counter[State] = Counter()
@@ -100,15 +100,15 @@ def _age(entry: tuple[datetime, str, str, Claim]) -> tuple[datetime, str, str]:
 
 
 def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
-    """Say why a claim is not allocated, as far as counting free devices tells.
+    """Return why a claim is not allocated, as far as a count of free devices shows.
 
-    Which node the pod may run on, selectors, quota and the order of the queue are the
-    scheduler's to know: where some node has enough, the reason is Other.
+    The scheduler alone knows which node the pod may run on, selectors, quota and the order of the
+    queue: where some node has enough, the reason is Other.
     """
-    wanted = [_wanted(request) for request in claim.spec.devices.requests]
-    if not wanted or not all(wanted):
+    requests = [_choices_of(request) for request in claim.spec.devices.requests]
+    if not requests or not all(requests):
         return "Other"
-    together = _together(wanted)
+    together = _together(requests)
     if all(_fits(choices, rooms, tainted=False) for choices in together):
         return "Other"
     return (
@@ -118,8 +118,8 @@ def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
     )
 
 
-def _wanted(request: Request) -> list[tuple[Sort, int]]:
-    """Return what a request would take, any one of them; [] where that cannot be told."""
+def _choices_of(request: Request) -> list[tuple[Sort, int]]:
+    """Return what a request would take, any one of them; [] where that is unknown."""
     choices = (request.exactly,) if request.exactly else request.first_available
     found = [
         ((GPU_DRIVER, kind), choice.count)
@@ -129,15 +129,15 @@ def _wanted(request: Request) -> list[tuple[Sort, int]]:
     return found if len(found) == len(choices) else []
 
 
-def _together(wanted: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
+def _together(requests: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
     """Add up the requests that leave no choice: one node has to have all of them."""
     fixed = Counter[Sort]()
-    for choices in wanted:
+    for choices in requests:
         if len(choices) == 1:
             fixed[choices[0][0]] += choices[0][1]
     return [
         *([total] for total in fixed.items()),
-        *(alternatives for alternatives in wanted if len(alternatives) > 1),
+        *(alternatives for alternatives in requests if len(alternatives) > 1),
     ]
 
 

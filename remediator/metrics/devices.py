@@ -16,7 +16,7 @@ from remediator.model.taint_rule import ForeignRule, Rule
 State = Literal["tainted", "tainted_by_others", "allocated", "free"]
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512
-"""Different devices (driver, type, product, profile) that are told; of more, the rarest are
+"""Different devices (driver, type, product, profile) that are exported; beyond that, the rarest are
 counted together: a driver may write what it likes into its slices."""
 REST = "other"
 
@@ -40,7 +40,7 @@ def pool_count(
 ) -> PoolCount:
     """Count the GPUs and slices of a pool, each in the first state that is true of it.
 
-    `foreign` are other people's rules. An administrator's look allocates nothing.
+    `foreign` are rules of others. Admin access allocates nothing.
     """
     ours = {rule.device for rule in rules if rule.taint_effect in _KEEP_AWAY}
     theirs = [rule for rule in foreign if rule.effect in _KEEP_AWAY]
@@ -94,10 +94,10 @@ def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) ->
     models = Counter[Model]()
     for (model, _), count in totals.items():
         models[model] += count
-    told = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
+    listed = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
     found = Counter[Labels]()
     for (model, state), count in totals.items():
-        driver, kind, product, profile = model if model in told else (REST, model[1], REST, REST)
+        driver, kind, product, profile = model if model in listed else (REST, model[1], REST, REST)
         found[labels(driver, kind, product, profile, state)] += count
     return {"devices": {key: float(count) for key, count in found.items()}}
 

@@ -19,7 +19,7 @@ _UNKNOWN_CLASS = -len(SEVERITY)
 _BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
 """Label value for each `PodHold.via`; "" would be no label to Prometheus."""
 EVICTED = "evicted"
-"""Of a pod that was moved: who answers a page still asks whose job it was."""
+"""Of an evicted pod: after a page an operator still needs to know whose job it was."""
 
 _BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
 """How `IncidentStatus.foreign` ends of a taint that keeps work away."""
@@ -34,11 +34,11 @@ def incident_rows(
 ) -> Rows:
     """Return the samples of every open incident; of more than `most`, the number left out."""
     standing = [candidate for candidate in incidents if candidate.open]
-    told = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
-    each = min(CONSUMERS, ALL_CONSUMERS // max(len(told), 1))
+    listed = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
+    each = min(CONSUMERS, ALL_CONSUMERS // max(len(listed), 1))
     stored = _stored(rules)
     rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
-    for incident in told:
+    for incident in listed:
         identity = labels(incident.name, incident.node, incident.spec.uuid)
         for family, part in _WORDS.items():
             rows[family] |= ones((*identity, *rest) for rest in part(incident))
@@ -52,7 +52,7 @@ def incident_rows(
             {*map(_consumer, incident.status.affected), *map(_moved, incident.status.evicted)}
         )
         rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in affected[:each])
-    return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
+    return {**rows, "incidents_untold": {(): float(len(standing) - len(listed))}}
 
 
 def _urgency(incident: Incident) -> tuple[int, str, str]:
@@ -78,18 +78,20 @@ def _word(word: str) -> Iterable[Labels]:
 def _held(incident: Incident) -> Iterable[Labels]:
     """Return what holds it back.
 
-    For whoever is paged also: a person ignores it, or has cordoned it by hand; or its
-    node was taken away, for a week before the incident ends.
+    An operator on a page needs to know it: a user ignores the incident, or has cordoned the GPU by
+    hand; or its node was taken away, for a week before the incident ends.
     """
     held = {
         condition.reason
         for condition in incident.status.conditions
         if condition.type == "Held" and condition.status == "True"
     }
-    if any(said.kind == "Ignore" and said.state == "InForce" for said in incident.status.intents):
+    if any(
+        intent.kind == "Ignore" and intent.state == "InForce" for intent in incident.status.intents
+    ):
         held.add("Human")
     if any(
-        said.startswith("rule ") and said.endswith(_BY_HAND) for said in incident.status.foreign
+        text.startswith("rule ") and text.endswith(_BY_HAND) for text in incident.status.foreign
     ):
         held.add("Maintenance")
     if incident.status.node_gone_since:

@@ -1,7 +1,7 @@
 """The table of what happens to incidents: counters and histograms, counted by the leader.
 
-Each row is counted once, when the API server has stored what it tells of (`transitions`). A sum
-over the replicas is the whole: a new leader does not count again what is stored already.
+Each row is counted once, when the API server has stored what it reports (`transitions`). A sum over
+the replicas is the whole: a new leader does not count again what is stored already.
 """
 
 from typing import Literal, get_args

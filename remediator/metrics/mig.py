@@ -1,7 +1,7 @@
-"""Nodes whose MIG geometry is not what their label asks for, as samples. Pure.
+"""Nodes whose MIG geometry is not what their label requests, as samples. Pure.
 
-The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read.
-The names that the GPU Operator ships for all GPUs alike say themselves what they mean.
+The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read. The
+names that the GPU Operator ships for all GPUs alike have their meaning in them.
 """
 
 import re
@@ -14,18 +14,18 @@ from remediator.metrics.rows import Rows, labels
 from remediator.model.node import NodeFacts
 
 _PROFILE = re.compile(r"all-(\d+g\.\d+gb[.\w+]*)")
-"""`all-1g.10gb`; with `.me` where NVML says `+me`."""
+"""`all-1g.10gb`; with `.me` where NVML has `+me`."""
 
 
 class MigAsked(msgspec.Struct, frozen=True):
-    """A node of which a label asks for a geometry, and its report, where there is one."""
+    """A node with a label for a geometry, and its report, where there is one."""
 
     facts: NodeFacts
     report: NodeDeviceHealth | None = None
 
 
 def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
-    """Return what each node is asked for, and on how many GPUs it is not so."""
+    """Return what each node's label requests, and on how many GPUs it is not so."""
     known = tuple(nodes)
     states = {labels(node.facts.name, node.facts.mig_config, _state(node)): 1.0 for node in known}
     counts = ((labels(node.facts.name), _differing(node)) for node in known)
@@ -42,9 +42,9 @@ def _state(node: MigAsked) -> str:
 
 
 def _differing(node: MigAsked) -> int | None:
-    """Return the GPUs that are otherwise than asked for; None where that cannot be judged.
+    """Return the GPUs that differ from the request; None where that cannot be judged.
 
-    A GPU whose MIG mode is not known is none of them: most that have none say nothing of it.
+    A GPU whose MIG mode is not known is none of them: most without MIG report no mode.
     """
     config = node.facts.mig_config
     gpus = node.report.status.gpus if node.report else ()

@@ -1,8 +1,8 @@
 """Published devices by state, counted again pool by pool where something changed.
 
-Counting 80,000 devices takes a while, and the cluster changes in few places at
-once: what changed is noted when it is heard of, and counted when somebody asks.
-Pure but for its memory; who feeds it holds a lock.
+Counting 80,000 devices takes a while, and the cluster changes in few places at once: a change is
+noted when it arrives, and counted when a page is read. Pure but for its memory; the caller holds a
+lock.
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ SHAPES = 1024
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule, as far as it says in which state a device is."""
+    """A DeviceTaintRule, as far as it decides in which state a device is."""
 
     driver: str
-    """"" where the rule does not say, which means any; so with `pool` and `device`."""
+    """"" where the rule has none, which means any; so with `pool` and `device`."""
     pool: str
     device: str
     effect: str
@@ -71,10 +71,10 @@ class Stock:
         self._stale.update(pools)
 
     def ruled(self, name: str, new: Selected | None) -> None:
-        """Take in a rule, anybody's; None when it is gone.
+        """Take in any rule; None when it is gone.
 
-        One that names no driver or pool may select in any of them. Its status is written again
-        and again while pods are evicted, which is no reason to count everything.
+        A rule without a driver or pool may select in any of them. Its status is written again and
+        again while pods are evicted, which is no reason to count everything.
         """
         before = self._rules.pop(name, None)
         if new is not None:
@@ -89,7 +89,7 @@ class Stock:
         return tuple(self._stale)
 
     def count(self, pool: PoolKey, counted: Callable[[str, PoolKey], PoolCount]) -> None:
-        """Count a pool again; `counted` is asked for its node's devices."""
+        """Count a pool again; `counted` returns the count of its node's devices."""
         self._stale.discard(pool)
         publishers = self._publishers.get(pool)
         new = counted(publishers[0], pool) if publishers else PoolCount()

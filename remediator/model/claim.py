@@ -1,7 +1,7 @@
-"""Who holds a device: ResourceClaims into holds. Pure.
+"""Which pods hold a device: ResourceClaims into holds. Pure.
 
-A large cluster has a claim for each of its GPUs, so the structs keep what is
-read and nothing else, and the garbage collector leaves them alone.
+A large cluster has a claim for each of its GPUs, so the structs keep what is read and nothing else,
+and the garbage collector leaves them alone.
 """
 
 from collections.abc import Iterable
@@ -88,7 +88,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
 class Allocation(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     devices: DeviceAllocation = DeviceAllocation()
     allocation_timestamp: datetime | None = None
-    """When the scheduler allocated it; not every release says."""
+    """When the scheduler allocated it; not every release writes that."""
 
 
 class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -102,7 +102,7 @@ class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     device_class_name: str = ""
     name: str = ""
     count: int = 0
-    """Devices; 0 where all are asked for (`allocationMode: All`)."""
+    """Devices; 0 where all are requested (`allocationMode: All`)."""
 
 
 class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -150,7 +150,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     spec: ClaimSpec = ClaimSpec()
 
     def __post_init__(self) -> None:
-        """Drop what only a waiting claim is asked for: most are allocated, and all are kept."""
+        """Drop what only a waiting claim needs: most are allocated, and all are kept."""
         meta = self.metadata
         if self.allocated and meta.creation_timestamp:
             slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
@@ -172,7 +172,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def extended(self) -> bool:
-        """Whether the scheduler made it for a pod that asked by resource name."""
+        """Whether the scheduler made it for a pod that requests by resource name."""
         return self.metadata.annotations.extended == "true"
 
 
@@ -193,7 +193,7 @@ def device_classes(claim: Claim) -> frozenset[str]:
 def compute_domain(claim: Claim) -> str:
     """Return the UID of the ComputeDomain of which a claim was given a channel, "" for none.
 
-    Parameters alone bind nobody, and the claims of the domain's own daemons are no workload's.
+    Parameters alone bind no claim, and the claims of the domain's own daemons are no workload's.
     """
     if not any(_is_channel(result) for result in claim.results):
         return ""
@@ -212,12 +212,11 @@ def _is_channel(result: DeviceResult) -> bool:
 def holds(
     claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
 ) -> tuple[PodHold, ...]:
-    """Return who holds any of the devices, sorted.
+    """Return the holds of any of the devices, sorted.
 
-    A claim that is allocated but reserved for nobody still holds its device: it
-    is listed with an empty pod name, and so is one that is reserved for a
-    PodGroup of which no pod is known here. Admin access is listed too, because
-    NoExecute evicts those pods like any other.
+    A claim that is allocated but reserved for no pod still holds its device: it is listed with an
+    empty pod name, and so is one that is reserved for a PodGroup without a known pod here. Admin
+    access is listed too, because NoExecute evicts those pods like any other.
     """
     here = tuple(pods or ())
     found = {
@@ -263,7 +262,7 @@ def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...
 
 
 def tolerated(tolerations: tuple[Toleration, ...]) -> str:
-    """Say which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
+    """Return which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
     ours = [toleration for toleration in tolerations if _concerns_us(toleration)]
     return ", ".join(sorted({_in_words(toleration) for toleration in ours}))
 
@@ -271,9 +270,10 @@ def tolerated(tolerations: tuple[Toleration, ...]) -> str:
 def may_stay(hold: PodHold, fault: str) -> bool:
     """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
     key = f"NoExecute of {DOMAIN}/{fault}"
-    said = hold.tolerates.split(", ")
+    tolerations = hold.tolerates.split(", ")
     return any(
-        toleration in ("NoExecute", key) or toleration.startswith(f"{key}=") for toleration in said
+        toleration in ("NoExecute", key) or toleration.startswith(f"{key}=")
+        for toleration in tolerations
     )
 
 
@@ -305,7 +305,7 @@ def _concerns_us(toleration: Toleration) -> bool:
 
 
 def _in_words(toleration: Toleration) -> str:
-    """Say what a toleration does: without an effect it counts for scheduling, not for eviction."""
+    """Describe a toleration: without an effect it counts for scheduling, not for eviction."""
     effect = toleration.effect or "NoSchedule"
     seconds = toleration.toleration_seconds if effect == "NoExecute" else None
     lasting = "" if seconds is None else f" for {max(seconds, 0)}s"

@@ -23,7 +23,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     owner: str = ""
-    """Top owner as far as the pod itself tells: `Job/train`, `Deployment/web`; "" for none."""
+    """Top owner as far as the pod itself shows: `Job/train`, `Deployment/web`; "" for none."""
     pod_group: str = ""
     """Name of its PodGroup in its namespace; "" for none."""
     running: bool = True
@@ -40,7 +40,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...] = ()
     """ResourceClaims of its spec, by name."""
     plugin_resources: tuple[str, ...] = ()
-    """Extended resources that it asks for, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
+    """Extended resources that it requests, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class SchedulingGroup(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """What a container asks for, by resource name."""
+    """What a container requests, by resource name."""
 
     limits: dict[str, str | float] | None = None
     requests: dict[str, str | float] | None = None
@@ -134,7 +134,7 @@ def facts_of(pod: RawPod) -> PodFacts:
 
 
 def _owner(meta: PodMeta) -> str:
-    """Return the controller, and what its own labels say of the controller above it."""
+    """Return the controller, and the controller above it as its own labels name it."""
     found = next((owner for owner in meta.owner_references if owner.controller), None)
     if found is None:
         return ""
