@@ -150,10 +150,10 @@ def _known(
     """Return what an incident is to record, whatever is done about it."""
     signal = youngest(case, incident, demands)
     before = incident.status.seen_signals
-    unseen = any(is_unseen(asking.fault.record, before) for asking in demands)
+    unseen = any(is_unseen(fault_demand.fault.record, before) for fault_demand in demands)
     row = policy.row(class_of(incident.status.fault), case.place)
     count = history.recurrence(case.incidents, incident, row, now)
-    rows = tuple(dict.fromkeys((row, *(asking.row for asking in demands))))
+    rows = tuple(dict.fromkeys((row, *(fault_demand.row for fault_demand in demands))))
     # A class that another policy switched off waits for a user as before.
     counted = tuple(
         policy_row for policy_row in rows if policy_row.mode != "off" or policy.disagrees
@@ -172,12 +172,12 @@ def _known(
         news=unseen,
         goal=desired_rules.goal(demands),
         notice=desired_rules.notice(demands),
-        awaits=next((asking.awaits for asking in demands if asking.awaits), ""),
+        awaits=next((fault_demand.awaits for fault_demand in demands if fault_demand.awaits), ""),
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
         person="" if confirmed else sticky,
-        unprovable=any(asking.needs_human for asking in demands),
+        unprovable=any(fault_demand.needs_human for fault_demand in demands),
         probation=row.probation,
         repair="" if unseen else recovery.repair_seen(case, incident.status, signal),
         needs=repair.needs,
@@ -266,7 +266,9 @@ def _standing(  # noqa: PLR0917 - the facts, and when
     # A hold keeps what stands: nothing new is demanded as long as it counts.
     rules = desired_rules.rules(case, incident, () if hold else demands, firm)
     wakes = [
-        asking for asking in (known.wake_at, *(moment.wake_at for moment in demands)) if asking
+        moment
+        for moment in (known.wake_at, *(fault_demand.wake_at for fault_demand in demands))
+        if moment
     ]
     evicting = () if hold else desired_rules.evicting(demands)
     return msgspec.structs.replace(

@@ -168,9 +168,13 @@ def together(case: Case, incident: Incident, demands: list[Demand]) -> tuple[Dem
     A pod that is evicted from one slice must not land on a sibling that is about to be tainted.
     """
     tainting = [
-        other for other in demands if other.row.mode == "enforce" and other.effect is not None
+        fault_demand
+        for fault_demand in demands
+        if fault_demand.row.mode == "enforce" and fault_demand.effect is not None
     ]
-    everything = tuple(sorted({target for other in tainting for target in other.targets}))
+    everything = tuple(
+        sorted({target for fault_demand in tainting for target in fault_demand.targets})
+    )
     whole = tainted_since(case.rules, incident, everything) is not None
     return tuple(demands) if whole else tainted_first(demands)
 
@@ -265,7 +269,7 @@ def youngest(case: Case, incident: Incident, demands: Iterable[Demand]) -> datet
     A recorded signal ahead of that clock gives way to those that are still reported.
     """
     known, clock = incident.status.seen_through, case.reported_at
-    seen = [other.fault.last_seen for other in demands]
+    seen = [fault_demand.fault.last_seen for fault_demand in demands]
     ahead = known is not None and clock is not None and known > clock
     if known is not None and not (seen and ahead):
         seen.append(known)
@@ -282,9 +286,9 @@ def placed(incident: Incident, demands: Iterable[Demand]) -> tuple[Target, ...]:
     known = before if incident.status.placed is None else incident.status.placed
     found = {
         target
-        for other in demands
-        if other.fault.fault_class == "contained" and other.new
-        for target in other.targets
+        for fault_demand in demands
+        if fault_demand.fault.fault_class == "contained" and fault_demand.new
+        for target in fault_demand.targets
     }
     return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
 

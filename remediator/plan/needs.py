@@ -78,30 +78,36 @@ def needs(
             return Needs(needs=before, insists=before if insists else "nothing")
         case Sick():
             standing = [demand for demand in demands if demand.fault.ended is None]
-            entries = [
+            fault_needs = [
                 _FaultNeed(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
                 for demand in standing
             ]
             # What was requested already stays requested while two policies disagree.
             called = bool(policy.disagrees) and incident.status.needs_since is not None
-            return _sum(entries, called=called)
+            return _sum(fault_needs, called=called)
 
 
-def _sum(entries: list[_FaultNeed], *, called: bool = False) -> Needs:
-    sure = [entry for entry in entries if not entry.alone]
-    enforced = [entry for entry in sure if called or entry.row.mode == "enforce"]
+def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Needs:
+    sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
+    enforced = [fault_need for fault_need in sure if called or fault_need.row.mode == "enforce"]
     insisting: list[Need] = [
-        entry.need for entry in enforced if entry.need in NODE_LEVEL and _may_evict(entry.row)
+        fault_need.need
+        for fault_need in enforced
+        if fault_need.need in NODE_LEVEL and _may_evict(fault_need.row)
     ]
-    calls = most_needed(entry.need for entry in enforced)
-    spared = [entry for entry in sure if entry.row.mode != "enforce" and entry.need in NODE_LEVEL]
+    calls = most_needed(fault_need.need for fault_need in enforced)
+    spared = [
+        fault_need
+        for fault_need in sure
+        if fault_need.row.mode != "enforce" and fault_need.need in NODE_LEVEL
+    ]
     if calls in NODE_LEVEL:
         spared = []
     return Needs(
-        needs=most_needed(entry.need for entry in entries),
+        needs=most_needed(fault_need.need for fault_need in fault_needs),
         calls=calls,
-        would_call=most_needed(entry.need for entry in spared),
-        would_insist=any(_may_evict(entry.row) for entry in spared),
+        would_call=most_needed(fault_need.need for fault_need in spared),
+        would_insist=any(_may_evict(fault_need.row) for fault_need in spared),
         insists=most_needed(insisting),
     )
 
