@@ -95,17 +95,19 @@ def _of_chain(wanted: Sequence[str], rounds: int) -> Iterator[Section]:
 
 
 _ALONE: Mapping[str, Callable[[Ground, float], Iterator[Section]]] = {
-    "page": lambda ground, _: (pages.measure(ground, one) for one in (GPUS, SLICES)),
+    "page": lambda ground, _: (pages.measure(ground, partition) for partition in (GPUS, SLICES)),
     "sampling": lambda ground, _: (
-        sampling.measure(ground, one, dcgm=dcgm) for dcgm in (False, True) for one in (GPUS, SLICES)
+        sampling.measure(ground, partition, dcgm=dcgm)
+        for dcgm in (False, True)
+        for partition in (GPUS, SLICES)
     ),
     "growth": lambda ground, minutes: (
-        growth.measure(ground, one, minutes, dcgm=dcgm)
+        growth.measure(ground, partition, minutes, dcgm=dcgm)
         for dcgm in (False, True)
-        for one in (GPUS, SLICES)
+        for partition in (GPUS, SLICES)
     ),
-    "churn": lambda ground, _: (churn.measure(one) for one in (ground,)),
-    "requests": lambda ground, _: (quiet.measure(one) for one in (ground,)),
+    "churn": lambda ground, _: (churn.measure(place) for place in (ground,)),
+    "requests": lambda ground, _: (quiet.measure(place) for place in (ground,)),
 }
 _BENCHMARKS: Mapping[str, Callable[[Stage, int, float], Section]] = {
     "scrape": lambda stage, _rounds, _uptime: scraping.measure(stage, say),

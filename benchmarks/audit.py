@@ -73,7 +73,7 @@ def requests(log: bytes) -> tuple[Request, ...]:
     """Parse an audit log, in order of arrival; a last line that is not whole is left out."""
     lines = log.split(b"\n")[:-1]
     found = (msgspec.json.decode(line, type=Request) for line in lines if line)
-    return tuple(sorted(found, key=lambda one: one.request_received_timestamp))
+    return tuple(sorted(found, key=lambda request: request.request_received_timestamp))
 
 
 def legs(
@@ -85,7 +85,7 @@ def legs(
     when a watch gave the rule; all in seconds of wall time.
     """
     path = [written, read]
-    later = [one for one in log if one.arrived >= written]
+    later = [request for request in log if request.arrived >= written]
     for resource in (REPORT, RULE):
         first = _first(later, resource)
         if first is None:
@@ -100,15 +100,17 @@ def eviction(log: Iterable[Request], *, written: float) -> float | None:
 
     `written` is when the incident began, in seconds of wall time. None when the log has none.
     """
-    later = [one for one in log if one.arrived >= written]
+    later = [request for request in log if request.arrived >= written]
     raised = _first(later, RULE, "patch")
     if raised is None:
         return None
-    deleted = _first([one for one in later if one.arrived >= raised.arrived], POD, "delete")
+    deleted = _first(
+        [request for request in later if request.arrived >= raised.arrived], POD, "delete"
+    )
     return deleted.answered - raised.arrived if deleted else None
 
 
 def _first(log: Iterable[Request], resource: str, verb: str = "") -> Request | None:
     """Return the first request about a resource; any verb when none is given."""
-    matching = (one for one in log if one.object_ref.resource == resource)
-    return next((one for one in matching if verb in ("", one.verb)), None)
+    matching = (request for request in log if request.object_ref.resource == resource)
+    return next((request for request in matching if verb in ("", request.verb)), None)

@@ -38,7 +38,7 @@ def _generation(ground: Ground, lone: Lone, number: int) -> int:
     names = [f"past-{number + index}" for index in range(len(lone.held))]
     for name in names:
         ground.client.create(_PODS, _pod(name, lone.name))
-    held = [{**one, "name": name} for one, name in zip(lone.held, names, strict=True)]
+    held = [{**claim, "name": name} for claim, name in zip(lone.held, names, strict=True)]
     lone.node.kubelet.set_pods(held)
     await_true("the page shows the last pod's labels", partial(_shows, lone, names[-1]))
     for name in names:

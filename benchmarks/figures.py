@@ -42,8 +42,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def ratios(over: Iterable[float], under: Iterable[float]) -> tuple[float, ...]:
     """Return the ratio of each pair that was measured together."""
-    return tuple(one / other for one, other in zip(over, under, strict=True))
+    return tuple(value / other for value, other in zip(over, under, strict=True))
 
 
 def milliseconds(seconds: Iterable[float]) -> tuple[float, ...]:
-    return tuple(1000.0 * one for one in seconds)
+    return tuple(1000.0 * value for value in seconds)

@@ -53,7 +53,10 @@ def memory(lone: Lone, when: str, *, parts: bool = False) -> list[Figure]:
         _figure("alone on a machine", alone_megabytes(maps.values()), budget, part=True),
     ]
     if parts:
-        found += [_figure(f"{n}, PSS", pss_megabytes(one), part=True) for n, one in maps.items()]
+        found += [
+            _figure(f"{n}, PSS", pss_megabytes(process_maps), part=True)
+            for n, process_maps in maps.items()
+        ]
     if apart is not None:
         found.append(_figure(f"{DCGM_CHILD}, apart: PSS", pss_megabytes(apart), part=True))
     return found

@@ -113,8 +113,8 @@ class Ground:
         self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         for name in ("draguard-system", "ml"):
             self.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        for one in workloads.device_classes():
-            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        for device_class in workloads.device_classes():
+            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
         compile_all(self.folder)
 
 
@@ -185,8 +185,8 @@ class Lone:
         owner = {"metadata": {"name": self.name}, "kind": "Node", "apiVersion": "v1"}
         client.create("/api/v1/nodes", owner)
         slices = publisher.publish(client, self.name, self.node.slices())
-        devices = [one for found in slices for one in found["spec"]["devices"]]
-        numbers = {one.uuid: number for number, one in enumerate(self.node.scenario.load().gpus)}
+        devices = [published for found in slices for published in found["spec"]["devices"]]
+        numbers = {gpu.uuid: number for number, gpu in enumerate(self.node.scenario.load().gpus)}
         self.held = []
         for number, device in enumerate(devices):
             pod_uid = str(uuid.uuid4())
@@ -274,4 +274,6 @@ class Lone:
 
 def _instance(gpu: Gpu, device: str) -> tuple[int, int] | None:
     """Return the ids of the slice with a UUID, None for a whole GPU."""
-    return next(((one.gi, one.ci) for one in gpu.instances if one.uuid == device), None)
+    return next(
+        ((instance.gi, instance.ci) for instance in gpu.instances if instance.uuid == device), None
+    )

@@ -63,7 +63,7 @@ def maps_of(pid: int) -> tuple[Mapping, ...]:
 
 def pss_megabytes(maps: Iterable[Mapping]) -> float:
     """Return the proportional set size in MB (10^6 bytes)."""
-    return sum(one.pss for one in maps) * 1024 / 1e6
+    return sum(mapping.pss for mapping in maps) * 1024 / 1e6
 
 
 def alone_megabytes(processes: Iterable[Iterable[Mapping]]) -> float:
@@ -75,10 +75,10 @@ def alone_megabytes(processes: Iterable[Iterable[Mapping]]) -> float:
     shared: dict[tuple[str, str], int] = {}
     private = 0
     for maps in processes:
-        for one in maps:
-            private += one.private
-            key = (one.file, one.offset)
-            shared[key] = max(shared.get(key, 0), one.shared)
+        for mapping in maps:
+            private += mapping.private
+            key = (mapping.file, mapping.offset)
+            shared[key] = max(shared.get(key, 0), mapping.shared)
     return (private + sum(shared.values())) * 1024 / 1e6
 
 

@@ -33,9 +33,9 @@ def measure(ground: Ground) -> Section:
         ended = time.time()
         time.sleep(_AUDIT_DELAY)
         found = Counter(
-            f"{one.verb} {one.object_ref.resource or 'discovery'}"
-            for one in audit.requests(ground.audit_log.read_bytes())
-            if begun <= one.arrived <= ended and one.user_agent == _AGENT
+            f"{request.verb} {request.object_ref.resource or 'discovery'}"
+            for request in audit.requests(ground.audit_log.read_bytes())
+            if begun <= request.arrived <= ended and request.user_agent == _AGENT
         )
     return Section(
         "API requests of a healthy node in an hour",

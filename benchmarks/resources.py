@@ -66,12 +66,15 @@ def measure_memory(stage: Stage, say: Say, *, uptime: float, least: float = 20.0
     time.sleep(max(0.0, least - uptime))
     say("memory")
     maps = {name: maps_of(pid) for name, pid in stage.exporter.items()}
-    whole = sum(pss_megabytes(one) for one in maps.values())
+    whole = sum(pss_megabytes(process_maps) for process_maps in maps.values())
     return Section(
         f"Memory, {GPUS} GPUs, NVML only",
         (
             _memory("exporter, PSS of all processes", whole, "75"),
-            *(_memory(f"{name}, PSS", pss_megabytes(one), part=True) for name, one in maps.items()),
+            *(
+                _memory(f"{name}, PSS", pss_megabytes(process_maps), part=True)
+                for name, process_maps in maps.items()
+            ),
             _memory("exporter, alone on a machine", alone_megabytes(maps.values()), "75"),
             _memory("remediator, PSS", pss_megabytes(maps_of(stage.remediator))),
         ),

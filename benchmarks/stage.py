@@ -142,8 +142,8 @@ class Stage:
         for path in (REPORTS, INCIDENTS):
             await_true(f"{path} is served", lambda path=path: self._is_served(path))
         self.client.create("/api/v1/namespaces", {"metadata": {"name": "draguard-system"}})
-        for one in workloads.device_classes():
-            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        for device_class in workloads.device_classes():
+            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
 
     def _is_served(self, path: str) -> bool:
         try:

@@ -83,7 +83,7 @@ def _write(stage: Stage, seconds: float) -> int:
 
 
 def _counted(stage: Stage) -> int:
-    return int(sum(float(one) for one in _COUNT.findall(page(stage.port))))
+    return int(sum(float(number) for number in _COUNT.findall(page(stage.port))))
 
 
 def _cpu(stage: Stage) -> float:

@@ -18,7 +18,7 @@ def table(sections: Iterable[Section]) -> str:
     widths = _widths(rows)
     lines = [_line(cells, widths) for cells in rows]
     lines.insert(1, "-" * max(len(line) for line in lines))
-    notes = [f"* {note}" for note in dict.fromkeys(n for one in found for n in one.notes)]
+    notes = [f"* {note}" for note in dict.fromkeys(n for part in found for n in part.notes)]
     return "\n".join([*lines, *([""] if notes else []), *notes])
 
 

@@ -45,7 +45,7 @@ def measure(stage: Stage, rounds: int, say: Say) -> Section:
     for number in range(rounds):
         found.append(_round(stage, client, number))
         if number % 5 == 4 or number + 1 == rounds:
-            middle = percentile(milliseconds(one.taint for one in found), 0.5)
+            middle = percentile(milliseconds(timing.taint for timing in found), 0.5)
             say(f"tainting: {number + 1} of {rounds} rounds, p50 so far {middle:.0f} ms")
     client.close()
     time.sleep(_AUDIT_DELAY)
@@ -113,7 +113,7 @@ def _await_peace(stage: Stage) -> None:
     await_true("all pods run again", lambda: stage.running() == GPUS)
     await_true(
         "the incident is closed",
-        lambda: not any(one.open for one in stage.incidents.items().values()),
+        lambda: not any(incident.open for incident in stage.incidents.items().values()),
     )
     await_true("the node is quiet", lambda: not stage.reports.since(time.monotonic() - _QUIET))
 
@@ -122,7 +122,9 @@ def _read_at(reports: list[Seen[NodeDeviceHealth]], written: float) -> float:
     """Return when the sensor read the line, in wall time, as the first report about it says."""
     for seen in reports:
         gpus = seen.change.new.status.gpus if seen.change.new else ()
-        times = [one.last_seen.timestamp() for gpu in gpus for one in gpu.xids if one.code == 79]
+        times = [
+            record.last_seen.timestamp() for gpu in gpus for record in gpu.xids if record.code == 79
+        ]
         after = [time for time in times if time >= written]
         if after:
             return min(after)
@@ -130,15 +132,17 @@ def _read_at(reports: list[Seen[NodeDeviceHealth]], written: float) -> float:
 
 
 def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
-    pairs, taints = [one.pair for one in found], [one.taint for one in found]
+    pairs, taints = [timing.pair for timing in found], [timing.taint for timing in found]
     told = [
         legs
-        for one in found
-        if (legs := audit.legs(log, written=one.written, read=one.read, seen=one.seen))
+        for timing in found
+        if (legs := audit.legs(log, written=timing.written, read=timing.read, seen=timing.seen))
     ]
-    evictions = [audit.eviction(log, written=one.written) for one in found]
+    evictions = [audit.eviction(log, written=timing.written) for timing in found]
     parts = tuple(
-        Figure(what=name, unit="ms", values=milliseconds(one[place] for one in told), part=True)
+        Figure(
+            what=name, unit="ms", values=milliseconds(stages[place] for stages in told), part=True
+        )
         for place, name in enumerate(audit.LEGS)
     )
     return Section(
@@ -162,7 +166,7 @@ def _section(found: list[Round], log: tuple[audit.Request, ...]) -> Section:
             Figure(
                 what="NoExecute decided to the pod's deletion",
                 unit="ms",
-                values=milliseconds(one for one in evictions if one is not None),
+                values=milliseconds(seconds for seconds in evictions if seconds is not None),
                 budget="p99 1,000",
             ),
         ),

@@ -46,7 +46,7 @@ class Tape(Generic[T]):
     def since(self, moment: float) -> list[Seen[T]]:
         """Return what came after a moment (monotonic)."""
         with self._news:
-            return [one for one in self._seen if one.at >= moment]
+            return [entry for entry in self._seen if entry.at >= moment]
 
     def first(
         self,
@@ -60,9 +60,9 @@ class Tape(Generic[T]):
         deadline = time.monotonic() + timeout
         with self._news:
             while True:
-                for one in self._seen:
-                    if one.at >= since and matches(one.change):
-                        return one
+                for entry in self._seen:
+                    if entry.at >= since and matches(entry.change):
+                        return entry
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TooLate(f"not within {timeout:.0f} s: {what}")

@@ -11,8 +11,8 @@ FOLDER = Path(__file__).parent / "json"
 def files() -> dict[str, str]:
     """Return what each file holds."""
     return {
-        name: json.dumps(one, indent=1, ensure_ascii=False) + "\n"
-        for name, one in rendered().items()
+        name: json.dumps(board, indent=1, ensure_ascii=False) + "\n"
+        for name, board in rendered().items()
     }
 
 

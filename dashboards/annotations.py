@@ -15,7 +15,7 @@ def of(scope: Scope, among: str = "") -> tuple[Annotation, ...]:
     """Return the marks of a dashboard; `among` narrows them to the GPUs of an expression."""
     only = f" and on (cluster, UUID) {among}" if among else ""
     marks = _xids(scope), _taints(scope), _untaints(scope)
-    return tuple(structs.replace(one, expr=f"({one.expr}){only}") for one in marks)
+    return tuple(structs.replace(mark, expr=f"({mark.expr}){only}") for mark in marks)
 
 
 def _xids(scope: Scope) -> Annotation:

@@ -39,33 +39,40 @@ def queries() -> Iterator[Asked]:
     """Return every question that panels ask."""
     for dashboard in DASHBOARDS:
         for panel in panels(dashboard):
-            for one in panel.queries:
+            for query in panel.queries:
                 yield Asked(
                     dashboard=dashboard.board.uid,
                     panel=panel.title,
-                    expr=one.expr,
-                    legend=one.legend,
+                    expr=query.expr,
+                    legend=query.legend,
                     instant=panel.instant,
-                    empty=one.empty,
-                    whole=one.whole,
+                    empty=query.empty,
+                    whole=query.whole,
                 )
 
 
 def annotation_queries() -> Iterator[Asked]:
     """Return what is asked for the marks on time series."""
     for dashboard in DASHBOARDS:
-        for one in dashboard.annotations:
-            name = f"annotation {one.name}"
-            yield Asked(dashboard=dashboard.board.uid, panel=name, expr=one.expr, empty=one.empty)
+        for annotation in dashboard.annotations:
+            name = f"annotation {annotation.name}"
+            yield Asked(
+                dashboard=dashboard.board.uid,
+                panel=name,
+                expr=annotation.expr,
+                empty=annotation.empty,
+            )
 
 
 def variable_queries() -> Iterator[Asked]:
     """Return what is asked for the choices of the variables; those of claims may have none."""
     for dashboard in DASHBOARDS:
-        for one in dashboard.variables:
-            if one.query:
+        for variable in dashboard.variables:
+            if variable.query:
                 yield Asked(
-                    dashboard=dashboard.board.uid, panel=f"variable {one.name}", expr=one.query
+                    dashboard=dashboard.board.uid,
+                    panel=f"variable {variable.name}",
+                    expr=variable.query,
                 )
 
 
@@ -79,4 +86,4 @@ def rendered() -> Mapping[str, Json]:
     """Return the JSON of each dashboard by its file's name."""
     from dashboards.grafana import to_json  # loads grafanalib, which readers of queries need not
 
-    return {one.board.file: finalized(to_json(one)) for one in DASHBOARDS}
+    return {dashboard.board.file: finalized(to_json(dashboard)) for dashboard in DASHBOARDS}

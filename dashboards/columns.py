@@ -31,21 +31,21 @@ def transformations(table: Table) -> list[Json]:
         ValueError: a column takes its values from a query that is not there.
 
     """
-    fields = [field(table, one) for one in table.columns]
+    fields = [field(table, column) for column in table.columns]
     join: list[Json] = [{"id": "merge", "options": {}}] if len(table.queries) > 1 else []
     keep = {"id": "filterFieldsByName", "options": {"include": {"names": fields}}}
     order = {
         "excludeByName": {},
         "includeByName": {},
         "indexByName": {name: number for number, name in enumerate(fields)},
-        "renameByName": dict(zip(fields, (one.title for one in table.columns), strict=True)),
+        "renameByName": dict(zip(fields, (column.title for column in table.columns), strict=True)),
     }
     return [*join, keep, {"id": "organize", "options": order}]
 
 
 def field(table: Table, column: Column) -> str:
     """Return how Grafana calls a column's field: by its label, or by its query's letter."""
-    named = {one.value: number for number, one in enumerate(table.queries) if one.value}
+    named = {query.value: number for number, query in enumerate(table.queries) if query.value}
     if column.source not in named:
         return column.source
     many = len(table.queries) > 1
@@ -64,7 +64,7 @@ def of_row(legend: str) -> str:
 
 def override(title: str, properties: Mapping[str, object]) -> Json:
     """Return settings of the field of that name; what is None stays as it is."""
-    listed = [{"id": key, "value": one} for key, one in properties.items() if one is not None]
+    listed = [{"id": key, "value": value} for key, value in properties.items() if value is not None]
     return {"matcher": {"id": "byName", "options": title}, "properties": listed}
 
 

@@ -49,9 +49,9 @@ def finalized(dashboard: Json) -> Json:
     made["schemaVersion"] = SCHEMA_VERSION
     made["editable"] = False
     made["timepicker"] = _without(made["timepicker"], "timepicker")
-    made["panels"] = [_panel(number, one) for number, one in enumerate(made["panels"], 1)]
-    made["templating"] = {"list": [_variable(one) for one in made["templating"]["list"]]}
-    marks = [_annotation(one) for one in made["annotations"]["list"]]
+    made["panels"] = [_panel(number, panel) for number, panel in enumerate(made["panels"], 1)]
+    made["templating"] = {"list": [_variable(variable) for variable in made["templating"]["list"]]}
+    marks = [_annotation(annotation) for annotation in made["annotations"]["list"]]
     made["annotations"] = {"list": [_ALERTS, *marks]}
     return cast("Json", _sorted(_stripped(made)))
 
@@ -68,8 +68,8 @@ _ALERTS: Mapping[str, object] = {
 """Grafana adds it to a dashboard without it, and then calls the dashboard changed."""
 
 
-def _without(one: Mapping[str, Any], place: str) -> Json:
-    return {key: value for key, value in one.items() if key not in _GONE[place]}
+def _without(part: Mapping[str, Any], place: str) -> Json:
+    return {key: value for key, value in part.items() if key not in _GONE[place]}
 
 
 def _panel(number: int, panel: Json) -> Json:
@@ -77,7 +77,7 @@ def _panel(number: int, panel: Json) -> Json:
         return _without(panel, "row") | {"id": number}
     made = _without(panel, "panel")
     made |= {"id": number, "pluginVersion": PLUGIN_VERSION, "datasource": DATASOURCE}
-    made["targets"] = [_target(one) for one in panel["targets"]]
+    made["targets"] = [_target(target) for target in panel["targets"]]
     if panel["type"] == "table":
         made["fieldConfig"]["defaults"]["custom"].pop("displayMode", None)
     return made
@@ -94,8 +94,8 @@ def _variable(variable: Json) -> Json:
     return made | {"datasource": DATASOURCE}
 
 
-def _annotation(one: Json) -> Json:
-    return one | {"datasource": DATASOURCE}
+def _annotation(annotation: Json) -> Json:
+    return annotation | {"datasource": DATASOURCE}
 
 
 def _stripped(value: object) -> object:
@@ -103,16 +103,16 @@ def _stripped(value: object) -> object:
     if isinstance(value, Mapping):
         items = cast("Mapping[str, object]", value).items()
         base = set(cast("Mapping[str, object]", value)) == {"color", "value"}
-        return {key: _stripped(one) for key, one in items if one is not None or base}
+        return {key: _stripped(entry) for key, entry in items if entry is not None or base}
     if isinstance(value, list | tuple):
-        return [_stripped(one) for one in cast("list[object]", value)]
+        return [_stripped(entry) for entry in cast("list[object]", value)]
     return value
 
 
 def _sorted(value: object) -> object:
     if isinstance(value, Mapping):
         items = sorted(cast("Mapping[str, object]", value).items())
-        return {key: _sorted(one) for key, one in items}
+        return {key: _sorted(entry) for key, entry in items}
     if isinstance(value, list):
-        return [_sorted(one) for one in cast("list[object]", value)]
+        return [_sorted(entry) for entry in cast("list[object]", value)]
     return value

@@ -53,7 +53,7 @@ def _gpus() -> Stat:
         steps=(Step(0, PLAIN),),
         filled=True,
         named=True,
-        colours={one.word: one.colour for one in health.STATES},
+        colours={state.word: state.colour for state in health.STATES},
         none=f"Unknown: {_NO_GPU}",
         width=12,
         height=stats.SIZE,

@@ -49,9 +49,11 @@ def to_json(dashboard: Dashboard) -> Json:
         time=core.Time("now-6h", "now"),
         timePicker=core.TimePicker(["30s", "1m", "5m", "15m", "1h"], []),
         links=[_siblings()],
-        templating=core.Templating(list=[_variable(one) for one in dashboard.variables]),
-        annotations=core.Annotations(list=[_annotation(one) for one in dashboard.annotations]),
-        panels=[_placed(one, place) for one, place in layout.placed(dashboard.rows)],
+        templating=core.Templating(list=[_variable(variable) for variable in dashboard.variables]),
+        annotations=core.Annotations(
+            list=[_annotation(annotation) for annotation in dashboard.annotations]
+        ),
+        panels=[_placed(drawn, place) for drawn, place in layout.placed(dashboard.rows)],
     )
     return json.loads(json.dumps(made, cls=_gen.DashboardEncoder))
 
@@ -67,11 +69,11 @@ def _siblings() -> core.DashboardLink:
     )
 
 
-def _placed(one: Row | Panel, place: layout.Place) -> core.Panel:
+def _placed(drawn: Row | Panel, place: layout.Place) -> core.Panel:
     grid = core.GridPos(h=place.height, w=place.width, x=place.x, y=place.y)
-    if isinstance(one, Row):
-        return core.RowPanel(title=one.title, gridPos=grid)
-    return _DRAWN[type(one)](one, grid)
+    if isinstance(drawn, Row):
+        return core.RowPanel(title=drawn.title, gridPos=grid)
+    return _DRAWN[type(drawn)](drawn, grid)
 
 
 class PromTarget(core.Target):
@@ -88,13 +90,13 @@ class PromTarget(core.Target):
 def _targets(panel: Panel) -> list[PromTarget]:
     return [
         PromTarget(
-            expr=one.expr,
-            legendFormat=one.legend,
+            expr=query.expr,
+            legendFormat=query.legend,
             instant=panel.instant,
             format="table" if _is_of_rows(panel) else "time_series",
             refId=columns.ref(number),
         )
-        for number, one in enumerate(panel.queries)
+        for number, query in enumerate(panel.queries)
     ]
 
 
@@ -122,7 +124,7 @@ def _read(panel: Panel, *, colour: str = "thresholds") -> Json:
         "color": {"mode": colour},
         "mappings": meanings(panel.meanings, panel.none),
         "thresholds": steps(panel.steps),
-        "links": [data_link(one, one.of_series()) for one in panel.links],
+        "links": [data_link(link, link.of_series()) for link in panel.links],
         "min": getattr(panel, "minimum", None),
         "max": getattr(panel, "maximum", None),
     }
@@ -131,23 +133,23 @@ def _read(panel: Panel, *, colour: str = "thresholds") -> Json:
 def steps(given: Sequence[Step]) -> Json:
     """Return colours by value; what lies below all of them is not known."""
     base = {"color": UNKNOWN, "value": None}
-    listed = [{"color": one.colour, "value": one.value} for one in given]
+    listed = [{"color": step.colour, "value": step.value} for step in given]
     return {"mode": "absolute", "steps": [base, *listed]}
 
 
 def meanings(given: Sequence[Meaning], none: str) -> list[Json]:
     """Return words by value; null and NaN always read as not known."""
-    made = [_meaning(number, one) for number, one in enumerate(given)]
+    made = [_meaning(number, meaning) for number, meaning in enumerate(given)]
     result = {"text": none, "color": UNKNOWN, "index": len(given)}
     return [*made, {"type": "special", "options": {"match": "null+nan", "result": result}}]
 
 
-def _meaning(number: int, one: Meaning) -> Json:
-    result = {"text": one.text, "color": one.colour, "index": number}
-    if one.upto is not None:
-        span = {"from": one.value, "to": one.upto, "result": result}
+def _meaning(number: int, meaning: Meaning) -> Json:
+    result = {"text": meaning.text, "color": meaning.colour, "index": number}
+    if meaning.upto is not None:
+        span = {"from": meaning.value, "to": meaning.upto, "result": result}
         return {"type": "range", "options": span}
-    return {"type": "value", "options": {str(one.value): result}}
+    return {"type": "value", "options": {str(meaning.value): result}}
 
 
 def data_link(link: Link, url: str) -> Json:
@@ -164,7 +166,7 @@ def _stat(panel: Stat, grid: core.GridPos) -> core.Panel:
         format=panel.unit,
         noValue=panel.none,
         transformations=columns.sorted_by(panel.by) if panel.by else [],
-        overrides=[columns.fixed_colour(*one) for one in panel.colours.items()] + _of_rows(panel),
+        overrides=[columns.fixed_colour(*item) for item in panel.colours.items()] + _of_rows(panel),
         extraJson={
             "fieldConfig": {"defaults": _read(panel) | _named_by(panel)},
             "options": {"reduceOptions": {"values": bool(panel.by)}},
@@ -177,7 +179,7 @@ def _named_by(panel: Stat) -> Json:
         return {}
     (query,) = panel.queries
     name = columns.of_row(query.legend)
-    links = [data_link(one, one.of_row(one.labels.values())) for one in panel.links]
+    links = [data_link(link, link.of_row(link.labels.values())) for link in panel.links]
     return {"displayName": name, "links": links, "mappings": meanings((), panel.none)}
 
 
@@ -202,7 +204,7 @@ def _time_series(panel: TimeSeries, grid: core.GridPos) -> core.Panel:
         axisSoftMax=1 if panel.unit == "short" else None,
         overrides=[
             *(_without_zeros(panel) if panel.sparse else ()),
-            *(columns.fixed_colour(*one) for one in panel.colours.items()),
+            *(columns.fixed_colour(*item) for item in panel.colours.items()),
         ],
         extraJson={
             "interval": "2m" if panel.bars else None,
@@ -256,21 +258,21 @@ def _bar_gauge(panel: BarGauge, grid: core.GridPos) -> core.Panel:
         extraJson={
             "fieldConfig": {
                 "defaults": _read(panel),
-                "overrides": [columns.fixed_colour(*one) for one in panel.colours.items()],
+                "overrides": [columns.fixed_colour(*item) for item in panel.colours.items()],
             }
         },
     )
 
 
 def _table(panel: Table, grid: core.GridPos) -> core.Panel:
-    shown = {one.source for one in panel.columns}
+    shown = {column.source for column in panel.columns}
     sort = (
         [core.TableSortByField(displayName=panel.sort, desc=not panel.rising)] if panel.sort else []
     )
     return core.Table(
         **_shared(panel, grid),
         transformations=columns.transformations(panel),
-        overrides=[_column(one, shown) for one in panel.columns],
+        overrides=[_column(column, shown) for column in panel.columns],
         sortBy=sort,
         extraJson={
             "fieldConfig": {"defaults": _read(panel) | {"custom": {"cellOptions": _PLAIN_CELL}}},
@@ -284,23 +286,23 @@ _COLOURED_CELL = {"type": "color-text"}
 _NOWHERE = {"viz": True, "legend": True, "tooltip": True}
 
 
-def _column(one: columns.Column, shown: Collection[str]) -> Json:
-    coloured = bool(one.meanings or one.steps)
+def _column(column: columns.Column, shown: Collection[str]) -> Json:
+    coloured = bool(column.meanings or column.steps)
     given: dict[str, object] = {
-        "unit": one.unit,
-        "noValue": one.none,
-        "mappings": meanings(one.meanings, one.none),
-        "thresholds": steps(one.steps),
+        "unit": column.unit,
+        "noValue": column.none,
+        "mappings": meanings(column.meanings, column.none),
+        "thresholds": steps(column.steps),
         "custom.cellOptions": _COLOURED_CELL if coloured else _PLAIN_CELL,
-        "custom.align": "left" if one.meanings else None,
-        "links": [data_link(link, link.of_row(shown)) for link in one.links] or None,
-        "custom.width": one.width or columns.WIDTHS.get(one.source),
+        "custom.align": "left" if column.meanings else None,
+        "links": [data_link(link, link.of_row(shown)) for link in column.links] or None,
+        "custom.width": column.width or columns.WIDTHS.get(column.source),
         # Called so until Grafana 11, and otherwise since.
-        "custom.hidden": one.hidden or None,
-        "custom.hideFrom": _NOWHERE if one.hidden else None,
-        "decimals": one.decimals,
+        "custom.hidden": column.hidden or None,
+        "custom.hideFrom": _NOWHERE if column.hidden else None,
+        "decimals": column.decimals,
     }
-    return columns.override(one.title, given)
+    return columns.override(column.title, given)
 
 
 _DRAWN = {
@@ -312,40 +314,45 @@ _DRAWN = {
 }
 
 
-def _variable(one: Variable) -> core.Template | Json:
-    if not one.query:
+def _variable(variable: Variable) -> core.Template | Json:
+    if not variable.query:
         kept = {"type": "datasource", "query": DATASOURCE["type"], "refresh": 1}
-        return kept | {"name": one.name, "label": one.title, "description": one.says, "hide": 0}
+        return kept | {
+            "name": variable.name,
+            "label": variable.title,
+            "description": variable.says,
+            "hide": 0,
+        }
     made = core.Template(
-        name=one.name,
-        label=one.title,
-        query={"query": one.query, "refId": "StandardVariableQuery"},
-        includeAll=bool(one.every) or one.found,
-        allValue=one.every or None,
-        multi=one.many or one.found,
-        hide=core.HIDE_VARIABLE if one.found else core.SHOW,
+        name=variable.name,
+        label=variable.title,
+        query={"query": variable.query, "refId": "StandardVariableQuery"},
+        includeAll=bool(variable.every) or variable.found,
+        allValue=variable.every or None,
+        multi=variable.many or variable.found,
+        hide=core.HIDE_VARIABLE if variable.found else core.SHOW,
         refresh=REFRESH_ON_TIME_CHANGE,
         sort=core.SORT_ALPHA_ASC,
     ).to_json_data()
     every = {"text": ["All"], "value": ["$__all"], "selected": True}
     return made | {
-        "current": every if one.every or one.found else {},
-        "skipUrlSync": one.found,
-        "definition": one.query,
-        "description": one.says,
+        "current": every if variable.every or variable.found else {},
+        "skipUrlSync": variable.found,
+        "definition": variable.query,
+        "description": variable.says,
     }
 
 
-def _annotation(one: Annotation) -> Json:
+def _annotation(annotation: Annotation) -> Json:
     return {
-        "name": one.name,
+        "name": annotation.name,
         "enable": True,
         "hide": False,
-        "iconColor": one.colour,
-        "expr": one.expr,
-        "titleFormat": one.title,
-        "textFormat": one.text,
+        "iconColor": annotation.colour,
+        "expr": annotation.expr,
+        "titleFormat": annotation.title,
+        "textFormat": annotation.text,
         "tagKeys": "",
         "step": STEP,
-        "useValueForTime": one.value_is_time,
+        "useValueForTime": annotation.value_is_time,
     }

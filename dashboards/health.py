@@ -74,8 +74,8 @@ SICK = State(
 LOST = State(6, "Lost", DARK_RED, "the GPU fell off the bus, or NVML hangs on it")
 
 STATES = (HEALTHY, WATCHED, UNCERTAIN, OLD, GONE_SILENT, SICK, LOST)
-MEANINGS: tuple[Meaning, ...] = tuple(Meaning(one.number, one.word, one.colour) for one in STATES)
-LEGEND = " ".join(f"**{one.word}**: {one.says}." for one in reversed(STATES))
+MEANINGS: tuple[Meaning, ...] = tuple(Meaning(row.number, row.word, row.colour) for row in STATES)
+LEGEND = " ".join(f"**{row.word}**: {row.says}." for row in reversed(STATES))
 """For descriptions."""
 
 STALE_SECONDS = 180
@@ -123,7 +123,7 @@ def _missed(scope: Scope) -> str:
     dead = f"{of_cluster('up')} == 0"
     long_ago = f"(({known_long_ago(shown)}) and on (cluster, job, instance) ({dead}))"
     arms = (known_recently(shown), long_ago)
-    return " or ".join(f"({one} unless on (cluster, UUID) {shown})" for one in arms)
+    return " or ".join(f"({arm} unless on (cluster, UUID) {shown})" for arm in arms)
 
 
 def _as(expr: str, what: State) -> str:
@@ -164,8 +164,8 @@ def _old(scope: Scope) -> str:
 def counted(scope: Scope) -> str:
     """Return how many GPUs are in each state that one is in, the rarest first, as `state`."""
     counts = f'count_values("state", {state(scope)})'
-    for one in STATES:
-        counts = f'label_replace({counts}, "state", "{one.word}", "state", "{one.number}")'
+    for row in STATES:
+        counts = f'label_replace({counts}, "state", "{row.word}", "state", "{row.number}")'
     return f"sort({counts})"
 
 

@@ -39,7 +39,7 @@ def _lines(panels: Sequence[Panel]) -> Iterator[list[Panel]]:
     for panel in panels:
         if not 0 < panel.width <= GRID:
             raise ValueError(f"{panel.title!r} is {panel.width} wide; a dashboard has {GRID}")
-        if line and sum(one.width for one in line) + panel.width > GRID:
+        if line and sum(member.width for member in line) + panel.width > GRID:
             yield line
             line = []
         line.append(panel)

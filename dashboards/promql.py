@@ -78,8 +78,8 @@ def at_nodes(family: str, matchers: str = "") -> str:
     told = of_cluster(family, matchers)
     named = label_node(told)
     nodes = once("instance, Hostname", of_cluster("draguard_gpu_info"))
-    one = f"topk by (cluster, instance) (1, {nodes})"
-    joined = f"{told} * on (cluster, instance) group_left (Hostname) {one}"
+    newest = f"topk by (cluster, instance) (1, {nodes})"
+    joined = f"{told} * on (cluster, instance) group_left (Hostname) {newest}"
     return f"({joined}) or on (cluster, instance, source) {named}"
 
 

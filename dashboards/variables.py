@@ -66,7 +66,7 @@ _HELD = Variable(
     found=True,
 )
 _ALL = (_DATASOURCE, _CLUSTER, _NODE, _UUID, _NAMESPACE, _CLAIM, _INCIDENT)
-_OF_ONE = {one.name: one for one in _ALL}
+_OF_ONE = {variable.name: variable for variable in _ALL}
 
 
 def of(board: Board) -> tuple[Variable, ...]:

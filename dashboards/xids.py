@@ -41,14 +41,14 @@ _XID = "Hostname, UUID, code, gi"
 
 
 def _pattern(xid_class: XidClass) -> str:
-    found = sorted(code for code, one in catalogue().items() if one.xid_class == xid_class)
+    found = sorted(code for code, row in catalogue().items() if row.xid_class == xid_class)
     return "|".join(str(code) for code in found)
 
 
 def with_class(expr: str) -> str:
     """Add the class of each code as a label; `unknown` where the catalogue has none."""
-    for one in CLASSES[:-1]:
-        expr = f'label_replace({expr}, "class", "{one}", "code", "{_pattern(one)}")'
+    for name in CLASSES[:-1]:
+        expr = f'label_replace({expr}, "class", "{name}", "code", "{_pattern(name)}")'
     return f'label_replace({expr}, "class", "{CLASSES[-1]}", "class", "")'
 
 

@@ -73,7 +73,7 @@ MANIFESTS: Mapping[str, Manifest] = {
 
 def texts() -> Mapping[Path, str]:
     """Return every manifest with its text. Raises HelmError."""
-    return {FOLDER / name: _text(one) for name, one in MANIFESTS.items()}
+    return {FOLDER / name: _text(manifest) for name, manifest in MANIFESTS.items()}
 
 
 def _text(manifest: Manifest) -> str:
@@ -81,9 +81,11 @@ def _text(manifest: Manifest) -> str:
         r"^---\n", rendered(CHART, manifest.values, "--no-hooks"), flags=re.MULTILINE
     )
     taken = [
-        one
-        for one in documents
-        if one.strip() and manifest.takes(_template(one)) and _is_named(one, manifest.named)
+        document
+        for document in documents
+        if document.strip()
+        and manifest.takes(_template(document))
+        and _is_named(document, manifest.named)
     ]
     return "---\n".join((_HEAD.format(manifest.what), *map(_plain, taken)))
 

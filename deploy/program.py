@@ -60,5 +60,5 @@ def _helm(say: Say) -> Path:
 
 def rendered(chart: Path, values: Sequence[str] = (), *flags: str) -> str:
     """Return the chart's manifests; `values` as Helm's `--set` takes them. Raises HelmError."""
-    settings = [word for one in values for word in ("--set", one)]
+    settings = [word for setting in values for word in ("--set", setting)]
     return run("template", RELEASE, str(chart), "--namespace", NAMESPACE, *settings, *flags)

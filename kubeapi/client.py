@@ -106,7 +106,7 @@ def error_of(doing: str, status: int, body: bytes, retry_after: float = 0.0) -> 
     message = f"{doing}: {status} {said.reason}".rstrip() + f": {said.message or 'no reason given'}"
     kind = _KINDS.get(status, ApiError)
     found = (said.details.causes if said.details else None) or ()
-    causes = tuple(one.message for one in found if one.message)
+    causes = tuple(cause.message for cause in found if cause.message)
     return kind(message, status=status, reason=said.reason, retry_after=retry_after, causes=causes)
 
 
@@ -283,7 +283,7 @@ class Client:
 def warnings(header: str | None) -> list[str]:
     """Return the sentences in a Warning header, several of which may be joined by commas."""
     said = _WARNING.findall(header or "")
-    return [re.sub(r"\\(.)", r"\1", one) for one in said]
+    return [re.sub(r"\\(.)", r"\1", text) for text in said]
 
 
 def _with(path: str, params: Mapping[str, str] | None) -> str:

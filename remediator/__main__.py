@@ -187,13 +187,13 @@ class Remediator:
         self._look_whether_rules_work()
         self._look_at_the_clock()
         nodes = self._cluster.cache.nodes()
-        # Who does not lead decides nothing: what it counted before is of no use any more.
+        # A replica that does not lead decides nothing: its former counts are of no use any more.
         self._metrics.forget(nodes if self._elector.leading else ())
         self._loop.forget(nodes)
         self._mark_all()
 
     def _look_whether_rules_work(self) -> None:
-        """Say so, once, when nobody acts on our rules."""
+        """Log once when no component acts on our rules."""
         unstated = self._cluster.rules_without_status() or ()
         if unstated and not self._unstated:
             _log.error("%s: %s", ", ".join(unstated[:3]), UNSTATED)
@@ -212,7 +212,7 @@ class Remediator:
         self._unstated = unstated
 
     def _look_at_the_clock(self) -> None:
-        """Say so, once, when our clock is not to be trusted, and when it is again."""
+        """Log once when our clock is not to be trusted, and when it is again."""
         ahead = self._server_clock.ahead()
         before, self._clock_doubt = self._clock_doubt, clock_doubt(ahead)
         if self._clock_doubt and not before:
@@ -244,14 +244,16 @@ class Remediator:
     def _reading(self) -> Reading:
         watches, now = self._cluster.reflectors(), monotonic()
         unstated = self._cluster.rules_without_status()
-        asked = self._cluster.writer.evictions
+        evictions = self._cluster.writer.evictions
         return Reading(
             leading=self._elector.leading,
             queued=len(self._queue),
             queue_age=self._queue.age(),
-            watch_ages={one.resource: now - one.last_contact for one in watches if one.synced},
+            watch_ages={
+                watch.resource: now - watch.last_contact for watch in watches if watch.synced
+            },
             untrusted={kind: bool(why) for kind, why in self._cluster.blind().items()},
-            undecodable=sum(one.undecodable for one in watches),
+            undecodable=sum(watch.undecodable for watch in watches),
             rules_served=self._cluster.rules.version is not None,
             clock_ahead=(
                 self._server_clock.ahead().total_seconds() if self._server_clock.heard else None
@@ -260,15 +262,15 @@ class Remediator:
             statuses_refused=self._cluster.writer.statuses_refused,
             rules_without_status=None if unstated is None else len(unstated),
             evictions={
-                "granted": asked.accepted,
-                "refused": asked.refused,
-                "failed": asked.failed,
+                "granted": evictions.accepted,
+                "refused": evictions.refused,
+                "failed": evictions.failed,
             },
         )
 
     def _healthy(self, _: Request) -> Response:
         age = monotonic() - self._loop.last_pass
-        dead = [str(one) for one in self._cluster.reflectors() if one.dead]
+        dead = [str(reflector) for reflector in self._cluster.reflectors() if reflector.dead]
         if dead:
             return _words(False, f"a watch has ended: {', '.join(dead)}")  # noqa: FBT003 - see _words
         if self._elector.dead:
@@ -290,7 +292,7 @@ def _words(good: bool, text: str) -> Response:  # noqa: FBT001 - the two halves 
 
 
 def endpoint_of(settings: Settings) -> Endpoint:
-    """Return where the API server is. Raises EndpointError saying what to give."""
+    """Return where the API server is. Raises EndpointError with what to give."""
     if settings.kubeconfig is not None:
         from remediator.controller.kubeconfig import endpoint
 

@@ -133,8 +133,8 @@ class FleetBench:
         for path in (REPORTS, INCIDENTS):
             await_true(f"{path} is served", lambda path=path: self._is_served(path))
         self._client.create("/api/v1/namespaces", {"metadata": {"name": fleet_objects.NAMESPACE}})
-        for one in workloads.device_classes():
-            self._client.create("/apis/resource.k8s.io/v1/deviceclasses", one)
+        for device_class in workloads.device_classes():
+            self._client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
         self._rules = Tape(self._client, RULES, RawRule)
         self._rules.start()
         self._closing.callback(self._rules.stop)
@@ -245,7 +245,7 @@ class FleetBench:
         began = time.monotonic()
         told = self._loaded("reports of a failed GPU", map(self._failure, hit))
         await_true("all are tainted", lambda: self._tainted() >= goal, 300.0)
-        new = (one.at - began for one in self._rules.since(began) if one.change.old is None)
+        new = (entry.at - began for entry in self._rules.since(began) if entry.change.old is None)
         yield _once("reports of a failed GPU written in", "s", told.seconds)
         yield _once("until the last NoSchedule is stored", "s", max(new), budget=STORM_BUDGET)
         yield _once("its own CPU", "s", self._cpu() - cpu, part=True)
@@ -271,9 +271,9 @@ class FleetBench:
 
         await_true("the storm is told to its end", over, 600.0)
         moved = [
-            one.at - began
-            for one in self._rules.since(began)
-            if one.change.new is not None and one.change.new.spec.taint.effect == "NoExecute"
+            entry.at - began
+            for entry in self._rules.since(began)
+            if entry.change.new is not None and entry.change.new.spec.taint.effect == "NoExecute"
         ]
         yield _once("until the last NoExecute is stored", "s", max(moved, default=0.0))
         yield _once("until nothing is written any more", "s", last - began)
@@ -308,8 +308,8 @@ class FleetBench:
     def _tainted(self) -> int:
         """Return how many rules that taint are stored."""
         return sum(
-            one.spec.taint.effect in {"NoSchedule", "NoExecute"}
-            for one in self._rules.items().values()
+            rule.spec.taint.effect in {"NoSchedule", "NoExecute"}
+            for rule in self._rules.items().values()
         )
 
     def _cpu(self) -> float:
@@ -326,7 +326,7 @@ class FleetBench:
                 float(line.rpartition(" ")[2])
                 for line in text.splitlines()
                 if line.startswith("apiserver_request_total{")
-                and any(f'resource="{one}"' in line for one in _COUNTED)
+                and any(f'resource="{resource}"' in line for resource in _COUNTED)
                 and any(f'verb="{verb}"' in line for verb in _WRITES)
             )
         )
@@ -366,7 +366,7 @@ def _renewal(node: int) -> Write:
 
 def _peak_megabytes(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    line = next(one for one in status.splitlines() if one.startswith("VmHWM:"))
+    line = next(text for text in status.splitlines() if text.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024 / 1e6
 
 

@@ -27,8 +27,8 @@ def load(client: Client, writes: Iterable[Write], *, clients: int = 8) -> Loaded
     """Make all writes, each once, by several clients side by side; errors are tried again."""
     waiting: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
     all_writes = list(writes)
-    for one in all_writes:
-        waiting.put(one)
+    for write in all_writes:
+        waiting.put(write)
     errors: list[str] = []
     workers = [
         threading.Thread(target=_work, args=(client.sibling(30.0), waiting, errors), daemon=True)

@@ -20,8 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: list[run.Result] = []
     budgeted: list[run.Budgeted] = []
     for profile in given.profile or PROFILES:
-        for one in run.variations(parameters, sensitivity=not given.quick):
-            results.append(run.run(one, profile, workers=given.workers))
+        for variation in run.variations(parameters, sensitivity=not given.quick):
+            results.append(run.run(variation, profile, workers=given.workers))
             print(document.scores(results[-1:]), end="\n\n", flush=True)
             if given.misses:
                 print(document.misses(results[-1], given.misses))

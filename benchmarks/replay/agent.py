@@ -114,7 +114,7 @@ class Agent:
     gpu_of: dict[str, int]
     """GPU index by UUID, former boards too."""
 
-    def take(self, one: Happening) -> None:
+    def take(self, happening: Happening) -> None:
         """Let one thing happen; signals are counted at once, readings wait for `look`."""
         how = {
             "xid": self._print,
@@ -130,7 +130,7 @@ class Agent:
             "nvml-up": self._upgrade,
             "state": self._enter,
         }
-        how[one.kind](one)
+        how[happening.kind](happening)
 
     def look(self, at: float) -> None:
         """Take a sample of all GPUs, as the sensor does after an XID and every 30 s."""
@@ -177,42 +177,42 @@ class Agent:
         self.look(at)
         return self.report
 
-    def _print(self, one: Happening) -> None:
-        self._hung = self._hung or (self._heard.hangs and rule_of(one.code).fault is not None)
-        self._count(self._signals(one))
+    def _print(self, happening: Happening) -> None:
+        self._hung = self._hung or (self._heard.hangs and rule_of(happening.code).fault is not None)
+        self._count(self._signals(happening))
 
-    def _print_of_switch(self, one: Happening) -> None:
+    def _print_of_switch(self, happening: Happening) -> None:
         line = self._signal(
-            one.at,
+            happening.at,
             kind="sxid",
             source=self._heard.log,
             bus_id=SWITCH,
-            code=one.code,
+            code=happening.code,
             fatal=True,
         )
         self._count([line])
 
-    def _take_link_down(self, one: Happening) -> None:
-        self._gpus[one.gpu].link_down = True
+    def _take_link_down(self, happening: Happening) -> None:
+        self._gpus[happening.gpu].link_down = True
 
-    def _ask(self, one: Happening) -> None:
-        self._gpus[one.gpu].action = one.action
+    def _ask(self, happening: Happening) -> None:
+        self._gpus[happening.gpu].action = happening.action
 
-    def _lose(self, one: Happening) -> None:
-        gpu = self._gpus[one.gpu]
-        gpu.gone, gpu.listed = True, one.listed
+    def _lose(self, happening: Happening) -> None:
+        gpu = self._gpus[happening.gpu]
+        gpu.gone, gpu.listed = True, happening.listed
 
-    def _reset(self, one: Happening) -> None:
+    def _reset(self, happening: Happening) -> None:
         self._hung = False
-        self._gpus[one.gpu] = _Gpu(board=self._gpus[one.gpu].board)
+        self._gpus[happening.gpu] = _Gpu(board=self._gpus[happening.gpu].board)
         self._rename()
 
-    def _remap(self, one: Happening) -> None:
-        gpu = self._gpus[one.gpu]
-        gpu.pending, gpu.failure = one.failure is False, one.failure is True
+    def _remap(self, happening: Happening) -> None:
+        gpu = self._gpus[happening.gpu]
+        gpu.pending, gpu.failure = happening.failure is False, happening.failure is True
 
-    def _enter(self, one: Happening) -> None:
-        self._gpus[one.gpu].state = one.state
+    def _enter(self, happening: Happening) -> None:
+        self._gpus[happening.gpu].state = happening.state
         self._rename()
 
     def _fall_silent(self, _: Happening) -> None:
@@ -221,21 +221,21 @@ class Agent:
     def _stop_nvml(self, _: Happening) -> None:
         self._nvml_up = False
 
-    def _reboot(self, one: Happening) -> None:
+    def _reboot(self, happening: Happening) -> None:
         self._hung = False
         self._boot += 1
         self.alive = True
         self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
-        for index in one.boards:
+        for index in happening.boards:
             self._gpus[index] = _Gpu(board=self._gpus[index].board + 1)
         self._rename()
-        self._begin(one.at)
+        self._begin(happening.at)
 
-    def _upgrade(self, one: Happening) -> None:
+    def _upgrade(self, happening: Happening) -> None:
         self._nvml_up, self._driver = True, self._driver[:-1] + "9"
         self._gpus = [_Gpu(board=gpu.board, failure=gpu.failure) for gpu in self._gpus]
         self._hung = False
-        self._count([self._signal(one.at, kind="driver-load", source=self._heard.log)])
+        self._count([self._signal(happening.at, kind="driver-load", source=self._heard.log)])
 
     def _rename(self) -> None:
         if not hasattr(self, "gpu_of"):
@@ -324,33 +324,33 @@ class Agent:
             for part in range(cut.parts)
         )
 
-    def _signals(self, one: Happening) -> Iterable[Signal]:
+    def _signals(self, happening: Happening) -> Iterable[Signal]:
         """A log line, and the NVML event of it."""
-        ci = None if one.gi is None else 0
+        ci = None if happening.gi is None else 0
         line = self._signal(
-            one.at,
+            happening.at,
             kind="xid",
             source=self._heard.log,
-            bus_id=bus_id(one.gpu),
-            code=one.code,
-            gi=one.gi if one.gi_printed else None,
-            ci=ci if one.gi_printed else None,
-            reset=one.reset,
-            drain_reset=one.drain_reset,
-            caused_by=one.caused_by,
-            message=one.message,
-            recovery_to=one.action if one.code == 154 else None,
+            bus_id=bus_id(happening.gpu),
+            code=happening.code,
+            gi=happening.gi if happening.gi_printed else None,
+            ci=ci if happening.gi_printed else None,
+            reset=happening.reset,
+            drain_reset=happening.drain_reset,
+            caused_by=happening.caused_by,
+            message=happening.message,
+            recovery_to=happening.action if happening.code == 154 else None,
         )
         yield line
-        if self._heard.events and not self._hung and one.code not in NO_EVENT:
+        if self._heard.events and not self._hung and happening.code not in NO_EVENT:
             yield self._signal(
-                one.at,
+                happening.at,
                 kind="xid",
                 source="nvml",
-                uuid=self.uuid(one.gpu),
-                bus_id=bus_id(one.gpu),
-                code=one.code,
-                gi=one.gi,
+                uuid=self.uuid(happening.gpu),
+                bus_id=bus_id(happening.gpu),
+                code=happening.code,
+                gi=happening.gi,
                 ci=ci,
                 partner=Partner(line.number, line.gi, line.ci),
             )

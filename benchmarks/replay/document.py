@@ -40,7 +40,7 @@ HEADER = (
 
 def scores(results: Iterable[Result]) -> str:
     """Return a Markdown section per fleet."""
-    return "\n\n".join(_section(one) for one in results)
+    return "\n\n".join(_section(result) for result in results)
 
 
 def whole(results: Iterable[Result], runs: Iterable[Budgeted]) -> str:
@@ -52,14 +52,14 @@ def budgeted(runs: Iterable[Budgeted]) -> str:
     """Return what the shipped budgets held back."""
     rows = [
         (
-            one.profile,
-            f"{one.parameters.nodes * 8:,} GPUs, {one.parameters.days} days",
-            f"{one.held:,} of {one.incidents:,}",
-            _share(one.score.precision),
-            _share(one.score.recall),
-            _two(one.score.to_taint),
+            budget_run.profile,
+            f"{budget_run.parameters.nodes * 8:,} GPUs, {budget_run.parameters.days} days",
+            f"{budget_run.held:,} of {budget_run.incidents:,}",
+            _share(budget_run.score.precision),
+            _share(budget_run.score.recall),
+            _two(budget_run.score.to_taint),
         )
-        for one in runs
+        for budget_run in runs
     ]
     header = ("profile", "fleet", "incidents held", "precision", "recall", "to taint p50 / p99")
     return _table(header, rows)
@@ -78,15 +78,15 @@ def heard(found: Iterable[Share]) -> str:
     )
     rows = [
         (
-            one.mode,
-            f"{one.faults:,}",
-            _of(one.tainted, one.faults),
-            _of(one.emptied, one.faults),
-            _of(one.reported, one.faults),
-            _of(one.missed, one.faults),
-            _share(one.precision),
+            share.mode,
+            f"{share.faults:,}",
+            _of(share.tainted, share.faults),
+            _of(share.emptied, share.faults),
+            _of(share.reported, share.faults),
+            _of(share.missed, share.faults),
+            _share(share.precision),
         )
-        for one in found
+        for share in found
     ]
     return _table(header, rows)
 
@@ -126,10 +126,11 @@ def _of(part: int, whole: int) -> str:
 def misses(result: Result, prefix: str) -> str:
     """Return what one policy got wrong, a line each."""
     lines = [
-        f"{score.policy}: {one.what} node {one.node} gpu {one.gpu} at {one.at:.1f} s: {one.why}"
+        f"{score.policy}: {found.what} node {found.node} gpu {found.gpu} "
+        f"at {found.at:.1f} s: {found.why}"
         for score in result.scores
         if score.policy.startswith(prefix)
-        for one in sorted(score.misses, key=lambda miss: (miss.what, miss.node, miss.at))
+        for found in sorted(score.misses, key=lambda miss: (miss.what, miss.node, miss.at))
     ]
     counts = [
         f"{score.policy}: {count:6} {what}"
@@ -161,7 +162,7 @@ def _section(result: Result) -> str:
     return (
         f"### {result.profile}: {parameters.nodes * 8:,} GPUs, {parameters.days} days, "
         f"{parameters.app_rate:,.0f} application XIDs per M GPU-h, {parameters.mig_share:.0%} MIG"
-        f"\n\n{_table(HEADER, [_row(one) for one in result.scores])}\n\n"
+        f"\n\n{_table(HEADER, [_row(score) for score in result.scores])}\n\n"
         f"Truth: {truths}.\nParameters: {in_words(parameters)}."
     )
 

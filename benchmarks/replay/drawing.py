@@ -58,7 +58,10 @@ class NodeDrawing:
             at, _, act = heapq.heappop(self._agenda)
             if at < self.end:
                 act(at)
-        shown = sorted((one for one in self.shown if self._is_seen(one)), key=lambda one: one.at)
+        shown = sorted(
+            (happening for happening in self.shown if self._is_seen(happening)),
+            key=lambda happening: happening.at,
+        )
         return NodeHistory(
             node=self.node,
             mig=self.mig,
@@ -69,11 +72,11 @@ class NodeDrawing:
             episodes=tuple(self.episodes),
         )
 
-    def _is_seen(self, one: Happening) -> bool:
-        away = one.kind in {"xid", "sxid"} and any(
-            begin <= one.at < end for begin, end in self._away
+    def _is_seen(self, happening: Happening) -> bool:
+        away = happening.kind in {"xid", "sxid"} and any(
+            begin <= happening.at < end for begin, end in self._away
         )
-        return one.at < self.end and not away
+        return happening.at < self.end and not away
 
     def later(self, at: float, act: Callable[[float], None]) -> None:
         self._entries += 1

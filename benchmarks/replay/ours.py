@@ -136,7 +136,7 @@ class Player:
         self._policy = policy
         self.store = Store()
         self._agenda: list[tuple[float, int, Happening | str | None]] = [
-            (one.at, number, one) for number, one in enumerate(history.happenings)
+            (happening.at, number, happening) for number, happening in enumerate(history.happenings)
         ]
         self._entries = len(self._agenda)
         self._looked = 0.0
@@ -184,7 +184,7 @@ class Player:
             elif more is not None:
                 self._confirm(more, at)
         self._take(news)
-        written = max(one.at for one in news)
+        written = max(happening.at for happening in news)
         if not self._agent.alive:
             self._down_at = written
             self._later(written + STALE)
@@ -193,10 +193,10 @@ class Player:
         self._later(written + LOOK)
 
     def _take(self, news: list[Happening]) -> None:
-        for one in news:
-            self._agent.take(one)
-            if one.kind in {"booted", "nvml-up", "nvml-down"}:
-                self._agent.look(one.at)
+        for happening in news:
+            self._agent.take(happening)
+            if happening.kind in {"booted", "nvml-up", "nvml-down"}:
+                self._agent.look(happening.at)
 
     def _confirm(self, incident: str, at: float) -> None:
         self._asked.discard(incident)
@@ -267,9 +267,9 @@ class Player:
 
 def with_node(fleet: Fleet, node: str, store: Store) -> Fleet:
     """Return the fleet with one node's rules and incidents as they are stored now."""
-    rules = (*(one for one in fleet.rules if one.node != node), *store.rules.values())
+    rules = (*(rule for rule in fleet.rules if rule.node != node), *store.rules.values())
     incidents = (
-        *(one for one in fleet.incidents if one.node != node),
+        *(incident for incident in fleet.incidents if incident.node != node),
         *store.incidents.values(),
     )
     return msgspec.structs.replace(fleet, rules=rules, incidents=incidents)
@@ -295,13 +295,17 @@ def play_with(history: NodeHistory, policy: Policy, look: Callable[[Agent, float
 
 def play_together(histories: Iterable[NodeHistory], policy: Policy) -> Iterator[Player]:
     """Play all nodes in one order of time, so that budgets see the whole fleet."""
-    players = [Player(one, policy) for one in histories]
+    players = [Player(history, policy) for history in histories]
     places: dict[str, GpuPlace] = {}
-    for one in players:
-        places |= one.places()
+    for candidate in players:
+        places |= candidate.places()
     totals: dict[tuple[Ground, str], int] = {("cluster", ""): len(places)}
-    totals |= {("node", one.node): 8 for one in places.values()}
-    queue = [(one.next_at, number) for number, one in enumerate(players) if one.next_at is not None]
+    totals |= {("node", place.node): 8 for place in places.values()}
+    queue = [
+        (waiting.next_at, number)
+        for number, waiting in enumerate(players)
+        if waiting.next_at is not None
+    ]
     heapq.heapify(queue)
     rules: dict[int, tuple[Rule, ...]] = {}
     incidents: dict[int, tuple[Incident, ...]] = {}
@@ -309,14 +313,16 @@ def play_together(histories: Iterable[NodeHistory], policy: Policy) -> Iterator[
         _, number = heapq.heappop(queue)
         player = players[number]
         fleet = Fleet(
-            rules=tuple(one for many in rules.values() for one in many),
-            incidents=tuple(one for many in incidents.values() for one in many),
+            rules=tuple(rule for many in rules.values() for rule in many),
+            incidents=tuple(incident for many in incidents.values() for incident in many),
             places=places,
             totals=totals,
         )
         player.step(fleet)
         rules[number] = tuple(player.store.rules.values())
-        incidents[number] = tuple(one for one in player.store.incidents.values() if one.open)
+        incidents[number] = tuple(
+            incident for incident in player.store.incidents.values() if incident.open
+        )
         if player.next_at is not None:
             heapq.heappush(queue, (player.next_at, number))
     yield from players

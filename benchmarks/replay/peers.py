@@ -30,15 +30,15 @@ class Peer:
         """What field 230 reads."""
 
     def play(self) -> Taints:
-        for one in self.history.happenings:
-            self._person(one.at)
-            if one.kind in {"asks", "reset", "booted", "nvml-up"}:
-                self._follow(one)
-            self.take(one)
+        for happening in self.history.happenings:
+            self._person(happening.at)
+            if happening.kind in {"asks", "reset", "booted", "nvml-up"}:
+                self._follow(happening)
+            self.take(happening)
         self._person(float("inf"))
         return self.taints
 
-    def take(self, one: Happening) -> None:
+    def take(self, happening: Happening) -> None:
         """Taint and free for one happening."""
         raise NotImplementedError
 
@@ -51,11 +51,13 @@ class Peer:
     def node(self) -> frozenset[Device]:
         return frozenset(device for gpu in range(GPUS) for device in self.whole(gpu))
 
-    def resolved(self, one: Happening) -> frozenset[Device]:
+    def resolved(self, happening: Happening) -> frozenset[Device]:
         """Return the device that an NVML event names; none for a MIG GPU without instance."""
         if not self.history.mig:
-            return frozenset({(one.gpu, WHOLE)})
-        return frozenset() if one.gi is None else frozenset({(one.gpu, one.gi - 1)})
+            return frozenset({(happening.gpu, WHOLE)})
+        return (
+            frozenset() if happening.gi is None else frozenset({(happening.gpu, happening.gi - 1)})
+        )
 
     def taint(self, devices: frozenset[Device], at: float) -> None:
         for device in sorted(devices):
@@ -65,11 +67,11 @@ class Peer:
         for device in sorted(devices):
             self.taints.free(device, at)
 
-    def _follow(self, one: Happening) -> None:
-        if one.kind == "asks":
-            self.actions[one.gpu] = one.action
-        elif one.kind == "reset":
-            self.actions[one.gpu] = 0
+    def _follow(self, happening: Happening) -> None:
+        if happening.kind == "asks":
+            self.actions[happening.gpu] = happening.action
+        elif happening.kind == "reset":
+            self.actions[happening.gpu] = 0
         else:
             self.actions = [0] * GPUS
 
@@ -85,9 +87,11 @@ class Peer:
         """Return when what ails a device at a moment is repaired, 0 when nothing does."""
         return max(
             (
-                one.until
-                for one in self.history.episodes
-                if device in one.must and one.signalled and one.begin <= at < one.until
+                episode.until
+                for episode in self.history.episodes
+                if device in episode.must
+                and episode.signalled
+                and episode.begin <= at < episode.until
             ),
             default=0.0,
         )
@@ -110,28 +114,28 @@ class DraDriver(Peer):
         self._by_xid: set[Device] = set()
         self._by_loss: set[Device] = set()
 
-    def take(self, one: Happening) -> None:
-        if one.kind == "xid" and not self._loses(one):
-            self._event(one)
-        elif (one.kind == "gone" and one.listed) or one.kind == "xid":
+    def take(self, happening: Happening) -> None:
+        if happening.kind == "xid" and not self._loses(happening):
+            self._event(happening)
+        elif (happening.kind == "gone" and happening.listed) or happening.kind == "xid":
             self._by_loss |= self.node()
-        elif one.kind in {"booted", "nvml-up"}:
+        elif happening.kind in {"booted", "nvml-up"}:
             self._by_xid.clear()
             self._by_loss.clear()
-        self._settle(one.at)
+        self._settle(happening.at)
 
     def forget(self, device: Device) -> None:
         self._by_xid.discard(device)
         self._by_loss.discard(device)
 
-    def _loses(self, one: Happening) -> bool:
-        return one.code == 79  # the event's handle has no UUID any more
+    def _loses(self, happening: Happening) -> bool:
+        return happening.code == 79  # the event's handle has no UUID any more
 
-    def _event(self, one: Happening) -> None:
-        if one.code in APPLICATION:
-            self._by_xid -= self.resolved(one)
+    def _event(self, happening: Happening) -> None:
+        if happening.code in APPLICATION:
+            self._by_xid -= self.resolved(happening)
         else:
-            self._by_xid |= self.resolved(one)
+            self._by_xid |= self.resolved(happening)
 
     def _settle(self, at: float) -> None:
         wanted = frozenset(self._by_xid | self._by_loss)
@@ -149,11 +153,11 @@ class DraDriverByAction(DraDriver):
 
     name = "DRA driver, main of September 2026"
 
-    def _event(self, one: Happening) -> None:
+    def _event(self, happening: Happening) -> None:
         if not self.history.has_action:
-            super()._event(one)
-        elif self.actions[one.gpu]:
-            self._by_xid |= self.resolved(one)
+            super()._event(happening)
+        elif self.actions[happening.gpu]:
+            self._by_xid |= self.resolved(happening)
 
 
 class DevicePlugin(Peer):
@@ -164,11 +168,11 @@ class DevicePlugin(Peer):
 
     name = "k8s-device-plugin"
 
-    def take(self, one: Happening) -> None:
-        if one.kind == "xid" and one.code not in APPLICATION:
-            self.taint(self.resolved(one) or self.whole(one.gpu), one.at)
-        elif one.kind in {"booted", "nvml-up"}:
-            self.free(self.node(), one.at)
+    def take(self, happening: Happening) -> None:
+        if happening.kind == "xid" and happening.code not in APPLICATION:
+            self.taint(self.resolved(happening) or self.whole(happening.gpu), happening.at)
+        elif happening.kind in {"booted", "nvml-up"}:
+            self.free(self.node(), happening.at)
 
 
 class NvSentinel(Peer):
@@ -188,30 +192,30 @@ class NvSentinel(Peer):
         super().__init__(history)
         self._faults: set[tuple[str, int, int]] = set()
 
-    def take(self, one: Happening) -> None:
-        if one.kind == "booted":
+    def take(self, happening: Happening) -> None:
+        if happening.kind == "booted":
             self._faults.clear()
-        elif one.kind == "reset":
-            self._faults = {fault for fault in self._faults if fault[1] != one.gpu}
+        elif happening.kind == "reset":
+            self._faults = {fault for fault in self._faults if fault[1] != happening.gpu}
         else:
-            self._note(one)
+            self._note(happening)
         if self._faults:
-            self.taint(self.node(), one.at)
+            self.taint(self.node(), happening.at)
         else:
-            self.free(self.node(), one.at)
+            self.free(self.node(), happening.at)
 
-    def _note(self, one: Happening) -> None:
-        match one.kind:
-            case "xid" if not one.gi_printed and self._fatal(one):
-                self._faults.add(("log", one.gpu, one.code))
+    def _note(self, happening: Happening) -> None:
+        match happening.kind:
+            case "xid" if not happening.gi_printed and self._fatal(happening):
+                self._faults.add(("log", happening.gpu, happening.code))
             case "asks":
-                self._faults.add(("action", one.gpu, 0))
-            case "remap" if one.failure is not None:
-                self._faults.add(("remap", one.gpu, 0))
+                self._faults.add(("action", happening.gpu, 0))
+            case "remap" if happening.failure is not None:
+                self._faults.add(("remap", happening.gpu, 0))
             case "remap":
-                self._faults.discard(("remap", one.gpu, 0))
+                self._faults.discard(("remap", happening.gpu, 0))
             case "gone":
-                self._faults.add(("lost", one.gpu, 0))
+                self._faults.add(("lost", happening.gpu, 0))
             case "nvml-down":
                 self._faults.add(("dcgm", -1, 0))
             case "nvml-up":
@@ -223,10 +227,10 @@ class NvSentinel(Peer):
         del device  # it is the node that a person uncordons
         self._faults.clear()
 
-    def _fatal(self, one: Happening) -> bool:
-        if one.code == 154:
-            return one.action != 0
-        return xid.lookup(one.code).immediate_action not in self._HARMLESS
+    def _fatal(self, happening: Happening) -> bool:
+        if happening.code == 154:
+            return happening.action != 0
+        return xid.lookup(happening.code).immediate_action not in self._HARMLESS
 
 
 class Gpud(Peer):
@@ -255,12 +259,12 @@ class Gpud(Peer):
         self._codes: set[int] = set()
         self._reboots: dict[int, int] = {}
 
-    def take(self, one: Happening) -> None:
-        match one.kind:
-            case "xid" if not one.gi_printed and self._fatal(one.code):
-                self._codes.add(one.code)
-            case "remap" if one.failure is not None:
-                self._codes.add(64 if one.failure else 63)
+    def take(self, happening: Happening) -> None:
+        match happening.kind:
+            case "xid" if not happening.gi_printed and self._fatal(happening.code):
+                self._codes.add(happening.code)
+            case "remap" if happening.failure is not None:
+                self._codes.add(64 if happening.failure else 63)
             case "gone":
                 self._codes.add(79)
             case "booted":
@@ -268,9 +272,9 @@ class Gpud(Peer):
             case _:
                 pass
         if self._codes:
-            self.taint(self.node(), one.at)
+            self.taint(self.node(), happening.at)
         else:
-            self.free(self.node(), one.at)
+            self.free(self.node(), happening.at)
 
     def forget(self, device: Device) -> None:
         del device  # it is the machine that a person sets healthy

@@ -114,7 +114,7 @@ H100 = Profile(
         "silent": _SILENT,
     },
 )
-PROFILES = {one.name: one for one in (A100, H100)}
+PROFILES = {profile.name: profile for profile in (A100, H100)}
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True):

@@ -46,8 +46,8 @@ def variations(parameters: Parameters, *, sensitivity: bool) -> Iterator[Paramet
     yield parameters
     fewer = smaller(parameters)
     changed = ({"app_rate": 300.0}, {"app_rate": 3000.0}, {"mig_share": 0.0}, {"mig_share": 0.3})
-    for one in changed if sensitivity else ():
-        yield msgspec.structs.replace(fewer, **one)
+    for fields in changed if sensitivity else ():
+        yield msgspec.structs.replace(fewer, **fields)
 
 
 def smaller(parameters: Parameters) -> Parameters:
@@ -61,14 +61,14 @@ def run(parameters: Parameters, profile: str, *, workers: int) -> Result:
     parts = [range(first, parameters.nodes, PARTS) for first in range(PARTS)]
     with ProcessPoolExecutor(workers) as pool:
         found = list(pool.map(_part, [(parameters, profile, nodes) for nodes in parts if nodes]))
-    rows = zip(*(one.scores for one in found), strict=True)
+    rows = zip(*(part.scores for part in found), strict=True)
     return Result(
         profile=profile,
         parameters=parameters,
         scores=tuple(joined(row) for row in rows),
-        truths=sum((one.truths for one in found), Counter[str]()),
-        ticks=sum(one.ticks for one in found),
-        writes=sum(one.writes for one in found),
+        truths=sum((part.truths for part in found), Counter[str]()),
+        ticks=sum(part.ticks for part in found),
+        writes=sum(part.writes for part in found),
         seconds=time.monotonic() - began,
     )
 
@@ -81,7 +81,7 @@ def _part(asked: tuple[Parameters, str, range]) -> Result:
     truths, ticks, writes = Counter[str](), 0, 0
     for node in nodes:
         history = history_of(parameters, profile, node)
-        truths.update(one.truth for one in history.episodes)
+        truths.update(episode.truth for episode in history.episodes)
         player = play(history, policy)
         ticks, writes = ticks + player.ticks, writes + player.store.writes
         score_node(ours, history, player.store.taints.all(), end)

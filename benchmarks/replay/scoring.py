@@ -98,42 +98,46 @@ class _Judge:
     def __init__(self, score: Score, history: NodeHistory, taints: list[Taint], end: float) -> None:
         self._score, self._history, self._end = score, history, end
         self._taints: dict[Device, list[Taint]] = defaultdict(list)
-        for one in taints:
-            self._taints[one.device].append(one)
+        for taint in taints:
+            self._taints[taint.device].append(taint)
         self._of_gpu: dict[int, list[Episode]] = defaultdict(list)
-        for one in history.episodes:
-            self._of_gpu[one.gpu].append(one)
-        self._true = [one for one in history.episodes if one.must and one.signalled]
+        for episode in history.episodes:
+            self._of_gpu[episode.gpu].append(episode)
+        self._true = [known for known in history.episodes if known.must and known.signalled]
 
     def taints(self) -> None:
         for gpu, spans in self._by_gpu().items():
             for begin in spans:
                 self._judge_taint(gpu, begin)
         for device, taints in self._taints.items():
-            for one in taints:
-                self._judge_device(device, one)
+            for taint in taints:
+                self._judge_device(device, taint)
 
     def _by_gpu(self) -> dict[int, list[float]]:
         """Return when each gapless taint of each GPU began."""
         spans: dict[int, list[Taint]] = defaultdict(list)
         for taints in self._taints.values():
-            for one in taints:
-                spans[one.device[0]].append(one)
+            for taint in taints:
+                spans[taint.device[0]].append(taint)
         found: dict[int, list[float]] = {}
         for gpu, taints in spans.items():
             through, begins = -1.0, list[float]()
-            for one in sorted(taints, key=lambda taint: taint.begin):
-                if one.begin > through:
-                    begins.append(one.begin)
-                through = max(through, one.end)
+            for current in sorted(taints, key=lambda taint: taint.begin):
+                if current.begin > through:
+                    begins.append(current.begin)
+                through = max(through, current.end)
             found[gpu] = begins
         return found
 
     def _judge_taint(self, gpu: int, begin: float) -> None:
-        near = [one for one in self._of_gpu[gpu] if one.begin <= begin <= one.until + SLACK]
-        if any(one.must for one in near):
+        near = [
+            episode
+            for episode in self._of_gpu[gpu]
+            if episode.begin <= begin <= episode.until + SLACK
+        ]
+        if any(episode.must for episode in near):
             self._score.right += 1
-        elif any(one.may for one in near):
+        elif any(episode.may for episode in near):
             self._score.disputed += 1
         else:
             self._score.false += 1
@@ -143,86 +147,97 @@ class _Judge:
 
     def _label(self, gpu: int, at: float) -> str:
         """Say what was going on when a false taint began."""
-        own = [one for one in self._of_gpu[gpu] if one.begin <= at <= one.begin + 7200.0]
+        own = [
+            episode
+            for episode in self._of_gpu[gpu]
+            if episode.begin <= at <= episode.begin + 7200.0
+        ]
         if own:
-            return max(own, key=lambda one: one.begin).label
-        others = [one for one in self._true if one.begin <= at <= one.until + 7200.0]
+            return max(own, key=lambda episode: episode.begin).label
+        others = [
+            episode for episode in self._true if episode.begin <= at <= episode.until + 7200.0
+        ]
         return f"beside {others[-1].label}" if others else "no episode"
 
     def _judge_device(self, device: Device, taint: Taint) -> None:
         mine = [
-            one
-            for one in self._of_gpu[device[0]]
-            if device in one.must | one.may and one.begin <= taint.begin <= one.until + SLACK
+            episode
+            for episode in self._of_gpu[device[0]]
+            if device in episode.must | episode.may
+            and episode.begin <= taint.begin <= episode.until + SLACK
         ]
         weight = 1.0 if device[1] == WHOLE else 1.0 / SLICES
-        unfit = sum(_overlap(taint, one, self._end) for one in self._true if device in one.must)
+        unfit = sum(
+            _overlap(taint, episode, self._end) for episode in self._true if device in episode.must
+        )
         kept = min(taint.end, self._end) - taint.begin
         self._score.lost_hours += weight * max(kept - unfit, 0.0) / 3600.0
         if mine:
             return
         self._score.false_devices += 1
         self._score.pods_lost += taint.evicts_from < FOREVER
-        others = (one for one in self._true if device not in one.must)
-        if any(one.begin <= taint.begin <= one.until for one in others):
+        others = (episode for episode in self._true if device not in episode.must)
+        if any(episode.begin <= taint.begin <= episode.until for episode in others):
             self._score.siblings += 1
             self._miss("sibling", device[0], taint.begin, str(device))
 
     def episodes(self) -> None:
-        for one in self._history.episodes:
-            if not one.must:
+        for episode in self._history.episodes:
+            if not episode.must:
                 continue
-            if one.begin + IN_TIME > self._end:
+            if episode.begin + IN_TIME > self._end:
                 continue  # the history ended before anybody could be judged
-            self._judge_episode(one)
+            self._judge_episode(episode)
 
-    def _judge_episode(self, one: Episode) -> None:
-        covers = {device: self._cover(device, one) for device in one.must}
+    def _judge_episode(self, episode: Episode) -> None:
+        covers = {device: self._cover(device, episode) for device in episode.must}
         missed = [device for device, cover in covers.items() if cover is None]
-        if not one.signalled:
+        if not episode.signalled:
             self._score.silent += 1
             self._score.silent_recalled += not missed
             return
         self._score.demanded += 1
-        if one.resets:
-            late = (device for device in one.must if not self._in_time(device, one))
+        if episode.resets:
+            late = (device for device in episode.must if not self._in_time(device, episode))
             self._score.slices_left += sum(device[1] != WHOLE for device in late)
         if missed:
-            self._score.by_truth[f"missed: {one.label}"] += 1
-            why = f"{one.label}: {len(missed)} of {len(one.must)} devices"
-            self._miss("not recalled", one.gpu, one.begin, why)
+            self._score.by_truth[f"missed: {episode.label}"] += 1
+            why = f"{episode.label}: {len(missed)} of {len(episode.must)} devices"
+            self._miss("not recalled", episode.gpu, episode.begin, why)
             return
         self._score.recalled += 1
         found = [cover for cover in covers.values() if cover is not None]
-        self._score.to_taint.append(max(max(cover.begin for cover in found) - one.begin, 0.0))
-        if one.until >= self._end:
+        self._score.to_taint.append(max(max(cover.begin for cover in found) - episode.begin, 0.0))
+        if episode.until >= self._end:
             return
         ends = [min(cover.end, self._after(cover)) for cover in found]
         if max(ends) == FOREVER:
             self._score.never_freed += 1
-            self._miss("never freed", one.gpu, one.begin, one.label)
+            self._miss("never freed", episode.gpu, episode.begin, episode.label)
         else:
-            self._score.to_free.append(max(ends) - one.until)
+            self._score.to_free.append(max(ends) - episode.until)
 
     def _after(self, cover: Taint) -> float:
         """A taint that goes on for a later fault, a disputed one too, is not late: count to it."""
         later = (
-            one.begin
-            for one in self._of_gpu[cover.device[0]]
-            if cover.device in one.must | one.may and one.begin > cover.begin + IN_TIME
+            episode.begin
+            for episode in self._of_gpu[cover.device[0]]
+            if cover.device in episode.must | episode.may and episode.begin > cover.begin + IN_TIME
         )
-        return min((one for one in later if one < cover.end), default=FOREVER)
+        return min((begin for begin in later if begin < cover.end), default=FOREVER)
 
-    def _cover(self, device: Device, one: Episode) -> Taint | None:
+    def _cover(self, device: Device, episode: Episode) -> Taint | None:
         """Return the taint that covers an episode in time and up to its repair."""
         for taint in self._taints.get(device, ()):
-            in_time = taint.begin <= min(one.begin + IN_TIME, max(one.until, one.begin + SLACK))
-            if in_time and taint.end >= min(one.until, self._end):
+            in_time = taint.begin <= min(
+                episode.begin + IN_TIME, max(episode.until, episode.begin + SLACK)
+            )
+            if in_time and taint.end >= min(episode.until, self._end):
                 return taint
         return None
 
-    def _in_time(self, device: Device, one: Episode) -> bool:
-        deadline = min(one.begin + IN_TIME, one.until)
+    def _in_time(self, device: Device, episode: Episode) -> bool:
+        deadline = min(episode.begin + IN_TIME, episode.until)
         return any(taint.begin <= deadline <= taint.end for taint in self._taints.get(device, ()))
 
     def _miss(self, what: str, gpu: int, at: float, why: str) -> None:
@@ -230,8 +245,8 @@ class _Judge:
             self._score.misses.append(Miss(what, self._history.node, gpu, at, why))
 
 
-def _overlap(taint: Taint, one: Episode, end: float) -> float:
-    return max(min(taint.end, one.until, end) - max(taint.begin, one.begin), 0.0)
+def _overlap(taint: Taint, episode: Episode, end: float) -> float:
+    return max(min(taint.end, episode.until, end) - max(taint.begin, episode.begin), 0.0)
 
 
 def joined(scores: Iterable[Score]) -> Score:
@@ -244,7 +259,7 @@ def joined(scores: Iterable[Score]) -> Score:
         misses=list(first.misses),
         by_truth=Counter(first.by_truth),
     )
-    for one in rest:
+    for score in rest:
         for name in Score.__struct_fields__[1:]:
-            setattr(whole, name, getattr(whole, name) + getattr(one, name))
+            setattr(whole, name, getattr(whole, name) + getattr(score, name))
     return whole

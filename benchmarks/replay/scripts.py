@@ -68,11 +68,11 @@ def _nvlink(node: NodeDrawing, gpu: int, at: float) -> None:
         _spread(node, gpu, at)
     if node.random.random() < assumed.nvlink_again:
         again = at + node.random.expovariate(1 / (12 * 3600.0))
-        node.later(again, node.unless_unfit(gpu, lambda one, when: _nvlink(node, one, when)))
+        node.later(again, node.unless_unfit(gpu, lambda index, when: _nvlink(node, index, when)))
 
 
 def _spread(node: NodeDrawing, gpu: int, at: float) -> None:
-    others = [one for one in range(GPUS) if one != gpu and one not in node.broken]
+    others = [index for index in range(GPUS) if index != gpu and index not in node.broken]
     for peer in node.random.sample(others, min(len(others), node.random.randint(1, 4))):
         when = at + node.random.uniform(0.1, 0.4)
         may = frozenset[Device]() if node.has_action else node.all_of(peer)
@@ -81,7 +81,7 @@ def _spread(node: NodeDrawing, gpu: int, at: float) -> None:
 
 
 def _nvlink5(node: NodeDrawing, gpu: int, at: float) -> None:
-    others = [one for one in range(GPUS) if one != gpu and one not in node.broken]
+    others = [index for index in range(GPUS) if index != gpu and index not in node.broken]
     node.breaks("gpu-reset", "XID 149", gpu, at, "reset")
     node.line(at, gpu, 149, message=_link_down(node, 0x0A))
     node.ask(gpu, at + 0.05, 1)

@@ -46,5 +46,5 @@ class Taints:
 
     def all(self) -> list[Taint]:
         """Return every taint, those that still stand with an endless end."""
-        standing = [Taint(one, begin, FOREVER, ev) for one, (begin, ev) in self._open.items()]
-        return sorted([*self.done, *standing], key=lambda one: (one.begin, one.device))
+        standing = [Taint(device, begin, FOREVER, ev) for device, (begin, ev) in self._open.items()]
+        return sorted([*self.done, *standing], key=lambda taint: (taint.begin, taint.device))

@@ -1,4 +1,4 @@
-"""What is heard of the agents: their Leases, how old their reports are, what they confirm."""
+"""Liveness of the agents: their Leases, how old their reports are, what they confirm."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
@@ -44,17 +44,18 @@ class Agents:
         )
 
     def silent(self, nodes: Iterable[str]) -> Mapping[str, bool]:
-        """Return of each node whether its agent is silent; {} while we hear nothing.
+        """Return for each node whether its agent is silent; {} while our own watches are dead.
 
-        A watch is dead after less silence than an agent, so that ours is never taken for theirs.
+        A watch is dead after a shorter silence than an agent, so that ours is never taken for
+        theirs.
         """
-        heard = min(self._reports.last_contact, self.leases.last_contact)
-        if not heard or monotonic() - heard > WATCH_DEAD:
+        last_contact = min(self._reports.last_contact, self.leases.last_contact)
+        if not last_contact or monotonic() - last_contact > WATCH_DEAD:
             return {}
         return {node: bool(self._freshness.stale(node)) for node in nodes}
 
     def stale(self, node: str) -> str:
-        """Say why a node's report is not to be believed: it cannot be read, or is too old."""
+        """Return why a node's report is not to be believed: it cannot be read, or is too old."""
         if node in self._reports.unreadable:
             return f"the report of {node} cannot be read; the log says what is wrong with it"
         report = self._reports.items().get(node)
@@ -99,8 +100,8 @@ class Agents:
     def _renewed(self, node: str, lease: Lease) -> None:
         report = self._reports.items().get(node)
         stored = report.status.content_hash if report else ""
-        said = lease.metadata.annotations.get(REPORT_HASH, "")
-        self._renewals.renewed(node, said, stored, self._now())
+        report_hash = lease.metadata.annotations.get(REPORT_HASH, "")
+        self._renewals.renewed(node, report_hash, stored, self._now())
         if self._has_incident(node):
             self._mark(node)
 

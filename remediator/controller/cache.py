@@ -1,8 +1,7 @@
-"""The cluster as last heard of, indexed by node: changes in, a `NodeView` out.
+"""The cluster as last reported, indexed by node: changes in, a `NodeView` out.
 
-Fed by the reflectors of `cluster` and by the answers to our own writes, so that
-a decision sees what the one before it did. Who may read the clock gives the
-time. One lock; any thread may feed, any thread may read.
+The reflectors of `cluster` and the answers to our own writes feed it, so a decision sees the writes
+of the one before it. Callers pass the time. Any thread may feed or read: there is one lock.
 """
 
 import threading
@@ -61,11 +60,11 @@ class Cache:
         self._claim_states = Claims()
 
     def nodes(self) -> frozenset[str]:
-        """Return every node that a report, a rule or an incident speaks of, gone or not."""
+        """Return every node that a report, a rule or an incident names, gone or not."""
         with self._lock:
             ruled = {rule.node for rule in self._rule_index.standing()}
-            # Closed ones too: they are pruned where nobody reports any more.
-            remembered = {one.node for one in self._incidents.all()}
+            # Closed ones too: they are pruned where no agent reports any more.
+            remembered = {incident.node for incident in self._incidents.all()}
             return frozenset({*self._reports, *ruled, *remembered} - {""})
 
     def rules(self) -> tuple[Rule, ...]:
@@ -80,21 +79,21 @@ class Cache:
     def reporting(self) -> tuple[str, ...]:
         """Return the nodes of which a report is stored and that are still there.
 
-        Nobody deletes the report of a node that was taken away, and nobody is to mend its agent.
+        Nobody deletes the report of a node that was taken away, and its agent needs no repair.
         """
         with self._lock:
             return tuple(node for node in self._reports if node in self._nodes)
 
     def mig_asked(self) -> tuple[MigAsked, ...]:
-        """Return the nodes of which a label asks for a MIG geometry, with what is reported."""
+        """Return the nodes with a label for a MIG geometry, with what is reported."""
         with self._lock:
-            asked = [one for one in self._nodes.values() if one.mig_config]
-            return tuple(MigAsked(one, self._reports.get(one.name)) for one in asked)
+            labelled = [facts for facts in self._nodes.values() if facts.mig_config]
+            return tuple(MigAsked(facts, self._reports.get(facts.name)) for facts in labelled)
 
     def has_incident(self, node: str) -> bool:
         """Whether an incident of a node is open."""
         with self._lock:
-            return any(one.open for one in self._incidents.under([("node", node)]).values())
+            return any(known.open for known in self._incidents.under([("node", node)]).values())
 
     def claim_states(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are waited for."""
@@ -104,7 +103,7 @@ class Cache:
     def stock(self) -> DeviceCounts:
         """Return the published devices by state, and by pool; counts what changed, in small bites.
 
-        The lock is given back after each pool: a decision must not wait for a page.
+        The lock is released after each pool: a decision must not wait for a page.
         """
         with self._lock:
             stale = self._stock.stale()
@@ -116,19 +115,19 @@ class Cache:
 
     def _pool_count(self, node: str, pool: PoolKey) -> PoolCount:
         mine = self._inventory.get(node, ())
-        devices = [one for one in mine if (one.device.driver, one.device.pool) == pool]
+        devices = [device for device in mine if (device.device.driver, device.device.pool) == pool]
         key = pool_key(*pool)
         return pool_count(
             devices,
             self._rule_index.on_pools([key]),
-            self._rule_index.foreign(one.device for one in devices),
+            self._rule_index.foreign(device.device for device in devices),
             self._claims.under([key]).values(),
         )
 
     def view(self, node: str, stale: Callable[[str], str]) -> NodeView:
         """Return one node as it is known now.
 
-        `stale` says of a node why its report is not to be believed, "" when it is.
+        `stale` returns why a node's report is not to be believed, "" when it is.
         """
         with self._lock:
             report = self._reports.get(node)
@@ -139,11 +138,13 @@ class Cache:
             known = reported | {rule.gpu for rule in rules} | _uuids(devices)
             about = [("node", node), *(("gpu", uuid) for uuid in known)]
             incidents = tuple(self._incidents.under(about).values())
-            names = {one.device for one in devices} | {rule.device for rule in rules}
-            scopes = (one.status.scope.devices for one in incidents if one.open)
-            names_once = names | {one.name for scope in scopes for one in scope}
-            claims = self._claims_on(node, names_once, gangs=any(one.open for one in incidents))
-            spoken_of = {rule.gpu for rule in rules} | {one.spec.uuid for one in incidents}
+            names = {device.device for device in devices} | {rule.device for rule in rules}
+            scopes = (incident.status.scope.devices for incident in incidents if incident.open)
+            named = names | {target.name for scope in scopes for target in scope}
+            claims = self._claims_on(
+                node, named, gangs=any(incident.open for incident in incidents)
+            )
+            uuids = {rule.gpu for rule in rules} | {incident.spec.uuid for incident in incidents}
             return NodeView(
                 node=node,
                 report=report.status if report else None,
@@ -155,12 +156,12 @@ class Cache:
                 leftovers=leftovers,
                 unbound=self._unbound(node, reported - _uuids(devices)),
                 claims=claims,
-                elsewhere=self._elsewhere(node, known | spoken_of, stale),
+                elsewhere=self._elsewhere(node, known | uuids, stale),
                 facts=self._nodes.get(node),
                 nodes_known=self.nodes_known,
                 foreign=self._rule_index.foreign(names),
-                places=self._places(reported | spoken_of),
-                domains={uuid: self.census.peers(uuid) for uuid in spoken_of},
+                places=self._places(reported | uuids),
+                domains={uuid: self.census.peers(uuid) for uuid in uuids},
             )
 
     def fleet(self) -> Fleet:
@@ -181,26 +182,26 @@ class Cache:
         if not gpus:
             return {}
         found: dict[str, str] = {}
-        for one in self._floating.values():
-            where = f"{one.spec.driver}/{one.spec.pool.name}"
-            why = f"pool {where} says by {one.node_by or 'nothing'} where it is, not by nodeName"
-            found |= dict.fromkeys(one.gpus & gpus, why)
-        for one in self._slices.get(node, {}).values():
-            where = f"{one.spec.driver}/{one.spec.pool.name}"
+        for slice_ in self._floating.values():
+            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
+            why = f"pool {where} says by {slice_.node_by or 'nothing'} where it is, not by nodeName"
+            found |= dict.fromkeys(slice_.gpus & gpus, why)
+        for slice_ in self._slices.get(node, {}).values():
+            where = f"{slice_.spec.driver}/{slice_.spec.pool.name}"
             why = f"pool {where} is not published by this node as a whole"
-            found |= dict.fromkeys(one.gpus & gpus, why)
+            found |= dict.fromkeys(slice_.gpus & gpus, why)
         return found
 
     def _claims_on(self, node: str, devices: set[Device], *, gangs: bool) -> tuple[Claim, ...]:
         """Return the claims in the devices' pools; and those in one ComputeDomain with them.
 
-        Also those in the pool of NVIDIA's driver: it may be published no more while pods hold it.
+        Also those in the pool of NVIDIA's driver: it may be unpublished while pods hold it.
         """
-        pools = {pool_key(one.driver, one.pool) for one in devices} | {pool_key(GPU_DRIVER, node)}
-        found = self._claims.under(pools)
+        keys = {pool_key(part.driver, part.pool) for part in devices} | {pool_key(GPU_DRIVER, node)}
+        found = self._claims.under(keys)
         if gangs:
-            domains = {compute_domain(one) for one in found.values()} - {""}
-            found |= self._claims.under(("domain", one) for one in domains)
+            domains = {compute_domain(claim) for claim in found.values()} - {""}
+            found |= self._claims.under(("domain", domain) for domain in domains)
         return tuple(found.values())
 
     def _places(self, uuids: Iterable[str]) -> Mapping[str, GpuPlace]:
@@ -210,17 +211,17 @@ class Cache:
     def _elsewhere(
         self, node: str, uuids: set[str], stale: Callable[[str], str]
     ) -> Mapping[str, tuple[str, ...]]:
-        """Return the other nodes that speak for a GPU; the report of a silent one does not.
+        """Return the other nodes that list a GPU; a stale report does not count.
 
-        Nor does a mere report against a node that both reports and publishes it: a lying
-        agent could keep any GPU of the cluster from being tainted.
+        Nor does a mere report against a node that both reports and publishes it: a lying agent
+        could keep any GPU of the cluster from being tainted.
         """
         found: dict[str, tuple[str, ...]] = {}
         for uuid in uuids:
             publishers = self._publishers.get(uuid, set())
             reporters = self._reporters.get(uuid, set())
             owned = node in publishers and node in reporters
-            rivals = set[str]() if owned else {one for one in reporters if not stale(one)}
+            rivals = set[str]() if owned else {rival for rival in reporters if not stale(rival)}
             others = (rivals | publishers) - {node}
             if others:
                 found[uuid] = tuple(sorted(others))
@@ -246,36 +247,36 @@ class Cache:
                 self._floating[name] = new
             placed = {old.spec.node_name: None} if old else dict[str, ResourceSlice | None]()
             placed |= {new.spec.node_name: new} if new else {}
-            for node, one in placed.items():
-                dirty |= {node, *self._publish(node, name, one)} if node else set()
+            for node, part in placed.items():
+                dirty |= {node, *self._publish(node, name, part)} if node else set()
         for node in dirty:
             self._mark(node)
 
     def _share(self, name: str, old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
-        """Note who publishes into a pool; return those who do beside others."""
-        one = new or old
-        if one is None:
+        """Note the publishers of a pool; return those that publish beside others."""
+        current = new or old
+        if current is None:
             return set()
-        key = (one.spec.driver, one.spec.pool.name)
+        key = (current.spec.driver, current.spec.pool.name)
         members = self._pools[key]
         members.pop(name, None)
         if new is not None:
             members[name] = new.spec.node_name
-        nodes = {*members.values(), one.spec.node_name}
+        nodes = {*members.values(), current.spec.node_name}
         if not members:
             del self._pools[key]
         return nodes - {""} if len(nodes) > 1 else set()
 
     def _contested(self, node: str, devices: Iterable[SliceDevice]) -> frozenset[PoolKey]:
         """Return the pools of these devices into which not this node alone publishes."""
-        pools = {(one.device.driver, one.device.pool) for one in devices}
-        return frozenset(one for one in pools if {*self._pools.get(one, {}).values()} - {node})
+        pools = {(device.device.driver, device.device.pool) for device in devices}
+        return frozenset(pool for pool in pools if {*self._pools.get(pool, {}).values()} - {node})
 
-    def _publish(self, node: str, name: str, one: ResourceSlice | None) -> set[str]:
+    def _publish(self, node: str, name: str, part: ResourceSlice | None) -> set[str]:
         mine = self._slices[node]
         mine.pop(name, None)
-        if one is not None:
-            mine[name] = one
+        if part is not None:
+            mine[name] = part
         before = self._inventory.get(node, ())
         after = inventory(mine.values(), before)
         self._inventory[node] = after
@@ -289,12 +290,12 @@ class Cache:
     def _published(self, device: Device) -> SliceDevice | None:
         """Return what stands under a name in the pool of the node that it is named after."""
         mine = self._inventory.get(device.pool, ())
-        return next((one for one in mine if one.device == device), None)
+        return next((candidate for candidate in mine if candidate.device == device), None)
 
     def _move(
         self, owners: dict[str, set[str]], node: str, before: set[str], after: set[str]
     ) -> set[str]:
-        """Note who names which GPU now; return the nodes whose contest began or ended."""
+        """Note which node names which GPU now; return the nodes whose contest began or ended."""
         for uuid in before - after:
             owners[uuid].discard(node)
             if not owners[uuid]:
@@ -302,7 +303,7 @@ class Cache:
         for uuid in after - before:
             owners[uuid].add(node)
         both = (self._reporters, self._publishers)
-        return {one for uuid in before ^ after for known in both for one in known.get(uuid, ())}
+        return {name for uuid in before ^ after for known in both for name in known.get(uuid, ())}
 
     def promise(self, rule: Rule) -> None:
         """Count a rule as stored while it is being written."""
@@ -312,7 +313,7 @@ class Cache:
     def settle(self, rule: Rule, node: str) -> None:
         """End a promise, and look at the node again.
 
-        The rule is stored and heard of by now, or it could not be written.
+        The rule is stored and in the cache by now, or it could not be written.
         """
         with self._lock:
             self._promised.pop(rule.name, None)
@@ -338,19 +339,19 @@ class Cache:
                 return
             self._incidents.put(name, new)
             self._counted.put(name, new)
-        for node in {one.node for one in (old, new) if one is not None}:
+        for node in {incident.node for incident in (old, new) if incident is not None}:
             self._mark(node)
 
     def node(self, name: str, new: NodeFacts | None) -> None:
-        """Take in a Node, None when it is gone; both are told to whoever has an incident there."""
+        """Take in a Node, None when it is gone; both mark a node that has an incident."""
         with self._lock:
             old = self._nodes.pop(name, None)
             if new is not None:
                 self._nodes[name] = new
             came_or_went = (old is None) != (new is None) or (old and new and old.uid != new.uid)
             about = self._incidents.under([("node", name)]).values()
-            told = old != new and any(one.open for one in about)
-        if came_or_went or told:
+            changed = old != new and any(incident.open for incident in about)
+        if came_or_went or changed:
             self._mark(name)
 
     def claim(self, key: str, old: Claim | None, new: Claim | None) -> None:
@@ -361,23 +362,23 @@ class Cache:
             self._stock.claimed(_pool_names(old) | _pool_names(new))
             self._claims.move(key, old, new)
             dirty = {rule.node for rule in self._rule_index.on_pools(touched)}
-            dirty |= {one.node for one in self._incidents.under(touched).values()}
+            dirty |= {incident.node for incident in self._incidents.under(touched).values()}
         for node in dirty:
             self._mark(node)
 
 
 def _uuids(devices: tuple[SliceDevice, ...]) -> set[str]:
     """Return the GPUs behind devices; a VFIO device's UUID is its PCI address's, on any node."""
-    named = (one.parent_uuid or one.uuid for one in devices if one.kind != "vfio")
+    named = (device.parent_uuid or device.uuid for device in devices if device.kind != "vfio")
     return {uuid for uuid in named if uuid}
 
 
 def _pools(claim: Claim | None) -> set[Key]:
-    return {pool_key(one.driver, one.pool) for one in claim.results} if claim else set()
+    return {pool_key(result.driver, result.pool) for result in claim.results} if claim else set()
 
 
 def _pool_names(claim: Claim | None) -> set[PoolKey]:
-    return {(one.driver, one.pool) for one in claim.results} if claim else set()
+    return {(result.driver, result.pool) for result in claim.results} if claim else set()
 
 
 def _claim_keys(claim: Claim) -> set[Key]:
@@ -386,14 +387,14 @@ def _claim_keys(claim: Claim) -> set[Key]:
 
 
 def _incident_keys(incident: Incident) -> set[Key]:
-    """Only an open one asks to be looked at when a claim of its pools changes."""
+    """Only an open one is looked at again when a claim of its pools changes."""
     keys = {("node", incident.node), ("gpu", incident.spec.uuid)}
     devices = incident.status.scope.devices if incident.open else ()
-    return keys | {pool_key(one.driver, one.pool) for one in devices}
+    return keys | {pool_key(device.driver, device.pool) for device in devices}
 
 
-def _overtaken(stored: Incident, heard: Incident) -> bool:
-    mine, theirs = stored.metadata, heard.metadata
-    have, said = version(mine.resource_version), version(theirs.resource_version)
+def _overtaken(stored: Incident, received: Incident) -> bool:
+    mine, theirs = stored.metadata, received.metadata
+    have, new = version(mine.resource_version), version(theirs.resource_version)
     # In one version only what could not be stored differs (`unstored`).
-    return mine.uid == theirs.uid and (have > said or (have == said and stored == heard))
+    return mine.uid == theirs.uid and (have > new or (have == new and stored == received))

@@ -1,12 +1,12 @@
 """Every GPU's place, kept up as reports, slices and claims change, for budgets to count on.
 
-A node speaks for what it publishes itself: pools and NVLink domain of a GPU are
-those that its publisher names. A GPU that two nodes publish is counted once.
+A node counts for what it publishes itself: pools and NVLink domain of a GPU are those that its
+publisher names. A GPU that two nodes publish is counted once.
 
-A GPU that is published no more keeps its place for a day: a kubelet that starts,
-or a driver that crash-loops, wipes the slices of its node, and no percentage of
-the GPUs may shrink for that. So many a node has beyond `NODE_SHARE` count in no
-total, so that none grows by what one node invents. A restart forgets the day.
+A GPU that is no longer published keeps its place for a day: a kubelet that starts, or a driver that
+crash-loops, wipes the slices of its node, and no percentage of the GPUs may shrink for that. GPUs
+of a node beyond `NODE_SHARE` count in no total, so that none grows by what one node invents. A
+restart forgets the day.
 """
 
 from collections import Counter, defaultdict
@@ -26,7 +26,7 @@ from remediator.policy.limits import GROUNDS, Ground
 SEEN_FOR = timedelta(hours=24)
 """After it was last published a GPU is counted for so long."""
 PEERS = 32
-"""Neighbours that are named; of more the number is told."""
+"""Neighbours that are named; beyond that their number is returned."""
 FABRIC_JOINED = 3
 """State of a GPU that has joined its fabric (NVML_GPU_FABRIC_STATE_COMPLETED)."""
 
@@ -66,7 +66,9 @@ class Census:
         self._gpu_on.update((part.device, uuid) for uuid, parts in after.items() for part in parts)
         alone = (node,)
         for uuid in before.keys() ^ after.keys():
-            others = tuple(one for one in self._publishers.pop(uuid, ()) if one != node)
+            others = tuple(
+                publisher for publisher in self._publishers.pop(uuid, ()) if publisher != node
+            )
             if uuid in after:
                 self._publishers[uuid] = tuple(sorted((*others, node))) if others else alone
             elif others:
@@ -121,8 +123,8 @@ class Census:
     def reported(self, node: str, health: NodeHealth | None) -> None:
         """Take in a node's report; None when it is gone."""
         before = self._domains.pop(node, {})
-        told = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
-        after = {uuid: domain for uuid, domain in told.items() if domain}
+        domains = {gpu.uuid: _domain(gpu.fabric) for gpu in (health.gpus if health else ())}
+        after = {uuid: domain for uuid, domain in domains.items() if domain}
         if after:
             self._domains[node] = after
         moved = {uuid for uuid, _ in before.items() ^ after.items()}
@@ -139,8 +141,8 @@ class Census:
             return
         for device, classes in before.items():
             left = list(self._claimed.pop(device, ()))
-            for one in classes.intersection(left):
-                left.remove(one)
+            for name in classes.intersection(left):
+                left.remove(name)
             if left:
                 self._claimed[device] = tuple(left)
         for device, classes in after.items():
@@ -152,7 +154,7 @@ class Census:
         """Return the GPUs in one NVLink domain with this one, as `node/uuid`."""
         place = self.places.get(uuid)
         others = self._members.get(place.domain, set[str]()) - {uuid} if place else set[str]()
-        named = nsmallest(PEERS, (f"{self.places[one].node}/{one}" for one in others))
+        named = nsmallest(PEERS, (f"{self.places[other].node}/{other}" for other in others))
         more = len(others) - len(named)
         return (*named, f"and {more} more") if more else tuple(named)
 
@@ -183,7 +185,7 @@ class Census:
             node=nodes[0],
             pools=frozenset(f"{name.driver}/{name.pool}" for name in names),
             classes=frozenset(known for name in mine for known in self._claimed.get(name, ())),
-            domain=next((one for one in domains if one), ""),
+            domain=next((domain for domain in domains if domain), ""),
             product=f"{product} with driver {version}" if product and version else product,
         )
 
@@ -194,8 +196,11 @@ class Census:
     def _shared(self, place: GpuPlace) -> GpuPlace:
         """Return a neighbour's place that is the same: most of a node's are, and all are kept."""
         neighbours = islice(self._published.get(place.node, ()), 16)
-        known = (self.places.get(one) for one in neighbours)
-        return next((one for one in known if one is not None and one == place), place)
+        known = (self.places.get(neighbour) for neighbour in neighbours)
+        return next(
+            (neighbour for neighbour in known if neighbour is not None and neighbour == place),
+            place,
+        )
 
     def _count(self, place: GpuPlace | None, change: int) -> None:
         if place is None:
@@ -223,8 +228,8 @@ class Census:
     def _note_versions(self, node: str, health: NodeHealth | None) -> None:
         """Note when a version became another one.
 
-        Of what was not seen here, because this process is young, the agent says since when it
-        is there. It cannot be later than now, whatever the node's clock says.
+        Of a change that was not seen here, because this process is young, the agent reports the
+        date. It cannot be later than now, whatever the node's clock shows.
         """
         if health is None:
             self._versions.pop(node, None)
@@ -233,9 +238,9 @@ class Census:
         if node not in self._versions:
             self._note_changes_before(node, health)
         old = self._versions.get(node, ("", ""))
-        told = (health.driver_version, health.agent_version)
+        versions = (health.driver_version, health.agent_version)
         # A driver that is not loaded has no version: the last one known is still the last one.
-        new = (told[0] or old[0], told[1] or old[1])
+        new = (versions[0] or old[0], versions[1] or old[1])
         self._versions[node] = new
         moved = [bool(before) and before != after for before, after in zip(old, new, strict=True)]
         if any(moved):
@@ -248,8 +253,8 @@ class Census:
     def _note_changes_before(self, node: str, health: NodeHealth) -> None:
         now = self._now()
         driver, agent = (
-            min(one.time, now) if one.time is not None else None
-            for one in (health.driver_since, health.agent_since)
+            min(change.time, now) if change.time is not None else None
+            for change in (health.driver_since, health.agent_since)
         )
         if driver or agent:
             self.changes[node] = Changed(driver_at=driver, agent_at=agent)
@@ -258,14 +263,14 @@ class Census:
 def _gpus(node: str, devices: tuple[SliceDevice, ...]) -> _Gpus:
     """Return what a node publishes of each GPU.
 
-    NVIDIA's driver names a pool after its node: another pool is another node's to speak of.
+    NVIDIA's driver names a pool after its node: another pool belongs to another node.
     """
     found: _Gpus = {}
-    for one in devices:
-        uuid, name = one.parent_uuid or one.uuid, one.device
+    for device in devices:
+        uuid, name = device.parent_uuid or device.uuid, device.device
         foreign = name.driver == GPU_DRIVER and name.pool != node
-        if uuid and one.kind and one.node == node and not foreign:
-            found[uuid] = (*found.get(uuid, ()), one)
+        if uuid and device.kind and device.node == node and not foreign:
+            found[uuid] = (*found.get(uuid, ()), device)
     return found
 
 
@@ -284,4 +289,4 @@ def _held(claim: Claim | None) -> dict[Device, frozenset[str]]:
     if claim is None:
         return {}
     classes = device_classes(claim)
-    return {one.name: classes for one in claim.results if classes and one.allocates}
+    return {result.name: classes for result in claim.results if classes and result.allocates}

@@ -55,19 +55,19 @@ NODES = "/api/v1/nodes"
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What was asked of the API server for one decision, beyond what is watched."""
+    """What was read from the API server for one decision, beyond what is watched."""
 
     pods: tuple[PodFacts, ...] | None = None
     pods_live: bool = True
     suspects: Mapping[str, Fault] = {}
     stored: Stored | None = None
-    """The Node's own words; None where they were not asked for, or nobody answered."""
+    """The conditions of the Node; None where they were not read, or there was no answer."""
 
 
 class Cluster:
     """Implements `reconcile.Hands` on a real API server.
 
-    `mark` is told of nodes that changed, `urgent` of those whose report did.
+    `mark` gets nodes that changed, `urgent` those whose report did.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Cluster:
         self._crashes = Crashes()
         self._emergency = Emergency(client, lease_namespace, self._mark_all)
         self.policy_changed_at: datetime | None = None
-        self._asked: dict[str, Asked] = {}
+        self._fetched: dict[str, Asked] = {}
         self._quorum = Quorum(client, self._slices, self._claims)
         self._minor: int | None = None
         self._reports = Reflector(
@@ -141,8 +141,10 @@ class Cluster:
 
         Without Nodes we know less of what others do, and that is all.
         """
-        served = [one.reflector for one in self._versioned() if one.version is not None]
-        return (*self._reflectors, *(one for one in served if one is not None))
+        served = [
+            resource.reflector for resource in self._versioned() if resource.version is not None
+        ]
+        return (*self._reflectors, *(reflector for reflector in served if reflector is not None))
 
     def _mark_all(self) -> None:
         for node in self.cache.nodes():
@@ -151,35 +153,47 @@ class Cluster:
     def wait_synced(self, timeout: float) -> bool:
         """Wait until every collection was listed once; a part of the world is no world."""
         until = monotonic() + timeout
-        return all(one.wait_synced(max(0.0, until - monotonic())) for one in self._needed())
+        return all(
+            reflector.wait_synced(max(0.0, until - monotonic())) for reflector in self._needed()
+        )
 
     @property
     def synced(self) -> bool:
         """Whether the whole world was seen once; a part of it would be acting on absence."""
-        asked = self.rules.probed and all(one.version for one in (self._slices, self._claims))
-        return asked and self._emergency.settled and all(one.synced for one in self._needed())
+        probed = self.rules.probed and all(
+            resource.version for resource in (self._slices, self._claims)
+        )
+        return (
+            probed
+            and self._emergency.settled
+            and all(reflector.synced for reflector in self._needed())
+        )
 
     def waiting_for(self) -> str:
         """Return what still lacks its first list, with what to do about it."""
-        missing = [one for one in self.reflectors() if not one.synced and one is not self._nodes]
-        if any(one.missing for one in missing):
+        missing = [
+            reflector
+            for reflector in self.reflectors()
+            if not reflector.synced and reflector is not self._nodes
+        ]
+        if any(reflector.missing for reflector in missing):
             return "Draguard's objects are not served; install them: kubectl apply -f deploy/crds"
-        said = sorted({one.error for one in missing if one.error})
+        reasons = sorted({reflector.error for reflector in missing if reflector.error})
         if self._slices.probed and self._slices.version is None:
-            said.append(
+            reasons.append(
                 "this API server has no ResourceSlices; Kubernetes 1.34 has them, 1.32 and 1.33 "
                 "need --runtime-config=resource.k8s.io/v1beta1=true"
             )
-        return "; ".join(said)
+        return "; ".join(reasons)
 
     def probe(self) -> str | None:
         """Find out which versions are served, and watch those.
 
-        Returns that of DeviceTaintRule, None when there is none. Raises ApiError
-        when nobody answers.
+        Returns that of DeviceTaintRule, None when there is none. Raises ApiError when there is no
+        answer.
         """
-        for one in self._versioned():
-            one.probe()
+        for resource in self._versioned():
+            resource.probe()
         if self.writer.incident_rights.refused:
             self.writer.incident_rights.look()
         if self.rules.version == RULE_VERSIONS[-1] and self._minor is None:
@@ -194,45 +208,49 @@ class Cluster:
             return None
 
     def rules_without_status(self) -> tuple[str, ...] | None:
-        """Return rules of ours that nobody acts on; None where that cannot be known."""
+        """Return rules of ours that no component acts on; None where that cannot be known."""
         if not feature_gates.has_status(self.rules.version, self._minor):
             return None
         return self.gates.silent()
 
     def incidents_of(self, rules: Collection[str]) -> tuple[Incident, ...]:
         """Return the open incidents to which rules of these names belong."""
-        named = {one.incident for one in self.cache.rules() if one.name in rules}
-        return tuple(one for one in self.cache.incidents() if one.open and one.name in named)
+        named = {rule.incident for rule in self.cache.rules() if rule.name in rules}
+        return tuple(
+            incident
+            for incident in self.cache.incidents()
+            if incident.open and incident.name in named
+        )
 
     def view(self, node: str) -> NodeView:
-        """Return what is known of a node now, with what is asked for where an incident needs it."""
+        """Return what is known of a node now, with what is read live where an incident needs it."""
         self.writer.turn_to(node)
         self.cache.nodes_known = not distrust(self._nodes)
         view = self._seen(node)
-        incident = any(one.open for one in view.incidents)
+        incident = any(known.open for known in view.incidents)
         marked = view.facts is not None and bool(view.facts.marked)
         handed_over = marked or (incident and self._hands_over)
         live = handed_over and any(
-            need_of(one.status.needs) in NODE_LEVEL for one in view.incidents
+            need_of(known.status.needs) in NODE_LEVEL for known in view.incidents
         )
         listed = incident or self._crashes.wants_pods(view)
         pods = self._pods.of(node, live=live) if listed else None
         view = msgspec.structs.replace(view, pods=pods)
-        asked = Asked(
+        fetched = Asked(
             pods=pods,
             pods_live=live or not listed,
             suspects=self._crashes.seen(view),
             stored=self.writer.conditions.read(node) if handed_over else None,
         )
-        if asked == Asked():
-            self._asked.pop(node, None)
+        if fetched == Asked():
+            self._fetched.pop(node, None)
         else:
-            self._asked[node] = asked
-        return self._with(view, asked)
+            self._fetched[node] = fetched
+        return self._with(view, fetched)
 
     def peek(self, node: str) -> NodeView:
-        """Return a node's view with what the last decision asked for; asks nobody anything."""
-        return self._with(self._seen(node), self._asked.get(node, Asked()))
+        """Return a node's view with what the last decision has read; sends no request."""
+        return self._with(self._seen(node), self._fetched.get(node, Asked()))
 
     def _seen(self, node: str) -> NodeView:
         view = self.cache.view(node, self._agents.stale)
@@ -278,20 +296,20 @@ class Cluster:
         """Return what the API server has otherwise than a view on which a disruption rests."""
         devices = begins.devices
         if begins.repair:
-            devices |= {one.device for one in view.inventory}
+            devices |= {device.device for device in view.inventory}
         return self._quorum.differs(view, devices)
 
     def known(self) -> Collection[str]:
-        """Return every node that a report, a rule or an incident speaks of."""
+        """Return every node that a report, a rule or an incident names."""
         return self.cache.nodes()
 
     def talking(self) -> Collection[str]:
         """Return the nodes with an open incident or a rule: a new fault has one in milliseconds."""
-        storied = {one.node for one in self.cache.incidents() if one.open}
-        return {*storied, *(rule.node for rule in self.cache.rules())} - {""}
+        nodes = {incident.node for incident in self.cache.incidents() if incident.open}
+        return {*nodes, *(rule.node for rule in self.cache.rules())} - {""}
 
     def stale_agents(self) -> Mapping[str, bool]:
-        """Return of each node that reports whether its agent is silent; {} if we hear nothing."""
+        """Return for each node that reports whether its agent is silent; {} if watches are dead."""
         return self._agents.silent(self.cache.reporting())
 
     def fleet(self) -> Fleet:
@@ -307,9 +325,9 @@ class Cluster:
         self.writer.take(step)
 
     def post(self, event: events.Event, now: datetime) -> None:
-        """Post an Event once; it is a courtesy, what it says is in the incident and the log too.
+        """Post an Event once; it is a courtesy, its text is in the incident and the log too.
 
-        Without the role for conditions none was written, and so there is none to tell of.
+        Without the role for conditions none was written, and so there is none to report.
         """
         if event.reason in events.CONDITION_REASONS and self.writer.conditions.refused:
             return
@@ -342,23 +360,23 @@ class Cluster:
     def _node(self, change: Change[RawNode]) -> None:
         self.cache.node(change.key, facts(change.new) if change.new else None)
 
-    def _with(self, view: NodeView, asked: Asked) -> NodeView:
-        """Return a view with what was asked for, and the claims that the pods name."""
-        said = asked.stored
+    def _with(self, view: NodeView, fetched: Asked) -> NodeView:
+        """Return a view with what was read live, and the claims that the pods name."""
+        stored = fetched.stored
         known = view.facts
-        if known and said:
+        if known and stored:
             known = msgspec.structs.replace(
                 known,
-                conditions=said.conditions,
-                others=said.others,
-                plugin_resources=said.plugin_resources,
+                conditions=stored.conditions,
+                others=stored.others,
+                plugin_resources=stored.plugin_resources,
             )
-        claims = view.claims if asked.pods is None else (*view.claims, *self._named(asked.pods))
+        claims = view.claims if fetched.pods is None else (*view.claims, *self._named(fetched.pods))
         return msgspec.structs.replace(
             view,
-            pods=asked.pods,
-            pods_live=asked.pods_live,
-            suspects=asked.suspects,
+            pods=fetched.pods,
+            pods_live=fetched.pods_live,
+            suspects=fetched.suspects,
             facts=known,
             claims=claims,
         )

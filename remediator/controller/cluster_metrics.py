@@ -1,4 +1,4 @@
-"""What is told of the cluster to Prometheus, gathered from the caches at a bounded rate."""
+"""What Prometheus gets about the cluster, gathered from the caches at a bounded rate."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -39,9 +39,9 @@ def cluster_rows(
 
 
 class ClusterMetrics:
-    """Thread-safe. Nothing is told before all was listed once: a part would be told as the whole.
+    """Thread-safe. Exports nothing before all was listed once: a part would look like the whole.
 
-    Afterwards what was last heard of is told, and the age of the watches says how old it is.
+    Afterwards it exports the last known state, and the age of the watches shows how old that is.
     """
 
     def __init__(

@@ -38,8 +38,8 @@ class Counted:
         now = self._now()
         while self._ends and self._ends[0][0] <= now:
             _, name = heappop(self._ends)
-            one = self._found.get(name)
-            until = None if one is None or one.open else _ends(one)
+            found = self._found.get(name)
+            until = None if found is None or found.open else _ends(found)
             if until is not None and until <= now:
                 del self._found[name]
                 self._copy = None

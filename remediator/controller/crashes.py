@@ -1,12 +1,12 @@
-"""Application XIDs and whose they were: what makes a GPU suspect, see `judge.suspicion`.
+"""Application XIDs and the pods that had them: what makes a GPU suspect, see `diagnose.suspicion`.
 
-Each report is compared with the one before it; what has risen is put down to
-whoever holds the GPU or the slice now, by the claims, and to their top owners,
-by the pods. A job that has ended and given its device back in the meantime has
-no owner any more, and such an error counts for nobody.
+Each report is compared with the one before it. What has risen is attributed to the pods that hold
+the GPU or the slice now, by the claims, and to their top owners, by the pods. A job that has ended
+and released its device in the meantime has no owner any more, and such an error counts for no
+owner.
 
-The memory ends with the process, and a node's first report is only a baseline:
-both can only delay a suspicion, and a suspicion evicts nobody.
+The memory ends with the process, and a node's first report is only a baseline: both can only delay
+a suspicion, and a suspicion evicts no pod.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class Crashes:
         return {uuid: fault for uuid, fault in suspects.items() if fault is not None}
 
     def _suspect(self, view: NodeView, gpu: GpuHealth) -> Fault | None:
-        """Another node's GPU is not this one's to speak of."""
+        """A GPU of another node is not counted here."""
         now = view.report.observed_at if view.report else None
         if now is None or view.elsewhere.get(gpu.uuid):
             return None
@@ -80,7 +80,7 @@ class Crashes:
                 forgeable = record.sources == ("syslog",)
                 if record.code not in CODES or forgeable or record.count <= before.get(key, 0):
                     continue
-                now = sum(one.count for one in gpu.xids if one.code == record.code)
+                now = sum(reported.count for reported in gpu.xids if reported.code == record.code)
                 then = sum(n for place, n in before.items() if place[:2] == key[:2])
                 if now > then and not view.elsewhere.get(gpu.uuid):
                     yield gpu, record
@@ -100,17 +100,16 @@ def _place(gpu: GpuHealth, record: XidRecord) -> Place:
 
 
 def _owners(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Owner]:
-    """Return the top owners of those who hold what the XID speaks of.
+    """Return the top owners of the pods on the device that the XID names.
 
-    Admin access is a monitor's and not a user's. A pod without a controller is
-    its own owner.
+    Admin access is a monitor's and not a user's. A pod without a controller is its own owner.
     """
     known = {
         pod.uid: Owner(pod.namespace, pod.owner or f"Pod/{pod.name}") for pod in view.pods or ()
     }
     held = holds(view.claims, _devices(view, gpu, record), view.pods)
-    users = [one for one in held if one.pod and one.via != ADMIN]
-    return frozenset(known.get(one.uid, UNTOLD) for one in users)
+    users = [hold for hold in held if hold.pod and hold.via != ADMIN]
+    return frozenset(known.get(hold.uid, UNTOLD) for hold in users)
 
 
 def _devices(view: NodeView, gpu: GpuHealth, record: XidRecord) -> frozenset[Device]:

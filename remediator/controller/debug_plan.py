@@ -1,7 +1,7 @@
-"""`/debug/plan`: what would be done now for each node with something to say, and why.
+"""`/debug/plan`: what would be done now for each node with something to report, and why.
 
-Decides as the worker does, on the same view, and writes nothing. Asks nobody
-anything either: pods and node conditions are those of the last decision.
+Decides as the worker does, on the same view, and writes nothing. It sends no request either: pods
+and node conditions are those of the last decision.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -21,7 +21,7 @@ from remediator.policy.table import Policy
 from serving.message import Request, Response
 
 MOST = 100
-"""Nodes on one page; `?node=` asks for any one."""
+"""Nodes on one page; `?node=` selects any one."""
 
 
 class GpuPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     steps: tuple[str, ...] = ()
     wake_at: datetime | None = None
     gpus: tuple[GpuPlan, ...] = ()
-    """Those with something to say; of a node that was asked for, all."""
+    """Those with something to report; of a selected node, all."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Eyes(Protocol):
-    """What the page may see; asking costs nobody else anything."""
+    """What the page may see; reading it costs no request."""
 
     def peek(self, node: str) -> NodeView: ...
 
@@ -69,12 +69,12 @@ class Eyes(Protocol):
         ...
 
     def talking(self) -> Collection[str]:
-        """Return the nodes with something to say."""
+        """Return the nodes with something to report."""
         ...
 
 
 class DebugPlan:
-    """The page. `role` says who leads."""
+    """The page. `role` returns which replica leads."""
 
     def __init__(
         self,
@@ -86,21 +86,21 @@ class DebugPlan:
         self._eyes, self._policy, self._role, self._now = eyes, policy, role, now
 
     def __call__(self, request: Request) -> Response:
-        wanted = request.query.get("node", "")
-        if wanted and wanted not in self._eyes.known():
-            return Response(404, body=f"nothing is known of a node {wanted!r}\n".encode())
-        page = self._page(wanted)
+        chosen = request.query.get("node", "")
+        if chosen and chosen not in self._eyes.known():
+            return Response(404, body=f"nothing is known of a node {chosen!r}\n".encode())
+        page = self._page(chosen)
         if request.query.get("format") == "json" or "application/json" in request.accept:
             body = msgspec.json.format(msgspec.json.encode(page)) + b"\n"
             return Response(200, "application/json", body)
         return Response(200, body=text(page).encode())
 
-    def _page(self, wanted: str) -> Page:
+    def _page(self, chosen: str) -> Page:
         now = self._now()
-        talking = [wanted] if wanted else sorted(self._eyes.talking())
+        talking = [chosen] if chosen else sorted(self._eyes.talking())
         policy, fleet = self._policy(), self._eyes.fleet()
         plans = tuple(
-            told(decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(wanted))
+            told(decide_node(self._eyes.peek(node), fleet, policy, now), everything=bool(chosen))
             for node in talking[:MOST]
         )
         return Page(at=now, role=self._role(), nodes=plans, left_out=len(talking[MOST:]))
@@ -146,7 +146,7 @@ def _gpu(case: Case, desired: Desired) -> GpuPlan:
 def _verdict(case: Case) -> str:
     match case.verdict:
         case Sick(faults):
-            return f"sick: {', '.join(one.cause for one in faults)}"
+            return f"sick: {', '.join(fault.cause for fault in faults)}"
         case Healthy():
             return "healthy"
         case Unknown(why):
@@ -173,7 +173,7 @@ def _step(step: Step) -> str:
 
 
 def text(page: Page) -> str:
-    """Return the page for people."""
+    """Return the page as text for users."""
     lines = [f"{page.at.isoformat(timespec='seconds')}, {page.role}"]
     for node in page.nodes:
         lines += ["", node.sentence, *(f"  step: {step}" for step in node.steps)]

@@ -40,10 +40,10 @@ def nothing() -> None:
 
 
 class Emergency:
-    """Watches one Namespace. What it says goes into every budget.
+    """Watches one Namespace. A stop in it goes into every budget.
 
-    `on_change` runs on the watch's thread when the stop is set, changed or
-    taken away; it must be short.
+    `on_change` runs on the watch's thread when the stop is set, changed or removed; it must be
+    short.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Emergency:
         self._namespace = namespace
         self._on_change = on_change
         self._stopped = ""
-        self._told_blind = False
+        self._logged_blind = False
         self._reflector = Reflector(
             client,
             NAMESPACES,
@@ -68,15 +68,15 @@ class Emergency:
         self._reflector.stop()
 
     def reflectors(self) -> tuple[Reflector[Any], ...]:
-        """Return the watch, for whoever tells how old the watches are."""
+        """Return the watch, so that its age can be reported."""
         return (self._reflector,)
 
     @property
     def stopped(self) -> str:
-        """Who stopped us and why; "" while nobody did, as far as could be read."""
-        if self.blind and not self._told_blind:
+        """The user and reason of the stop; "" while there is none, as far as could be read."""
+        if self.blind and not self._logged_blind:
             _log.warning("emergency stop: %s", self.blind)
-        self._told_blind = bool(self.blind)
+        self._logged_blind = bool(self.blind)
         return self._stopped
 
     @property
@@ -107,7 +107,7 @@ class Emergency:
 
 
 def stop_of(namespace: Namespace | None) -> str:
-    """Return who stopped us and why, as the annotation says it; "" without one."""
+    """Return the user and reason of the stop, as the annotation has it; "" without one."""
     annotations = namespace.metadata.annotations if namespace else {}
     if ANNOTATION not in annotations:
         return ""

@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 WAITING = 5000
 """Events that may wait; what comes on top is in the incident and in the log alone."""
 REMEMBERED = 4096
-"""Events remembered, so that a lasting state is not told at every tick."""
+"""Events remembered, so that a lasting state is not posted at every tick."""
 
 
 class EventRecorder:
@@ -24,7 +24,7 @@ class EventRecorder:
         self._pace = pace
         self._waiting: queue.Queue[tuple[events.Event, datetime]] = queue.Queue(WAITING)
         self._guard = threading.Lock()
-        self._told: dict[events.Event, None] = {}
+        self._recorded: dict[events.Event, None] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -39,23 +39,23 @@ class EventRecorder:
         self._client.close()
 
     def tell(self, event: events.Event, now: datetime) -> None:
-        """Have an Event posted unless it was told before."""
+        """Have an Event posted unless it was posted before."""
         with self._guard:
-            if event in self._told or self._waiting.full():
+            if event in self._recorded or self._waiting.full():
                 return
-            self._told[event] = None
-            if len(self._told) > REMEMBERED:
-                self._told.pop(next(iter(self._told)))
+            self._recorded[event] = None
+            if len(self._recorded) > REMEMBERED:
+                self._recorded.pop(next(iter(self._recorded)))
             self._waiting.put_nowait((event, now))
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
-                one = self._waiting.get(timeout=0.5)
+                event = self._waiting.get(timeout=0.5)
             except queue.Empty:
                 continue
             if self._await_turn():
-                self._post(*one)
+                self._post(*event)
 
     def _await_turn(self) -> bool:
         while wait := self._pace.ask_for_news():
@@ -68,8 +68,8 @@ class EventRecorder:
         try:
             self._client.create(path, events.manifest(event, now))
         except Conflict:
-            return  # said before
+            return  # posted before
         except ApiError as error:
             _log.info("an Event could not be posted: %s", error)
             with self._guard:
-                self._told.pop(event, None)
+                self._recorded.pop(event, None)

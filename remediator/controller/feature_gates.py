@@ -1,10 +1,9 @@
-"""Whether anybody acts on our rules: they may be served while the gate is off elsewhere.
+"""Whether a component acts on our rules: they may be served while the gate is off elsewhere.
 
-The API server then stores rules that no scheduler and no eviction controller
-looks at. From Kubernetes 1.35 on the eviction controller writes the condition
-`EvictionInProgress` into each NoExecute rule at once, also when there is nobody
-to evict; a rule that has none of its present generation after a minute was not
-looked at: the one that was written for its NoSchedule says nothing of its
+The API server then stores rules that no scheduler and no eviction controller looks at. From
+Kubernetes 1.35 on the eviction controller writes the condition `EvictionInProgress` into each
+NoExecute rule at once, also when there is no pod to evict. A rule that has none of its present
+generation after a minute was not looked at: a condition for its NoSchedule proves nothing about its
 NoExecute. Before 1.35 rules have no status, and nothing can be concluded.
 """
 
@@ -26,7 +25,7 @@ STATUS_SINCE_MINOR = 35
 class RuleCondition(msgspec.Struct, frozen=True, rename="camel"):
     type: str = ""
     observed_generation: int | None = None
-    """Of the rule, when this was written; None where it does not say."""
+    """The generation of the rule when this was written; None where it is absent."""
 
 
 class RuleStatus(msgspec.Struct, frozen=True):
@@ -34,7 +33,7 @@ class RuleStatus(msgspec.Struct, frozen=True):
 
 
 class StatedRule(RawRule, frozen=True):
-    """A DeviceTaintRule with what the eviction controller says of it."""
+    """A DeviceTaintRule with the conditions of the eviction controller."""
 
     status: RuleStatus = RuleStatus()
 
@@ -49,7 +48,7 @@ class Gates:
         """By name: the generation that has no word, and since when."""
 
     def heard(self, change: Change[StatedRule]) -> None:
-        """Take in a rule, anybody's, as it changes."""
+        """Take in any rule as it changes."""
         with self._guard:
             if change.new is not None and _awaits_a_word(change.new):
                 generation = change.new.metadata.generation
@@ -69,8 +68,10 @@ class Gates:
 
 def _awaits_a_word(rule: StatedRule) -> bool:
     now = (None, rule.metadata.generation)
-    told = [one for one in rule.status.conditions or () if one.type == CONDITION]
-    looked_at = any(one.observed_generation in now for one in told)
+    conditions = [
+        condition for condition in rule.status.conditions or () if condition.type == CONDITION
+    ]
+    looked_at = any(condition.observed_generation in now for condition in conditions)
     return is_ours(rule) and rule.spec.taint.effect == "NoExecute" and not looked_at
 
 

@@ -1,8 +1,8 @@
 """Whether incidents may be written at all: without them nothing new is done, nothing untainted.
 
-A refusal of one write may be about that incident alone. So after one the API server is
-asked by dry runs about an incident that is nobody's: refused again, the right is gone. It
-is asked again on a timer, and goes on by itself.
+A refusal of one write may be about that incident alone. So after one, dry runs about an incident
+that does not exist go to the API server: refused again, the right is gone. They are repeated on a
+timer, and work resumes by itself.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class IncidentRights:
         """Why incidents cannot be written; "" while they can, as far as is known."""
 
     def look(self) -> None:
-        """Ask whether incidents may be written. No answer changes nothing."""
+        """Check whether incidents may be written. No answer changes nothing."""
         spec = IncidentSpec("nobody", "GPU-00000000-0000-0000-0000-000000000000")
         body = {
             "apiVersion": "draguard.dev/v1alpha1",
@@ -42,7 +42,7 @@ class IncidentRights:
 
     @staticmethod
     def _refusal(ask: Callable[[], object]) -> str:
-        """Return why a request is refused, whatever is asked for; raises when nobody answers."""
+        """Return why a request is refused, whatever it is about; raises when there is no answer."""
         try:
             ask()
         except ApiError as error:

@@ -27,7 +27,7 @@ class Buckets(Generic[T]):
 
     def under(self, keys: Iterable[Key]) -> dict[str, T]:
         """Return the objects under any of the keys, by name."""
-        return {name: one for key in keys for name, one in self._by.get(key, {}).items()}
+        return {name: item for key in keys for name, item in self._by.get(key, {}).items()}
 
 
 class Index(Buckets[T]):

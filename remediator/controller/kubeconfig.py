@@ -11,7 +11,7 @@ from kubeapi.endpoint import Endpoint, EndpointError
 
 
 def endpoint(path: Path, context: str = "") -> Endpoint:
-    """Read a context, "" for the current one. Raises EndpointError saying what is wrong."""
+    """Read a context, "" for the current one. Raises EndpointError with what is wrong."""
     found = client.Configuration()
     try:
         config.load_kube_config(str(path), context or None, client_configuration=found)

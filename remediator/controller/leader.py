@@ -1,14 +1,13 @@
-"""Who of several replicas may write: the holder of one Lease.
+"""Which of several replicas may write: the holder of one Lease.
 
-Nobody's clock is compared with anybody else's. A follower measures by its own
-monotonic clock for how long it has seen the Lease unchanged; a leader counts its
-right to write from before it asked for the renewal. The right ends
-`renew_deadline` after that, the Lease `lease` after the last change that a
-follower saw, so between the two nobody writes: clocks may run 40 % apart.
+No clock is compared with another one. A follower measures by its own monotonic clock for how long
+it has seen the Lease unchanged; a leader counts its right to write from before it requested the
+renewal. The right ends `renew_deadline` after that, the Lease `lease` after the last change that a
+follower saw, so between the two no replica writes: clocks may run 40 % apart.
 
-The `kubernetes` package has a leader election too. It compares wall clocks, asks
-without time limits, so that a hung request is never noticed, ends on any error
-that is no ApiException, cannot be stopped and never gives the Lease back.
+The `kubernetes` package has a leader election too. It compares wall clocks, sends requests without
+time limits, so that a hung request is never noticed, ends on any error that is no ApiException,
+cannot be stopped and never releases the Lease.
 """
 
 import logging
@@ -87,7 +86,7 @@ class Candidate:
 
     @property
     def holder(self) -> str:
-        """Who holds the Lease as last seen, "" when nobody does or it was not seen."""
+        """The holder of the Lease as last seen, "" when there is none or it was not seen."""
         return self._seen.holder_identity or ""
 
 
@@ -96,9 +95,9 @@ def _unread(annotations: Mapping[str, str]) -> None:
 
 
 class Elector:
-    """Runs for leader in a thread of its own until stopped; then gives the Lease back.
+    """Runs for leader in a thread of its own until stopped; then releases the Lease.
 
-    `found` is told the annotations of a Lease before it is taken from somebody; `notes` gives
+    `found` gets the annotations of a Lease before it is taken from another replica; `notes` returns
     those that each of our writes of it carries.
     """
 
@@ -123,7 +122,7 @@ class Elector:
         self._candidate = Candidate(identity, terms)
         self._found: Lease | None = None
         self._role = (False, "")
-        """Whether we led, and who held the Lease, when that was last told."""
+        """Whether we led, and the holder of the Lease, when that was last logged."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader election", daemon=True)
         self.error = ""
@@ -131,12 +130,12 @@ class Elector:
 
     @property
     def leading(self) -> bool:
-        """Whether a write that begins now is ours to do. Ask right before each."""
+        """Whether a write that begins now is ours to do. Check right before each."""
         return self._candidate.leads(monotonic())
 
     @property
     def dead(self) -> bool:
-        """Whether the thread ended although nobody stopped it: a bug, and we never lead again."""
+        """Whether the thread ended without a stop: a bug, and we never lead again."""
         begun = self._thread.ident is not None
         return begun and not self._thread.is_alive() and not self._stopped.is_set()
 
@@ -165,13 +164,13 @@ class Elector:
     def _run(self) -> None:
         wait = 0.0
         while not self._stopped.wait(wait):
-            self._tell()
+            self._report_change()
             began = monotonic()
             wait = max(self._turn() - (monotonic() - began), 0.1)
-            self._tell()
+            self._report_change()
 
-    def _tell(self) -> None:
-        """Tell of a change of who leads; our own right may also have run out by itself."""
+    def _report_change(self) -> None:
+        """Log a change of the leader; our own right may also have run out by itself."""
         before, self._role = self._role, (self.leading, self._candidate.holder)
         if self._role != before:
             _log.info("%s: now %s", LEASE_NAME, self)
@@ -203,9 +202,9 @@ class Elector:
         if mine.may_take(monotonic()):
             if not mine.leads(monotonic()):
                 self._on_found(self._found.metadata.annotations if self._found else {})
-            asked_at = monotonic()
+            requested_at = monotonic()
             self._found = self._write(mine.identity)
-            mine.took(self._found, asked_at)
+            mine.took(self._found, requested_at)
 
     def _write(self, holder: str) -> Lease:
         lasts = self._terms.lease if holder else 1
@@ -245,9 +244,9 @@ class Alone:
         self._on_gain()
 
     def stop(self) -> None:
-        """There is nothing to give back."""
+        """There is nothing to release."""
 
 
 def new_identity() -> str:
-    """Return a name that no other process has, and that tells a person where this one runs."""
+    """Return a name that no other process has, and that shows a user where this one runs."""
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"

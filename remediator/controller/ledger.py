@@ -2,7 +2,7 @@
 
 A write that is refused or superseded counts nothing. One that may have been stored although no
 answer came is settled by what is stored next: if that is what was written, it counts. A leader that
-ends in between leaves one uncounted; none is counted twice, by whoever leads.
+ends in between leaves one uncounted; none is counted twice, whichever replica leads.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,11 +50,13 @@ class Ledger:
         if not leading():
             self._unanswered.clear()  # what is stored may be another leader's
             return
-        stored = {one.name: one for one in known() if one.name in self._unanswered}
+        stored = {
+            incident.name: incident for incident in known() if incident.name in self._unanswered
+        }
         for name, step in list(self._unanswered.items()):
             there = stored.get(name)
             if there is None or not _is_past(step, there):
-                continue  # not stored, or not heard of yet
+                continue  # not stored, or not received yet
             del self._unanswered[name]
             if isinstance(step, OpenIncident) or step.status == there.status:
                 self.stored(step, there)

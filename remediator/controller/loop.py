@@ -2,10 +2,9 @@
 # apscheduler carries no types.
 """The loop: dirty nodes are reconciled at once, all of them again on a timer.
 
-One worker, so that each decision sees what the one before it did and a budget
-cannot be spent twice. A reconcile that fails is tried again with back-off;
-nothing that happens to one node stops the others. While another replica leads
-nodes are taken and dropped: who becomes the leader looks at all of them.
+One worker, so that each decision sees the writes of the one before it and a budget cannot be spent
+twice. A reconcile that fails is retried with backoff; nothing that happens to one node stops the
+others. While another replica leads nodes are taken and dropped: a new leader looks at all of them.
 """
 
 import logging
@@ -65,7 +64,7 @@ class Loop:
         self._metrics = metrics
         self._now = now
         self._failures: dict[str, int] = {}
-        self._said: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         self._bugs: dict[str, dict[Bug, None]] = {}
         """What was logged with its trace, by node, the oldest first."""
         self._stopping = False
@@ -140,19 +139,19 @@ class Loop:
                 self._retry(node, getattr(error, "retry_after", 0.0))
             case _:
                 self._metrics.reconciles.labels("bug").inc()
-                self._say_bugs(node, (Bug("", baffled(error).bug),))
+                self._log_bugs(node, (Bug("", baffled(error).bug),))
                 self._retry(node)
 
     def _done(self, node: str, decision: NodeDecision, took: float) -> None:
         self._failures.pop(node, None)
         self._metrics.decided(decision)
         self._metrics.duration.observe(took)
-        self._say(node, decision.sentence)
-        self._say_bugs(node, decision.bugs)
+        self._log_decision(node, decision.sentence)
+        self._log_bugs(node, decision.bugs)
         if any(isinstance(step, EvictPod) and not step.unhurried for step in decision.steps):
             self._queue.add(node, EVICT_AGAIN)
-        harm = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
-        self._wake(node, decision.wake_at, urgent=harm)
+        taints = any(isinstance(step, CreateRule | ChangeRule) for step in decision.steps)
+        self._wake(node, decision.wake_at, urgent=taints)
 
     def _wake(self, node: str, at: datetime | None, *, urgent: bool = False) -> None:
         if at is not None:
@@ -165,30 +164,30 @@ class Loop:
         self._queue.add(node, max(retry_after(failures), min(at_least, LONGEST_RETRY)))
 
     def forget(self, nodes: Collection[str]) -> None:
-        """Forget what was said of nodes other than these."""
-        for memory in (self._failures, self._said, self._bugs):
-            for node in [one for one in list(memory) if one not in nodes]:
+        """Forget what was logged about nodes other than these."""
+        for memory in (self._failures, self._logged, self._bugs):
+            for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
-    def _say(self, node: str, sentence: str) -> None:
-        # It quotes what others wrote, who must not write lines of this log.
+    def _log_decision(self, node: str, sentence: str) -> None:
+        # It quotes text of others, which must not add lines to this log.
         sentence = shorten(sentence, LONGEST_SENTENCE, placeholder=" ...")
-        sentence = "".join(one if one.isprintable() else "?" for one in sentence)
-        level = logging.DEBUG if self._said.get(node) == sentence else logging.INFO
-        self._said[node] = sentence
+        sentence = "".join(character if character.isprintable() else "?" for character in sentence)
+        level = logging.DEBUG if self._logged.get(node) == sentence else logging.INFO
+        self._logged[node] = sentence
         _log.log(level, "%s", sentence)
 
-    def _say_bugs(self, node: str, found: tuple[Bug, ...]) -> None:
+    def _log_bugs(self, node: str, found: tuple[Bug, ...]) -> None:
         """Log what went wrong, each fault of a GPU or of the node once; the others go on."""
-        said = self._bugs.setdefault(node, {}) if found else {}
+        logged = self._bugs.setdefault(node, {}) if found else {}
         for bug in found:
-            if (place := _place(bug)) in said:
+            if (place := _place(bug)) in logged:
                 continue
-            said[place] = None
+            logged[place] = None
             about = f"{node} {bug.uuid}".rstrip()
             _log.error("%s: this is a bug, please report it; others go on\n%s", about, bug.trace)
-        for oldest in list(said)[:-MOST_BUGS]:
-            del said[oldest]
+        for oldest in list(logged)[:-MOST_BUGS]:
+            del logged[oldest]
 
     def _job_failed(self, event: JobExecutionEvent) -> None:
         self._metrics.jobs_failed.inc()

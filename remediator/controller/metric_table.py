@@ -1,4 +1,4 @@
-"""The remediator's metrics as a table: what the page shows, and what the documents say."""
+"""The remediator's metrics as a table: what the page shows, and what the documents list."""
 
 from typing import get_args
 
@@ -110,7 +110,7 @@ OWN_FAMILIES: tuple[Family, ...] = (
     _gauge("policy_mode", "1 for the mode of each class in the policy in force.", "class", "mode"),
     _gauge("build_info", "1; the version that runs.", "version"),
 )
-"""What a replica says of itself."""
+"""Metrics of a replica about itself."""
 
 FAMILIES: tuple[Family, ...] = (*OWN_FAMILIES, *LIFECYCLE_FAMILIES, *CLUSTER_FAMILIES)
-"""Every family of the page, for whoever checks the names and labels of a query."""
+"""Every family of the page, to check the names and labels of a query."""

@@ -1,4 +1,4 @@
-"""What the remediator says about itself to Prometheus; the one door to prometheus_client here."""
+"""The remediator's own metrics for Prometheus; the one door to prometheus_client here."""
 
 import threading
 from collections import Counter as Tally
@@ -33,7 +33,7 @@ _openmetrics = cast(
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What is true of the process right now; asked for when somebody reads the page."""
+    """What is true of the process right now; read when a page is read."""
 
     leading: bool
     queued: int
@@ -65,15 +65,15 @@ class ClusterFamilies:
         self.show({})
 
     def show(self, rows: Rows) -> None:
-        """Replace everything that is told; a series that is not in `rows` vanishes."""
+        """Replace everything that is exported; a series that is not in `rows` vanishes."""
         if rows is self._rows:
             return
         made: list[GaugeMetricFamily] = []
         for family in CLUSTER_FAMILIES:
-            one = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
+            gauge = GaugeMetricFamily(family.base_name, family.text, labels=family.labels)
             for labels, value in rows.get(family.name, {}).items():
-                one.add_metric(labels, value)
-            made.append(one)
+                gauge.add_metric(labels, value)
+            made.append(gauge)
         self._rows, self._shown = rows, tuple(made)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -98,8 +98,8 @@ class Metrics:
         self.duration = self._histograms["reconcile_duration_seconds"]
         self.jobs_failed = self._counters["timer_failures"]
         self.policy_bad = self._gauges["policy_file_bad"]
-        self._told_evictions: Tally[str] = Tally()
-        self._told_refused = 0
+        self._counted_evictions: Tally[str] = Tally()
+        self._counted_refused = 0
         self._nodes: dict[str, Tally[str]] = {}
         self._held: dict[str, Tally[str]] = {}
         self._amiss: dict[str, Tally[str]] = {}
@@ -125,11 +125,11 @@ class Metrics:
 
     def happened(self, events: Iterable[Happened]) -> None:
         """Count what has happened to an incident; call it when that is stored."""
-        for one in events:
-            if one.family in self._histograms:
-                self._histograms[one.family].labels(*one.labels).observe(one.amount)
+        for event in events:
+            if event.family in self._histograms:
+                self._histograms[event.family].labels(*event.labels).observe(event.amount)
             else:
-                self._counters[one.family].labels(*one.labels).inc(one.amount)
+                self._counters[event.family].labels(*event.labels).inc(event.amount)
 
     def answered(self, verb: str, status: int | None) -> None:
         """Count one answer of the API server, None for none; from any thread."""
@@ -153,11 +153,11 @@ class Metrics:
     def forget(self, nodes: Collection[str]) -> None:
         """Drop what was counted of nodes other than these."""
         for memory in (self._nodes, self._held, self._amiss):
-            for node in [one for one in list(memory) if one not in nodes]:
+            for node in [name for name in list(memory) if name not in nodes]:
                 memory.pop(node, None)
 
     def policy(self, policy: Policy) -> None:
-        """Say which policy is in force."""
+        """Export which policy is in force."""
         with self._guard:
             for name in ("policy_info", "policy_mode"):
                 self._gauges[name].clear()
@@ -167,7 +167,11 @@ class Metrics:
 
     def counted(self, incidents: Iterable[Incident], rules: Iterable[Rule]) -> None:
         """Set the totals of the whole cluster."""
-        by_phase = Tally((one.status.phase, one.status.fault) for one in incidents if one.open)
+        by_phase = Tally(
+            (incident.status.phase, incident.status.fault)
+            for incident in incidents
+            if incident.open
+        )
         self._show("incidents", by_phase)
         self._show("rules", Tally((rule.effect,) for rule in rules))
         self._show("held_gpus", _sum(self._held, ()))
@@ -177,7 +181,7 @@ class Metrics:
         self._show("gpus", _sum(self._nodes, ("healthy", "sick", "unknown")))
 
     def cluster(self, rows: Rows) -> None:
-        """Replace what is told of the cluster; {} while it is not known."""
+        """Replace what is exported about the cluster; {} while it is not known."""
         self._cluster.show(rows)
 
     def read(self, now: Reading) -> None:
@@ -197,12 +201,12 @@ class Metrics:
         self._show("collection_untrusted", untrusted)
         self._show("watch_age_seconds", {(name,): age for name, age in now.watch_ages.items()})
         refused = now.statuses_refused
-        self._counters["incident_statuses_refused"].inc(refused - self._told_refused)
-        self._told_refused = refused
+        self._counters["incident_statuses_refused"].inc(refused - self._counted_refused)
+        self._counted_refused = refused
         for result, count in now.evictions.items():
-            new = count - self._told_evictions[result]
+            new = count - self._counted_evictions[result]
             self._counters["evictions"].labels(result).inc(new)
-            self._told_evictions[result] = count
+            self._counted_evictions[result] = count
 
     def _show(self, name: str, values: Mapping[tuple[str, ...], float]) -> None:
         gauge = self._gauges[name]
@@ -219,7 +223,7 @@ class Metrics:
         rows: Rows,
         openmetrics: bool,
     ) -> bytes:
-        """Return the page of this moment; of two who ask at once none sees the other's half."""
+        """Return the page of this moment; of two requests at once none sees the other's half."""
         with self._guard:
             self.counted(incidents, rules)
             self.read(reading)

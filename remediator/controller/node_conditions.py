@@ -1,15 +1,14 @@
 """Conditions of a Node: ours are read and written, those of others stay as they are.
 
-Strategic merge patch on nodes/status, where conditions merge by type. The same
-patch sets `nodes.MARK`, the annotation that says which types we have set, so
-that a restarted remediator finds every condition that it must take back, also
-when the incident behind it was pruned long ago. The Node's UID goes along: a
-Node that was registered again under the same name refuses the patch. The first
-write of a type rests on a reading of that moment: its resourceVersion goes along, and
-an `AcceleratedHardwareReady` that another agent has set to False stays.
+Strategic merge patch on nodes/status, where conditions merge by type. The same patch sets
+`nodes.MARK`, the annotation with the types that we have set. So a restarted remediator finds every
+condition that it must remove, also when the incident behind it was pruned long ago. The Node's UID
+goes along: a Node that was registered again under the same name refuses the patch. The first write
+of a type rests on a reading of that moment: its resourceVersion goes along, and an
+`AcceleratedHardwareReady` that another agent has set to False stays.
 
-The right to patch nodes/status is a role of its own (deploy/manifests/
-node-conditions.yaml), because with it a client may write any condition.
+The right to patch nodes/status is a role of its own (deploy/manifests/ node-conditions.yaml),
+because with it a client may write any condition.
 """
 
 import logging
@@ -37,7 +36,7 @@ from remediator.model.node import (
 
 _log = logging.getLogger(__name__)
 READ_AGAIN = 60.0
-"""Seconds for which a Node that was read counts as known; somebody else may write it meanwhile."""
+"""Seconds for which a Node that was read counts as known; others may write it meanwhile."""
 REFUSED_FOR = 60.0
 """Seconds before a refused right is tried again."""
 FORBIDDEN = 403
@@ -65,7 +64,7 @@ class _Node(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Node says of itself, as far as the hand-over reads it."""
+    """What a Node reports of itself, as far as the hand-over reads it."""
 
     conditions: tuple[NodeCondition, ...] = ()
     """Ours."""
@@ -113,9 +112,9 @@ class NodeConditions:
         return self._refused_at is not None and self._elapsed() - self._refused_at < REFUSED_FOR
 
     def read(self, node: str) -> Stored | None:
-        """Return what a Node says as stored; None when that cannot be told now.
+        """Return the conditions of a Node as stored; None when that is unknown now.
 
-        Asks at most each `READ_AGAIN` seconds.
+        Sends at most one request each `READ_AGAIN` seconds.
         """
         if self.refused:
             return None
@@ -132,9 +131,10 @@ class NodeConditions:
     def write(self, node: str, conditions: Sequence[NodeCondition]) -> None:
         """Set conditions by one patch. Raises ApiError, Conflict when the Node is another one.
 
-        A Node that is gone needs none; without the role nothing is written, and said once.
+        A Node that is gone needs none; without the role nothing is written, and that is logged
+        once.
         """
-        types = {one.type for one in conditions}
+        types = {condition.type for condition in conditions}
         if foreign := sorted(types.difference(CONDITION_TYPES)):
             raise ValueError(f"{foreign[0]} is no condition of ours")
         if self.refused:
@@ -148,11 +148,15 @@ class NodeConditions:
                     raise Conflict(f"node {node} was registered again")
             if known is None:
                 return
-            ours = [one for one in conditions if not _spoken_for(one, known)]
+            ours = [
+                condition for condition in conditions if not _owned_by_another(condition, known)
+            ]
             if ours:
-                mark = ",".join(sorted(known.marked | {one.type for one in ours}))
+                mark = ",".join(sorted(known.marked | {condition.type for condition in ours}))
                 exactly = {"uid": known.uid} | ({"resourceVersion": known.version} if first else {})
-                self._patch(node, exactly, mark, [_entry(one, self._now()) for one in ours])
+                self._patch(
+                    node, exactly, mark, [_entry(condition, self._now()) for condition in ours]
+                )
         except ApiError as error:
             if error.status != FORBIDDEN:
                 raise
@@ -162,8 +166,8 @@ class NodeConditions:
         """Take every condition of ours, and the mark, off a Node. Raises ApiError, 403 too."""
         known = self._look(node)
         if known is not None and (known.marked or known.stored.conditions):
-            types = sorted(one.type for one in known.stored.conditions)
-            gone = [{"$patch": "delete", "type": one} for one in types]
+            types = sorted(condition.type for condition in known.stored.conditions)
+            gone = [{"$patch": "delete", "type": kind} for kind in types]
             self._patch(node, {"uid": known.uid}, None, gone)
 
     def _patch(
@@ -189,7 +193,7 @@ class NodeConditions:
             raise
         else:
             self._refused_at = None
-            self._heard(node, answer)
+            self._remember(node, answer)
 
     def _refused(self, error: ApiError) -> None:
         if not self.forbidden:
@@ -209,23 +213,25 @@ class NodeConditions:
         if known is not None and not afresh and self._elapsed() - known.at < READ_AGAIN:
             return known
         try:
-            return self._heard(node, self._client.get(_path(node)))
+            return self._remember(node, self._client.get(_path(node)))
         except NotFound:
             self._forget(node)
             return None
 
-    def _heard(self, node: str, answer: bytes) -> _Known:
+    def _remember(self, node: str, answer: bytes) -> _Known:
         try:
             raw = msgspec.json.decode(answer, type=_Node)
         except UNREADABLE as error:
             raise ApiError(f"GET {_path(node)}: the answer is no Node ({error})") from error
         types = marked(raw.metadata.annotations)
         written = [
-            _condition(one) for one in raw.status.conditions or () if one.type in CONDITION_TYPES
+            _condition(condition)
+            for condition in raw.status.conditions or ()
+            if condition.type in CONDITION_TYPES
         ]
         stored = Stored(
-            conditions=tuple(one for one in written if is_ours(one, types)),
-            others=tuple(one for one in written if not is_ours(one, types)),
+            conditions=tuple(condition for condition in written if is_ours(condition, types)),
+            others=tuple(condition for condition in written if not is_ours(condition, types)),
             plugin_resources=_plugin_resources(raw.status.capacity or {}),
         )
         meta = raw.metadata
@@ -245,11 +251,11 @@ def _plugin_resources(capacity: Mapping[str, str | float]) -> tuple[str, ...]:
     return tuple(sorted(filter(possibly_gpu, offered)))
 
 
-def _spoken_for(condition: NodeCondition, known: _Known) -> bool:
-    """Whether another agent says of its own that there is trouble: its word stays."""
+def _owned_by_another(condition: NodeCondition, known: _Known) -> bool:
+    """Whether another agent reports trouble by its own condition: that one stays."""
     return any(
-        one.type == condition.type and one.status == PROBLEM[one.type]
-        for one in known.stored.others
+        other.type == condition.type and other.status == PROBLEM[other.type]
+        for other in known.stored.others
     )
 
 

@@ -1,7 +1,7 @@
 """The pods of one node, listed when an incident needs them; there is no watch of pods.
 
-A list comes from the API server's cache, but for nodes that are to be handed over for
-repair: that nobody holds a GPU there is said of the newest state.
+A list comes from the API server's cache, but for nodes that are to be handed over for repair: that
+no pod holds a GPU there must be true of the newest state.
 """
 
 import logging
@@ -44,14 +44,14 @@ class NodePods:
         self._client = client
         self._clock = clock
         self._known: dict[tuple[str, bool], tuple[float, tuple[PodFacts, ...] | None]] = {}
-        """By node and whether it was asked for the newest state: when, and what came."""
+        """By node and whether the newest state was requested: when, and what came."""
         self._failing: set[str] = set()
-        """Nodes whose pods could not be listed, which was said once."""
+        """Nodes whose pods could not be listed, which was logged once."""
 
     def of(self, node: str, *, live: bool = False) -> tuple[PodFacts, ...] | None:
         """Return the pods of a node; None when they cannot be listed now.
 
-        `live` asks for the newest state, whatever that costs.
+        `live` requests the newest state, whatever that costs.
         """
         now = self._clock()
         for key, (since, _) in list(self._known.items()):

@@ -1,10 +1,9 @@
-"""Which policy is in force, as the leader's Lease says it: for whoever leads next.
+"""Which policy is in force, as the leader's Lease records it for the next leader.
 
 A new leader reads there when the policy changed, which it may not have seen itself. And it sees
-whether its own file is another one: the volumes of a ConfigMap are apart by a minute or two
-between nodes, so an older and milder file would take taints down that the next look at the file
-makes again. Until the two agree, or for `DISAGREEING` seconds at most, nothing is taken down for
-what the policy says.
+whether its own file is another one: the volumes of a ConfigMap are apart by a minute or two between
+nodes, so an older and milder file would remove taints that the next look at the file makes again.
+Until the two agree, or for `DISAGREEING` seconds at most, the policy removes nothing.
 """
 
 import logging
@@ -29,13 +28,13 @@ CHANGED = f"{DOMAIN}/policy-changed-time"
 
 
 class PolicyRecord(msgspec.Struct, frozen=True):
-    """What the annotations of the Lease say."""
+    """What the annotations of the Lease record."""
 
     hash: str = ""
     """Of what the policy permits (`fingerprint.of_permissions`); "" where none is recorded."""
     modes: str = ""
     changed_at: datetime | None = None
-    """By the clock of the leader of then; None: not while anybody led who recorded it."""
+    """By the clock of the leader of then; None: not while a leader recorded it."""
 
 
 def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
@@ -50,7 +49,7 @@ def recorded(annotations: Mapping[str, str]) -> PolicyRecord:
 
 
 def annotations(record: PolicyRecord) -> dict[str, str]:
-    """Return the annotations that say it."""
+    """Return the annotations that record it."""
     changed = f"{record.changed_at:%Y-%m-%dT%H:%M:%SZ}" if record.changed_at else ""
     return {HASH: record.hash, MODES: record.modes, CHANGED: changed}
 
@@ -58,7 +57,7 @@ def annotations(record: PolicyRecord) -> dict[str, str]:
 class PolicyOnLease:
     """Compares the policy of this replica with the Lease's. Thread-safe.
 
-    `on_change` is told when the policy in force changed last.
+    `on_change` gets the time when the policy in force changed last.
     """
 
     def __init__(
@@ -72,10 +71,10 @@ class PolicyOnLease:
         self._guard = threading.Lock()
         self._own = PolicyRecord()
         self._other: PolicyRecord | None = None
-        """What the Lease said when this replica gained the lead, while that is not ours."""
+        """What the Lease recorded when this replica gained the lead, while that is not ours."""
         self._gained_at = 0.0
         self._written = ""
-        """Hash of ours that the Lease said last."""
+        """Hash of ours that the Lease had last."""
 
     def loaded(self, policy: Policy) -> None:
         """Take in the policy that this replica is about to obey."""
@@ -104,7 +103,7 @@ class PolicyOnLease:
                     record.hash,
                     DISAGREEING,
                 )
-            # Nobody knows when it became another one: as late as now.
+            # It is unknown when it became another one: as late as now.
             changed_at = min(record.changed_at or now, now) if same else now
             known = self._own.changed_at
             if (same and record.changed_at is None) or (known is not None and known > changed_at):
@@ -113,7 +112,7 @@ class PolicyOnLease:
         self._on_change(changed_at)
 
     def annotations(self) -> dict[str, str]:
-        """Return what the Lease is to say from now on."""
+        """Return what the Lease is to record from now on."""
         with self._guard:
             other = self._waited_for()
             if other is None:
@@ -121,7 +120,7 @@ class PolicyOnLease:
             return annotations(other or self._own)
 
     def disagrees(self, policy: Policy) -> str:
-        """Why nothing is taken down for what the policy in force says, "" when it may.
+        """Why the policy in force removes nothing now, "" when it may.
 
         Once the two agreed, a change is one that this replica saw itself.
         """
@@ -129,7 +128,7 @@ class PolicyOnLease:
             other = self._waited_for()
             if other is None:
                 return ""
-            # Of the policy that is asked for: a new file is known before it is in force.
+            # Of the requested policy: a new file is known before it is in force.
             permits = fingerprint.of_permissions(policy)
             if permits == other.hash:
                 self._other = None

@@ -1,8 +1,8 @@
-"""The last look before a disruption: what the decision rested on, asked of the API server anew.
+"""The last look before a disruption: its facts are read from the API server anew.
 
-A watch may lag behind without anybody noticing. Before pods are evicted or a node's repair
-is called for, the node's ResourceSlices are listed and the claims on the devices are read,
-without a resourceVersion, so that the answer is the newest that is stored.
+A watch may lag behind unnoticed. Before pods are evicted or a node's repair is called for, the
+node's ResourceSlices are listed and the claims on the devices are read, without a resourceVersion,
+so that the answer is the newest that is stored.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Quorum:
     def _slices_differ(self, view: NodeView, devices: frozenset[Device]) -> str:
         params = {"fieldSelector": f"spec.nodeName={view.node}"}
         stored = msgspec.json.decode(self._client.get(self._slices.path, params), type=_Slices)
-        pools = {(one.driver, one.pool) for one in devices}
+        pools = {(device.driver, device.pool) for device in devices}
         if pools & incomplete(stored.items):
             return f"the devices of {view.node} are being published anew"
         if _hardware(inventory(stored.items, view.inventory)) != _hardware(view.inventory):
@@ -66,4 +66,4 @@ class Quorum:
 
 
 def _hardware(devices: tuple[SliceDevice, ...]) -> Mapping[Device, tuple[str | None, str | None]]:
-    return {one.device: (one.uuid, one.parent_uuid) for one in devices}
+    return {device.device: (device.uuid, device.parent_uuid) for device in devices}

@@ -1,12 +1,10 @@
-"""How fast we write: never faster than agreed, and not at all while a server asks us to wait.
+"""How fast we write: never faster than agreed, and not at all while a server has us wait.
 
-New taints and deletions go at once, because nothing gets safer by their
-waiting; they are charged all the same, so that everything else makes room.
-While nodes wait that just failed, what only tells of taints makes way for them.
-News of what was done (Events) has a share of its own while everything else uses
-up the rate, and no more: it is a courtesy, and those who are moved come first.
-Nobody sleeps here: who may not write yet is told when to ask again, and the
-taints of other nodes go on meanwhile.
+New taints and deletions go at once, because nothing gets safer by their waiting; they are charged
+all the same, so that everything else makes room. While nodes wait that just failed, writes that
+only report taints make way for them. Events have a share of their own while everything else uses up
+the rate, and no more: they are a courtesy, and evictions come first. Nothing sleeps here: a write
+that may not go yet gets the time of its next try, and the taints of other nodes go on meanwhile.
 """
 
 import threading
@@ -16,9 +14,9 @@ from time import monotonic
 LONGEST_PAUSE = 60.0
 """Seconds that a server may stop us for with one answer."""
 AFTER_THE_HURRY = 1.0
-"""Seconds after which a write that made way asks again."""
+"""Seconds after which a write that made way tries again."""
 LONGEST_HURRY = 10.0
-"""Seconds without a break for which it makes way: a storm without end is told of, too."""
+"""Seconds without a break for which it makes way: a storm without end is reported, too."""
 NEWS = 4
 """While there is other work, one write of so many is news."""
 
@@ -38,7 +36,7 @@ class PacedError(Exception):
 class Pace:
     """A token bucket: `per_second` writes in the long run, `burst` at once. Thread-safe.
 
-    `hurried` says whether some node waits that may have to be tainted.
+    `hurried` returns whether some node waits that may have to be tainted.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class Pace:
         self._hurried_since: float | None = None
         self._rate, self._burst, self._clock = per_second, burst, clock
         self._tokens, self._filled_at = burst, clock()
-        self._paused_until = self._slot = self._news_at = clock()
+        self._paused_until = self._slot = self._urgent_at = clock()
         self._guard = threading.Lock()
 
     def ask(self, *, urgent: bool = False, patient: bool = False) -> float:
@@ -75,16 +73,16 @@ class Pace:
         """Return 0 and charge a write of news that may go now, else the seconds to wait with it."""
         with self._guard:
             now = self._refill()
-            turn = max(self._news_at + NEWS / self._rate, self._paused_until)
+            turn = max(self._urgent_at + NEWS / self._rate, self._paused_until)
             idle = self._tokens >= 1 + self._burst / 2 and now >= self._paused_until
             # Its share may leave a debt: others take each token the moment that it comes.
             if idle or (now >= turn and self._tokens > 0):
-                self._tokens, self._news_at = self._tokens - 1, now
+                self._tokens, self._urgent_at = self._tokens - 1, now
                 return 0.0
             return max(turn - now, 1 / self._rate)
 
     def pause(self, seconds: float) -> None:
-        """Let nothing go for so long: the server said so."""
+        """Let nothing go for so long, as the server requested."""
         with self._guard:
             until = self._clock() + min(seconds, LONGEST_PAUSE)
             self._paused_until = max(self._paused_until, until)
@@ -105,6 +103,6 @@ class Pace:
         return now - self._hurried_since < LONGEST_HURRY
 
     def _turn(self, soonest: float) -> float:
-        """Hand out turns one after the other, so that not all who wait ask again at once."""
+        """Hand out turns one after the other, so that not all that wait try again at once."""
         self._slot = max(self._slot + 1 / self._rate, soonest)
         return self._slot - self._clock()

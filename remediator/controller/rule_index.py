@@ -1,4 +1,4 @@
-"""Every DeviceTaintRule of the cluster: ours by node, GPU and pool, other people's by pool."""
+"""Every DeviceTaintRule of the cluster: ours by node, GPU and pool, those of others by pool."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
@@ -32,9 +32,9 @@ class RuleIndex:
         self._ours: Index[Rule] = Index(_keys)
         self._foreign: Index[ForeignRule] = Index(_foreign_keys)
         self._nameless: dict[str, RawRule] = {}
-        """Ours that say of no hardware, until a slice does."""
+        """Ours that name no hardware, until a slice does."""
         self._first: dict[Device, Rule] = {}
-        """The rule that counts on each device. Kept up rule by rule: each decision asks."""
+        """The rule that counts on each device. Kept up rule by rule: each decision reads it."""
         self._ruled: list[Device] = []
         """Its keys, sorted."""
         self._standing: tuple[Rule, ...] | None = None
@@ -44,9 +44,9 @@ class RuleIndex:
     ) -> frozenset[str]:
         """Take in any rule; return the nodes that it concerns.
 
-        An event may be older than the answer to a write of ours, and is left out then. What a list
-        tells is taken as it is: after a restore of etcd versions fall. `gone` is the UID of
-        what was deleted: a rule of that name that was made again since is another one.
+        An event may be older than the answer to a write of ours, and is left out then. A list is
+        taken as it is: after a restore of etcd versions fall. `gone` is the UID of what was
+        deleted: a rule of that name that was made again since is another one.
         """
         mine = parse(new, self._under_its_name(new)) if new else None
         old = self._ours.get(name)
@@ -58,14 +58,14 @@ class RuleIndex:
         if new is not None and mine is None and is_ours(new):
             self._nameless[name] = new
         self._ours.put(name, mine)
-        for device in {one.device for one in (old, mine) if one is not None}:
+        for device in {rule.device for rule in (old, mine) if rule is not None}:
             self._settle(device)
         theirs = foreign_rule(new) if new is not None and mine is None else None
         self._foreign.put(name, theirs)
-        return frozenset(one.node for one in (old, mine) if one is not None)
+        return frozenset(rule.node for rule in (old, mine) if rule is not None)
 
     def published(self) -> frozenset[str]:
-        """Look again at rules that nobody could read, because slices changed; as `put` returns."""
+        """Look again at rules that could not be read, because slices changed; as `put` returns."""
         found: frozenset[str] = frozenset()
         for name, raw in list(self._nameless.items()):
             found |= self.put(name, raw)
@@ -73,18 +73,18 @@ class RuleIndex:
 
     def of(self, node: str, gpus: Iterable[str]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """Return our rules for a node and for GPUs, one for each device; and the leftovers."""
-        keys = [("node", node), *(("gpu", one) for one in gpus)]
+        keys = [("node", node), *(("gpu", gpu) for gpu in gpus)]
         return settled(self._ours.under(keys).values())
 
     def on_pools(self, pools: Iterable[Key]) -> Iterable[Rule]:
         return self._ours.under(pools).values()
 
     def foreign(self, devices: Iterable[Device]) -> tuple[ForeignRule, ...]:
-        """Return other people's rules that select any of the devices, by name."""
+        """Return rules of others that select any of the devices, by name."""
         mine = frozenset(devices)
-        keys = {pool_key(one.driver, one.pool) for one in mine} | {("pool", ANY)}
+        keys = {pool_key(device.driver, device.pool) for device in mine} | {("pool", ANY)}
         found = sorted(self._foreign.under(keys).items())
-        return tuple(rule for _, rule in found if any(rule.selects(one) for one in mine))
+        return tuple(rule for _, rule in found if any(rule.selects(device) for device in mine))
 
     def standing(self) -> tuple[Rule, ...]:
         """Return our rules of all nodes, one for each device."""
@@ -95,7 +95,7 @@ class RuleIndex:
     def _settle(self, device: Device) -> None:
         """Find the rule that counts on a device anew."""
         near = self.on_pools([pool_key(device.driver, device.pool)])
-        kept, _ = settled(one for one in near if one.device == device)
+        kept, _ = settled(rule for rule in near if rule.device == device)
         known = device in self._first
         if kept:
             self._first[device] = kept[0]
@@ -124,8 +124,8 @@ def _foreign_keys(rule: ForeignRule) -> tuple[Key, ...]:
     return (pool_key(rule.driver, rule.pool) if whole else ("pool", ANY),)
 
 
-def _newer(stored: Rule, heard: Rule) -> bool:
-    return version(stored.resource_version) >= version(heard.resource_version)
+def _newer(stored: Rule, received: Rule) -> bool:
+    return version(stored.resource_version) >= version(received.resource_version)
 
 
 def version(text: str) -> int:

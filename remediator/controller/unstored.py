@@ -1,8 +1,8 @@
-"""What incidents should say where the API server refuses a part of it.
+"""What incidents should contain where the API server refuses a part of it.
 
-An older CRD may lack a word or a field, and then less is stored. Decisions go on from the whole
-status, which is remembered here: read back without its phase or its rules an incident would want
-another write at each decision, and forget since when its devices are tainted. The whole is written
+An older CRD may lack a value or a field, and then less is stored. Decisions go on from the whole
+status, which is remembered here: read back without its phase or its rules an incident would need
+another write at each decision, and lose since when its devices are tainted. The whole is written
 again when it changes, and tried again after a while: the CRD may have been replaced.
 """
 
@@ -34,7 +34,7 @@ class Unstored:
         """By incident."""
 
     def note(self, stored: Incident, whole: IncidentStatus) -> None:
-        """Remember what an incident should say of which a part is stored."""
+        """Remember the whole content of an incident of which a part is stored."""
         before = self._parts.get(stored.name)
         again = before is not None and before.whole == whole
         wait = before.wait if before and again else FIRST_TRY / 2

@@ -1,8 +1,8 @@
 """Watches of kinds that clusters serve under different versions.
 
-Which version has the kind is asked of the resource lists, newest first: a group
-version that is served need not have every kind. It is asked again on a timer and
-whenever a request comes back with 404.
+Which version has the kind is read from the resource lists, newest first: a group version that is
+served need not have every kind. They are read again on a timer and whenever a request comes back
+with 404.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Versioned(Generic[T]):
         self._kind = kind
         self._on_change = on_change
         self.version: str | None = None
-        """None: served in none of them, or not asked yet (`probed`)."""
+        """None: served in none of them, or not read yet (`probed`)."""
         self.probed = False
         self.switches = 0
         """How often the version became another one, none at all among them."""
@@ -54,7 +54,7 @@ class Versioned(Generic[T]):
         return self._path(self.version)
 
     def probe(self) -> str | None:
-        """Find the version that is served now and watch it. Raises ApiError when nobody answers."""
+        """Find the version that is served now and watch it. Raises ApiError without an answer."""
         version = served(self._client, GROUP, self.resource, self._versions)
         if version != self.version:
             self._switch(version)

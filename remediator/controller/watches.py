@@ -41,18 +41,20 @@ def distrust_versioned(kind: Versioned[Any], words: str) -> str:
 
 def unreadable_slices(kind: Versioned[ResourceSlice], node: str) -> str:
     """Return why a node's slices cannot be trusted: one of them cannot be read as it is now."""
-    return _unreadable(kind, (key for key, one in _last_good(kind) if one.spec.node_name == node))
+    return _unreadable(
+        kind, (key for key, published in _last_good(kind) if published.spec.node_name == node)
+    )
 
 
 def unreadable_claims(kind: Versioned[Claim], view: NodeView) -> str:
-    pools = {(one.device.driver, one.device.pool) for one in view.inventory}
+    pools = {(device.device.driver, device.device.pool) for device in view.inventory}
     pools |= {(rule.device.driver, rule.device.pool) for rule in view.rules}
     return _unreadable(
         kind,
         (
             key
-            for key, one in _last_good(kind)
-            if any((result.driver, result.pool) in pools for result in one.results)
+            for key, claim in _last_good(kind)
+            if any((result.driver, result.pool) in pools for result in claim.results)
         ),
     )
 

@@ -1,10 +1,9 @@
 """Nodes that wait for a decision, each at most once.
 
-Two lanes. Where harm may be due (a report changed, a taint waits for its next
-step) the newest goes first: in a burst, what just failed is tainted before what
-has been tainted already is looked at again. All others go oldest first. Each
-fourth take is the oldest of both lanes, so that neither healing nor an old
-fault waits for the end of a burst.
+Two lanes. Where a disruption or restriction may be due (a report changed, a taint waits for its
+next step) the newest goes first: in a burst, what just failed is tainted before what has been
+tainted already is looked at again. All others go oldest first. Each fourth take is the oldest of
+both lanes, so that neither untainting nor an old fault waits for the end of a burst.
 """
 
 import heapq
@@ -32,7 +31,7 @@ class Queue:
         self._changed = threading.Condition()
 
     def add(self, node: str, delay: float = 0.0, *, urgent: bool = False) -> None:
-        """Let a node be decided on after `delay` seconds, or sooner where that was asked for."""
+        """Let a node be decided on after `delay` seconds, or sooner where that was requested."""
         with self._changed:
             if delay <= 0:
                 self._put(node, urgent=urgent)
@@ -54,7 +53,7 @@ class Queue:
                 self._changed.wait(min(until, self._dates[0][0] if self._dates else until) - now)
 
     def hurried(self) -> bool:
-        """Whether a node waits where harm may be due."""
+        """Whether a node waits where a disruption or restriction may be due."""
         with self._changed:
             return bool(self._urgent)
 
@@ -92,7 +91,9 @@ class Queue:
     def _next(self) -> str:
         self._takes += 1
         if self._takes % EVERY == 0:
-            lane = min((one for one in (self._urgent, self._rest) if one), key=_since)
+            lane = min(
+                (candidate for candidate in (self._urgent, self._rest) if candidate), key=_since
+            )
             node = next(iter(lane))
             del lane[node]
             return node

@@ -1,9 +1,8 @@
 """Writes of several nodes under way side by side, each node's in the order of its decisions.
 
-In a storm the one worker would wait for an answer most of the time. Who decides
-about a node waits for that node's own writes first, so a decision never sees half
-of the one before it; an error is raised there and then, as if the write had been
-made at once.
+In a storm the one worker would wait for an answer most of the time. A decision about a node waits
+for that node's own writes first, so it never sees half of the one before it; an error is raised
+there and then, as if the write had been made at once.
 """
 
 from collections import Counter
@@ -24,12 +23,12 @@ class Senders:
         self._changed = Condition()
         self._under_way: Counter[str] = Counter()
         self._errors: dict[str, Exception] = {}
-        """By node: the first one that nobody was told of yet."""
+        """By node: the first error that is not raised yet."""
 
     def send(self, node: str, write: Callable[[], object]) -> bool:
         """Have a write of a node made; False when no sender is free, and nothing was done.
 
-        Nothing waits here for its turn: who may write now may have lost the lead later.
+        Nothing waits here for its turn: a replica that may write now may have lost the lead later.
         """
         with self._changed:
             if self._under_way.total() >= self._most:
@@ -63,7 +62,7 @@ class Senders:
         error: Exception | None = None
         try:
             write()
-        except Exception as raised:  # noqa: BLE001 - raised by `join`, to who decides next
+        except Exception as raised:  # noqa: BLE001 - raised by `join`, in the next decision
             error = raised
         with self._changed:
             if error is not None:

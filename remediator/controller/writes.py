@@ -1,8 +1,8 @@
-"""Steps of a plan into API calls, each with a precondition; answers go back into the world.
+"""Steps of a plan into API calls, each with a precondition; answers go back into the cache.
 
-A write that somebody overtook raises `Conflict`: the next tick plans anew from
-what is there then. A deletion that finds nothing has succeeded. Nothing is
-written by a replica that does not lead, and nothing faster than the pace.
+A write that another one overtook raises `Conflict`: the next tick plans anew from what is there
+then. A deletion that finds nothing has succeeded. Nothing is written by a replica that does not
+lead, and nothing faster than the pace.
 """
 
 import logging
@@ -50,7 +50,7 @@ def _is_urgent(step: Step) -> bool:
 UNSTORABLE = frozenset({413, 422})
 """How an API server refuses an object for what is in it."""
 _TELLING = OpenIncident | WriteStatus | DeleteIncident
-"""Steps that only tell of taints: they make way for those of other nodes."""
+"""Steps that only report taints: they make way for those of other nodes."""
 
 
 class RulesNotServedError(Exception):
@@ -89,7 +89,7 @@ class Writer:
         self._switches = rules.switches
         """Of the rules' version when that decision began."""
         self.unstored = Unstored()
-        self._told_lost = False
+        self._logged_lost = False
         self.statuses_refused = 0
         """Since start: each was followed by a write of less."""
 
@@ -162,7 +162,7 @@ class Writer:
             case OpenIncident(incident):
                 self._ledger.stored(step, self._open(incident))
             case WriteStatus():
-                self._tell(step)
+                self._write_status(step)
             case CreateRule(rule):
                 self._create(rule)
             case ChangeRule(stored, rule):
@@ -176,10 +176,10 @@ class Writer:
             case WriteNodeConditions(node, conditions):
                 self.conditions.write(node, conditions)
 
-    def _tell(self, step: WriteStatus) -> None:
+    def _write_status(self, step: WriteStatus) -> None:
         """Write a status, and remember it where the API server stores a part of it.
 
-        It drops in silence what its schema lacks.
+        The server drops without an error what its schema lacks.
         """
         incident, status = step.incident, capped(step.status)
         try:
@@ -187,7 +187,7 @@ class Writer:
         except ApiError as error:
             if error.status not in UNSTORABLE:
                 raise
-            stored = self._told_less(incident, status, error)
+            stored = self._store_less(incident, status, error)
         if stored.status == status:
             self.unstored.forget(incident.name)
         else:
@@ -197,9 +197,11 @@ class Writer:
     def _stored(self, incident: Incident, status: IncidentStatus) -> Incident:
         body = {"metadata": _precondition(incident), "status": merge_patch(status)}
         answer = self._client.merge_patch(f"{INCIDENTS}/{incident.name}/status", body)
-        return self._heard(answer)
+        return self._cache_incident(answer)
 
-    def _told_less(self, incident: Incident, status: IncidentStatus, refused: ApiError) -> Incident:
+    def _store_less(
+        self, incident: Incident, status: IncidentStatus, refused: ApiError
+    ) -> Incident:
         """Write a status without the fields that were refused, then without all that is long.
 
         Raises ApiError when that is refused as well: nothing is evicted for an incident of which
@@ -219,8 +221,8 @@ class Writer:
 
     def _in_part(self, stored: Incident, status: IncidentStatus) -> Incident:
         """Go on from the whole status, of which a part is stored."""
-        if not self._told_lost:
-            self._told_lost = True
+        if not self._logged_lost:
+            self._logged_lost = True
             _log.warning(
                 "%s: the API server does not store all of its status: its schema is older "
                 "than this release; kubectl apply -f deploy/crds",
@@ -234,7 +236,7 @@ class Writer:
     def _try_again(self, node: str) -> None:
         """Write the statuses of a node whole of which a part was refused some time ago."""
         due = self.unstored.due()
-        known = [one for one in self._cache.incidents() if one.name in due] if due else []
+        known = [stored for stored in self._cache.incidents() if stored.name in due] if due else []
         for incident in known:
             if incident.node != node or not self._leading() or self._pace.ask(patient=True):
                 continue
@@ -242,7 +244,7 @@ class Writer:
                 self.unstored.forget(incident.name)  # another leader has written since
                 continue
             try:
-                self._tell(WriteStatus(incident, incident.status))
+                self._write_status(WriteStatus(incident, incident.status))
             except ApiError as error:
                 _log.info("%s: its whole status waits on: %s", incident.name, error)
                 self.unstored.put_off(incident.name)
@@ -264,9 +266,9 @@ class Writer:
             "metadata": {"name": incident.name, "labels": {taint_rule.GPU: incident.spec.uuid}},
             "spec": incident.spec,
         }
-        return self._heard(self._client.create(INCIDENTS, body))
+        return self._cache_incident(self._client.create(INCIDENTS, body))
 
-    def _heard(self, answer: bytes) -> Incident:
+    def _cache_incident(self, answer: bytes) -> Incident:
         incident = msgspec.json.decode(answer, type=Incident)
         self._cache.incident(incident.name, incident)
         return incident
@@ -274,7 +276,7 @@ class Writer:
     def _create(self, rule: taint_rule.Rule) -> None:
         body = taint_rule.manifest(rule, self._version())
         try:
-            self._heard_rule(self._client.create(self._rules.path, body))
+            self._cache_rule(self._client.create(self._rules.path, body))
         except Conflict as error:
             self._adopt(rule, error)
         except NotFound:
@@ -282,7 +284,7 @@ class Writer:
             raise
 
     def _adopt(self, rule: taint_rule.Rule, refusal: Conflict) -> None:
-        """Take over a rule of ours that stands already: of a crashed run, not heard of yet.
+        """Take over a rule of ours that stands already: of a crashed run, not in the cache yet.
 
         Raises ApiError when the object of that name is not ours.
         """
@@ -298,7 +300,7 @@ class Writer:
                 status=refusal.status,
                 reason="NameTaken",
             ) from refusal
-        self._heard_rule(there)
+        self._cache_rule(there)
         if (stored.effect, stored.incident) != (rule.effect, rule.incident):
             raise refusal
 
@@ -310,20 +312,21 @@ class Writer:
         }
         if stored.effect != rule.effect:
             taint["timeAdded"] = None  # the server fills it in anew; before 1.36 it would keep it
-        said = taint_rule.marks(rule)
-        notes = {**_unmarked(stored, rule), **said["annotations"]}
-        meta = {"resourceVersion": stored.resource_version, **said, "annotations": notes}
+        marks = taint_rule.marks(rule)
+        notes = {**_unmarked(stored, rule), **marks["annotations"]}
+        meta = {"resourceVersion": stored.resource_version, **marks, "annotations": notes}
         body = {"metadata": meta, "spec": {"taint": taint}}
         self._version()
         try:
             answer = self._client.merge_patch(f"{self._rules.path}/{stored.name}", body)
         except NotFound:
-            # Deleted by somebody, which its watch tells; or no longer served in this version.
+            # Deleted by another client, which its watch reports; or no longer served in this
+            # version.
             self._rules.probe()
             raise
-        self._heard_rule(answer)
+        self._cache_rule(answer)
 
-    def _heard_rule(self, answer: bytes) -> None:
+    def _cache_rule(self, answer: bytes) -> None:
         raw = msgspec.json.decode(answer, type=RawRule)
         self._cache.rule(raw.metadata.name, raw)
 
@@ -331,7 +334,7 @@ class Writer:
         exactly = {"uid": stored.uid, "resourceVersion": stored.resource_version}
         version = self._version()
         if self._rules.switches != self._switches:
-            # Without rules a policy asks for none, which is not to say that any should go.
+            # Without rules a policy needs none, which does not mean that any should go.
             raise RulesNotServedError("what is served changed while this was decided")
         try:
             self._client.delete(f"{self._rules.path}/{stored.name}", {"preconditions": exactly})

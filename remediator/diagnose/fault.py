@@ -24,7 +24,7 @@ SEVERITY: tuple[FaultClass, ...] = get_args(FaultClass)
 Need = Literal[
     "nothing", "diagnosis", "fabric-recovery", "gpu-reset", "person", "node-reboot", "replacement"
 ]
-"""What would repair it; somebody else's act, always."""
+"""What would repair it; always an act of others."""
 NEEDS: tuple[Need, ...] = get_args(Need)
 """From the least to the most. Acts that stop the node come last: no other need may hide one."""
 NODE_LEVEL: frozenset[Need] = frozenset({"node-reboot", "replacement"})
@@ -64,7 +64,7 @@ Source = Literal[
     "Fabric",
     "Nvml",
 ]
-"""What speaks for a fault: the kernel log read from /dev/kmsg or by syslog(2), NVML's event of the
+"""What reports a fault: the kernel log read from /dev/kmsg or by syslog(2), NVML's event of the
 same code, DCGM where it does not read that log itself, and what NVML and the PCI bus read
 afterwards. `Nvml`: a state that NVML reads and that is the fault."""
 SOURCES: tuple[Source, ...] = get_args(Source)
@@ -91,7 +91,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     gi_profile_id: int | None = None
     """Likewise."""
     ended: datetime | None = None
-    """Since when positive evidence says that it is over; None while it stands."""
+    """Since when positive evidence shows that it is over; None while it stands."""
     certain: bool = False
     """Whether the evidence is complete enough to move pods: see `verdict`."""
     doubt: str = ""
@@ -100,11 +100,11 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """None where the report keeps no record of its own for it."""
     sources: tuple[Source, ...] = ("Nvml",)
     unprovable: bool = False
-    """Only the kernel log says so, and nothing else could be asked."""
+    """Only the kernel log reports it, and no other source could be read."""
 
     @property
     def alone(self) -> bool:
-        """Whether only the kernel log speaks for it."""
+        """Whether only the kernel log reports it."""
         return LOGS.issuperset(self.sources)
 
     @property
@@ -141,8 +141,8 @@ class Unknown(msgspec.Struct, frozen=True):
 
 def baffled(error: Exception) -> Unknown:
     """Return what is known of a GPU that this program cannot cope with; call it as it is caught."""
-    said = f"{type(error).__name__}: {error}"[:200]
-    why = f"a bug of Draguard, please report it: {said}"
+    text = f"{type(error).__name__}: {error}"[:200]
+    why = f"a bug of Draguard, please report it: {text}"
     return Unknown(why, bug="".join(traceback.format_exception(error)))
 
 
@@ -150,7 +150,7 @@ Verdict = Sick | Healthy | Unknown
 
 
 def faults_of(verdict: Verdict) -> tuple[Fault, ...]:
-    """Return every fault that a verdict speaks of, standing or over."""
+    """Return every fault of a verdict, standing or over."""
     match verdict:
         case Sick(faults):
             return faults
@@ -172,7 +172,7 @@ def most_needed(needs: Iterable[Need]) -> Need:
 
 
 def weight(fault: Fault) -> tuple[int, bool, bool, float, str, str]:
-    """Order faults from the one that says most; total, so that observing order never matters."""
+    """Order faults, the most informative first; total, so observing order never matters."""
     return (
         -SEVERITY.index(fault.fault_class),
         not fault.certain,

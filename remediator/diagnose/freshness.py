@@ -1,9 +1,9 @@
 """Whether a node's agent is alive, and what it has confirmed, measured on our own clock.
 
-Age counts from when a change of the node's Lease or report was seen here, so a
-node's wrong clock neither hides nor invents an agent. Only what a list told of may
-have been written long ago: it counts its own age by the API server's clock, and
-where that makes no sense one further renewal is waited for. Pure but for its memory.
+Age counts from when a change of the node's Lease or report was seen here, so a node's wrong clock
+neither hides nor invents an agent. Only what came in a list may have been written long ago: it
+counts its own age by the API server's clock, and where that makes no sense one further renewal is
+waited for. Pure but for its memory.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Literal, get_args
 
 Sign = Literal["report", "Lease"]
-"""By what an agent is heard. Each is told by a thread of its own, which alone writes its times."""
+"""Signs of life of an agent. Each comes from a thread of its own, which alone writes its times."""
 _SIGNS: tuple[Sign, ...] = get_args(Sign)
 RENEWALS_NEEDED = 3
 """Renewals that confirm a report before a soak counts as proven by the agent."""
@@ -20,7 +20,7 @@ _AHEAD = 2.0
 """Seconds by which a node's clock may be ahead of the API server's, whose dates have no fractions
 of a second."""
 _INTERVALS = 2
-"""A report older than so many of its intervals is stale, whatever the Lease says."""
+"""A report older than so many of its intervals is stale, whatever the Lease shows."""
 _LONGEST_INTERVAL = 3600.0
 
 
@@ -41,16 +41,16 @@ class Freshness:
             self._reported[node] = self._tick()
 
     def listed(self, node: str, sign: Sign, written_at: datetime | None, now: datetime) -> None:
-        """Note what a list told of, and count its own age; `now` is the API server's time.
+        """Note what came in a list, and count its own age; `now` is the API server's time.
 
-        What claims to come from the future has no age: the next renewal will have one.
+        A date in the future has no age: the next renewal will have one.
         """
         age = None if written_at is None else (now - written_at).total_seconds()
-        heard = self._tick() - max(age or 0.0, 0.0)
+        seen = self._tick() - max(age or 0.0, 0.0)
         if sign == "report":
-            self._reported[node] = max(heard, self._reported.get(node, heard))
+            self._reported[node] = max(seen, self._reported.get(node, seen))
         if age is not None and age >= -_AHEAD:
-            self._seen[node, sign] = max(heard, self._seen.get((node, sign), heard))
+            self._seen[node, sign] = max(seen, self._seen.get((node, sign), seen))
 
     def forget(self, node: str) -> None:
         self._reported.pop(node, None)
@@ -63,8 +63,8 @@ class Freshness:
         The youngest sign counts. With `report_interval` (seconds) the report itself must not be
         older than two of them.
         """
-        heard = [self._seen.get((node, sign)) for sign in _SIGNS]
-        youngest = max((at for at in heard if at is not None), default=None)
+        seen = [self._seen.get((node, sign)) for sign in _SIGNS]
+        youngest = max((at for at in seen if at is not None), default=None)
         if youngest is None:
             return f"the agent of {node} has not been heard of"
         now = self._tick()

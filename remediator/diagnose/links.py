@@ -1,8 +1,8 @@
 """Links: the fabric as a GPU sees it, NVLinks that went down, NVSwitches, NVLink5's hex words.
 
-A link has two ends, and the one that tells is not always the one that failed.
-So what a peer may have caused is a remark and never a fault: neighbours are
-informed and not tainted. Nothing here is a reason to move pods. Pure.
+A link has two ends, and the one that reports is not always the one that failed. So what a peer may
+have caused is a remark and never a fault: neighbours are informed and not tainted. Nothing here is
+a reason to evict pods. Pure.
 """
 
 from collections.abc import Iterator
@@ -32,18 +32,20 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
     for switch in around.switches:
         for record in switch.sxids:
             if sxid.fatal(record.code) and not _recovered(gpu, record):
-                said = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
-                fault = _fault(gpu, f"sxid-{record.code}", said, "node-reboot", record.last_seen)
+                evidence = f"NVSwitch {switch.pci_bus_id}: SXid {record.code}, fatal to the fabric"
+                fault = _fault(
+                    gpu, f"sxid-{record.code}", evidence, "node-reboot", record.last_seen
+                )
                 yield msgspec.structs.replace(fault, sources=_sources_of(record, gpu, around))
 
 
 def _sources_of(record: SxidRecord, gpu: GpuHealth, around: Surroundings) -> tuple[Source, ...]:
-    """Return what speaks for an SXid: a link down on a GPU of the node bears it out."""
+    """Return the sources of an SXid: a link down on a GPU of the node confirms it."""
     every = (gpu, *around.gpus)
     found: list[Source] = ["Syslog" if record.sources == ("syslog",) else "Kmsg"]
-    if any(links_failed(one) for one in every):
+    if any(links_failed(link) for link in every):
         found.append("NvLink")
-    if any(fabric_fails(one) for one in every):
+    if any(fabric_fails(link) for link in every):
         found.append("Fabric")
     return tuple(found)
 
@@ -54,32 +56,32 @@ def links_failed(gpu: GpuHealth) -> bool:
 
 
 def fabric_fails(gpu: GpuHealth) -> bool:
-    """Whether NVML says that a GPU's part of the fabric is not as it should be."""
+    """Whether NVML reports that a GPU's part of the fabric is not as it should be."""
     fabric = gpu.fabric
     unregistered = fabric.state == COMPLETED and bool(fabric.status)
     return unregistered or fabric.health_summary == UNHEALTHY
 
 
 def remarks(gpu: GpuHealth, around: Surroundings) -> tuple[str, ...]:
-    """Return what a GPU's links say of the device at their other end, for people to read."""
-    said: list[str] = []
+    """Return what a GPU's links report about the device at their other end, for users to read."""
+    texts: list[str] = []
     for record in gpu.xids:
         words = decoded(record, around)
         if words is not None and words.peer_caused:
             link = "a link" if words.link is None else f"link {words.link}"
-            said.append(f"XID {record.code} on {link}: the device at the other end caused it")
+            texts.append(f"XID {record.code} on {link}: the device at the other end caused it")
         if record.code == 74 and peer_lost_near(gpu, around, record.last_seen):
-            said.append("XID 74 came when a peer on this node was lost")
+            texts.append("XID 74 came when a peer on this node was lost")
     if gpu.nvlink.failed and _other_end(gpu, around):
-        said.append(f"NVLink {_numbers(gpu.nvlink.failed)} went down: {_other_end(gpu, around)}")
-    return tuple(sorted(said))
+        texts.append(f"NVLink {_numbers(gpu.nvlink.failed)} went down: {_other_end(gpu, around)}")
+    return tuple(sorted(texts))
 
 
 def decoded(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
-    """Return what the last line of a record of XID 144 to 150 says, None for nothing.
+    """Return the meaning of the last line of a record of XID 144 to 150, None for nothing.
 
-    Only the last line is kept: what an earlier one wanted, the recovery action
-    tells, which the driver changes with each of these codes.
+    Only the last line is kept. What an earlier one needed, the recovery action shows, which the
+    driver changes with each of these codes.
     """
     return nvlink5.decode(record.code, record.message, around.driver_version)
 
@@ -87,25 +89,25 @@ def decoded(record: XidRecord, around: Surroundings) -> nvlink5.Decoded | None:
 def peer_lost_near(gpu: GpuHealth, around: Surroundings, moment: datetime) -> bool:
     """Whether another GPU of the node fell away at about a moment."""
     return any(
-        (one.presence == "Lost" and near(one.presence_since, moment))
-        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in one.xids)
-        for one in around.peers(gpu)
+        (peer.presence == "Lost" and near(peer.presence_since, moment))
+        or any(record.code == FALLEN_OFF and near(record.last_seen, moment) for record in peer.xids)
+        for peer in around.peers(gpu)
     )
 
 
 def switches_in_words(around: Surroundings, moment: datetime) -> str:
     """Return which SXids were printed as fatal at about a moment, "" for none."""
-    said = [
+    codes = [
         f"{record.code} of NVSwitch {switch.pci_bus_id}"
         for switch in around.switches
         for record in switch.sxids
         if record.fatal and near(record.last_seen, moment)
     ]
-    return f"SXid {', '.join(sorted(said))}, printed as fatal" if said else ""
+    return f"SXid {', '.join(sorted(codes))}, printed as fatal" if codes else ""
 
 
 def unread(gpu: GpuHealth, cause: str) -> str:
-    """Return why nobody can say that a reading of the fabric is good again, "" when NVML says."""
+    """Return why it is unknown whether the fabric reads good again, "" when NVML reports it."""
     read = {"fabric-status": gpu.fabric.state, "fabric-unhealthy": gpu.fabric.health_summary}
     missing = cause in read and read[cause] is None
     return "the GPU's part of the fabric could not be read" if missing else ""
@@ -114,11 +116,11 @@ def unread(gpu: GpuHealth, cause: str) -> str:
 def _registration(gpu: GpuHealth) -> Iterator[Fault]:
     fabric = gpu.fabric
     if fabric.state == COMPLETED and fabric.status:
-        said = f"registration with the fabric failed with status {fabric.status}"
-        yield _fault(gpu, "fabric-status", said, "fabric-recovery")
+        evidence = f"registration with the fabric failed with status {fabric.status}"
+        yield _fault(gpu, "fabric-status", evidence, "fabric-recovery")
     if fabric.health_summary == UNHEALTHY:
-        said = "the fabric manager calls this GPU's part of the fabric unhealthy"
-        yield _fault(gpu, "fabric-unhealthy", said, "fabric-recovery")
+        evidence = "the fabric manager calls this GPU's part of the fabric unhealthy"
+        yield _fault(gpu, "fabric-unhealthy", evidence, "fabric-recovery")
 
 
 def _fault(
@@ -138,11 +140,11 @@ def _other_end(gpu: GpuHealth, around: Surroundings) -> str:
     """Return why links that went down may not be this GPU's fault, "" when nothing explains it."""
     if gpu.mig is not False:
         return "NVLinks go down when MIG is turned on"
-    for one in around.peers(gpu):
-        if one.presence != "Present" or wanted(one) is not None:
-            return f"{one.uuid} on the same node is in trouble"
-        if one.nvlink.failed:
-            return f"{one.uuid} lost links too, and either end may be the cause"
+    for peer in around.peers(gpu):
+        if peer.presence != "Present" or wanted(peer) is not None:
+            return f"{peer.uuid} on the same node is in trouble"
+        if peer.nvlink.failed:
+            return f"{peer.uuid} lost links too, and either end may be the cause"
     return ""
 
 

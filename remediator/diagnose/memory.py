@@ -1,8 +1,8 @@
-"""Memory health as NVML tells it: remaps, retired pages, the SRAM threshold.
+"""Memory health as NVML reports it: remaps, retired pages, the SRAM threshold.
 
-NVML hides remaps while a GPU has MIG instances, so such a value may be old. A
-failure lasts as long as the board and counts at any age; a pending remap ends
-with the epoch; and good news from before the epoch is no news. Pure.
+NVML hides remaps while a GPU has MIG instances, so such a value may be old. A failure lasts as long
+as the board and counts at any age; a pending remap ends with the epoch; and a good value from
+before the epoch proves nothing. Pure.
 """
 
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
 
 
 def unread(gpu: GpuHealth) -> str:
-    """Return why nobody can say that rows can be remapped, "" when NVML said so in this epoch."""
+    """Return why it is unknown whether remapping works, "" when NVML read it in this epoch."""
     if gpu.memory.remap_failure is None:
         return "whether rows can be remapped could not be read"
     if _read_before(gpu, gpu.epoch_started):
@@ -88,7 +88,7 @@ def unread(gpu: GpuHealth) -> str:
 
 
 def reads_well(gpu: GpuHealth, since: datetime) -> bool:
-    """Whether NVML said after a moment, and in this epoch, that no remap has failed."""
+    """Whether NVML reported after a moment, and in this epoch, that no remap has failed."""
     read = gpu.memory.remap_observed_at
     fresh = read is not None and read > since and not unread(gpu)
     return fresh and gpu.memory.remap_failure is False

@@ -1,10 +1,9 @@
 """GPUs that are not there: lost, or published and never seen in this boot.
 
-Lost is the agent's positive finding (a live NVML that listed the GPU no longer
-does, while it is still offered), and needs no XID. A GPU that was never listed
-since the boot is a finding too, but a doubtful one: right after a boot the
-published slices may still be those of before, so it must have been missing for
-a while, and it moves nobody. Pure.
+Lost is the agent's positive finding (a live NVML that listed the GPU no longer does, while it is
+still offered), and needs no XID. A GPU that was never listed since the boot is a finding too, but a
+doubtful one: right after a boot the published slices may still be those of before. So it must have
+been missing for a while, and it evicts no pod. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,12 +15,12 @@ from remediator.diagnose.fault import Fault
 from remediator.diagnose.surroundings import Surroundings
 
 NEVER_LISTED = "NeverListed"
-"""Presence reason of a GPU of which only the kernel log spoke (agent/report/presence.py)."""
+"""Presence reason of a GPU that only the kernel log names (agent/report/presence.py)."""
 HUNG, NOT_LISTED, NOT_ON_BUS = "Hung", "NotListed", "NotOnBus"
 """Further reasons of it: a call on the GPU hangs; a live NVML, or the kernel's PCI list, no longer
 has it."""
 NOT_REPORTED = "NotReported"
-"""The same, of a GPU of which only the slices speak: our own word."""
+"""The same, of a GPU that only the slices name: our own word."""
 MISSING_FOR = timedelta(minutes=1)
 """As long as a GPU must be missed to be lost."""
 
@@ -49,14 +48,14 @@ def faults(gpu: GpuHealth, around: Surroundings) -> Iterator[Fault]:
 
 
 def off_bus(gpu: GpuHealth) -> bool:
-    """Whether PCI itself says that the GPU is not there: its config space, or the kernel's list."""
+    """Whether PCI shows that the GPU is not there: its config space, or the kernel's list."""
     return gpu.config_space.off_bus or gpu.presence_reason == NOT_ON_BUS
 
 
 def unlisted(report: NodeHealth, inventory: Iterable[SliceDevice]) -> dict[str, GpuHealth]:
     """Return entries for GPUs that a node publishes and its report misses, by UUID.
 
-    Whether one of them is a fault is for the verdict to say.
+    The verdict decides whether one of them is a fault.
     """
     known = {gpu.uuid for gpu in report.gpus}
     missed = set(report.inventory.missing)

@@ -1,9 +1,8 @@
-"""The recovery action: what the driver wants done, and whether it has spoken since.
+"""The recovery action: what the driver requests, and whether it was reported since.
 
-It is the best source. A line with XID 154 tells of a change before NVML was
-asked again, so it counts as that action until a reading outranks it, or until a
-new epoch of a GPU that answers. A line that says "none" proves nothing by
-itself: healing needs a reading. Pure.
+It is the best source. A line with XID 154 reports a change before NVML was read again, so it counts
+as that action until a reading outranks it, or until a new epoch of a GPU that answers. A line with
+"none" proves nothing by itself: recovery needs a reading. Pure.
 """
 
 from collections.abc import Iterator
@@ -34,20 +33,20 @@ LEVELS: dict[int, Level] = {
     6: Level("gpu", "gpu-reset", "bus reset"),
     7: Level("node", "node-reboot", "system reboot"),
 }
-"""What is not here is newer than this version: keep new work away and ask a person."""
+"""A value that is not here is newer than this version: keep new work away and demand a user."""
 
 _NEWER = Level("gpu", "person", "an action this version does not know", spares=True)
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """An action that the driver wants now."""
+    """An action that the driver requests now."""
 
     value: int
     since: datetime
     heard_at: datetime | None
-    """When it was last said, None when nobody knows."""
+    """When it was last reported, None when unknown."""
     logged: bool = False
-    """XID 154 says so, and NVML was not asked since."""
+    """XID 154 reported it, and NVML was not read since."""
 
     @property
     def level(self) -> Level:
@@ -57,7 +56,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"recovery action {self.value} ({self.level.name})"
 
     def after(self, moment: datetime) -> bool:
-        """Whether it was said after a moment; the driver logs 154 right behind its reason."""
+        """Whether it was reported after a moment; the driver logs 154 right behind its reason."""
         if self.heard_at is None:
             return False
         return self.heard_at >= moment if self.logged else self.heard_at > moment
@@ -99,9 +98,9 @@ def faults(gpu: GpuHealth) -> Iterator[Fault]:
 def over(gpu: GpuHealth, last_seen: datetime, epoch: int) -> datetime | None:
     """Return since when something that was last seen in an epoch is over, None while it stands.
 
-    A new epoch (reset, driver load) says so, or a recovery action of 0 that was read
-    afterwards. What was proven stays proven while NVML cannot be asked: then nothing
-    is known, and nothing begins anew. A GPU that was lost proves nothing any more.
+    A new epoch (reset, driver load) ends it, or a recovery action of 0 that was read afterwards.
+    What was proven stays proven while NVML cannot be read: then nothing is known, and nothing
+    begins anew. A GPU that was lost proves nothing any more.
     """
     if gpu.presence == "Lost":
         return None

@@ -1,10 +1,9 @@
 """Which devices a fault means: those of one MIG instance's memory, or the GPU with every slice.
 
-Taints do not inherit in Kubernetes: a taint on `gpu-0` says nothing about
-`gpu-0-mig-...`, so a scope lists each published device by itself. With dynamic
-MIG all partitions that could be made are published, and several are made of the
-same memory slices. Devices are found by UUID and placement, and only among what
-the reporting node publishes. Pure.
+Taints do not inherit in Kubernetes: a taint on `gpu-0` does not cover `gpu-0-mig-...`, so a scope
+lists each published device by itself. With dynamic MIG all partitions that could be made are
+published, and several are made of the same memory slices. Devices are found by UUID and placement,
+and only among what the reporting node publishes. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +38,7 @@ def scope(fault: Fault, gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> S
     if fault.instance is None:
         return Scope(_targets(mine, gpu))
     failed = _failed(fault, fault.instance, gpu)
-    found = [device for device in mine if _is_hit(device, failed, gpu)]
+    found = [device for device in mine if _is_affected(device, failed, gpu)]
     return Scope(_targets(found, gpu), exact=any(device.kind == "mig" for device in found))
 
 
@@ -51,11 +50,12 @@ def parts_of(gpu: GpuHealth, inventory: tuple[SliceDevice, ...]) -> list[SliceDe
 def displaced(rule: Rule, inventory: tuple[SliceDevice, ...]) -> bool:
     """Whether other hardware is proven to be now under the name that a rule selects.
 
-    A slice that was made again on the same GPU is other hardware to a contained
-    error, and the same to a fault of the GPU. A name that nobody publishes
-    proves nothing.
+    A slice that was made again on the same GPU is other hardware to a contained error, and the same
+    to a fault of the GPU. A name that no node publishes proves nothing.
     """
-    return any(one.device == rule.device and _is_other(rule, one, inventory) for one in inventory)
+    return any(
+        device.device == rule.device and _is_other(rule, device, inventory) for device in inventory
+    )
 
 
 def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> bool:
@@ -69,24 +69,28 @@ def _is_other(rule: Rule, device: SliceDevice, inventory: tuple[SliceDevice, ...
 
 
 def gpus_behind(device: SliceDevice, inventory: tuple[SliceDevice, ...]) -> frozenset[str]:
-    """Return the UUIDs of the GPU behind a device, none while nobody names it.
+    """Return the UUIDs of the GPU behind a device, none while it is not named.
 
-    A VFIO device has a UUID of its PCI address and not of the board: what else
-    is published at that address tells the board.
+    A VFIO device has a UUID of its PCI address and not of the board: the devices that are also
+    published at that address name the board.
     """
     if device.kind != "vfio":
         return frozenset({device.parent_uuid or device.uuid or ""} - {""})
     if not device.pci_bus_id:
         return frozenset()
-    there = [one for one in inventory if one.kind != "vfio" and one.pci_bus_id == device.pci_bus_id]
-    return frozenset({one.parent_uuid or one.uuid or "" for one in there} - {""})
+    there = [
+        published
+        for published in inventory
+        if published.kind != "vfio" and published.pci_bus_id == device.pci_bus_id
+    ]
+    return frozenset({published.parent_uuid or published.uuid or "" for published in there} - {""})
 
 
 def in_words(targets: tuple[Target, ...], mine: list[SliceDevice]) -> str:
-    """Say how much of a GPU is in scope."""
+    """Describe how much of a GPU is in scope."""
     if not targets:
         return "not published"
-    slices = {one.device for one in mine if one.kind == "mig"}
+    slices = {part.device for part in mine if part.kind == "mig"}
     affected = sum(target.name in slices for target in targets)
     if not slices:
         return "whole GPU"
@@ -106,7 +110,7 @@ def _is_part(device: SliceDevice, gpu: GpuHealth, inventory: tuple[SliceDevice, 
 
 
 class _Failed(msgspec.Struct, frozen=True):
-    """A failed instance, as far as it can still be told."""
+    """A failed instance, as far as it is still known."""
 
     places: frozenset[MemorySlices]
     uuids: frozenset[str]
@@ -146,7 +150,7 @@ def _failed(fault: Fault, instance: Instance, gpu: GpuHealth) -> _Failed:
     )
 
 
-def _is_hit(device: SliceDevice, failed: _Failed, gpu: GpuHealth) -> bool:
+def _is_affected(device: SliceDevice, failed: _Failed, gpu: GpuHealth) -> bool:
     if device.kind != "mig":
         return bool(failed.places or failed.uuids)  # the full GPU has all memory slices
     if device.uuid in failed.uuids:
@@ -173,11 +177,11 @@ def made_of(device: SliceDevice, place: MemorySlices) -> bool:
 
 
 def _taken(device: SliceDevice, sizes: Mapping[int, int], gpu: GpuHealth) -> MemorySlices | None:
-    """Return the memory slices that a MIG device is made of, None when nobody tells.
+    """Return the memory slices that a MIG device is made of, None when unknown.
 
-    Of one whose size is not known the first slice is certain.
+    When the size is not known the first slice is certain.
     """
-    live = next((one for one in gpu.instances if one.uuid == device.uuid), None)
+    live = next((instance for instance in gpu.instances if instance.uuid == device.uuid), None)
     place = _place_of(live) if live else None
     if place is not None:
         return place
@@ -210,11 +214,11 @@ def _targets(devices: Iterable[SliceDevice], gpu: GpuHealth) -> tuple[Target, ..
     return tuple(
         sorted(
             Target(
-                one.device.driver,
-                one.device.pool,
-                one.device.device,
-                hardware_of(one, gpu.uuid),
+                device.device.driver,
+                device.device.pool,
+                device.device.device,
+                hardware_of(device, gpu.uuid),
             )
-            for one in devices
+            for device in devices
         )
     )

@@ -7,8 +7,8 @@ import msgspec
 from exporter.model.node_health import GpuHealth, Inventory, NodeHealth, SourceHealth, SwitchHealth
 
 NEAR = timedelta(minutes=1)
-"""Two signals this close together may have one cause: drivers tell of one failure in several lines,
-and NVML is asked in between."""
+"""Two signals this close together may have one cause: drivers log one failure in several lines, and
+NVML is read in between."""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,18 +24,18 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """Every GPU of the report, the judged one too."""
 
     def up(self, source: str) -> bool | None:
-        """Say whether a source works, None when the report does not name it."""
-        return next((one.up for one in self.sources if one.name == source), None)
+        """Return whether a source works, None when the report does not name it."""
+        return next((state.up for state in self.sources if state.name == source), None)
 
     def peers(self, gpu: GpuHealth) -> tuple[GpuHealth, ...]:
-        return tuple(one for one in self.gpus if one.uuid != gpu.uuid)
+        return tuple(peer for peer in self.gpus if peer.uuid != gpu.uuid)
 
 
 ALONE = Surroundings()
 
 
 def surroundings(report: NodeHealth | None) -> Surroundings:
-    """Return what a report says beside its GPUs; nothing is known without one."""
+    """Return the content of a report beside its GPUs; nothing is known without one."""
     if report is None:
         return ALONE
     return Surroundings(
@@ -48,5 +48,5 @@ def surroundings(report: NodeHealth | None) -> Surroundings:
     )
 
 
-def near(one: datetime, other: datetime) -> bool:
-    return abs(one - other) <= NEAR
+def near(moment: datetime, other: datetime) -> bool:
+    return abs(moment - other) <= NEAR

@@ -1,14 +1,13 @@
 """Application XIDs that follow a GPU and not a job: when 13 or 31 make it suspect.
 
-Such an error is the program's own fault, nearly always, and moves along with
-it. A GPU becomes suspect only when, within 24 h, bursts on it belong to at
-least two top owners in at least two namespaces, none of which had such an error
-on any other GPU in that time. Errors of nobody, or of several who share the
-device, accuse nobody; the latter still clear the GPUs of those who had them.
+Such an error is the program's own fault, nearly always, and moves along with it. A GPU becomes
+suspect only when, within 24 h, bursts on it belong to at least two top owners in at least two
+namespaces, none of which had such an error on any other GPU in that time. Errors without an owner,
+or of several owners that share the device, accuse no GPU; the latter still clear the GPUs of those
+that had them.
 
-The memory is bounded and ends with the process; the hands feed it. Times are
-the node's, so they are compared with those of one GPU at a time. Pure but for
-its memory.
+The memory is bounded and ends with the process; the controller feeds it. Times are the node's, so
+they are compared with those of one GPU at a time. Pure but for its memory.
 """
 
 from collections import OrderedDict
@@ -30,7 +29,7 @@ DIFFERENT = 2
 MAX_PARTS = 64
 """Bursts, or parts of one by different owners, kept per GPU and code."""
 MAX_GPUS = 8192
-"""GPUs and codes kept; the ones not heard of for longest go."""
+"""GPUs and codes kept; those without an error for longest go."""
 MAX_OWNERS = 32768
 """Owners kept, likewise."""
 MAX_GPUS_OF_OWNER = 16
@@ -44,11 +43,11 @@ class Owner(msgspec.Struct, frozen=True, order=True):
 
 
 UNTOLD = Owner("", "")
-"""Stands for holders whose owner nobody could tell."""
+"""Stands for holders whose owner is unknown."""
 
 
 class Sighting(msgspec.Struct, frozen=True):
-    """Errors of a code on a GPU, and all who held the GPU or the slice then."""
+    """Errors of a code on a GPU, and all owners that held the GPU or the slice then."""
 
     uuid: str
     code: int
@@ -57,7 +56,7 @@ class Sighting(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct):
-    """Errors of the same owners without a longer silence between them."""
+    """Errors of the same owners without a longer pause between them."""
 
     first: datetime
     last: datetime
@@ -73,7 +72,7 @@ class Suspicions:
         self._places: OrderedDict[Owner, OrderedDict[str, datetime]] = OrderedDict()
 
     def add(self, seen: Sighting) -> None:
-        """Take in one sighting; of an unknown owner it says nothing."""
+        """Take in one sighting; of an unknown owner it proves nothing."""
         known = seen.owners - {UNTOLD}
         if seen.code not in CODES or not known:
             return
@@ -92,13 +91,13 @@ class Suspicions:
 
     def size(self) -> int:
         """Return how many parts of bursts and places of owners are remembered."""
-        parts = sum(len(one) for one in self._parts.values())
-        return parts + sum(len(one) for one in self._places.values())
+        parts = sum(len(bursts) for bursts in self._parts.values())
+        return parts + sum(len(places) for places in self._places.values())
 
     def _fault(self, uuid: str, code: int, now: datetime) -> Fault | None:
         known = self._parts.get((code, uuid), [])
-        latest = max([now, *(one.last for one in known)])
-        parts = [one for one in known if latest - one.last <= WINDOW]
+        latest = max([now, *(part.last for part in known)])
+        parts = [part for part in known if latest - part.last <= WINDOW]
         accusers = [
             (owner, at) for owner, at in _accusers(parts) if not self._elsewhere(owner, uuid, at)
         ]
@@ -160,8 +159,8 @@ def _extend(parts: list[_Part], seen: Sighting) -> None:
 
 
 def _least_needed(parts: list[_Part]) -> _Part:
-    """Return the oldest part whose owners speak again later, else the oldest of all."""
-    by_age = sorted(parts, key=lambda one: one.last)
+    """Return the oldest part whose owners have a later one, else the oldest of all."""
+    by_age = sorted(parts, key=lambda candidate: candidate.last)
     for index, part in enumerate(by_age):
         if any(later.owners == part.owners for later in by_age[index + 1 :]):
             return part
@@ -172,7 +171,7 @@ def _accusers(parts: Iterable[_Part]) -> list[tuple[Owner, datetime]]:
     """Return the owners of bursts that have one owner only, with the burst's end."""
     bursts: list[list[_Part]] = []
     end: datetime | None = None
-    for part in sorted(parts, key=lambda one: one.first):
+    for part in sorted(parts, key=lambda item: item.first):
         if end is None or part.first - end >= BURST_GAP:
             bursts.append([])
         bursts[-1].append(part)

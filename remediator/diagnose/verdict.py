@@ -29,13 +29,13 @@ from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict, ba
 from remediator.diagnose.surroundings import ALONE, Surroundings
 
 OLD_READING = timedelta(minutes=5)
-"""A recovery action read this long before the report was made says nothing of now."""
+"""A recovery action read this long before the report was made proves nothing about now."""
 
 
 def verdict(gpu: GpuHealth, around: Surroundings = ALONE, unusable: str = "") -> Verdict:
-    """Judge one GPU from its node's report.
+    """Diagnose one GPU from its node's report.
 
-    `unusable` says why the report cannot be believed at all.
+    `unusable` is the reason why the report cannot be believed at all.
     """
     if unusable:
         return Unknown(unusable)

@@ -1,10 +1,9 @@
 """XID records of one GPU into faults, each by its row of the table (`xid_table`).
 
-A record says that something happened; whether it is over, others say
-(`recovery_action.over`). A fault is certain, complete enough to move pods, when
-its MIG instance is named, the GPU is gone, or a recovery action that was heard
-after the XID asks for more than keeping new work away; and when a second source
-bears the kernel log out, one that the row counts. Pure.
+A record proves that something happened; other sources show whether it is over
+(`recovery_action.over`). A fault is certain, complete enough to evict pods, when its MIG instance
+is named, the GPU is gone, or a recovery action after the XID requests more than keeping new work
+away; and when a second source confirms the kernel log, one that the row counts. Pure.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ PLACES = {171: "in DRAM", 172: "in SRAM"}
 """XIDs that only detail a 48."""
 
 _SILENT_WHEN_OVER = frozenset[FaultClass]({"fabric", "pending"})
-"""Classes of which nothing is left to watch once the driver wants nothing done."""
+"""Classes of which nothing is left to watch once the driver requests nothing."""
 _WHOLE_GPU = frozenset[FaultClass](SEVERITY[SEVERITY.index("gpu") :])
 
 
@@ -46,7 +45,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Meaning(msgspec.Struct, frozen=True):
-    """What a record says while it is not over."""
+    """The meaning of a record while it is not over."""
 
     fault_class: FaultClass
     needs: Need
@@ -57,15 +56,19 @@ class Meaning(msgspec.Struct, frozen=True):
 
 
 _UNPROVABLE: frozenset[FaultClass] = frozenset(SEVERITY[SEVERITY.index("fabric") :])
-"""Classes for which somebody must look when nothing can bear the kernel log out."""
+"""Classes for which a user must look when no source can confirm the kernel log."""
 
 
 def faults(gpu: GpuHealth, around: Surroundings) -> tuple[Fault, ...]:
     """Return the faults that the XIDs of a GPU are, in the order of their codes."""
-    asked = [Asked(gpu, around, one, rule_of(one.code)) for one in gpu.xids]
-    asked += _named(gpu, around)
-    pairs = [(one, fault) for one in sorted(asked, key=_order) if (fault := _fault(one))]
-    return tuple(fault for one, fault in pairs if not _is_tail(one, pairs))
+    signals = [Asked(gpu, around, record, rule_of(record.code)) for record in gpu.xids]
+    signals += _named(gpu, around)
+    pairs = [
+        (candidate, fault)
+        for candidate in sorted(signals, key=_order)
+        if (fault := _fault(candidate))
+    ]
+    return tuple(fault for candidate, fault in pairs if not _is_tail(candidate, pairs))
 
 
 def mig_of(record: XidRecord, gpu: GpuHealth) -> bool | None:
@@ -83,69 +86,76 @@ def instance_of(record: XidRecord, gpu: GpuHealth) -> Instance | None:
     return Instance(record.gi, record.ci)
 
 
-def _order(asked: Asked) -> tuple[object, ...]:
-    record = asked.record
-    gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
+def _order(signal: Asked) -> tuple[object, ...]:
+    record = signal.record
+    gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
     place = (record.placement.start, record.placement.size) if record.placement else (-1, -1)
     return record.code, gi, ci, place, record.last_seen
 
 
 def _named(gpu: GpuHealth, around: Surroundings) -> Iterator[Asked]:
-    """Return, as records, the XIDs that others name as their cause and that nobody has seen."""
-    seen = {(one.code, one.epoch) for one in gpu.xids}
-    codes = {one.code for one in gpu.xids}
-    for one in gpu.xids:
-        cause = one.caused_by
-        if cause is None or rule_of(one.code).rule != "named" or (cause, one.epoch) in seen:
+    """Return, as records, XIDs that others name as their cause and that no source reported."""
+    seen = {(entry.code, entry.epoch) for entry in gpu.xids}
+    codes = {entry.code for entry in gpu.xids}
+    for reported in gpu.xids:
+        cause = reported.caused_by
+        if (
+            cause is None
+            or rule_of(reported.code).rule != "named"
+            or (cause, reported.epoch) in seen
+        ):
             continue
-        if cause in codes and not _all_in_this_epoch(gpu, one):
+        if cause in codes and not _all_in_this_epoch(gpu, reported):
             continue  # a record keeps the cause that one of its lines named, and not when
         record = XidRecord(
             code=cause,
             count=1,
-            first_seen=one.last_seen,
-            last_seen=one.last_seen,
-            epoch=one.epoch,
-            gi=one.gi,
-            ci=one.ci,
-            mig_mode=one.mig_mode,
-            gi_profile_id=one.gi_profile_id,
-            placement=one.placement,
-            sources=one.sources,
+            first_seen=reported.last_seen,
+            last_seen=reported.last_seen,
+            epoch=reported.epoch,
+            gi=reported.gi,
+            ci=reported.ci,
+            mig_mode=reported.mig_mode,
+            gi_profile_id=reported.gi_profile_id,
+            placement=reported.placement,
+            sources=reported.sources,
         )
-        yield Asked(gpu, around, record, rule_of(cause), named_by=one.code)
+        yield Asked(gpu, around, record, rule_of(cause), named_by=reported.code)
 
 
 def _all_in_this_epoch(gpu: GpuHealth, record: XidRecord) -> bool:
     return gpu.epoch_started is None or record.first_seen >= gpu.epoch_started
 
 
-def _is_tail(asked: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
+def _is_tail(signal: Asked, pairs: list[tuple[Asked, Fault]]) -> bool:
     """Whether a timeout only follows from a fault of the whole GPU that stood before it."""
-    return asked.row.rule == "repeated" and any(
+    return signal.row.rule == "repeated" and any(
         fault.ended is None
         and fault.fault_class in _WHOLE_GPU
-        and one.row.rule != "repeated"
-        and one.record.epoch == asked.record.epoch
-        and one.record.first_seen <= asked.record.first_seen
-        for one, fault in pairs
+        and other.row.rule != "repeated"
+        and other.record.epoch == signal.record.epoch
+        and other.record.first_seen <= signal.record.first_seen
+        for other, fault in pairs
     )
 
 
-def _fault(asked: Asked) -> Fault | None:
-    meant = _RULES[asked.row.rule](asked)
+def _fault(signal: Asked) -> Fault | None:
+    meant = _RULES[signal.row.rule](signal)
     if meant is None:
         return None
-    record = asked.record
-    ended = _ended(asked, meant.fault_class)
-    if ended and _leaves_nothing(asked, meant.fault_class):
+    record = signal.record
+    ended = _ended(signal, meant.fault_class)
+    if ended and _leaves_nothing(signal, meant.fault_class):
         return None
-    placed = instance_of(record, asked.gpu) if meant.fault_class == "contained" else None
-    second: list[Source] = [source for source in asked.row.second if _SECOND[source](asked)]
+    placed = instance_of(record, signal.gpu) if meant.fault_class == "contained" else None
+    second: list[Source] = [source for source in signal.row.second if _SECOND[source](signal)]
     unprovable = (
-        not second and ended is None and meant.fault_class in _UNPROVABLE and _nobody_to_ask(asked)
+        not second
+        and ended is None
+        and meant.fault_class in _UNPROVABLE
+        and _no_second_source(signal)
     )
-    doubt = _doubt(asked, meant, placed, ended)
+    doubt = _doubt(signal, meant, placed, ended)
     if not second:
         doubt = f"{ALONE}, and NVML cannot bear it out" if unprovable else doubt or ALONE
     return Fault(
@@ -154,7 +164,7 @@ def _fault(asked: Asked) -> Fault | None:
         xid=record.code,
         needs="person" if unprovable else meant.needs,
         last_seen=record.last_seen,
-        evidence=_sentence(asked, meant),
+        evidence=_sentence(signal, meant),
         instance=placed,
         placement=record.placement if placed else None,
         gi_profile_id=record.gi_profile_id if placed else None,
@@ -163,12 +173,12 @@ def _fault(asked: Asked) -> Fault | None:
         doubt=doubt,
         sources=(*logs(record.sources), *second),
         unprovable=unprovable,
-        record=None if asked.named_by else _counted(record),
+        record=None if signal.named_by else _counted(record),
     )
 
 
 def _counted(record: XidRecord) -> Record:
-    gi, ci = (-1 if one is None else one for one in (record.gi, record.ci))
+    gi, ci = (-1 if number is None else number for number in (record.gi, record.ci))
     return Record(
         code=record.code,
         gi=gi,
@@ -182,148 +192,148 @@ def _counted(record: XidRecord) -> Record:
 def logs(sources: tuple[str, ...]) -> tuple[Source, ...]:
     """Return how a record was read from the kernel log; one without sources counts as read there.
 
-    What NVML or DCGM told without a line of the log is not of the log.
+    What NVML or DCGM reported without a line of the log is not of the log.
     """
     found: list[Source] = ["Kmsg"] if "kmsg" in sources or not sources else []
     return (*found, "Syslog") if "syslog" in sources else tuple(found)
 
 
-def _nobody_to_ask(asked: Asked) -> bool:
-    return asked.gpu.recovery_action.supported is False or asked.around.up("nvml") is False
+def _no_second_source(signal: Asked) -> bool:
+    return signal.gpu.recovery_action.supported is False or signal.around.up("nvml") is False
 
 
-def _head(asked: Asked) -> datetime:
+def _head(signal: Asked) -> datetime:
     """Return from when on an answer counts.
 
     One GSP timeout makes a long tail; an answer to its head is an answer to all of it.
     """
-    record = asked.record
-    return record.first_seen if asked.row.rule == "repeated" else record.last_seen
+    record = signal.record
+    return record.first_seen if signal.row.rule == "repeated" else record.last_seen
 
 
-def _event(asked: Asked, source: str) -> bool:
-    """An event of the same code; that of an XID which names another speaks for itself only.
+def _event(signal: Asked, source: str) -> bool:
+    """An event of the same code; that of an XID which names another counts for itself only.
 
-    One of long ago says nothing of a line of now. Older agents tell no time.
+    An old event proves nothing about a line of now. Older agents report no time.
     """
-    record = asked.record
-    recent = record.event_at is None or record.event_at >= _head(asked) - NEAR
-    return asked.named_by is None and source in record.sources and recent
+    record = signal.record
+    recent = record.event_at is None or record.event_at >= _head(signal) - NEAR
+    return signal.named_by is None and source in record.sources and recent
 
 
-def _action_read(asked: Asked) -> bool:
-    action = asked.gpu.recovery_action
+def _action_read(signal: Asked) -> bool:
+    action = signal.gpu.recovery_action
     read = action.observed_at
-    return bool(action.value) and read is not None and read > _head(asked)
+    return bool(action.value) and read is not None and read > _head(signal)
 
 
-def _hung(asked: Asked) -> bool:
-    gpu = asked.gpu
-    return gpu.presence_reason == HUNG and gpu.presence_since >= _head(asked)
+def _hung(signal: Asked) -> bool:
+    gpu = signal.gpu
+    return gpu.presence_reason == HUNG and gpu.presence_since >= _head(signal)
 
 
-def _counters_rose(asked: Asked) -> bool:
-    rose = asked.gpu.memory.rose_at
-    return rose is not None and rose >= _head(asked) - NEAR
+def _counters_rose(signal: Asked) -> bool:
+    rose = signal.gpu.memory.rose_at
+    return rose is not None and rose >= _head(signal) - NEAR
 
 
 _SECOND: dict[Source, Callable[[Asked], bool]] = {
-    "NvmlEvent": lambda asked: _event(asked, "nvml"),
-    "Dcgm": lambda asked: _event(asked, "dcgm"),
+    "NvmlEvent": lambda signal: _event(signal, "nvml"),
+    "Dcgm": lambda signal: _event(signal, "dcgm"),
     "RecoveryAction": _action_read,
-    "GpuLost": lambda asked: (
-        asked.gpu.presence == "Lost" or asked.gpu.presence_reason == NOT_LISTED
+    "GpuLost": lambda signal: (
+        signal.gpu.presence == "Lost" or signal.gpu.presence_reason == NOT_LISTED
     ),
     "HungCall": _hung,
-    "OffBus": lambda asked: off_bus(asked.gpu),
+    "OffBus": lambda signal: off_bus(signal.gpu),
     "MemoryCounters": _counters_rose,
-    "NvLink": lambda asked: links.links_failed(asked.gpu),
-    "Fabric": lambda asked: links.fabric_fails(asked.gpu),
+    "NvLink": lambda signal: links.links_failed(signal.gpu),
+    "Fabric": lambda signal: links.fabric_fails(signal.gpu),
 }
-"""Whether a source bears a record out now; the column `second` says which of them count."""
+"""Whether a source confirms a record now; the column `second` lists those that count."""
 
 
-def _ended(asked: Asked, fault_class: FaultClass) -> datetime | None:
-    gpu, record = asked.gpu, asked.record
+def _ended(signal: Asked, fault_class: FaultClass) -> datetime | None:
+    gpu, record = signal.gpu, signal.record
     if fault_class == "memory" and not memory.reads_well(gpu, record.last_seen):
         return None
-    if fault_class == "contained" and _cannot_be_asked(gpu):
-        return record.last_seen  # the catalogue wants only a restart of the program
+    if fault_class == "contained" and _has_no_recovery_action(gpu):
+        return record.last_seen  # the catalogue requests only a restart of the program
     return over(gpu, record.last_seen, record.epoch)
 
 
-def _cannot_be_asked(gpu: GpuHealth) -> bool:
+def _has_no_recovery_action(gpu: GpuHealth) -> bool:
     return gpu.recovery_action.supported is False and wanted(gpu) is None
 
 
-def _leaves_nothing(asked: Asked, fault_class: FaultClass) -> bool:
+def _leaves_nothing(signal: Asked, fault_class: FaultClass) -> bool:
     """A contained error without MIG has no slice to watch: its process is gone."""
-    without_mig = mig_of(asked.record, asked.gpu) is False
+    without_mig = mig_of(signal.record, signal.gpu) is False
     return fault_class in _SILENT_WHEN_OVER or (fault_class == "contained" and without_mig)
 
 
-def _doubt(asked: Asked, meant: Meaning, instance: Instance | None, ended: datetime | None) -> str:
+def _doubt(signal: Asked, meant: Meaning, instance: Instance | None, ended: datetime | None) -> str:
     """Return what the evidence lacks to move pods, "" when it suffices."""
     if meant.fault_class == "contained":
-        named = f"no source of XID {asked.record.code} has named the MIG instance"
+        named = f"no source of XID {signal.record.code} has named the MIG instance"
         return "" if instance else named
     if ended is not None:
         return "it is over: a reset came after it, or the driver wants nothing done any more"
-    if meant.fault_class == "lost" and asked.gpu.presence != "Present":
+    if meant.fault_class == "lost" and signal.gpu.presence != "Present":
         return ""
-    return meant.spares or _doubt_by_action(asked)
+    return meant.spares or _doubt_by_action(signal)
 
 
-def _doubt_by_action(asked: Asked) -> str:
-    gpu, record = asked.gpu, asked.record
-    if _cannot_be_asked(gpu):
+def _doubt_by_action(signal: Asked) -> str:
+    gpu, record = signal.gpu, signal.record
+    if _has_no_recovery_action(gpu):
         seen_here = record.last_seen >= gpu.presence_since
         return "" if seen_here else "it happened before the agent saw this GPU"
     action = wanted(gpu)
-    if action is None or not action.after(_head(asked)):
+    if action is None or not action.after(_head(signal)):
         return f"the recovery action has not been read since XID {record.code}"
     return f"{action.in_words()} lets running work finish" if action.level.spares else ""
 
 
-def _sentence(asked: Asked, meant: Meaning) -> str:
-    record = asked.record
+def _sentence(signal: Asked, meant: Meaning) -> str:
+    record = signal.record
     where = "" if record.gi is None else f" on GPU instance {record.gi}"
     seen_by = " and ".join(record.sources) or "an unnamed source"
-    told = f"seen by {seen_by}"
-    if asked.named_by is not None:
-        told = f"named by XID {asked.named_by} that was {told}"
-    said = f"XID {record.code} ({xid.lookup(record.code).description}){where}, {told}"
-    return f"{said}; {meant.adds}" if meant.adds else said
+    seen = f"seen by {seen_by}"
+    if signal.named_by is not None:
+        seen = f"named by XID {signal.named_by} that was {seen}"
+    sentence = f"XID {record.code} ({xid.lookup(record.code).description}){where}, {seen}"
+    return f"{sentence}; {meant.adds}" if meant.adds else sentence
 
 
-def _stands(asked: Asked) -> Meaning | None:
-    row = asked.row
+def _stands(signal: Asked) -> Meaning | None:
+    row = signal.row
     return Meaning(row.fault, row.needs) if row.fault else None
 
 
-def _never(asked: Asked) -> Meaning | None:
-    del asked
+def _never(signal: Asked) -> Meaning | None:
+    del signal
 
 
-def _flags(asked: Asked) -> Meaning | None:
-    if asked.record.reset_request == "Immediate":
+def _flags(signal: Asked) -> Meaning | None:
+    if signal.record.reset_request == "Immediate":
         return Meaning("gpu", "gpu-reset", adds="its line says that a reset is required")
-    if asked.record.reset_request == "AfterDrain":
+    if signal.record.reset_request == "AfterDrain":
         why = "its line says that running work may finish before the reset"
         return Meaning("gpu", "gpu-reset", spares=why)
-    return _stands(asked)
+    return _stands(signal)
 
 
-def _remapped(asked: Asked) -> Meaning | None:
-    record = asked.record
-    mates = [one for one in asked.gpu.xids if one.epoch == record.epoch]
+def _remapped(signal: Asked) -> Meaning | None:
+    record = signal.record
+    mates = [mate for mate in signal.gpu.xids if mate.epoch == record.epoch]
     places = {
-        PLACES[one.code]
-        for one in mates
-        if one.code in PLACES and near(one.last_seen, record.last_seen)
+        PLACES[mate.code]
+        for mate in mates
+        if mate.code in PLACES and near(mate.last_seen, record.last_seen)
     }
     spares = "its memory was taken out of use: running work may finish before the reset"
-    handled = any(one.code in REMAPS and _spans(one, record.last_seen) for one in mates)
+    handled = any(mate.code in REMAPS and _spans(mate, record.last_seen) for mate in mates)
     return Meaning(
         "gpu",
         "gpu-reset",
@@ -336,25 +346,25 @@ def _spans(record: XidRecord, moment: datetime) -> bool:
     return record.first_seen - NEAR <= moment <= record.last_seen + NEAR
 
 
-def _repeated(asked: Asked) -> Meaning | None:
-    gpu, record = asked.gpu, asked.record
+def _repeated(signal: Asked) -> Meaning | None:
+    gpu, record = signal.gpu, signal.record
     begun = gpu.epoch_started
     here = begun is None or record.first_seen >= begun  # else part of the count is of before
     many = record.count >= TIMEOUTS or record.rate_limited
-    if not _cannot_be_asked(gpu) or (many and here):
+    if not _has_no_recovery_action(gpu) or (many and here):
         return Meaning("gpu", "gpu-reset")
     return Meaning("gpu", "gpu-reset", spares=f"fewer than {TIMEOUTS} timeouts may pass")
 
 
-def _peers(asked: Asked) -> Meaning | None:
-    moment = asked.record.last_seen
-    if links.peer_lost_near(asked.gpu, asked.around, moment):
+def _peers(signal: Asked) -> Meaning | None:
+    moment = signal.record.last_seen
+    if links.peer_lost_near(signal.gpu, signal.around, moment):
         return None
-    return Meaning("fabric", "gpu-reset", adds=links.switches_in_words(asked.around, moment))
+    return Meaning("fabric", "gpu-reset", adds=links.switches_in_words(signal.around, moment))
 
 
-def _decoded(asked: Asked) -> Meaning | None:
-    words = links.decoded(asked.record, asked.around)
+def _decoded(signal: Asked) -> Meaning | None:
+    words = links.decoded(signal.record, signal.around)
     if words is None:
         return Meaning("fabric", "gpu-reset", spares="its hex words say nothing that is known")
     if words.peer_caused or words.action != "RESET_GPU":

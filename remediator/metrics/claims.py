@@ -1,8 +1,8 @@
 """Claims by state, counted as they change, and those that are waited for. Pure but for its memory.
 
-A standalone claim that no pod has asked for is no problem: only what a pod or pod
-group owns is waited for. Whether a pod refers to a claim that somebody made by
-hand is not known here, because pods are not watched.
+A standalone claim that no pod has requested is no problem: only a claim that a pod or pod group
+owns is waited for. Whether a pod refers to a claim that was made by hand is not known here, because
+pods are not watched.
 """
 
 from collections import Counter
@@ -47,11 +47,11 @@ def state(claim: Claim) -> State:
     if claim.allocated:
         return "in-use" if claim.consumers else "allocated"
     owners = claim.metadata.owner_references
-    return "pending" if any(one.kind in _WAITING_OWNERS for one in owners) else "unowned"
+    return "pending" if any(owner.kind in _WAITING_OWNERS for owner in owners) else "unowned"
 
 
 class Claims:
-    """An index; who feeds it holds a lock."""
+    """An index; its caller holds a lock."""
 
     def __init__(self) -> None:
         self._states: Counter[State] = Counter()
@@ -70,7 +70,7 @@ class Claims:
 
     def told(self) -> ClaimStates:
         """Return how many claims are in each state, and those that are pending."""
-        return {one: self._states[one] for one in STATES}, tuple(self._pending.values())
+        return {status: self._states[status] for status in STATES}, tuple(self._pending.values())
 
 
 def claim_rows(
@@ -81,16 +81,16 @@ def claim_rows(
 ) -> Rows:
     """Return the samples of all claims; the `most` that wait for longest one by one."""
     dated = [
-        (since, one.metadata.namespace, one.metadata.name, one)
-        for one in pending
-        if (since := one.metadata.creation_timestamp) is not None
+        (since, claim.metadata.namespace, claim.metadata.name, claim)
+        for claim in pending
+        if (since := claim.metadata.creation_timestamp) is not None
     ]
     oldest = nsmallest(most, dated, key=_age)
     return {
         "claims": {(word,): float(count) for word, count in states.items()},
         "claim_pending_since_timestamp_seconds": {
-            labels(namespace, name, why_pending(one, rooms)): since.timestamp()
-            for since, namespace, name, one in oldest
+            labels(namespace, name, why_pending(claim, rooms)): since.timestamp()
+            for since, namespace, name, claim in oldest
         },
     }
 
@@ -100,38 +100,45 @@ def _age(entry: tuple[datetime, str, str, Claim]) -> tuple[datetime, str, str]:
 
 
 def why_pending(claim: Claim, rooms: Mapping[Sort, Room]) -> Reason:
-    """Say why a claim is not allocated, as far as counting free devices tells.
+    """Return why a claim is not allocated, as far as a count of free devices shows.
 
-    Which node the pod may run on, selectors, quota and the order of the queue are the
-    scheduler's to know: where some node has enough, the reason is Other.
+    The scheduler alone knows which node the pod may run on, selectors, quota and the order of the
+    queue: where some node has enough, the reason is Other.
     """
-    wanted = [_wanted(one) for one in claim.spec.devices.requests]
-    if not wanted or not all(wanted):
+    requests = [_choices_of(request) for request in claim.spec.devices.requests]
+    if not requests or not all(requests):
         return "Other"
-    together = _together(wanted)
-    if all(_fits(one, rooms, tainted=False) for one in together):
+    together = _together(requests)
+    if all(_fits(choices, rooms, tainted=False) for choices in together):
         return "Other"
-    return "Tainted" if all(_fits(one, rooms, tainted=True) for one in together) else "NoneFree"
+    return (
+        "Tainted"
+        if all(_fits(choices, rooms, tainted=True) for choices in together)
+        else "NoneFree"
+    )
 
 
-def _wanted(request: Request) -> list[tuple[Sort, int]]:
-    """Return what a request would take, any one of them; [] where that cannot be told."""
+def _choices_of(request: Request) -> list[tuple[Sort, int]]:
+    """Return what a request would take, any one of them; [] where that is unknown."""
     choices = (request.exactly,) if request.exactly else request.first_available
     found = [
-        ((GPU_DRIVER, kind), one.count)
-        for one in choices
-        if (kind := _KINDS.get(one.device_class_name)) and one.count > 0
+        ((GPU_DRIVER, kind), choice.count)
+        for choice in choices
+        if (kind := _KINDS.get(choice.device_class_name)) and choice.count > 0
     ]
     return found if len(found) == len(choices) else []
 
 
-def _together(wanted: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
+def _together(requests: list[list[tuple[Sort, int]]]) -> list[list[tuple[Sort, int]]]:
     """Add up the requests that leave no choice: one node has to have all of them."""
     fixed = Counter[Sort]()
-    for choices in wanted:
+    for choices in requests:
         if len(choices) == 1:
             fixed[choices[0][0]] += choices[0][1]
-    return [*([one] for one in fixed.items()), *(one for one in wanted if len(one) > 1)]
+    return [
+        *([total] for total in fixed.items()),
+        *(alternatives for alternatives in requests if len(alternatives) > 1),
+    ]
 
 
 def _fits(choices: list[tuple[Sort, int]], rooms: Mapping[Sort, Room], *, tainted: bool) -> bool:

@@ -16,7 +16,7 @@ from remediator.model.taint_rule import ForeignRule, Rule
 State = Literal["tainted", "tainted_by_others", "allocated", "free"]
 _KEEP_AWAY = frozenset({"NoSchedule", "NoExecute"})
 SORTS = 512
-"""Different devices (driver, type, product, profile) that are told; of more, the rarest are
+"""Different devices (driver, type, product, profile) that are exported; beyond that, the rarest are
 counted together: a driver may write what it likes into its slices."""
 REST = "other"
 
@@ -40,33 +40,33 @@ def pool_count(
 ) -> PoolCount:
     """Count the GPUs and slices of a pool, each in the first state that is true of it.
 
-    `foreign` are other people's rules. An administrator's look allocates nothing.
+    `foreign` are rules of others. Admin access allocates nothing.
     """
-    ours = {one.device for one in rules if one.taint_effect in _KEEP_AWAY}
-    theirs = [one for one in foreign if one.effect in _KEEP_AWAY]
-    results = (one for claim in claims for one in claim.results)
-    held = {one.name for one in results if one.allocates}
+    ours = {rule.device for rule in rules if rule.taint_effect in _KEEP_AWAY}
+    theirs = [rule for rule in foreign if rule.effect in _KEEP_AWAY]
+    results = (result for claim in claims for result in claim.results)
+    held = {result.name for result in results if result.allocates}
     states = Counter[tuple[Model, State]]()
     free, without = Counter[Sort](), Counter[Sort]()
-    for one in devices:
-        if not one.kind:
+    for device in devices:
+        if not device.kind:
             continue
-        name, sort = one.device, (one.device.driver, one.kind)
-        others = _tainted_by_others(one, theirs)
+        name, sort = device.device, (device.device.driver, device.kind)
+        others = _tainted_by_others(device, theirs)
         usable = not others and name not in held
         without[sort] += usable
         free[sort] += usable and name not in ours
         state = _state(name, ours, held, others=others)
-        states[(name.driver, one.kind, one.product, one.profile), state] += 1
+        states[(name.driver, device.kind, device.product, device.profile), state] += 1
     return PoolCount(
         tuple((model, state, count) for (model, state), count in states.items()),
         tuple((sort, free[sort], count) for sort, count in without.items()),
     )
 
 
-def _tainted_by_others(one: SliceDevice, theirs: Iterable[ForeignRule]) -> bool:
-    by_driver = any(taint.effect in _KEEP_AWAY for taint in one.taints)
-    return by_driver or any(rule.selects(one.device) for rule in theirs)
+def _tainted_by_others(device: SliceDevice, theirs: Iterable[ForeignRule]) -> bool:
+    by_driver = any(taint.effect in _KEEP_AWAY for taint in device.taints)
+    return by_driver or any(rule.selects(device.device) for rule in theirs)
 
 
 def _state(
@@ -94,10 +94,10 @@ def device_rows(totals: Mapping[tuple[Model, State], int], most: int = SORTS) ->
     models = Counter[Model]()
     for (model, _), count in totals.items():
         models[model] += count
-    told = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
+    listed = {model for model, _ in sorted(models.items(), key=_rarity)[:most]}
     found = Counter[Labels]()
     for (model, state), count in totals.items():
-        driver, kind, product, profile = model if model in told else (REST, model[1], REST, REST)
+        driver, kind, product, profile = model if model in listed else (REST, model[1], REST, REST)
         found[labels(driver, kind, product, profile, state)] += count
     return {"devices": {key: float(count) for key, count in found.items()}}
 

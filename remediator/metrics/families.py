@@ -1,20 +1,20 @@
-"""The table of what is told of the cluster, as any replica knows it: incidents, claims, devices.
+"""The table of metrics of the cluster that any replica can export: incidents, claims, devices.
 
-Others join, page and draw by these names. `incident` is the name of a DeviceIncident,
-`UUID` the GPU's, as the node exporters spell it.
+Others join, page and draw by these names. `incident` is the name of a DeviceIncident, `UUID` the
+GPU's, as the node exporters spell it.
 """
 
 from remediator.metrics.family import Family
 
 PREFIX = "draguard"
 INCIDENTS = 1000
-"""Open incidents that are told one by one."""
+"""Open incidents that are exported one by one."""
 CONSUMERS = 64
 """Rows for one incident of the pods that it affects."""
 ALL_CONSUMERS = 8000
 """Such rows of all incidents together, shared out evenly."""
 PENDING = 200
-"""Claims that are waited for and told one by one."""
+"""Claims that are waited for and exported one by one."""
 _INCIDENT = ("incident", "node", "UUID")
 
 

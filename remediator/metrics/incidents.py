@@ -19,7 +19,7 @@ _UNKNOWN_CLASS = -len(SEVERITY)
 _BY = {"": "claim", EXTENDED_RESOURCE: "extended", ADMIN: "admin", GANG: "gang"}
 """Label value for each `PodHold.via`; "" would be no label to Prometheus."""
 EVICTED = "evicted"
-"""Of a pod that was moved: who answers a page still asks whose job it was."""
+"""Of an evicted pod: after a page an operator still needs to know whose job it was."""
 
 _BY_HAND = tuple(f": {MAINTENANCE}:{effect}" for effect in ("NoSchedule", "NoExecute"))
 """How `IncidentStatus.foreign` ends of a taint that keeps work away."""
@@ -33,39 +33,41 @@ def incident_rows(
     most: int = INCIDENTS,
 ) -> Rows:
     """Return the samples of every open incident; of more than `most`, the number left out."""
-    standing = [one for one in incidents if one.open]
-    told = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
-    each = min(CONSUMERS, ALL_CONSUMERS // max(len(told), 1))
+    standing = [candidate for candidate in incidents if candidate.open]
+    listed = nsmallest(most, standing, key=_urgency) if len(standing) > most else standing
+    each = min(CONSUMERS, ALL_CONSUMERS // max(len(listed), 1))
     stored = _stored(rules)
     rows: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
-    for one in told:
-        incident = labels(one.name, one.node, one.spec.uuid)
+    for incident in listed:
+        identity = labels(incident.name, incident.node, incident.spec.uuid)
         for family, part in _WORDS.items():
-            rows[family] |= ones((*incident, *rest) for rest in part(one))
+            rows[family] |= ones((*identity, *rest) for rest in part(incident))
         for family, figure in _FIGURES.items():
-            known = figure(one)
-            rows[family] |= {incident: known} if known is not None else {}
+            known = figure(incident)
+            rows[family] |= {identity: known} if known is not None else {}
         rows["incident_rules"] |= {
-            (*incident, word): stored[one.name, word] for word in TAINT_EFFECTS
+            (*identity, word): stored[incident.name, word] for word in TAINT_EFFECTS
         }
-        affected = sorted({*map(_consumer, one.status.affected), *map(_moved, one.status.evicted)})
-        rows["incident_consumer_info"] |= ones((*incident, *rest) for rest in affected[:each])
-    return {**rows, "incidents_untold": {(): float(len(standing) - len(told))}}
+        affected = sorted(
+            {*map(_consumer, incident.status.affected), *map(_moved, incident.status.evicted)}
+        )
+        rows["incident_consumer_info"] |= ones((*identity, *rest) for rest in affected[:each])
+    return {**rows, "incidents_untold": {(): float(len(standing) - len(listed))}}
 
 
-def _urgency(one: Incident) -> tuple[int, str, str]:
+def _urgency(incident: Incident) -> tuple[int, str, str]:
     """Order the worst class first, then the oldest; a class of another version before all."""
-    opened = one.metadata.creation_timestamp
-    rank = _RANK.get(one.status.fault, _UNKNOWN_CLASS)
-    return rank, opened.isoformat() if opened else "", one.name
+    opened = incident.metadata.creation_timestamp
+    rank = _RANK.get(incident.status.fault, _UNKNOWN_CLASS)
+    return rank, opened.isoformat() if opened else "", incident.name
 
 
 def _stored(rules: Iterable[Rule]) -> Mapping[tuple[str, str], float]:
     return Counter[tuple[str, str]]((rule.incident, rule.taint_effect) for rule in rules)
 
 
-def _info(one: Incident) -> Iterable[Labels]:
-    return [labels(one.status.fault, one.status.cause, one.status.scope.summary)]
+def _info(incident: Incident) -> Iterable[Labels]:
+    return [labels(incident.status.fault, incident.status.cause, incident.status.scope.summary)]
 
 
 def _word(word: str) -> Iterable[Labels]:
@@ -73,31 +75,35 @@ def _word(word: str) -> Iterable[Labels]:
     return [labels(word)] if word else []
 
 
-def _held(one: Incident) -> Iterable[Labels]:
+def _held(incident: Incident) -> Iterable[Labels]:
     """Return what holds it back.
 
-    For whoever is paged also: a person ignores it, or has cordoned it by hand; or its
-    node was taken away, for a week before the incident ends.
+    An operator on a page needs to know it: a user ignores the incident, or has cordoned the GPU by
+    hand; or its node was taken away, for a week before the incident ends.
     """
     held = {
         condition.reason
-        for condition in one.status.conditions
+        for condition in incident.status.conditions
         if condition.type == "Held" and condition.status == "True"
     }
-    if any(said.kind == "Ignore" and said.state == "InForce" for said in one.status.intents):
+    if any(
+        intent.kind == "Ignore" and intent.state == "InForce" for intent in incident.status.intents
+    ):
         held.add("Human")
-    if any(said.startswith("rule ") and said.endswith(_BY_HAND) for said in one.status.foreign):
+    if any(
+        text.startswith("rule ") and text.endswith(_BY_HAND) for text in incident.status.foreign
+    ):
         held.add("Maintenance")
-    if one.status.node_gone_since:
+    if incident.status.node_gone_since:
         held.add("NodeGone")
     return [labels(reason) for reason in sorted(held)]
 
 
 def _true(kind: str) -> _Part:
     """Return the reason of a condition while it is true, no row while it is not."""
-    return lambda one: [
+    return lambda incident: [
         labels(condition.reason)
-        for condition in one.status.conditions
+        for condition in incident.status.conditions
         if condition.type == kind and condition.status == "True"
     ]
 
@@ -116,23 +122,27 @@ def _seconds(moment: datetime | None) -> float | None:
 
 def _evicted(status: IncidentStatus) -> float:
     """Count each pod once, however many devices it held; those beyond the limit by entry."""
-    return len({(one.namespace, one.pod, one.uid) for one in status.evicted}) + float(
-        status.evicted_left_out
-    )
+    return len(
+        {(eviction.namespace, eviction.pod, eviction.uid) for eviction in status.evicted}
+    ) + float(status.evicted_left_out)
 
 
 _WORDS: Mapping[str, _Part] = {
     "incident_info": _info,
-    "incident_phase": lambda one: _word(one.status.phase),
-    "incident_mode": lambda one: _word(ours(one.status.mode)),
+    "incident_phase": lambda incident: _word(incident.status.phase),
+    "incident_mode": lambda incident: _word(ours(incident.status.mode)),
     "incident_held": _held,
     "incident_unconfirmed": _true(UNCONFIRMED),
     "incident_eviction_blocked": _true(EVICTION_BLOCKED),
-    "incident_needs": lambda one: _word(ours(one.status.needs)),
+    "incident_needs": lambda incident: _word(ours(incident.status.needs)),
 }
 _FIGURES: Mapping[str, Callable[[Incident], float | None]] = {
-    "incident_opened_timestamp_seconds": lambda one: _seconds(one.metadata.creation_timestamp),
-    "incident_phase_since_timestamp_seconds": lambda one: _seconds(one.status.phase_since),
-    "incident_recurrence": lambda one: float(one.status.recurrence) or None,
-    "incident_evicted_pods": lambda one: _evicted(one.status),
+    "incident_opened_timestamp_seconds": lambda incident: _seconds(
+        incident.metadata.creation_timestamp
+    ),
+    "incident_phase_since_timestamp_seconds": lambda incident: _seconds(
+        incident.status.phase_since
+    ),
+    "incident_recurrence": lambda incident: float(incident.status.recurrence) or None,
+    "incident_evicted_pods": lambda incident: _evicted(incident.status),
 }

@@ -1,7 +1,7 @@
 """The table of what happens to incidents: counters and histograms, counted by the leader.
 
-Each row is counted once, when the API server has stored what it tells of (`transitions`). A sum
-over the replicas is the whole: a new leader does not count again what is stored already.
+Each row is counted once, when the API server has stored what it reports (`transitions`). A sum over
+the replicas is the whole: a new leader does not count again what is stored already.
 """
 
 from typing import Literal, get_args
@@ -30,8 +30,8 @@ _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
 _TAINT = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, _MINUTE, 300, 600)
 _DRAIN = (1, 5, 15, 30, _MINUTE, 120, 300, 600, 1800, _HOUR, 7200, 14400, 43200, _DAY)
 _REPAIR = tuple(
-    float(one)
-    for one in (
+    float(seconds)
+    for seconds in (
         *(minutes * _MINUTE for minutes in (1, 5, 15, 30)),
         *(hours * _HOUR for hours in (1, 2, 4, 8)),
         *(days * _DAY for days in (1, 2, 4, 7, 14, 30)),
@@ -44,7 +44,7 @@ def _counter(name: str, text: str, **known: tuple[str, ...]) -> Family:
         name=name,
         kind="counter",
         text=text,
-        labels=tuple(_LABELS.get(one, one) for one in known),
+        labels=tuple(_LABELS.get(label, label) for label in known),
         known=tuple(known.values()),
         prefix=PREFIX,
     )

@@ -1,7 +1,7 @@
-"""Nodes whose MIG geometry is not what their label asks for, as samples. Pure.
+"""Nodes whose MIG geometry is not what their label requests, as samples. Pure.
 
-The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read.
-The names that the GPU Operator ships for all GPUs alike say themselves what they mean.
+The label names a configuration in a file of NVIDIA's MIG manager, which Draguard does not read. The
+names that the GPU Operator ships for all GPUs alike have their meaning in them.
 """
 
 import re
@@ -14,21 +14,21 @@ from remediator.metrics.rows import Rows, labels
 from remediator.model.node import NodeFacts
 
 _PROFILE = re.compile(r"all-(\d+g\.\d+gb[.\w+]*)")
-"""`all-1g.10gb`; with `.me` where NVML says `+me`."""
+"""`all-1g.10gb`; with `.me` where NVML has `+me`."""
 
 
 class MigAsked(msgspec.Struct, frozen=True):
-    """A node of which a label asks for a geometry, and its report, where there is one."""
+    """A node with a label for a geometry, and its report, where there is one."""
 
     facts: NodeFacts
     report: NodeDeviceHealth | None = None
 
 
 def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
-    """Return what each node is asked for, and on how many GPUs it is not so."""
+    """Return what each node's label requests, and on how many GPUs it is not so."""
     known = tuple(nodes)
-    states = {labels(one.facts.name, one.facts.mig_config, _state(one)): 1.0 for one in known}
-    counts = ((labels(one.facts.name), _differing(one)) for one in known)
+    states = {labels(node.facts.name, node.facts.mig_config, _state(node)): 1.0 for node in known}
+    counts = ((labels(node.facts.name), _differing(node)) for node in known)
     return {
         "node_mig_config": states,
         "node_mig_config_differs_gpus": {
@@ -37,17 +37,17 @@ def mig_rows(nodes: Iterable[MigAsked]) -> Rows:
     }
 
 
-def _state(one: MigAsked) -> str:
-    return one.facts.mig_state or "none"
+def _state(node: MigAsked) -> str:
+    return node.facts.mig_state or "none"
 
 
-def _differing(one: MigAsked) -> int | None:
-    """Return the GPUs that are otherwise than asked for; None where that cannot be judged.
+def _differing(node: MigAsked) -> int | None:
+    """Return the GPUs that differ from the request; None where that cannot be judged.
 
-    A GPU whose MIG mode is not known is none of them: most that have none say nothing of it.
+    A GPU whose MIG mode is not known is none of them: most without MIG report no mode.
     """
-    config = one.facts.mig_config
-    gpus = one.report.status.gpus if one.report else ()
+    config = node.facts.mig_config
+    gpus = node.report.status.gpus if node.report else ()
     modes = [gpu for gpu in gpus if gpu.presence == "Present" and gpu.mig is not None]
     if config in ("all-disabled", "all-enabled"):
         return sum(gpu.mig is not (config == "all-enabled") for gpu in modes)

@@ -7,11 +7,11 @@ from remediator.metrics.labels import value
 Labels = tuple[str, ...]
 """Values in the order of the family's labels."""
 Rows = Mapping[str, Mapping[Labels, float]]
-"""By the family's name in `tell.families`. A family or a row that is not here is not known."""
+"""By the family's name in `metrics.families`. A family or a row that is not here is not known."""
 
 
 def labels(*texts: str) -> Labels:
-    return tuple(value(one) for one in texts)
+    return tuple(value(text) for text in texts)
 
 
 def ones(keys: Iterable[Labels]) -> dict[Labels, float]:

@@ -1,8 +1,8 @@
 """Published devices by state, counted again pool by pool where something changed.
 
-Counting 80,000 devices takes a while, and the cluster changes in few places at
-once: what changed is noted when it is heard of, and counted when somebody asks.
-Pure but for its memory; who feeds it holds a lock.
+Counting 80,000 devices takes a while, and the cluster changes in few places at once: a change is
+noted when it arrives, and counted when a page is read. Pure but for its memory; the caller holds a
+lock.
 """
 
 from collections import Counter
@@ -21,10 +21,10 @@ SHAPES = 1024
 
 
 class Selected(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule, as far as it says in which state a device is."""
+    """A DeviceTaintRule, as far as it decides in which state a device is."""
 
     driver: str
-    """"" where the rule does not say, which means any; so with `pool` and `device`."""
+    """"" where the rule has none, which means any; so with `pool` and `device`."""
     pool: str
     device: str
     effect: str
@@ -58,7 +58,9 @@ class Stock:
         """Take in what a node publishes now."""
         old, new = _pools(node, before), _pools(node, after)
         for pool in old ^ new:
-            others = tuple(one for one in self._publishers.pop(pool, ()) if one != node)
+            others = tuple(
+                publisher for publisher in self._publishers.pop(pool, ()) if publisher != node
+            )
             publishers = (*others, node) if pool in new else others
             if publishers:
                 self._publishers[pool] = publishers
@@ -69,25 +71,25 @@ class Stock:
         self._stale.update(pools)
 
     def ruled(self, name: str, new: Selected | None) -> None:
-        """Take in a rule, anybody's; None when it is gone.
+        """Take in any rule; None when it is gone.
 
-        One that names no driver or pool may select in any of them. Its status is written again
-        and again while pods are evicted, which is no reason to count everything.
+        A rule without a driver or pool may select in any of them. Its status is written again and
+        again while pods are evicted, which is no reason to count everything.
         """
         before = self._rules.pop(name, None)
         if new is not None:
             self._rules[name] = new
-        for one in (before, new):
-            if one is not None and one.driver and one.pool:
-                self._stale.add((one.driver, one.pool))
-            elif one is not None and before != new:
+        for selection in (before, new):
+            if selection is not None and selection.driver and selection.pool:
+                self._stale.add((selection.driver, selection.pool))
+            elif selection is not None and before != new:
                 self._stale.update(self._publishers)
 
     def stale(self) -> tuple[PoolKey, ...]:
         return tuple(self._stale)
 
     def count(self, pool: PoolKey, counted: Callable[[str, PoolKey], PoolCount]) -> None:
-        """Count a pool again; `counted` is asked for its node's devices."""
+        """Count a pool again; `counted` returns the count of its node's devices."""
         self._stale.discard(pool)
         publishers = self._publishers.get(pool)
         new = counted(publishers[0], pool) if publishers else PoolCount()
@@ -113,5 +115,5 @@ class Stock:
 
 def _pools(node: str, devices: Iterable[SliceDevice]) -> set[PoolKey]:
     """Return the pools of devices; NVIDIA's driver names a pool after its node."""
-    found = {(one.device.driver, one.device.pool) for one in devices}
+    found = {(device.device.driver, device.device.pool) for device in devices}
     return {(driver, pool) for driver, pool in found if driver != GPU_DRIVER or pool == node}

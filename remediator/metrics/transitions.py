@@ -1,8 +1,8 @@
 """What has happened to an incident between two stored versions of it, as counts and durations.
 
-All times are those that the incident stores, so that a restart between two of them changes
-nothing. Only what is new in the later version is told; of a version that was merely read, nothing
-is. Pure.
+All times are those that the incident stores, so that a restart between two of them changes nothing.
+Only what is new in the later version is reported; of a version that was merely read, nothing is.
+Pure.
 """
 
 from collections import Counter
@@ -43,12 +43,12 @@ class Happened(msgspec.Struct, frozen=True):
 
 
 def opened(incident: Incident) -> Iterable[Happened]:
-    """Tell of an incident that was created."""
+    """Report an incident that was created."""
     return [Happened("incidents_opened", (_class(incident),))]
 
 
 def changed(before: Incident, after: Incident, spared: Spared = ()) -> Iterator[Happened]:
-    """Tell of a status that was written over the one before it.
+    """Report a status that was written over the one before it.
 
     `spared` are the pods that are left alone, where an eviction begins with it.
     """
@@ -85,13 +85,13 @@ def _durations(
 
 def _first_taint(old: IncidentStatus, new: IncidentStatus) -> bool:
     """Whether every device is tainted now and none was before, in one and the same mode."""
-    tainted = any(one.effect != "None" for one in old.rules)
+    tainted = any(rule.effect != "None" for rule in old.rules)
     same_mode = old.mode in ("", new.mode)
     return new.tainted_at is not None and old.tainted_at is None and not tainted and same_mode
 
 
 def _first_signal(old: IncidentStatus, new: IncidentStatus) -> datetime | None:
-    """Return when the fault was first seen; rules that were found without an incident tell none.
+    """Return when the fault was first seen; rules that were found without an incident have no time.
 
     A node whose clock is ahead dates it later than we wrote the first entry, which then counts.
     """
@@ -123,18 +123,18 @@ def _result(status: IncidentStatus) -> Result:
 
 def _evicted(old: IncidentStatus, new: IncidentStatus) -> Counter[By]:
     """Count the pods that are new among the evicted ones, each once; beyond the limit by entry."""
-    known = {_pod(one) for one in old.evicted}
-    asked = {rule.device for rule in old.rules if rule.effect == "Evict"}
-    fresh = [one for one in new.evicted if _pod(one) not in known]
-    found: dict[Pod, By] = {_pod(one): _by(one, asked) for one in fresh}
+    known = {_pod(pod) for pod in old.evicted}
+    requested = {rule.device for rule in old.rules if rule.effect == "Evict"}
+    fresh = [pod for pod in new.evicted if _pod(pod) not in known]
+    found: dict[Pod, By] = {_pod(pod): _by(pod, requested) for pod in fresh}
     counted = Counter(found.values())
     counted["NoExecute"] += max(new.evicted_left_out - old.evicted_left_out, 0)
     return +counted
 
 
-def _by(hold: PodHold, asked: Container[str]) -> By:
-    """Return what evicted a pod; `asked` are the devices whose pods the Eviction API evicts."""
-    by_us = hold.via == EXTENDED_RESOURCE or hold.device in asked
+def _by(hold: PodHold, requested: Container[str]) -> By:
+    """Return what evicted a pod; `requested` are the devices whose pods the Eviction API evicts."""
+    by_us = hold.via == EXTENDED_RESOURCE or hold.device in requested
     return "EvictionAPI" if by_us else "NoExecute"
 
 
@@ -144,14 +144,18 @@ def _pod(hold: PodHold) -> Pod:
 
 def _affected(status: IncidentStatus) -> int:
     """Count the pods that would be evicted, each once; a gang's peers would not."""
-    pods = {_pod(one) for one in status.affected if one.pod and one.via != GANG}
+    pods = {_pod(pod) for pod in status.affected if pod.pod and pod.via != GANG}
     return len(pods) + status.affected_left_out
 
 
 def _deferrals(status: IncidentStatus) -> set[Deferral]:
     """Return what is deferred; a taint comes before an eviction, so which of both shows by it."""
-    stands = {one.type: one.reason for one in status.conditions if one.status == "True"}
-    tainted = any(one.effect != "None" for one in status.rules)
+    stands = {
+        condition.type: condition.reason
+        for condition in status.conditions
+        if condition.status == "True"
+    }
+    tainted = any(rule.effect != "None" for rule in status.rules)
     found: set[Deferral] = set()
     if "Held" in stands:
         found.add(("Eviction" if tainted else "Taint", stands["Held"]))

@@ -1,7 +1,7 @@
-"""Who holds a device: ResourceClaims into holds. Pure.
+"""Which pods hold a device: ResourceClaims into holds. Pure.
 
-A large cluster has a claim for each of its GPUs, so the structs keep what is
-read and nothing else, and the garbage collector leaves them alone.
+A large cluster has a claim for each of its GPUs, so the structs keep what is read and nothing else,
+and the garbage collector leaves them alone.
 """
 
 from collections.abc import Iterable
@@ -88,7 +88,7 @@ class DeviceAllocation(msgspec.Struct, frozen=True, gc=False):
 class Allocation(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     devices: DeviceAllocation = DeviceAllocation()
     allocation_timestamp: datetime | None = None
-    """When the scheduler allocated it; not every release says."""
+    """When the scheduler allocated it; not every release writes that."""
 
 
 class ClaimStatus(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -102,7 +102,7 @@ class Choice(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
     device_class_name: str = ""
     name: str = ""
     count: int = 0
-    """Devices; 0 where all are asked for (`allocationMode: All`)."""
+    """Devices; 0 where all are requested (`allocationMode: All`)."""
 
 
 class Request(msgspec.Struct, frozen=True, rename=kubernetes_case, gc=False):
@@ -150,7 +150,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     spec: ClaimSpec = ClaimSpec()
 
     def __post_init__(self) -> None:
-        """Drop what only a waiting claim is asked for: most are allocated, and all are kept."""
+        """Drop what only a waiting claim needs: most are allocated, and all are kept."""
         meta = self.metadata
         if self.allocated and meta.creation_timestamp:
             slim = ClaimMeta(meta.name, meta.namespace, meta.annotations)
@@ -172,7 +172,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def extended(self) -> bool:
-        """Whether the scheduler made it for a pod that asked by resource name."""
+        """Whether the scheduler made it for a pod that requests by resource name."""
         return self.metadata.annotations.extended == "true"
 
 
@@ -182,42 +182,41 @@ def device_classes(claim: Claim) -> frozenset[str]:
     Of a list of alternatives only the one that was taken counts.
     """
     classes: dict[str, str] = {}
-    for one in claim.spec.devices.requests:
-        if one.exactly is not None:
-            classes[one.name] = one.exactly.device_class_name
-        for part in one.first_available:
-            classes[f"{one.name}/{part.name}"] = part.device_class_name
-    return frozenset(classes.get(one.request, "") for one in claim.results) - {""}
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            classes[request.name] = request.exactly.device_class_name
+        for part in request.first_available:
+            classes[f"{request.name}/{part.name}"] = part.device_class_name
+    return frozenset(classes.get(result.request, "") for result in claim.results) - {""}
 
 
 def compute_domain(claim: Claim) -> str:
     """Return the UID of the ComputeDomain of which a claim was given a channel, "" for none.
 
-    Parameters alone bind nobody, and the claims of the domain's own daemons are no workload's.
+    Parameters alone bind no claim, and the claims of the domain's own daemons are no workload's.
     """
-    if not any(_is_channel(one) for one in claim.results):
+    if not any(_is_channel(result) for result in claim.results):
         return ""
     allocation = claim.status.allocation if claim.status else None
-    for one in allocation.devices.config if allocation else ():
-        if one.opaque is not None and one.opaque.driver == COMPUTE_DOMAIN_DRIVER:
-            domain = one.opaque.parameters.domain_id
+    for config in allocation.devices.config if allocation else ():
+        if config.opaque is not None and config.opaque.driver == COMPUTE_DOMAIN_DRIVER:
+            domain = config.opaque.parameters.domain_id
             return domain if isinstance(domain, str) else ""
     return ""
 
 
-def _is_channel(one: DeviceResult) -> bool:
-    return one.driver == COMPUTE_DOMAIN_DRIVER and one.device.startswith("channel-")
+def _is_channel(result: DeviceResult) -> bool:
+    return result.driver == COMPUTE_DOMAIN_DRIVER and result.device.startswith("channel-")
 
 
 def holds(
     claims: Iterable[Claim], devices: frozenset[Device], pods: Iterable[PodFacts] | None = None
 ) -> tuple[PodHold, ...]:
-    """Return who holds any of the devices, sorted.
+    """Return the holds of any of the devices, sorted.
 
-    A claim that is allocated but reserved for nobody still holds its device: it
-    is listed with an empty pod name, and so is one that is reserved for a
-    PodGroup of which no pod is known here. Admin access is listed too, because
-    NoExecute evicts those pods like any other.
+    A claim that is allocated but reserved for no pod still holds its device: it is listed with an
+    empty pod name, and so is one that is reserved for a PodGroup without a known pod here. Admin
+    access is listed too, because NoExecute evicts those pods like any other.
     """
     here = tuple(pods or ())
     found = {
@@ -241,11 +240,11 @@ def holds(
 def reserved(claim: Claim, pods: tuple[PodFacts, ...]) -> list[tuple[str, str]]:
     """Return (name, uid) of the pods that a claim is reserved for, at least one."""
     found: list[tuple[str, str]] = []
-    for one in claim.consumers:
-        if one.resource != "podgroups":
-            found.append((one.name, one.uid))
+    for consumer in claim.consumers:
+        if consumer.resource != "podgroups":
+            found.append((consumer.name, consumer.uid))
             continue
-        group = (claim.metadata.namespace, one.name)
+        group = (claim.metadata.namespace, consumer.name)
         found += [(pod.name, pod.uid) for pod in pods if (pod.namespace, pod.pod_group) == group]
     return found or [("", "")]
 
@@ -263,16 +262,19 @@ def _via(claim: Claim, result: DeviceResult, uid: str, pods: tuple[PodFacts, ...
 
 
 def tolerated(tolerations: tuple[Toleration, ...]) -> str:
-    """Say which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
-    ours = [one for one in tolerations if _concerns_us(one)]
-    return ", ".join(sorted({_in_words(one) for one in ours}))
+    """Return which of our taints are tolerated, such as `NoExecute for 300s, NoSchedule`."""
+    ours = [toleration for toleration in tolerations if _concerns_us(toleration)]
+    return ", ".join(sorted({_in_words(toleration) for toleration in ours}))
 
 
 def may_stay(hold: PodHold, fault: str) -> bool:
     """Whether a pod tolerates our NoExecute without an end: if it is gone, it went by itself."""
     key = f"NoExecute of {DOMAIN}/{fault}"
-    said = hold.tolerates.split(", ")
-    return any(one in ("NoExecute", key) or one.startswith(f"{key}=") for one in said)
+    tolerations = hold.tolerates.split(", ")
+    return any(
+        toleration in ("NoExecute", key) or toleration.startswith(f"{key}=")
+        for toleration in tolerations
+    )
 
 
 def tolerated_for(tolerations: Iterable[Toleration], key: str, value: str) -> timedelta | None:
@@ -282,30 +284,30 @@ def tolerated_for(tolerations: Iterable[Toleration], key: str, value: str) -> ti
     """
     found = [
         timedelta.max
-        if one.toleration_seconds is None
-        else timedelta(seconds=min(max(one.toleration_seconds, 0), LONGEST_SECONDS))
-        for one in tolerations
-        if one.effect == "NoExecute" and _matches(one, key, value)
+        if toleration.toleration_seconds is None
+        else timedelta(seconds=min(max(toleration.toleration_seconds, 0), LONGEST_SECONDS))
+        for toleration in tolerations
+        if toleration.effect == "NoExecute" and _matches(toleration, key, value)
     ]
     return min(found, default=None)
 
 
-def _matches(one: Toleration, key: str, value: str) -> bool:
-    if one.operator == "Exists":
-        return one.key in ("", key)
-    return one.key == key and one.value == value
+def _matches(toleration: Toleration, key: str, value: str) -> bool:
+    if toleration.operator == "Exists":
+        return toleration.key in ("", key)
+    return toleration.key == key and toleration.value == value
 
 
-def _concerns_us(one: Toleration) -> bool:
-    if not one.key:
-        return one.operator == "Exists"
-    return one.key.startswith(f"{DOMAIN}/")
+def _concerns_us(toleration: Toleration) -> bool:
+    if not toleration.key:
+        return toleration.operator == "Exists"
+    return toleration.key.startswith(f"{DOMAIN}/")
 
 
-def _in_words(one: Toleration) -> str:
-    """Say what a toleration does: without an effect it counts for scheduling, not for eviction."""
-    effect = one.effect or "NoSchedule"
-    seconds = one.toleration_seconds if effect == "NoExecute" else None
+def _in_words(toleration: Toleration) -> str:
+    """Describe a toleration: without an effect it counts for scheduling, not for eviction."""
+    effect = toleration.effect or "NoSchedule"
+    seconds = toleration.toleration_seconds if effect == "NoExecute" else None
     lasting = "" if seconds is None else f" for {max(seconds, 0)}s"
-    value = f"={one.value}" if one.value and one.operator != "Exists" else ""
-    return f"{effect}{lasting}" + (f" of {one.key}{value}" if one.key else "")
+    value = f"={toleration.value}" if toleration.value and toleration.operator != "Exists" else ""
+    return f"{effect}{lasting}" + (f" of {toleration.key}{value}" if toleration.key else "")

@@ -123,7 +123,7 @@ class IncidentSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
             "Ignore": self.ignore,
             "RepairConfirmed": self.repair_confirmed,
         }
-        return {kind: one for kind, one in found.items() if isinstance(one, Intent)}
+        return {kind: intent for kind, intent in found.items() if isinstance(intent, Intent)}
 
 
 class Condition(Entry, frozen=True):
@@ -167,7 +167,7 @@ class DeviceRounds(Entry, frozen=True):
     rounds: int
     """Of evictions: one more each time that pods have joined a claim of it since the last."""
     free_since_time: datetime | None = None
-    """Since when nobody has held it."""
+    """Since when no pod has held it."""
 
 
 class SeenSignal(Entry, frozen=True, kw_only=True):
@@ -224,7 +224,7 @@ class IncidentStatus(msgspec.Struct, frozen=True, rename=_api_name):
     cause: str = ""
     evidence: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-    """All that has spoken for it so far: `judge.fault.Source`."""
+    """All sources that have reported it so far: `diagnose.fault.Source`."""
     scope: ScopeRecord = ScopeRecord()
     phase: str = ""
     """A `Phase`; a word of another version is carried along. "": nothing is decided yet."""
@@ -327,7 +327,7 @@ class Incident(msgspec.Struct, frozen=True):
 
     @property
     def blank(self) -> bool:
-        """Whether its status tells nothing: not written yet, or lost."""
+        """Whether its status is empty: not written yet, or lost."""
         return not self.status.fault
 
     @property
@@ -338,7 +338,7 @@ class Incident(msgspec.Struct, frozen=True):
 def merge_patch(status: IncidentStatus) -> dict[str, Any]:
     """Return a status as a merge patch that leaves nothing of what was stored before.
 
-    What is at its default is deleted: absent says the same, and an enum has no empty word.
+    What is at its default is deleted: absent means the same, and an enum has no empty value.
     """
     names = zip(status.__struct_fields__, status.__struct_encode_fields__, strict=True)
     values = ((name, getattr(status, field), getattr(_UNTOLD, field)) for field, name in names)
@@ -347,15 +347,15 @@ def merge_patch(status: IncidentStatus) -> dict[str, Any]:
 
 def intending(incident: Incident, kind: Kind, intent: Intent | None) -> Incident:
     """Return an incident with an intent, or without it."""
-    said = msgspec.UNSET if intent is None else intent
+    value = msgspec.UNSET if intent is None else intent
     spec = incident.spec
     match kind:
         case "Hold":
-            spec = msgspec.structs.replace(spec, hold=said)
+            spec = msgspec.structs.replace(spec, hold=value)
         case "Ignore":
-            spec = msgspec.structs.replace(spec, ignore=said)
+            spec = msgspec.structs.replace(spec, ignore=value)
         case "RepairConfirmed":
-            spec = msgspec.structs.replace(spec, repair_confirmed=said)
+            spec = msgspec.structs.replace(spec, repair_confirmed=value)
     return msgspec.structs.replace(incident, spec=spec)
 
 
@@ -371,8 +371,8 @@ def tells_of(name: str, uuid: str) -> bool:
 
 def of_gpu(incidents: tuple[Incident, ...], uuid: str) -> tuple[Incident, ...]:
     """Return the incidents of one GPU, first episode first."""
-    mine = [one for one in incidents if one.spec.uuid == uuid]
-    return tuple(sorted(mine, key=lambda one: episode_of(one.name)))
+    mine = [incident for incident in incidents if incident.spec.uuid == uuid]
+    return tuple(sorted(mine, key=lambda incident: episode_of(incident.name)))
 
 
 def episode_of(name: str) -> int:

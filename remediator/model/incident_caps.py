@@ -27,7 +27,7 @@ from remediator.model.incident import (
 
 _DEVICES = 256
 _WORD, _NAME, _PATH, _SENTENCE = 63, 253, 384, 2048
-"""A label's value, an object's name, driver/pool/device, what a person reads."""
+"""A label's value, an object's name, driver/pool/device, a text for users."""
 
 ITEMS: Mapping[str, int] = {
     "evidence": 128,
@@ -144,7 +144,7 @@ _BULK = frozenset(
 def without(status: IncidentStatus, refusal: str, *, bulk: bool = False) -> IncidentStatus:
     """Return a status without the fields that a refusal names, and without what is long.
 
-    Where its pods are not written down, nobody has seen that they are gone.
+    Where its pods are not written down, it is unknown whether they are gone.
     """
     left_out = frozenset(_NAMED.findall(refusal)) | (_BULK if bulk else frozenset[str]())
     if left_out & {"affectedPods", "evictedPods"}:
@@ -174,10 +174,10 @@ def _capped(value: object, path: str) -> object:
 
 
 def _list(values: tuple[object, ...], path: str) -> tuple[object, ...]:
-    found = tuple(_capped(one, path) for one in values)
+    found = tuple(_capped(item, path) for item in values)
     if path in KEYS:
         names = KEYS[path]
-        keyed = {tuple(getattr(one, name) for name in names) or one: one for one in found[::-1]}
+        keyed = {tuple(getattr(item, name) for name in names) or item: item for item in found[::-1]}
         found = tuple(reversed(keyed.values()))
     most = ITEMS.get(path, len(found))
     if path == "timeline" and len(found) > most:

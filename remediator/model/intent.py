@@ -62,7 +62,7 @@ def counts(intent: Intent, now: datetime) -> bool:
 
 
 def in_words(kind: str, intent: Intent) -> str:
-    """Say it in a sentence of one line, whatever was written."""
+    """Describe it in a sentence of one line, whatever was written."""
     name = NAMES.get(kind, kind.lower())
     if intent.until is not None:
         name += f" until {intent.until.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,12 +1,11 @@
 """What is read of a Node, and the conditions that we may set on it.
 
-Nodes are watched by their metadata alone (PartialObjectMetadata): ten thousand
-full Nodes, each rewritten by its kubelet, would cost more than everything else
-that is watched. What stands in `spec` cannot be seen that way: neither
-`spec.unschedulable` nor the taints that follow from it. A cordon made by
-`kubectl cordon` alone is therefore invisible here; others' tools are seen by
-the labels and annotations that they leave. Anybody who may label a Node may
-write those, so they are shown and never decide anything. Pure.
+Nodes are watched by their metadata alone (PartialObjectMetadata): ten thousand full Nodes, each
+rewritten by its kubelet, would cost more than everything else that is watched. Fields in `spec`
+cannot be seen that way: neither `spec.unschedulable` nor the taints that follow from it. A cordon
+made by `kubectl cordon` alone is therefore invisible here; others' tools are seen by the labels and
+annotations that they leave. Any user who may label a Node may write those, so they are shown and
+never decide anything. Pure.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,9 +29,9 @@ MARK = "draguard.dev/node-conditions"
 condition in one patch, so that what was set is found again whatever became of its incident."""
 SIGNATURE = "Draguard: "
 """How the message of each `HARDWARE_READY` of ours begins: other agents write that type as well,
-also after we have set it, and the mark does not tell whose word is the last one."""
+also after we have set it, and the mark does not show which of them wrote last."""
 VALUE_LIMIT = 64
-"""Characters shown of a value that somebody else wrote."""
+"""Characters shown of a value that others wrote."""
 
 
 class NodeCondition(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,11 +47,11 @@ MIG_CONFIG = "nvidia.com/mig.config"
 """Label: the MIG geometry that the node is to have, a name in the configuration of NVIDIA's MIG
 manager."""
 MIG_STATE = "nvidia.com/mig.config.state"
-"""Label: what the MIG manager says of it: pending, rebooting, success, failed."""
+"""Label: the state that the MIG manager reports: pending, rebooting, success, failed."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One Node as its metadata tell; a Node that is gone has none."""
+    """One Node as its metadata shows it; a Node that is gone has none."""
 
     name: str
     uid: str = ""
@@ -65,9 +64,9 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[NodeCondition, ...] = ()
     """Of the types that we may write, those that another agent wrote last."""
     mig_config: str = ""
-    """The MIG geometry that a label asks for; "": none is asked for."""
+    """The MIG geometry that a label requests; "": none is requested."""
     mig_state: str = ""
-    """What the MIG manager says of it; "": nothing."""
+    """The state that the MIG manager reports; "": nothing."""
     plugin_resources: tuple[str, ...] = ()
     """Extended resources of the Node that may be GPUs: a device plugin hands them out. () as well
     while the Node was not read."""
@@ -87,7 +86,7 @@ class RawNode(msgspec.Struct, frozen=True):
 
 
 def facts(raw: RawNode) -> NodeFacts:
-    """Return what a Node's metadata say."""
+    """Return what a Node's metadata shows."""
     meta = raw.metadata
     return NodeFacts(
         name=meta.name,
@@ -101,7 +100,7 @@ def facts(raw: RawNode) -> NodeFacts:
 
 def marked(annotations: Mapping[str, str]) -> frozenset[str]:
     """Return the types of conditions that our mark names; words of others are left out."""
-    named = {one.strip() for one in annotations.get(MARK, "").split(",")}
+    named = {mark.strip() for mark in annotations.get(MARK, "").split(",")}
     return frozenset(named.intersection(CONDITION_TYPES))
 
 

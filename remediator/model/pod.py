@@ -23,7 +23,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     uid: str
     owner: str = ""
-    """Top owner as far as the pod itself tells: `Job/train`, `Deployment/web`; "" for none."""
+    """Top owner as far as the pod itself shows: `Job/train`, `Deployment/web`; "" for none."""
     pod_group: str = ""
     """Name of its PodGroup in its namespace; "" for none."""
     running: bool = True
@@ -40,7 +40,7 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...] = ()
     """ResourceClaims of its spec, by name."""
     plugin_resources: tuple[str, ...] = ()
-    """Extended resources that it asks for, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
+    """Extended resources that it requests, such as `nvidia.com/gpu`: what may be GPUs, sorted."""
 
 
 class OwnerReference(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class SchedulingGroup(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """What a container asks for, by resource name."""
+    """What a container requests, by resource name."""
 
     limits: dict[str, str | float] | None = None
     requests: dict[str, str | float] | None = None
@@ -123,7 +123,8 @@ def facts_of(pod: RawPod) -> PodFacts:
         terminating=pod.metadata.deletion_timestamp is not None,
         mirror=MIRROR in pod.metadata.annotations,
         ready=any(
-            (one.type, one.status) == ("Ready", "True") for one in pod.status.conditions or ()
+            (condition.type, condition.status) == ("Ready", "True")
+            for condition in pod.status.conditions or ()
         ),
         started=pod.status.start_time or pod.metadata.creation_timestamp,
         extended_claim=extended.resource_claim_name if extended else "",
@@ -133,8 +134,8 @@ def facts_of(pod: RawPod) -> PodFacts:
 
 
 def _owner(meta: PodMeta) -> str:
-    """Return the controller, and what its own labels say of the controller above it."""
-    found = next((one for one in meta.owner_references if one.controller), None)
+    """Return the controller, and the controller above it as its own labels name it."""
+    found = next((owner for owner in meta.owner_references if owner.controller), None)
     if found is None:
         return ""
     template = meta.labels.get(POD_TEMPLATE_HASH, "")
@@ -160,4 +161,6 @@ def _plugin_resources(spec: PodSpec) -> Iterator[str]:
 
 def _claims(pod: RawPod) -> tuple[str, ...]:
     named = (*pod.spec.resource_claims, *pod.status.resource_claim_statuses)
-    return tuple(sorted({one.resource_claim_name for one in named if one.resource_claim_name}))
+    return tuple(
+        sorted({claim.resource_claim_name for claim in named if claim.resource_claim_name})
+    )

@@ -26,10 +26,10 @@ UUID = f"{DOMAIN}/uuid"
 GPU = f"{DOMAIN}/gpu"
 NODE = f"{DOMAIN}/node"
 CLASSES = f"{DOMAIN}/device-classes"
-"""DeviceClasses through which the GPU was claimed when its incident was opened, for whoever must
-fill the incident again."""
+"""DeviceClasses through which the GPU was claimed when its incident was opened, in case the
+incident must be filled again."""
 MAINTENANCE = f"{DOMAIN}/maintenance"
-"""Taint key of a person's taint (`draguard cordon`): never of a rule of ours."""
+"""Taint key of a user's taint (`draguard cordon`): never of a rule of ours."""
 
 EVICT = f"{DOMAIN}/evict"
 """Annotation of a rule of ours with effect NoSchedule: its pods are evicted by the Eviction API."""
@@ -38,21 +38,21 @@ Effect = Literal["None", "NoSchedule", "Evict", "NoExecute"]
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 """From the mildest to the strongest. `Evict` is stored as NoSchedule with a mark."""
 TAINT_EFFECTS = ("None", "NoSchedule", "NoExecute")
-"""What a stored taint says."""
+"""Effect of a stored taint."""
 EVICTING: frozenset[str] = frozenset({"Evict", "NoExecute"})
 """Effects under which pods are evicted."""
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 LOST = "unknown"
-"""Incident, or cause, of a rule that no longer says which; a decision names the right one."""
+"""Incident, or cause, of a rule that no longer names it; a decision names the right one."""
 
 
 class IncompleteSelectorError(ValueError):
-    """A rule without driver, pool or device was asked for. It would match other devices."""
+    """A rule without driver, pool or device was to be built. It would match other devices."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One DeviceTaintRule of ours, wanted or existing."""
+    """One DeviceTaintRule of ours, desired or existing."""
 
     device: Device
     effect: Effect
@@ -70,11 +70,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     resource_version: str = ""
     time_added: datetime | None = None
     classes: tuple[str, ...] | None = None
-    """As `CLASSES`; None where the rule does not say."""
+    """As `CLASSES`; None where the rule has none."""
     stored_as: str = ""
     """Name of the object, where it is not the name that we give; "" where it is."""
     stripped: bool = False
-    """Somebody took marks of ours off the stored object: they are to be written anew."""
+    """Our marks were removed from the stored object: they are to be written anew."""
 
     def __post_init__(self) -> None:
         missing = [
@@ -96,7 +96,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def taint_effect(self) -> str:
-        """What the stored taint says."""
+        """Effect of the stored taint."""
         return "NoSchedule" if self.effect == "Evict" else self.effect
 
     @property
@@ -106,11 +106,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForeignRule(msgspec.Struct, frozen=True):
-    """Somebody else's DeviceTaintRule: read, shown, taken into account, never changed."""
+    """A DeviceTaintRule that is not ours: read, shown, taken into account, never changed."""
 
     name: str
     driver: str
-    """"" where the rule does not say, which means any; so with `pool` and `device`."""
+    """"" where the rule has none, which means any; so with `pool` and `device`."""
     pool: str
     device: str
     key: str
@@ -158,13 +158,13 @@ def manifest(rule: Rule, api_version: str) -> dict[str, object]:
 def marks(rule: Rule) -> dict[str, dict[str, str]]:
     """Return the labels and annotations by which a rule is known as ours and for which hardware.
 
-    Said twice, so that one may be taken away.
+    Both have it, so that one may be removed.
     """
-    said = {INCIDENT: rule.incident, UUID: rule.uuid, GPU: rule.gpu}
+    labels = {INCIDENT: rule.incident, UUID: rule.uuid, GPU: rule.gpu}
     evicts = {EVICT: "true"} if rule.effect == "Evict" else {}
     classes = {} if rule.classes is None else {CLASSES: ",".join(rule.classes)}
-    notes = {NODE: rule.node, **said, **evicts, **classes}
-    return {"labels": {MANAGED_BY: MANAGER, **said}, "annotations": notes}
+    notes = {NODE: rule.node, **labels, **evicts, **classes}
+    return {"labels": {MANAGED_BY: MANAGER, **labels}, "annotations": notes}
 
 
 class Selector(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ class RawRuleSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
 
 
 class RawRule(msgspec.Struct, frozen=True):
-    """A DeviceTaintRule as the API server stores it: anybody's."""
+    """Any DeviceTaintRule as the API server stores it."""
 
     metadata: ObjectMeta
     spec: RawRuleSpec
@@ -197,7 +197,7 @@ def is_ours(raw: RawRule) -> bool:
     selector = raw.spec.device_selector or Selector()
     device = Device(selector.driver, selector.pool, selector.device)
     key = raw.spec.taint.key
-    # A person's cordon for maintenance is a person's to lift, whatever labels somebody gives it.
+    # A user's cordon for maintenance is the user's to lift, whatever labels it gets.
     if key == MAINTENANCE or not key.startswith(f"{DOMAIN}/"):
         return False
     if not all(msgspec.structs.astuple(device)):
@@ -207,11 +207,10 @@ def is_ours(raw: RawRule) -> bool:
 
 
 def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
-    """Return a rule of ours, or None when it is not, or no longer says for which hardware it is.
+    """Return a rule of ours, or None when it is not, or no longer names its hardware.
 
-    `published` is what stands under its device's name now. It speaks for a rule
-    only where labels and annotations are both silent: such a rule ends with the
-    recovery of the GPU that is there.
+    `published` is what stands under its device's name now. It counts for a rule only where labels
+    and annotations are both missing: such a rule ends with the recovery of the GPU that is there.
     """
     if not is_ours(raw):
         return None
@@ -227,8 +226,8 @@ def parse(raw: RawRule, published: SliceDevice | None = None) -> Rule | None:
             effect=effect,
             fault=raw.spec.taint.key.partition("/")[2],
             cause=raw.spec.taint.value or LOST,
-            incident=next(iter(_said(raw, INCIDENT)), LOST),
-            uuid=next(iter(_said(raw, UUID)), uuid or gpu),
+            incident=next(iter(_label_values(raw, INCIDENT)), LOST),
+            uuid=next(iter(_label_values(raw, UUID)), uuid or gpu),
             gpu=gpu,
             node=node or device.pool,
             classes=_classes(raw),
@@ -255,7 +254,7 @@ def _effect(raw: RawRule) -> Effect:
 
 
 def foreign_rule(raw: RawRule) -> ForeignRule:
-    """Return somebody else's rule as it is shown.
+    """Return a rule of others as it is shown.
 
     The scheduler takes a rule without a selector for one on every device.
     """
@@ -267,7 +266,7 @@ def foreign_rule(raw: RawRule) -> ForeignRule:
 def settled(rules: Iterable[Rule]) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
     """Return one rule for each device, and the leftovers that double one of those.
 
-    A rule by its proper name goes before one that somebody copied.
+    A rule by its proper name goes before a copy under another name.
     """
     ordered = sorted(rules, key=_propriety)
     kept: dict[Device, Rule] = {}
@@ -287,30 +286,30 @@ def _gpu_of(published: SliceDevice | None) -> str:
     return published.parent_uuid or published.uuid or ""
 
 
-def _said(raw: RawRule, key: str) -> list[str]:
-    """Return what the label and then the annotation of a key say, where it can be believed."""
+def _label_values(raw: RawRule, key: str) -> list[str]:
+    """Return the label and then the annotation of a key, where it can be believed."""
     found = (raw.metadata.labels.get(key, ""), raw.metadata.annotations.get(key, ""))
-    return [one for one in found if is_label_value(one)]
+    return [value for value in found if is_label_value(value)]
 
 
 def _gpu_meant(raw: RawRule) -> str:
-    """Return the GPU that a rule was made for, "" when nothing tells.
+    """Return the GPU that a rule was made for, "" when nothing names it.
 
-    Incidents are named after their GPUs, which bears witness where label and annotation
-    differ. What stands under the device's name now does not: it may be another board, and
-    a rule that followed it would taint that one.
+    Incidents are named after their GPUs, which decides where label and annotation differ. What
+    stands under the device's name now does not: it may be another board, and a rule that followed
+    it would taint that one.
     """
-    incidents = _said(raw, INCIDENT)
+    incidents = _label_values(raw, INCIDENT)
 
     def borne_out(gpu: str) -> int:
-        return sum(one.rpartition("-")[0] == gpu.lower() for one in incidents)
+        return sum(incident.rpartition("-")[0] == gpu.lower() for incident in incidents)
 
-    return max(_said(raw, GPU), key=borne_out, default="")
+    return max(_label_values(raw, GPU), key=borne_out, default="")
 
 
 def _classes(raw: RawRule) -> tuple[str, ...] | None:
-    said = raw.metadata.annotations.get(CLASSES)
-    return None if said is None else tuple(name for name in said.split(",") if name)
+    names = raw.metadata.annotations.get(CLASSES)
+    return None if names is None else tuple(name for name in names.split(",") if name)
 
 
 def _is_stripped(raw: RawRule, rule: Rule) -> bool:

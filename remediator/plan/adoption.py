@@ -1,10 +1,10 @@
-"""An incident whose status tells nothing is filled again from what stands.
+"""An incident whose status is empty is filled again from the rules that stand.
 
-Opening one takes two writes, the object and its status: whoever dies between them leaves an empty
-status, and so does whoever restores a backup without it. The rules that stand say which GPU, class
-and cause; how often the GPU failed is counted from its other incidents, as ever. What only the
-status knew is taken at its worst: the soak begins anew, and a repair that was confirmed before is
-to be confirmed again. Pure.
+Opening an incident takes two writes: the object, then its status. A crash between them leaves an
+empty status; so does a backup that is restored without it. The rules that stand name the GPU, class
+and cause. The number of failures is counted from the GPU's other incidents, as always. What only
+the status knew is taken at its worst: the soak starts over, and a confirmed repair must be
+confirmed again. Pure.
 """
 
 from collections.abc import Iterable
@@ -24,22 +24,22 @@ NOTHING_LEFT = "nothing is tainted for it, and no fault that opens an incident i
 
 
 def leading_first(opened: tuple[Incident, ...], rules: Iterable[Rule]) -> tuple[Incident, ...]:
-    """Return open incidents of one GPU, the one that leads first: the oldest that tells anything.
+    """Return open incidents of one GPU, the leading one first: the oldest that has a status.
 
-    One without a status may have been closed long ago, and what users wanted there may have been
-    taken back since. So of these the one leads that a rule stands for, else the youngest.
+    An incident without a status may have been closed long ago, and users may have withdrawn their
+    intents since. So of these the one with a standing rule leads, else the youngest.
     """
     ruled = {rule.incident for rule in rules}
     blank = [incident for incident in opened if incident.blank]
-    blank.sort(key=lambda it: (it.name not in ruled, -episode_of(it.name)))
+    blank.sort(key=lambda incident: (incident.name not in ruled, -episode_of(incident.name)))
     return (*(incident for incident in opened if not incident.blank), *blank)
 
 
 def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datetime) -> Incident:
-    """Return an incident without a status with what the rules that stand say.
+    """Return an incident without a status, filled from the rules that stand.
 
-    What was reported long ago is no news to it: instances are numbered anew, so an old error must
-    not be read as one of whoever has its number now.
+    An error that was reported long ago is not new to it. Instances are numbered anew, so an old
+    error must not be read as one of the instance that has its number now.
     """
     if not history.is_lost(blank, now):
         return incident_spec.adopted(case, blank, standing)
@@ -47,26 +47,28 @@ def restored(case: Case, blank: Incident, standing: tuple[Rule, ...], now: datet
         case, blank, standing, (f"{history.LOST}filled again from the rules that stand",)
     )
     faults = faults_of(case.verdict) if standing else ()
-    old = [one.last_seen for one in faults if abs(now - one.last_seen) > FRESH]
-    fresh = {one.record for one in faults if one.record and abs(now - one.last_seen) <= FRESH}
-    keys = {(one.code, one.gi, one.ci, one.start) for one in fresh}
+    old = [fault.last_seen for fault in faults if abs(now - fault.last_seen) > FRESH]
+    fresh = {
+        fault.record for fault in faults if fault.record and abs(now - fault.last_seen) <= FRESH
+    }
+    keys = {(record.code, record.gi, record.ci, record.start) for record in fresh}
     known: tuple[SeenSignal, ...] = signals.seen(case, None) or ()
     status = msgspec.structs.replace(
         found.status,
         seen_through=max(old, default=None),
-        seen_signals=tuple(one for one in known if one.key not in keys) if old else None,
+        seen_signals=tuple(signal for signal in known if signal.key not in keys) if old else None,
     )
     return msgspec.structs.replace(found, status=status)
 
 
 def over(case: Case, blank: Incident, now: datetime) -> IncidentStatus:
-    """Return how one without a status is closed beside another incident of its GPU that leads.
+    """Return the closing status of an incident without one, beside another of its GPU that leads.
 
-    It was closed before: it goes on to count as an episode, and is no duplicate.
+    It was closed before: it still counts as an episode, and it is no duplicate.
     """
-    told = restored(case, blank, (), now).status
+    status = restored(case, blank, (), now).status
     return msgspec.structs.replace(
-        told, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
+        status, phase="Closed", phase_since=now, message=NOTHING_LEFT, closed_at=now
     )
 
 

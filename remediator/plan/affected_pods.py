@@ -1,4 +1,4 @@
-"""Pods affected by a fault beside those whom NoExecute evicts: who is evicted, who loses a peer.
+"""Pods affected by a fault beside those that NoExecute deletes: evicted ones and gang peers.
 
 Pure.
 """
@@ -18,12 +18,12 @@ from remediator.plan.fleet import Fleet
 from remediator.policy.table import Policy
 
 LOOK_AGAIN, LOOK_AGAIN_BLOCKED = timedelta(seconds=5), timedelta(seconds=60)
-"""While a pod is to be evicted: a PodDisruptionBudget may have refused, and nothing tells when it
-allows. How often it is really requested is a matter of the hands."""
+"""Interval of looks while a pod is to be evicted: a PodDisruptionBudget may have refused, and no
+event reports when it allows. The controller limits how often the eviction is really requested."""
 
 
 def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime) -> Desired:
-    """Return what a budget has granted, with the pods that are to be moved for it."""
+    """Return what a budget has granted, with the pods that are to be evicted for it."""
     frozen = fleet.stopped or policy.stopped or policy.pause(case.place, now)
     desired = evicting.noted(case, desired, now, frozen=bool(frozen))
     evict = () if frozen else to_evict(case, desired, now)
@@ -37,7 +37,7 @@ def moving(case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: date
 
 
 def _deleted(case: Case, desired: Desired, evict: tuple[PodHold, ...]) -> frozenset[str]:
-    """Return whom NoExecute would delete did it reach them, where the policy has them deleted."""
+    """Return pods that NoExecute would delete if it reached them, where the policy deletes them."""
     plan = desired.evict_plan
     if plan is None or plan.then == "wait" or plan.extended_resources == "wait":
         return frozenset()
@@ -46,12 +46,11 @@ def _deleted(case: Case, desired: Desired, evict: tuple[PodHold, ...]) -> frozen
 
 
 def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
-    """Return the pods of whom an eviction is requested, each once.
+    """Return the pods for which an eviction is requested, each once.
 
-    Who holds a device under `Evict`, and whom a NoExecute in force does not reach.
-
-    Nobody is moved while the GPU's state or the node's pods are unknown, or while
-    anything but a budget holds harm back: a budget has let pass what is stored.
+    These hold a device under `Evict`, or a NoExecute in force does not reach them. No pod is
+    evicted while the state of the GPU or the pods of the node are unknown, or while anything but a
+    budget defers disruption: a budget has already granted what is stored.
     """
     held_back = bool(desired.held) and desired.held_by != "Budget"
     missed = _missed(case, desired)
@@ -67,15 +66,14 @@ def to_evict(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]
 
 
 def _missed(case: Case, desired: Desired) -> list[PodHold]:
-    """Return who holds a device under a stored and still wanted NoExecute and is not reached.
+    """Return pods on a device under a stored, still desired NoExecute that does not reach them.
 
-    The eviction controller walks `spec.resourceClaims` only and passes by a claim
-    that stands for an extended resource (kubernetes#141290). Such a pod has no way
-    to tolerate a taint.
+    The eviction controller walks `spec.resourceClaims` only and skips a claim that stands for an
+    extended resource (kubernetes#141290). Such a pod has no way to tolerate a taint.
     """
-    wanted = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
+    desired_devices = {rule.device for rule in desired.rules if rule.effect == "NoExecute"}
     stored = {rule.device for rule in case.rules if rule.effect == "NoExecute"}
-    in_force = {str(device) for device in stored & wanted}
+    in_force = {str(device) for device in stored & desired_devices}
     return [
         hold for hold in case.holds if hold.via == EXTENDED_RESOURCE and hold.device in in_force
     ]
@@ -84,16 +82,15 @@ def _missed(case: Case, desired: Desired) -> list[PodHold]:
 def gang(
     holders: Iterable[PodHold], claims: Iterable[Claim], pods: Iterable[PodFacts] | None
 ) -> tuple[PodHold, ...]:
-    """Return who holds nothing here and yet stops when a holder does, sorted.
+    """Return pods that hold nothing here and yet stop when a holder does, sorted.
 
-    Peers of the same PodGroup on this node, and pods on any node whose claims
-    have a channel of the same ComputeDomain. Each carries the device that its
-    peer is about to lose.
+    These are peers of the same PodGroup on this node, and pods on any node whose claims have a
+    channel of the same ComputeDomain. Each carries the device that its peer is about to lose.
     """
     here = tuple(pods or ())
     losing = {hold.uid: hold.device for hold in holders if hold.uid}
     found = {*_of_pod_groups(losing, here), *_of_compute_domains(losing, tuple(claims), here)}
-    return tuple(sorted(one for one in found if one.uid not in losing))
+    return tuple(sorted(pod for pod in found if pod.uid not in losing))
 
 
 def _of_pod_groups(losing: Mapping[str, str], pods: tuple[PodFacts, ...]) -> Iterable[PodHold]:

@@ -38,7 +38,7 @@ from remediator.policy.table import Policy
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """Something says no."""
+    """A limit that defers something."""
 
     by: HeldBy
     why: str
@@ -79,7 +79,7 @@ def budget(
     """
     all_desired = sorted(desired, key=_by_incident)
     stored = _stored_by_gpu(
-        fleet.rules, {desired.uuid for desired in all_desired if _asks(desired)}
+        fleet.rules, {desired.uuid for desired in all_desired if _needs_grant(desired)}
     )
     spending, waves = Spending(fleet, now), Waves(fleet, policy.limits.correlation, now)
     questions: tuple[_Question, ...] = (
@@ -104,7 +104,7 @@ def budget(
         return given
 
     granted = tuple(
-        _or_nothing(desired, grant) if _asks(desired) else desired for desired in all_desired
+        _or_nothing(desired, grant) if _needs_grant(desired) else desired for desired in all_desired
     )
     return _one_call(granted) if calling else granted
 
@@ -118,10 +118,10 @@ def _or_nothing(desired: Desired, grant: Callable[[Desired], Desired]) -> Desire
 
 
 def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits) -> Desired:
-    """Return the same with why its call for repair of the node is deferred, if it is.
+    """Return the same, with the reason why its call for repair of the node is deferred, if it is.
 
-    A call that was granted costs nothing more, as an eviction that stands does not;
-    a wave that comes up meanwhile holds it all the same, as nobody has acted on it yet.
+    A granted call costs nothing more, like an eviction that stands. A wave that comes up meanwhile
+    defers it all the same, because the node has not been repaired yet.
     """
     desired, incident = request.desired, request.desired.incident
     wave = waves.hold(incident) if incident else None
@@ -139,17 +139,17 @@ def _called(request: _Request, waves: Waves, spending: Spending, limits: Limits)
     return msgspec.structs.replace(desired, call_held=why, call_held_by=by, wake_at=wake_at)
 
 
-def _one_call(all_desired: tuple[Desired, ...]) -> tuple[Desired, ...]:
+def _one_call(plans: tuple[Desired, ...]) -> tuple[Desired, ...]:
     """Return the same; where one GPU may call for repair of its node, the others there join.
 
     The node is repaired once for all of its GPUs, so a further one costs nothing more.
     """
-    calling = {_node(one) for one in all_desired if _calls(one) and not (one.held or one.call_held)}
+    nodes = {_node(plan) for plan in plans if _calls(plan) and not (plan.held or plan.call_held)}
     return tuple(
-        msgspec.structs.replace(one, call_held="")
-        if one.call_held_by == "Budget" and _node(one) in calling
-        else one
-        for one in all_desired
+        msgspec.structs.replace(plan, call_held="")
+        if plan.call_held_by == "Budget" and _node(plan) in nodes
+        else plan
+        for plan in plans
     )
 
 
@@ -157,8 +157,8 @@ def _node(desired: Desired) -> str:
     return desired.incident.node if desired.incident else ""
 
 
-def _asks(desired: Desired) -> bool:
-    """Whether there is anything to grant: of most GPUs nothing is wanted."""
+def _needs_grant(desired: Desired) -> bool:
+    """Whether there is anything to grant: most GPUs need nothing."""
     return bool(desired.rules or desired.evict or _calls(desired))
 
 
@@ -172,15 +172,15 @@ def _is_new(
 ) -> bool:
     """Whether an action would begin on a GPU.
 
-    Where nobody is evicted any more it begins again: on a further device, of pods that are there
-    by now, and with NoExecute after evictions that wait.
+    After the last eviction ended it begins again on a further device, for pods that are there by
+    now, and with NoExecute after evictions that wait.
     """
-    wanted = {rule.device for rule in desired.rules if suffers(rule, action)}
+    devices = {rule.device for rule in desired.rules if suffers(rule, action)}
     standing = [rule for rule in stored if suffers(rule, action)]
-    if not wanted and not (action == "evict" and desired.evict):
+    if not devices and not (action == "evict" and desired.evict):
         return False
     if action == "evict" and standing and all(spending.drained(rule) for rule in standing):
-        further = not wanted <= {rule.device for rule in standing}
+        further = not devices <= {rule.device for rule in standing}
         return further or desired.resumes or _escalates(desired, standing)
     return not standing
 
@@ -197,7 +197,7 @@ def _by_incident(desired: Desired) -> tuple[str, str]:
 
 def _stored_by_gpu(rules: Iterable[Rule], gpus: set[str]) -> dict[str, tuple[Rule, ...]]:
     found: dict[str, tuple[Rule, ...]] = {}
-    for rule in [one for one in rules if one.gpu in gpus]:
+    for rule in [stored for stored in rules if stored.gpu in gpus]:
         found[rule.gpu] = (*found.get(rule.gpu, ()), rule)
     return found
 
@@ -217,10 +217,10 @@ def _about(desired: Desired, stored: tuple[Rule, ...], fleet: Fleet, known_as: P
 
 
 def _stopped(request: _Request, *, fleet: Fleet, policy: Policy) -> Hold | None:
-    who = fleet.stopped or policy.stopped
-    if not who or not _would_begin(request):
+    stop = fleet.stopped or policy.stopped
+    if not stop or not _would_begin(request):
         return None
-    return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {who}", most=None)
+    return Hold(by="EmergencyStop", why=f"all new harm held: emergency stop: {stop}", most=None)
 
 
 def _paused(request: _Request, *, policy: Policy, now: datetime) -> Hold | None:
@@ -236,8 +236,8 @@ def _paused(request: _Request, *, policy: Policy, now: datetime) -> Hold | None:
 def _would_begin(request: _Request) -> bool:
     """Whether anything would begin: also a call for repair of the node, which others act on."""
     stored = {rule.device: rule for rule in request.stored}
-    news = any(_is_stronger(rule, stored.get(rule.device)) for rule in request.desired.rules)
-    return news or _calls(request.desired) or bool(request.desired.evict)
+    raises = any(_is_stronger(rule, stored.get(rule.device)) for rule in request.desired.rules)
+    return raises or _calls(request.desired) or bool(request.desired.evict)
 
 
 def _is_stronger(rule: Rule, stored: Rule | None) -> bool:
@@ -251,9 +251,10 @@ def _is_stronger(rule: Rule, stored: Rule | None) -> bool:
 def _policy_place(request: _Request) -> Place:
     """Return where the policy sees a GPU.
 
-    The view remembers places that are published no more, what is desired names what it taints.
+    The view remembers places that are no longer published; the desired rules name the devices that
+    they taint.
     """
-    named, known = [one.partition("/") for one in request.place.pools], request.known
+    named, known = [pool.partition("/") for pool in request.place.pools], request.known
     rules = (*request.desired.rules, *request.stored)
     return Place(
         node=request.place.node,
@@ -321,7 +322,7 @@ _HELD: Mapping[Action, str] = {
     "call": "call for repair",
 }
 _CAPPED_BY: Mapping[Action, str] = {"taint": "taint", "evict": "evict", "call": "evict"}
-"""Whose caps count."""
+"""The action whose caps count for this one."""
 
 
 def _held(desired: Desired, action: Action) -> str:
@@ -333,8 +334,8 @@ def _held(desired: Desired, action: Action) -> str:
 def _over(action: Action, caps: Caps, request: _Request, spending: Spending) -> Hold | None:
     """Return which cap one more GPU would exceed, None when it fits under all of them.
 
-    In its node's cap also counts what began there within the time of the rate: so one node
-    that evicts again and again uses up no more of the cluster's rate than its cap.
+    What began on a node within the time of the rate also counts in that node's cap. So a node that
+    evicts again and again uses no more of the cluster's rate than its cap.
     """
     held = f"{_held(request.desired, action)} held: budget {_CAPPED_BY[action]}"
     for ground, cap in caps.by_ground():
@@ -388,12 +389,12 @@ def _at_most(most: Effect | None, rule: Rule, stored: Rule | None) -> Rule | Non
         return rule
     if most is None:
         return stored
-    wanted, allowed = EFFECTS.index(rule.effect), EFFECTS.index(most)
-    if wanted <= allowed:
+    level, allowed = EFFECTS.index(rule.effect), EFFECTS.index(most)
+    if level <= allowed:
         return rule
     has = EFFECTS.index(stored.effect) if stored else -1
-    # A taint that is held leaves no None rule in its place: nobody request for one.
-    # Nor does a rule change its words, which some pods tolerate, for what may not happen yet.
+    # A deferred taint leaves no None rule in its place: no user requested one. Nor does a rule
+    # change its key or value, which some pods tolerate, for an effect that may not begin yet.
     if most == "None" or allowed <= has:
         return stored
     return msgspec.structs.replace(rule, effect=most)

@@ -44,7 +44,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     uuid: str
     verdict: Verdict
     gpu: GpuHealth | None = None
-    """None when the node's report does not speak of it now, or cannot be believed."""
+    """None when the current report does not list it, or the report cannot be believed."""
     inventory: tuple[SliceDevice, ...] = ()
     """What the node publishes."""
     incidents: tuple[Incident, ...] = ()
@@ -54,9 +54,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     leftovers: tuple[Rule, ...] = ()
     """Ours as well, on devices that `rules` has a rule for already: they are to go."""
     holds: tuple[PodHold, ...] = ()
-    """Who holds this GPU or a slice of it."""
+    """Pods that hold this GPU or a slice of it."""
     gang: tuple[PodHold, ...] = ()
-    """Who holds none of it and is hit with a holder, as its peer: told of, never moved."""
+    """Pods that hold none of it and are affected with a holder, as its peer: reported, never
+    evicted."""
     place: Place = ANYWHERE
     boot_id: str = ""
     """Of the report; "" when there is none to believe."""
@@ -69,33 +70,34 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: Mapping[tuple[str, str], timedelta] = {}
     """By pod UID and device, for how long our taint there is tolerated as NoExecute."""
     foreign: tuple[ForeignRule, ...] = ()
-    """Other people's rules on devices of this GPU."""
+    """Rules that are not Draguard's, on devices of this GPU."""
     node_gone_since: datetime | None = None
     """Since when the API server has no Node of this name."""
     node_gone: bool = False
-    """Nodes are read, there is none of this name now, and nobody hears of its hardware."""
+    """Nodes are read, none has this name now, and no source reports its hardware."""
     clock_doubt: str = ""
     """Why our own clock is not to be trusted now: no time that we count ends while it is not."""
     heard: bool = False
-    """The node's report can be believed, whether or not it speaks of this GPU."""
+    """The node's report can be believed, whether or not it lists this GPU."""
     nvml_up: bool = False
     """That report's NVML answered, so that a GPU missing in it is really missing."""
     reported: bool = False
-    """The node's report, believed or not, speaks of this GPU."""
+    """The node's report, believed or not, lists this GPU."""
     elsewhere: tuple[str, ...] = ()
-    """Other nodes that publish this GPU, or report it and are heard of."""
+    """Other nodes that publish this GPU, or report it with a fresh report."""
     left: bool = False
-    """The board is proven to be elsewhere: this node is heard of without it, another has it."""
+    """The board is proven to be elsewhere: this node reports without it, and another node has
+    it."""
     peers: tuple[str, ...] = ()
     """Neighbours over NVLink or IMEX, as `node/uuid`."""
     roster: Roster | None = None
-    """None while nobody can tell which GPUs the node has."""
+    """None while it is unknown which GPUs the node has."""
     cordons: tuple[str, ...] = ()
     """Others' cordons and quarantines of the node, in words."""
     ignoring: tuple[str, ...] = ()
     """Claims that were given a tainted device of it, as `namespace/name`."""
     remarks: tuple[str, ...] = ()
-    """What its links say of the device at their other end: no fault of this GPU."""
+    """What its links report about the device at their other end: no fault of this GPU."""
     no_rebind: str = ""
     """Why it is not known under which names its hardware is now, "" when it is."""
     distrust: str = ""
@@ -123,7 +125,7 @@ HeldBy = Literal["Budget", "Correlation", "EmergencyStop", "Maintenance", "Human
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What pods are told before they are evicted, so that they can checkpoint."""
+    """The notice that pods get before they are evicted, so that they can checkpoint."""
 
     settle: timedelta
     """From the last NoSchedule to the first eviction."""
@@ -131,7 +133,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True):
-    """What should be so for one GPU. `incident` is None when there is no incident to tell."""
+    """The desired state of one GPU. `incident` is None when there is no incident to write."""
 
     uuid: str
     incident: Incident | None = None
@@ -158,22 +160,22 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     held: str = ""
     """What is deferred, and why."""
     held_by: HeldBy = "Budget"
-    """By whom, when something is deferred."""
+    """What defers it, when something is deferred."""
     evict: tuple[PodHold, ...] = ()
     """Pods to be evicted by the Eviction API: under `Evict`, or where NoExecute does not reach
     them."""
     delete: frozenset[str] = frozenset()
     """UIDs of those that are deleted instead, because NoExecute would delete them."""
     evict_plan: Evict | None = None
-    """How the classes that ask for it evict pods now; None while none does."""
+    """How the classes with `Evict` evict pods now; None while no class does."""
     notice: Notice | None = None
     """What comes for the pods of devices that are tainted now; None where nothing does."""
     evicting: tuple[Device, ...] = ()
-    """Devices for which a fault asks now that their pods are evicted, in whichever way."""
+    """Devices whose pods a fault has evicted now, in whichever way."""
     resumes: bool = False
-    """Evictions under `Evict` would begin anew: nobody was there, or something held them back."""
+    """Evictions under `Evict` would begin anew: no pod was there, or something deferred them."""
     evicting_since: datetime | None = None
-    """When the first eviction was requested of who is there now, as `evict.within` counts."""
+    """When the first eviction of the present pods was requested, as `evict.within` counts."""
     attempted: datetime | None = None
     """Until when evictions are known to have been requested."""
     rounds: tuple[DeviceRounds, ...] = ()
@@ -185,18 +187,18 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     needs: Need = "nothing"
     """What would repair it."""
     calls: Need = "nothing"
-    """The same, as far as classes in mode enforce ask for it: others may be called for that."""
+    """The same, as far as classes in mode enforce need it: a repair may be called for that."""
     would_call: Need = "nothing"
     """A node-level act that enforce mode would call for, and the mode in force does not."""
     would_insist: bool = False
-    """It would be called for after the deadline whoever holds a GPU of the node."""
+    """A repair would be called for after the deadline, even while pods hold a GPU of the node."""
     insists: Need = "nothing"
-    """The same, as far as classes ask for it that may evict: pods are waited for until the deadline
+    """The same, as far as classes that may evict need it: pods are waited for until the deadline
     only."""
     call_held: str = ""
-    """Why nobody may be called to repair the node for it now, beside what is held altogether."""
+    """Why no repair of the node may be called for it now, beside what is deferred altogether."""
     call_held_by: HeldBy = "Budget"
-    """By whom, when the call waits."""
+    """What defers the call."""
     reason: str = ""
     """Why, in a sentence."""
     goal: Effect = "None"
@@ -208,11 +210,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     recurrence: int = 0
     """Which episode of this GPU within the repeat window it is."""
     person: str = ""
-    """Why recovery alone does not release it; "" when it does, or a person has confirmed."""
+    """Why recovery alone does not untaint it; "" when it does, or a user has confirmed."""
     sticky: bool = False
     """Recovery alone does not release it, whatever was confirmed since."""
     unprovable: bool = False
-    """Only the kernel log says what is wrong, and nothing else can be asked: a person looks."""
+    """Only the kernel log reports the fault, and no other source can confirm it: a user looks."""
     verified: bool = False
     """Health has held for the whole soak time, and the agent has confirmed it."""
     unproven: str = ""
@@ -220,7 +222,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     probation: timedelta = timedelta()
     """How long a new fault counts as a relapse, once this is closed."""
     repair: str = ""
-    """What shows that somebody repairs it now."""
+    """What shows that its repair is under way now."""
     intents: tuple[IntentRecord, ...] = ()
     """What users want, and what became of it."""
     placed: tuple[Target, ...] = ()
@@ -228,4 +230,5 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True):
     duplicates: tuple[Incident, ...] = ()
     """Younger open incidents of the same GPU: they are closed."""
     undecided: Unknown | None = None
-    """Why nothing is decided about it: `rules` are those that stand, and its incident says so."""
+    """Why nothing is decided about it: `rules` are those that stand, and its incident records the
+    reason."""

@@ -1,25 +1,24 @@
-"""When many faults look like one that is not the GPUs' own: nobody is moved for it yet.
+"""When many faults look like one that is not the GPUs' own: no pod is evicted for it yet.
 
-A driver, an agent or a policy that is new can make healthy GPUs look sick, all
-of them within minutes. So evictions wait while the same cause is new on several
-nodes, and for a time after such a change; new work is kept away all the same.
-Decided on purpose:
+A new driver, agent or policy can make healthy GPUs look sick, all of them within minutes. So
+evictions wait while the same cause is new on several nodes, and for a time after such a change. New
+work is kept away all the same. Decided on purpose:
 
-- Nodes are counted, each once and by one voice, whatever it reports. A node
-  that lies can neither trip the hold alone nor make it last longer.
-- An incident of which only syslog(2) speaks is no source: any program can write such lines, and
-  so a tenant could keep pods on a sick GPU.
-- Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count
-  once for a whole NVLink domain: one switch makes all its nodes tell the same.
-  What may be done in a domain then is its own cap's matter.
-- A GPU that is lost, or of which only a recovery action speaks, has no cause
-  beyond its class: the class stands for it.
-- Open incidents count, in every mode. When they are closed, or the window has
-  passed since the last further node joined, evictions go on by themselves.
-- After a change of the policy everything waits that does not evict yet, also
-  what stood for weeks in incident-only: time to look at what was switched on.
-- NoSchedule goes on in a wave, under its own cap: it ends no pod, and in a real
-  wave the GPUs are sick. Who wants it can write `correlation.taint`.
+- Nodes are counted, each once and as one source, whatever it reports. A node with false reports can
+  neither trip the hold alone nor make it last longer.
+- An incident that only syslog(2) reports is no source: any program can write such lines, so a
+  tenant could keep pods on a sick GPU.
+- Faults that an NVLink fabric passes on (classes `fabric` and `lost`) count once for a whole NVLink
+  domain: one switch makes all its nodes report the same. The domain's own cap limits what may be
+  done in it.
+- A GPU that is lost, or that only a recovery action reports, has no cause beyond its class: the
+  class stands for it.
+- Open incidents count, in every mode. When they are closed, or the window has passed since the last
+  further node joined, evictions go on by themselves.
+- After a change of the policy everything waits that does not evict yet, also what stood for weeks
+  in incident-only. This leaves time to look at what was switched on.
+- NoSchedule goes on in a wave, under its own cap: it ends no pod, and in a real wave the GPUs are
+  sick. `correlation.taint` changes that.
 
 Nothing is remembered here: all of it is read from incidents. Pure.
 """
@@ -53,7 +52,7 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class Waves:
-    """Says of one incident after another, at one moment, whether its eviction waits."""
+    """Decides for one incident after another, at one moment, whether its eviction waits."""
 
     def __init__(self, fleet: Fleet, limits: Correlation, now: datetime) -> None:
         self._fleet = fleet
@@ -62,7 +61,7 @@ class Waves:
         self._open: dict[str, list[Incident]] | None = None
 
     def hold(self, incident: Incident) -> Hold | None:
-        """Return why the eviction for an incident waits, None when nothing speaks against it."""
+        """Return why the eviction for an incident waits, None when nothing defers it."""
         return self._after_change(incident) or self.same_cause(incident)
 
     def _after_change(self, incident: Incident) -> Hold | None:
@@ -89,7 +88,9 @@ class Waves:
             return None
         alike = (*self._of(cause), incident)
         # One that is dated later than now would end a wave, and can be of no later one.
-        openings = [(min(opened_at(one) or self._now, self._now), one) for one in alike]
+        openings = [
+            (min(opened_at(candidate) or self._now, self._now), candidate) for candidate in alike
+        ]
         sources = _sources(openings, self._fleet)
         until = _held_until(sources, limits)
         if until is None or self._now >= until:
@@ -107,8 +108,8 @@ class Waves:
         waves = (self.same_cause(found[0]) for found in tuple(self._by_cause().values()))
         nodes = self._fleet.changes.values()
         return {
-            "SameCause": sum(one is not None for one in waves),
-            "NodeChanged": sum(lately(one.driver_at, one.agent_at) for one in nodes),
+            "SameCause": sum(wave is not None for wave in waves),
+            "NodeChanged": sum(lately(node.driver_at, node.agent_at) for node in nodes),
             "PolicyChanged": int(lately(self._fleet.policy_changed_at)),
         }
 
@@ -119,9 +120,9 @@ class Waves:
     def _by_cause(self) -> Mapping[str, list[Incident]]:
         if self._open is None:
             self._open = {}
-            for one in self._fleet.incidents:
-                if one.status.closed_at is None and not is_hearsay(one):
-                    self._open.setdefault(cause_of(one), []).append(one)
+            for incident in self._fleet.incidents:
+                if incident.status.closed_at is None and not is_hearsay(incident):
+                    self._open.setdefault(cause_of(incident), []).append(incident)
         return self._open
 
 
@@ -141,16 +142,16 @@ def opened_at(incident: Incident) -> datetime | None:
 def _sources(
     openings: Iterable[tuple[datetime, Incident]], fleet: Fleet
 ) -> list[tuple[datetime, str]]:
-    """Return (time, who) of every opening, first one first; each node speaks with one voice."""
-    told = tuple(openings)
-    voices: dict[str, set[str]] = {}
-    for _, one in told:
-        voices.setdefault(one.node, set()).add(_voice(one, fleet))
-    return sorted((at, min(voices[one.node])) for at, one in told)
+    """Return (time, source) of every opening, the first one first; each node is one source."""
+    pairs = tuple(openings)
+    sources: dict[str, set[str]] = {}
+    for _, incident in pairs:
+        sources.setdefault(incident.node, set()).add(_source_of(incident, fleet))
+    return sorted((at, min(sources[opened.node])) for at, opened in pairs)
 
 
-def _voice(incident: Incident, fleet: Fleet) -> str:
-    """Return who is counted for an incident: its NVLink domain, or its node."""
+def _source_of(incident: Incident, fleet: Fleet) -> str:
+    """Return the source that is counted for an incident: its NVLink domain, or its node."""
     place = fleet.places.get(incident.spec.uuid)
     if incident.status.fault in CARRIED and place is not None and place.domain:
         return f"domain {place.domain}"
@@ -158,25 +159,25 @@ def _voice(incident: Incident, fleet: Fleet) -> str:
 
 
 def _held_until(sources: Iterable[tuple[datetime, str]], limits: Correlation) -> datetime | None:
-    """Return until when the last wave holds, None when there was none.
+    """Return the end of the last wave's hold, None when there was none.
 
-    A wave begins when enough sources spoke within the window, lasts while
-    further ones join, and who is part of it does not prolong it.
+    A wave begins when enough sources reported within the window. It lasts while further ones join;
+    a source that is part of it does not prolong it.
     """
     until: datetime | None = None
     recent: deque[tuple[datetime, str]] = deque()
     latest: dict[str, datetime] = {}
-    for at, who in sources:
+    for at, reporter in sources:
         if until is not None and at >= until:
             until = None
-        if until is not None and who in latest:
+        if until is not None and reporter in latest:
             continue
-        recent.append((at, who))
-        latest[who] = at
+        recent.append((at, reporter))
+        latest[reporter] = at
         while until is None and at - recent[0][0] >= limits.within:
-            old, one = recent.popleft()
-            if latest.get(one) == old:
-                del latest[one]
+            old, source = recent.popleft()
+            if latest.get(source) == old:
+                del latest[source]
         if until is not None or 0 < limits.nodes <= len(latest):
             until = at + limits.within
     return until

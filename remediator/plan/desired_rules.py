@@ -15,49 +15,49 @@ from remediator.policy.table import Evict, mildest_eviction
 def rules(
     case: Case,
     incident: Incident,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
 ) -> tuple[Rule, ...]:
-    """Return the strongest of what is asked for each device and of what stands on it.
+    """Return for each device the strongest of its demands and of the rule that stands on it.
 
-    What stands is told under the incident that leads.
+    What stands is recorded under the incident that leads.
     """
     held = {hold.device for hold in case.holds}
-    wanted = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
-    for one in sorted(asked, key=_by_class):
-        for target in one.targets:
-            effect = _effect(one, allocated=str(target.name) in held)
+    desired = {rule.device: msgspec.structs.replace(rule, incident=incident.name) for rule in kept}
+    for demand in sorted(demands, key=_by_class):
+        for target in demand.targets:
+            effect = _effect(demand, allocated=str(target.name) in held)
             if effect is not None:
-                rule = _rule(case, incident, one.fault, target, effect)
-                wanted[target.name] = _joined(rule, wanted.get(target.name))
-    return tuple(wanted[device] for device in sorted(wanted))
+                rule = _rule(case, incident, demand.fault, target, effect)
+                desired[target.name] = _joined(rule, desired.get(target.name))
+    return tuple(desired[device] for device in sorted(desired))
 
 
-def _by_class(asked: Demand) -> tuple[object, ...]:
+def _by_class(demand: Demand) -> tuple[object, ...]:
     """Order demands from the mildest class; among equals as an incident is named (`weight`)."""
-    return severity(asked.fault.fault_class), *weight(asked.fault)[1:]
+    return severity(demand.fault.fault_class), *weight(demand.fault)[1:]
 
 
-def _effect(asked: Demand, *, allocated: bool) -> Effect | None:
-    if asked.row.mode == "enforce":
-        return asked.effect
-    shown = asked.row.mode == "dry-run" and asked.row.ceiling != "observe"
+def _effect(demand: Demand, *, allocated: bool) -> Effect | None:
+    if demand.row.mode == "enforce":
+        return demand.effect
+    shown = demand.row.mode == "dry-run" and demand.row.ceiling != "observe"
     return "None" if shown and allocated else None
 
 
 def _joined(rule: Rule, standing: Rule | None) -> Rule:
-    """Return one rule for a device, in the words of who asks for the strongest effect.
+    """Return one rule for a device, in the words of the demand with the strongest effect.
 
-    Among equals what stands keeps its words, if it has any, unless a worse class speaks.
-    A rule must not say a class whose ceiling is below its effect: it would be lowered to it.
+    Among equals the standing rule keeps its words, if it has any, unless a worse class demands it.
+    A rule must not name a class whose ceiling is below its effect: it would be lowered to it.
     """
     if standing is None:
         return rule
     effect = stronger(rule.effect, standing.effect)
     worse = severity(rule.fault) > severity(standing.fault)
     silent = standing.cause == LOST and standing.fault == rule.fault
-    asks = effect == rule.effect and (worse or silent or standing.effect != effect)
-    words_of = rule if asks else standing
+    changes = effect == rule.effect and (worse or silent or standing.effect != effect)
+    words_of = rule if changes else standing
     return msgspec.structs.replace(
         words_of, effect=effect, incident=rule.incident, uuid=rule.uuid, uid="", resource_version=""
     )
@@ -77,72 +77,78 @@ def _rule(case: Case, incident: Incident, fault: Fault, target: Target, effect: 
     )
 
 
-def would(asked: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
+def would(demands: tuple[Demand, ...]) -> tuple[WouldTaint, ...]:
     """Return what enforce mode would do to each device that a milder mode spares."""
     spared: dict[str, Effect] = {}
-    for one in asked:
-        if one.row.mode != "enforce" and one.effect is not None:
-            for target in one.targets:
+    for demand in demands:
+        if demand.row.mode != "enforce" and demand.effect is not None:
+            for target in demand.targets:
                 name = str(target.name)
-                spared[name] = stronger(one.goal, spared.get(name, one.goal))
+                spared[name] = stronger(demand.goal, spared.get(name, demand.goal))
     return tuple(WouldTaint(device, effect) for device, effect in sorted(spared.items()))
 
 
-def pending(asked: tuple[Demand, ...]) -> bool:
+def pending(demands: tuple[Demand, ...]) -> bool:
     """Whether enforce mode has not reached its goal; what is only observed has none.
 
-    Who is evicted under `Evict` need not be there for what would follow.
+    A pod that is evicted under `Evict` need not be there for the next step.
     """
     return any(
-        one.effect not in (one.goal, "Evict")
-        for one in asked
-        if one.row.mode == "enforce" and one.row.ceiling != "observe"
+        demand.effect not in (demand.goal, "Evict")
+        for demand in demands
+        if demand.row.mode == "enforce" and demand.row.ceiling != "observe"
     )
 
 
-def _evicting(asked: tuple[Demand, ...]) -> list[Demand]:
-    return [one for one in asked if one.row.mode == "enforce" and one.effect in EVICTING]
+def _evicting(demands: tuple[Demand, ...]) -> list[Demand]:
+    return [
+        demand for demand in demands if demand.row.mode == "enforce" and demand.effect in EVICTING
+    ]
 
 
-def evicting(asked: tuple[Demand, ...]) -> tuple[Device, ...]:
-    """Return the devices for which a fault asks now that their pods are evicted."""
-    return tuple(sorted({target.name for one in _evicting(asked) for target in one.targets}))
+def evicting(demands: tuple[Demand, ...]) -> tuple[Device, ...]:
+    """Return the devices whose pods the faults have evicted now."""
+    return tuple(
+        sorted({target.name for demand in _evicting(demands) for target in demand.targets})
+    )
 
 
-def evict_plan(asked: tuple[Demand, ...]) -> Evict | None:
-    """Return how they are evicted: the mildest of what their classes say."""
-    plans = [one.row.evict for one in _evicting(asked)]
+def evict_plan(demands: tuple[Demand, ...]) -> Evict | None:
+    """Return how they are evicted: the mildest plan of their classes."""
+    plans = [demand.row.evict for demand in _evicting(demands)]
     return mildest_eviction(plans) if plans else None
 
 
-def notice(asked: tuple[Demand, ...]) -> Notice | None:
+def notice(demands: tuple[Demand, ...]) -> Notice | None:
     """Return what is to come for pods, at the earliest, once their devices are tainted."""
-    rows = [one.row for one in asked if one.row.mode == "enforce" and one.goal in EVICTING]
+    rows = [
+        demand.row for demand in demands if demand.row.mode == "enforce" and demand.goal in EVICTING
+    ]
     if not rows:
         return None
     plan = mildest_eviction([row.evict for row in rows])
     return Notice(settle=min(row.settle for row in rows), plan=plan)
 
 
-def goal(asked: tuple[Demand, ...]) -> Effect:
+def goal(demands: tuple[Demand, ...]) -> Effect:
     """Return the strongest effect that enforce mode goes for."""
     strongest: Effect = "None"
-    for one in asked:
-        if one.row.mode == "enforce":
-            strongest = stronger(strongest, one.goal)
+    for demand in demands:
+        if demand.row.mode == "enforce":
+            strongest = stronger(strongest, demand.goal)
     return strongest
 
 
-def leading(asked: tuple[Demand, ...]) -> Demand | None:
+def leading(demands: tuple[Demand, ...]) -> Demand | None:
     """Return the demand of the worst class."""
-    return max(asked, key=lambda one: severity(one.fault.fault_class), default=None)
+    return max(demands, key=lambda demand: severity(demand.fault.fault_class), default=None)
 
 
-def reason(case: Case, incident: Incident, asked: tuple[Demand, ...]) -> str:
-    """Say why, by the demand that goes furthest."""
-    first = leading(asked)
+def reason(case: Case, incident: Incident, demands: tuple[Demand, ...]) -> str:
+    """Return the reason, from the demand that goes furthest."""
+    first = leading(demands)
     parts: list[str] = []
-    over = all(one.effect == one.goal and one.goal not in EVICTING for one in asked)
+    over = all(demand.effect == demand.goal and demand.goal not in EVICTING for demand in demands)
     if isinstance(case.verdict, Healthy) and over:
         return f"verifying: {case.verdict.evidence}"
     if first is not None and first.row.mode != "enforce":
@@ -154,7 +160,7 @@ def reason(case: Case, incident: Incident, asked: tuple[Demand, ...]) -> str:
         parts.append(first.reason)
     if isinstance(case.verdict, Healthy):
         parts.append(f"verifying: {case.verdict.evidence}")
-    stands = sorted({one.fault.cause for one in asked if one.fault.ended is None})
+    stands = sorted({demand.fault.cause for demand in demands if demand.fault.ended is None})
     if first is not None and first.fault.ended is not None and stands:
         parts.append(f"not untainted while {', '.join(stands)} stands")
     return "; ".join(parts) or f"{incident.status.cause} still stands"

@@ -1,6 +1,6 @@
 """What disrupts running pods: which of it must not begin now, and what a plan begins.
 
-Before a disruption begins the API server is asked once more for what it rests on. Pure.
+Before a disruption begins, its facts are read from the API server once more. Pure.
 """
 
 from collections.abc import Iterable
@@ -19,20 +19,22 @@ def deferred(case: Case, desired: Desired) -> Desired:
     """Return what is desired without the disruptions that must not begin now: NoSchedule only."""
     why = case.no_disruption
     stored: dict[Device, Effect] = {rule.device: rule.effect for rule in case.rules}
-    begins = [one for one in desired.rules if _raises(one, stored.get(one.device))]
+    begins = [rule for rule in desired.rules if _raises(rule, stored.get(rule.device))]
     if not why or not (begins or desired.evict):
         return desired
     rules = (
-        msgspec.structs.replace(one, effect=_kept(stored.get(one.device))) if one in begins else one
-        for one in desired.rules
+        msgspec.structs.replace(rule, effect=_kept(stored.get(rule.device)))
+        if rule in begins
+        else rule
+        for rule in desired.rules
     )
-    what = "NoExecute" if any(one.effect == "NoExecute" for one in begins) else "Evict"
+    what = "NoExecute" if any(rule.effect == "NoExecute" for rule in begins) else "Evict"
     held = f"{what if begins else 'NoExecute'} deferred: {why}"
     return msgspec.structs.replace(
         desired,
         rules=tuple(rules),
         evict=(),
-        held="; ".join(one for one in (desired.held, held) if one),
+        held="; ".join(text for text in (desired.held, held) if text),
         held_by=desired.held_by if desired.held else "Blindness",
     )
 
@@ -52,7 +54,7 @@ def _confirmed(case: Case, incident: Incident) -> bool:
     """Whether the pods of an incident are being evicted, which was confirmed when it began."""
     status = incident.status
     anew = status.eviction_start_time is None and all(
-        one.effect != "NoExecute" for one in case.rules
+        rule.effect != "NoExecute" for rule in case.rules
     )
     return incident.open and status.evicting_at is not None and not anew
 
@@ -61,7 +63,7 @@ class Disruption(msgspec.Struct, frozen=True):
     """What steps would begin to do to running pods."""
 
     devices: frozenset[Device] = frozenset()
-    """Whose pods would be evicted."""
+    """UUIDs of the GPUs whose pods would be evicted."""
     repair: bool = False
     """A repair of the node would be called for."""
 
@@ -73,8 +75,14 @@ def disruption(
     steps: Iterable[Step], cases: Iterable[Case], conditions: Iterable[NodeCondition]
 ) -> Disruption:
     """Return what steps begin: what goes on was confirmed when it began."""
-    begun = {case.uuid for case in cases for one in case.incidents if _confirmed(case, one)}
-    said = {one.type for one in conditions if one.status == PROBLEM.get(one.type)}
+    begun = {
+        case.uuid for case in cases for incident in case.incidents if _confirmed(case, incident)
+    }
+    reported = {
+        condition.type
+        for condition in conditions
+        if condition.status == PROBLEM.get(condition.type)
+    }
     devices: set[Device] = set()
     repair = False
     for step in steps:
@@ -87,8 +95,12 @@ def disruption(
                 driver, pool, device = pod.device.split("/", 2)
                 devices.add(Device(driver, pool, device))
             case WriteNodeConditions(_, written):
-                asking = {one.type for one in written if one.status == PROBLEM.get(one.type)}
-                repair |= bool(asking - said)
+                asking = {
+                    condition.type
+                    for condition in written
+                    if condition.status == PROBLEM.get(condition.type)
+                }
+                repair |= bool(asking - reported)
             case _:
                 pass
     return Disruption(frozenset(devices), repair)

@@ -1,8 +1,7 @@
-"""Whether anybody still uses the devices of an incident: seen twice, some time apart.
+"""Whether pods still use the devices of an incident: seen twice, some time apart.
 
-Nobody holds a claim on them, and no pod that did still runs: a claim can be
-given back while its pod's processes live on, and a pod can be gone from a
-list for a moment. Pure.
+Drained means: no pod holds a claim on them, and no pod that did still runs. A claim can be released
+while the processes of its pod live on, and a pod can be missing from a list for a moment. Pure.
 """
 
 from datetime import datetime, timedelta
@@ -24,9 +23,9 @@ def holds_in_scope(case: Case, incident: Incident) -> tuple[PodHold, ...]:
 
 
 def empty_since(case: Case, desired: Desired, incident: Incident, now: datetime) -> datetime | None:
-    """Return since when nobody uses the devices that are to be emptied, None while somebody may."""
+    """Return since when no pod uses the devices that are to be drained, None while one may."""
     if case.no_disruption:
-        # Who holds the devices is not known now. What was found empty twice stays so.
+        # Whether pods hold the devices is unknown now. Devices that were found empty twice stay so.
         return incident.status.empty_since if incident.status.drained_at else None
     if _used(case, desired, incident) or _pods_left(case, incident.status) is not False:
         return None
@@ -39,9 +38,9 @@ def seen_twice(status: IncidentStatus, now: datetime) -> bool:
 
 
 def look_again(case: Case, incident: Incident, now: datetime) -> datetime | None:
-    """Return when to list the node's pods again: nobody tells when one of them has ended.
+    """Return when to list the node's pods again: no event reports the end of a pod.
 
-    That a claim is given back is heard of; until then there is nothing to look for.
+    The release of a claim is watched; until then there is nothing to look for.
     """
     since, status = incident.status.evicting_at, incident.status
     if since is None or status.drained_at or status.empty_since:
@@ -60,7 +59,7 @@ def _used(case: Case, desired: Desired, incident: Incident) -> bool:
 
 
 def _pods_left(case: Case, status: IncidentStatus) -> bool | None:
-    """Whether a pod that held a device still runs; None while nobody can tell."""
+    """Whether a pod that held a device still runs; None while it is unknown."""
     named = (*status.affected, *status.evicted)
     # A gang peer holds nothing here, and admin access uses nothing.
     held = {hold.uid for hold in named if hold.pod and hold.via not in (GANG, ADMIN)}

@@ -26,7 +26,7 @@ class Due(msgspec.Struct, frozen=True):
     stands: bool
     """The need is known now. Otherwise the GPU is unknown, and the need is that of before."""
     insists: Need
-    """What a class that may evict asks for: for that, pods are waited for until the deadline."""
+    """The need of a class that may evict: for that, pods are waited for until the deadline."""
 
     def until(self, deadline: timedelta, now: datetime) -> datetime | None:
         """Return until when pods are waited for; None: without an end."""
@@ -43,7 +43,9 @@ class Due(msgspec.Struct, frozen=True):
 def due_gpus(pairs: Iterable[tuple[Case, Desired]]) -> tuple[Due, ...]:
     """Return the GPUs of these incidents, by the name of the incident."""
     found = [_of_gpu(case, desired, incident) for case, desired, incident in enforced(pairs)]
-    return tuple(sorted((one for one in found if one), key=lambda one: one.incident.name))
+    return tuple(
+        sorted((due_gpu for due_gpu in found if due_gpu), key=lambda due_gpu: due_gpu.incident.name)
+    )
 
 
 def enforced(
@@ -55,21 +57,23 @@ def enforced(
         if incident is None or not incident.metadata.uid or not incident.open:
             continue
         ends = desired.closing or desired.ending
-        ignored = any(one.kind == "Ignore" and one.state == "InForce" for one in desired.intents)
+        ignored = any(
+            intent.kind == "Ignore" and intent.state == "InForce" for intent in desired.intents
+        )
         if incident.status.mode == MODES["enforce"] and not ends and not ignored:
             yield case, desired, incident
 
 
 def _of_gpu(case: Case, desired: Desired, incident: Incident) -> Due | None:
-    """What a GPU needs is what is asked for now; of an unknown one, what it was before."""
-    hold = any(one.kind == "Hold" and one.state == "InForce" for one in desired.intents)
+    """The need of a GPU is its need now; of an unknown one, what it was before."""
+    hold = any(intent.kind == "Hold" and intent.state == "InForce" for intent in desired.intents)
     held = desired.held or desired.call_held or ("a person holds it" if hold else "")
     if isinstance(case.verdict, Healthy):
         return None
     need, stands = desired.calls, isinstance(case.verdict, Sick) or desired.calls in NODE_LEVEL
     if not stands:
         need = most_needed(
-            one for one in NEEDS if one in {desired.needs, need_of(incident.status.needs)}
+            kind for kind in NEEDS if kind in {desired.needs, need_of(incident.status.needs)}
         )
     if need not in NODE_LEVEL:
         return None

@@ -1,4 +1,4 @@
-"""Under which rules nobody is evicted any more, by what an incident says. Pure."""
+"""The rules under which no pod is evicted any more, as an incident records it. Pure."""
 
 from collections.abc import Iterator
 
@@ -7,14 +7,14 @@ import msgspec
 from remediator.model.incident import EVICTION_BLOCKED, IncidentStatus
 
 Emptied = tuple[str, str]
-"""UID of a rule, and the effect under which nobody is left."""
+"""UID of a rule, and the effect under which no pod is left."""
 
 
 def emptied(status: IncidentStatus) -> Iterator[Emptied]:
-    """Yield the rules of an open incident that evict, and that nobody is left under.
+    """Yield the rules of an open incident that evict and under which no pod is left.
 
-    Under Evict also those that evict nobody now, and those whose time is over: who waits for a
-    PodDisruptionBudget waits for as long as its owner likes.
+    Under Evict these include rules that evict no pod now, and rules whose time is over: a pod that
+    waits for a PodDisruptionBudget waits for as long as its owner likes.
     """
     drained = status.drained_at is not None and status.empty_since is not None
     waits = status.eviction_start_time is None or _blocked(status)
@@ -22,17 +22,17 @@ def emptied(status: IncidentStatus) -> Iterator[Emptied]:
     for rule in status.rules:
         if rule.uid and rule.effect in over:
             yield rule.uid, rule.effect
-            # One that was lowered since does less than what nobody is left under.
+            # A rule that was lowered since does less than the rule under which no pod is left.
             yield rule.uid, "Evict"
 
 
 class Turned(msgspec.Struct, frozen=True):
-    """What a decision sees and its incident does not say yet."""
+    """What a decision observes and its incident does not record yet."""
 
     filled: frozenset[Emptied] = frozenset()
     """Rules that pods are under again."""
     emptied: frozenset[Emptied] = frozenset()
-    """Rules that nobody is evicted under any more: they leave the caps once that is noted."""
+    """Rules under which no pod is evicted any more: they leave the caps once that is recorded."""
 
 
 def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
@@ -42,4 +42,7 @@ def turned(before: IncidentStatus, after: IncidentStatus) -> Turned:
 
 
 def _blocked(status: IncidentStatus) -> bool:
-    return any((one.type, one.status) == (EVICTION_BLOCKED, "True") for one in status.conditions)
+    return any(
+        (condition.type, condition.status) == (EVICTION_BLOCKED, "True")
+        for condition in status.conditions
+    )

@@ -1,23 +1,22 @@
-"""One GPU's case into what should be so: its incident and its rules.
+"""One GPU's case into its desired state: its incident and its rules.
 
-Level triggered: everything is computed anew from the verdict, the incident, the
-rules and the claims as stored. Each fault asks for itself, by its own row of
-the policy and its own scope (`escalation`); a device gets the strongest that any of
-them asks for. Promises that hold here:
+Level triggered: everything is computed anew from the verdict, the incident, the rules and the
+claims as stored. Each fault has its own demand, by its own row of the policy and its own scope
+(`escalation`); a device gets the strongest effect that any of them demands. Promises that hold
+here:
 
 - An Unknown verdict changes no rule, in either direction, but for names that move.
-- What an incident has tainted stays tainted under each name that it gets, in every
-  state but its ends, `ignore` and a milder policy (`hardware`).
-- Inside one episode severity and effects only rise. A rule goes for one of four
-  reasons (`retained_rules`), and when a source names the slice.
-- Recovery is soaked on our own clock, without a gap, and it needs an incident
-  that says so: rules without an incident get one first.
-- A GPU that fails again and again, or of a sticky class, waits for a person
-  after its recovery.
-- A person outranks every ratchet: a lowered mode and `ignore` take rules down
-  at once, whatever the verdict; `hold` stops new harm and takes nothing down.
+- What an incident has tainted stays tainted under each name that it gets, in every state but its
+  ends, `ignore` and a milder policy (`hardware`).
+- Inside one episode severity and effects only rise. A rule goes for one of four reasons
+  (`retained_rules`), and when a source names the slice.
+- Recovery is soaked on our own clock, without a gap, and it needs an incident that records it:
+  rules without an incident get one first.
+- A GPU that fails again and again, or of a sticky class, waits for a user after its recovery.
+- A user outranks every ratchet: a lowered mode and `ignore` remove rules at once, whatever the
+  verdict; `hold` stops new disruptions and removes nothing.
 
-How much at once is `budget`; in which order, `steps`. Pure.
+`budget` limits how much happens at once; `steps` orders it. Pure.
 """
 
 from datetime import datetime
@@ -80,7 +79,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
             kept or retained_rules.displaced_here(case, policy) or (case.unseen if current else ())
         )
         empty = not adopted and not any(
-            incident_spec.opens(case, one, policy, now) for one in faults
+            incident_spec.opens(case, fault, policy, now) for fault in faults
         )
         if current is None and empty:
             return Desired(uuid=case.uuid, reason="nothing to do")
@@ -93,24 +92,26 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         )
     faults = [fault for fault in faults if incident_spec.stood(fault, current, kept)]
     faults = incident_spec.credible(faults, current)
-    rows = [(one, policy.row(one.fault_class, case.place)) for one in faults]
-    asked = together(case, current, [demand(case, current, one, row, now) for one, row in rows])
+    rows = [(fault, policy.row(fault.fault_class, case.place)) for fault in faults]
+    demands = together(
+        case, current, [demand(case, current, fault, row, now) for fault, row in rows]
+    )
     firm = tuple(
-        rule for rule in kept if not retained_rules.narrowed(case, current, rule, asked, now)
+        rule for rule in kept if not retained_rules.narrowed(case, current, rule, demands, now)
     )
     gone = tuple(rule for rule in kept if rule not in firm)
-    parts = hardware.tainted(case, current, asked, gone)
+    parts = hardware.tainted(case, current, demands, gone)
     rebound = hardware.rebound(case, current, parts, kept, policy)
     if hardware.extends(rebound, case.rules):
-        asked = tainted_first(asked)
+        demands = tainted_first(demands)
     kept, firm = (hardware.with_rebound(rules, rebound) for rules in (kept, firm))
-    told = incident_spec.told(case, current, asked, firm, now)
+    incident = incident_spec.told(case, current, demands, firm, now)
     # Stored with the steps that rest on it: rules that a narrowed scope takes away must not
     # come back for what was tainted before.
-    told = msgspec.structs.replace(
-        told, status=msgspec.structs.replace(told.status, hardware=parts)
+    incident = msgspec.structs.replace(
+        incident, status=msgspec.structs.replace(incident.status, hardware=parts)
     )
-    known = _known(case, told, asked, policy, now)
+    known = _known(case, incident, demands, policy, now)
     known = msgspec.structs.replace(
         known,
         duplicates=opened[1:],
@@ -118,7 +119,7 @@ def decide(case: Case, policy: Policy, now: datetime) -> Desired:
         rebound=rebound,
         ending=adoption.ends(case, empty=empty) or known.ending,
     )
-    return _ignored(case, _course(case, known, asked, kept, firm, policy, now), now)
+    return _ignored(case, _course(case, known, demands, kept, firm, policy, now), now)
 
 
 def _are_of_others(case: Case, rules: tuple[Rule, ...]) -> bool:
@@ -144,84 +145,86 @@ def _elsewhere(
 
 
 def _known(
-    case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
+    case: Case, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Desired:
-    """Return what is to be said of an incident, whatever is done about it."""
-    signal = youngest(case, told, asked)
-    before = told.status.seen_signals
-    news = any(is_unseen(one.fault.record, before) for one in asked)
-    row = policy.row(class_of(told.status.fault), case.place)
-    count = history.recurrence(case.incidents, told, row, now)
-    rows = tuple(dict.fromkeys((row, *(one.row for one in asked))))
-    # A class that another policy switched off waits for a person as before.
-    counted = tuple(one for one in rows if one.mode != "off" or policy.disagrees)
-    sticky = history.stickiness(told, () if history.is_hearsay(told) else counted, count)
-    given = overrides.given(case, told, signal, now, news=news)
+    """Return what an incident is to record, whatever is done about it."""
+    signal = youngest(case, incident, demands)
+    before = incident.status.seen_signals
+    unseen = any(is_unseen(fault_demand.fault.record, before) for fault_demand in demands)
+    row = policy.row(class_of(incident.status.fault), case.place)
+    count = history.recurrence(case.incidents, incident, row, now)
+    rows = tuple(dict.fromkeys((row, *(fault_demand.row for fault_demand in demands))))
+    # A class that another policy switched off waits for a user as before.
+    counted = tuple(
+        policy_row for policy_row in rows if policy_row.mode != "off" or policy.disagrees
+    )
+    sticky = history.stickiness(incident, () if history.is_hearsay(incident) else counted, count)
+    given = overrides.given(case, incident, signal, now, news=unseen)
     confirmed = overrides.in_force(given, "RepairConfirmed")
-    leading = desired_rules.leading(asked)
+    leading = desired_rules.leading(demands)
     shut = case.distrust or recovery.unseen_rules(case)
-    repair = needs.needs(case, told, asked, policy, now)
+    repair = needs.needs(case, incident, demands, policy, now)
     return Desired(
         uuid=case.uuid,
-        incident=told,
+        incident=incident,
         seen_through=signal,
         seen=seen(case, before),
-        news=news,
-        goal=desired_rules.goal(asked),
-        notice=desired_rules.notice(asked),
-        awaits=next((one.awaits for one in asked if one.awaits), ""),
+        news=unseen,
+        goal=desired_rules.goal(demands),
+        notice=desired_rules.notice(demands),
+        awaits=next((fault_demand.awaits for fault_demand in demands if fault_demand.awaits), ""),
         row=leading.row.name if leading else row.name,
         recurrence=count,
         sticky=bool(sticky),
         person="" if confirmed else sticky,
-        unprovable=any(one.needs_human for one in asked),
+        unprovable=any(fault_demand.needs_human for fault_demand in demands),
         probation=row.probation,
-        repair="" if news else recovery.repair_seen(case, told.status, signal),
+        repair="" if unseen else recovery.repair_seen(case, incident.status, signal),
         needs=repair.needs,
         calls=repair.calls,
         would_call=repair.would_call,
         would_insist=repair.would_insist,
         insists=repair.insists,
         intents=given,
-        placed=placed(told, asked),
-        ending="" if shut else recovery.ending(case, told, confirmed, now),
+        placed=placed(incident, demands),
+        ending="" if shut else recovery.ending(case, incident, confirmed, now),
     )
 
 
 def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     case: Case,
     known: Desired,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     firm: tuple[Rule, ...],
     policy: Policy,
     now: datetime,
 ) -> Desired:
-    """Return the way that the incident takes: its end, waiting, recovery or what is asked for."""
+    """Return the incident's next state: its end, waiting, recovery or what its faults demand."""
     if known.ending:
         return msgspec.structs.replace(known, reason=known.ending)
-    told = known.incident
-    if told is None:
+    incident = known.incident
+    if incident is None:
         return known
     confirmed = overrides.in_force(known.intents, "RepairConfirmed")
-    why = recovery.unknown(case, told, confirmed)
+    why = recovery.unknown(case, incident, confirmed)
     if why:
-        wakes = (recovery.gone_until(case, told), *_wakes(case, known, now))
+        wakes = (recovery.gone_until(case, incident), *_wakes(case, known, now))
         return msgspec.structs.replace(
             known,
             rules=kept,
             reason=_and(f"unknown, so nothing changes: {why}", hardware.in_words(known.rebound)),
-            wake_at=min((one for one in wakes if one and one > now), default=None),
+            wake_at=min((moment for moment in wakes if moment and moment > now), default=None),
         )
-    quiet = known.seen_through == told.status.seen_through and not known.news
-    verified_at = recovery.verified_at(case, told, policy, now) if quiet else None
+    quiet = known.seen_through == incident.status.seen_through and not known.news
+    verified_at = recovery.verified_at(case, incident, policy, now) if quiet else None
     soaked = verified_at is not None and now >= verified_at
-    unproven = "" if confirmed else recovery.unproven(case, told)
+    unproven = "" if confirmed else recovery.unproven(case, incident)
     if soaked and unproven:
         known = msgspec.structs.replace(known, unproven=unproven)
         verified_at = now + recovery.LOOK_FOR_RENEWALS
     # What the agent has confirmed is stored first: a restart in between must not wait for it again.
-    noted = confirmed is not None or told.status.soak_confirmed_time is not None
+    noted = confirmed is not None or incident.status.soak_confirmed_time is not None
     if verified_at and soaked and not unproven and not noted:
         # A schema of the release before does not store it.
         verified_at += recovery.NOTED_WITHIN
@@ -236,9 +239,9 @@ def _course(  # noqa: PLR0917 - two kinds of rules beside the facts
     known = msgspec.structs.replace(
         known,
         verified=verified and not unseen,
-        wake_at=min((one for one in wakes if one), default=None),
+        wake_at=min((moment for moment in wakes if moment), default=None),
     )
-    return _standing(case, told, known, asked, firm, now)
+    return _standing(case, incident, known, demands, firm, now)
 
 
 def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, ...]:
@@ -248,43 +251,47 @@ def _wakes(case: Case, known: Desired, now: datetime) -> tuple[datetime | None, 
     look = look_again(case, known.incident, now) if known.incident else None
     missed = needs.look_again(known.incident.status) if known.incident else None
     ends = (overrides.next_expiry(known.intents), again, look, missed)
-    return tuple(one for one in ends if one is not None and one > now)
+    return tuple(end for end in ends if end is not None and end > now)
 
 
 def _standing(  # noqa: PLR0917 - the facts, and when
     case: Case,
-    told: Incident,
+    incident: Incident,
     known: Desired,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     firm: tuple[Rule, ...],
     now: datetime,
 ) -> Desired:
     hold = overrides.in_force(known.intents, "Hold")
-    # A hold keeps what stands: nothing is asked for as long as it counts.
-    rules = desired_rules.rules(case, told, () if hold else asked, firm)
-    wakes = [one for one in (known.wake_at, *(one.wake_at for one in asked)) if one]
-    evicting = () if hold else desired_rules.evicting(asked)
+    # A hold keeps what stands: nothing new is demanded as long as it counts.
+    rules = desired_rules.rules(case, incident, () if hold else demands, firm)
+    wakes = [
+        moment
+        for moment in (known.wake_at, *(fault_demand.wake_at for fault_demand in demands))
+        if moment
+    ]
+    evicting = () if hold else desired_rules.evicting(demands)
     return msgspec.structs.replace(
         known,
         rules=rules,
         evicting=evicting,
-        evict_plan=None if hold else desired_rules.evict_plan(asked),
-        resumes=resumes(case, told, evicting, now),
-        would=desired_rules.would(asked),
-        pending=desired_rules.pending(asked),
+        evict_plan=None if hold else desired_rules.evict_plan(demands),
+        resumes=resumes(case, incident, evicting, now),
+        would=desired_rules.would(demands),
+        pending=desired_rules.pending(demands),
         wake_at=min(wakes, default=None),
-        reason=_reason(case, told, known, asked),
+        reason=_reason(case, incident, known, demands),
         needs="person" if known.verified else known.needs,
         held=f"new harm held: {intent.in_words(hold.kind, hold)}" if hold else "",
         held_by="Human" if hold else "Budget",
     )
 
 
-def _reason(case: Case, told: Incident, known: Desired, asked: tuple[Demand, ...]) -> str:
+def _reason(case: Case, incident: Incident, known: Desired, demands: tuple[Demand, ...]) -> str:
     if known.verified:
         verified = "healthy for the whole soak time, and waits for a user to confirm the repair"
         return f"{known.person}: {verified} (spec.repairConfirmed)"
-    parts = [desired_rules.reason(case, told, asked)]
+    parts = [desired_rules.reason(case, incident, demands)]
     if known.unproven:
         parts.append(known.unproven)
     if known.person:
@@ -305,12 +312,12 @@ def _and(*parts: str) -> str:
 
 
 def _ignored(case: Case, desired: Desired, now: datetime) -> Desired:
-    """Take everything of ours down where a person says that the fault is none."""
+    """Remove all rules of ours where a user says that there is no fault."""
     ignored = overrides.in_force(desired.intents, "Ignore")
     if ignored is None or desired.closing or desired.ending:
         return desired
     why = f"not acted on: {intent.in_words(ignored.kind, ignored)}"
-    wakes = [one for one in (desired.wake_at, *_wakes(case, desired, now)) if one]
+    wakes = [moment for moment in (desired.wake_at, *_wakes(case, desired, now)) if moment]
     return msgspec.structs.replace(
         desired,
         rules=(),

@@ -33,8 +33,8 @@ from remediator.policy.table import Row
 from remediator.policy.windows import moment
 
 FRESH = timedelta(minutes=5)
-"""A contained error has killed its process when it is written. Later than this, whoever holds the
-slice came afterwards and is not moved for it."""
+"""A contained error has killed its process when it is written. A pod that took the slice later than
+this came afterwards and is not evicted for it."""
 
 
 ACTED = frozenset({"Tainted", "Evicting", "Drained"})
@@ -50,7 +50,7 @@ TAINTING = "every device in scope is tainted first"
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What one fault asks for now. `effect` None: nothing yet; `goal`: in the end."""
+    """The demand of one fault now. `effect` None: nothing yet; `goal`: in the end."""
 
     fault: Fault
     row: Row
@@ -62,18 +62,19 @@ class Demand(msgspec.Struct, frozen=True):
     awaits: str = ""
     """Which evidence it waits for, or has waited for, while its scope is not tainted."""
     needs_human: bool = False
-    """Only the kernel log says so, nothing else can be asked, and the settle time is over."""
+    """Only the kernel log reports it, no other source can confirm it, and the settle time is
+    over."""
     new: bool = False
-    """The incident has not told of its signal before."""
+    """The incident has not recorded its signal before."""
 
 
 def demand(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
-    """Return what one fault of an incident asks for now."""
-    asked = _asked(case, incident, fault, row, now)
-    return msgspec.structs.replace(asked, new=is_new(case, incident, fault))
+    """Return the demand of one fault of an incident now."""
+    proposed = _proposed(case, incident, fault, row, now)
+    return msgspec.structs.replace(proposed, new=is_new(case, incident, fault))
 
 
-def _asked(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
+def _proposed(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime) -> Demand:
     if case.gpu is None:
         return Demand(fault, row, (), None, "NoSchedule", "the GPU is not reported")
     found = scope(fault, case.gpu, case.inventory)
@@ -90,27 +91,27 @@ def _asked(case: Case, incident: Incident, fault: Fault, row: Row, now: datetime
     later = LATER if _came_later(case, fault, targets) else ""
     goal = milder("NoSchedule" if doubt or later else "NoExecute", highest)
     tainted = {rule.device for rule in case.rules if rule.effect != "None"}
-    awaits = bool(doubt) and row.patient and not all(one.name in tainted for one in targets)
+    awaits = bool(doubt) and row.patient and not all(target.name in tainted for target in targets)
     until = _patience(incident, row, now) if awaits else None
     if until is not None:
         why = f"waiting for better evidence: {doubt}"
         return Demand(fault, row, targets, None, goal, why, until, awaits=doubt)
     if goal not in EVICTING:
         why = f"{goal} only: {doubt or later or f'class {row.fault_class} goes no further'}"
-        asked = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
-        return _to_a_human(case, incident, asked, now) if fault.unprovable else asked
+        proposed = Demand(fault, row, targets, goal, goal, why, awaits=doubt if awaits else "")
+        return _to_a_human(case, incident, proposed, now) if fault.unprovable else proposed
     return _to_evict(case, incident, Demand(fault, row, targets, "NoSchedule", goal, ""), now)
 
 
 def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
-    """Whether an error is over, and all who hold its devices are known to have come after it.
+    """Whether an error is over, and all pods on its devices are known to have come after it.
 
-    So also after a loss of every incident and rule, when nothing says any more that it was
-    handled. Admin access uses nothing, whenever it came.
+    So also after a loss of every incident and rule, when no record says that it was handled. Admin
+    access uses nothing, whenever it came.
     """
     if fault.ended is None:
         return False
-    names = {str(one.name) for one in targets}
+    names = {str(target.name) for target in targets}
     ended = {pod.uid for pod in case.pods or () if not pod.running}
     here = [
         hold.uid
@@ -122,64 +123,69 @@ def _came_later(case: Case, fault: Fault, targets: tuple[Target, ...]) -> bool:
     return bool(dates) and all(at is not None and at > fault.last_seen for at in dates)
 
 
-def _to_evict(case: Case, incident: Incident, asked: Demand, now: datetime) -> Demand:
-    since = tainted_since(case.rules, incident, asked.targets)
+def _to_evict(case: Case, incident: Incident, proposed: Demand, now: datetime) -> Demand:
+    since = tainted_since(case.rules, incident, proposed.targets)
     if since is None:
-        return msgspec.structs.replace(asked, reason=TAINTING)
-    settled = since + asked.row.settle
+        return msgspec.structs.replace(proposed, reason=TAINTING)
+    settled = since + proposed.row.settle
     if now < settled:
-        why = f"settling for {asked.row.settle.total_seconds():g} s"
-        return msgspec.structs.replace(asked, reason=why, wake_at=settled)
-    if asked.row.evicts_first:
-        return _by_request(incident, asked, now)
+        why = f"settling for {proposed.row.settle.total_seconds():g} s"
+        return msgspec.structs.replace(proposed, reason=why, wake_at=settled)
+    if proposed.row.evicts_first:
+        return _by_request(incident, proposed, now)
     why = "evidence complete and settled: pods are moved"
-    return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+    return msgspec.structs.replace(proposed, effect="NoExecute", reason=why)
 
 
-def _by_request(incident: Incident, asked: Demand, now: datetime) -> Demand:
-    """Return what is asked for while pods are evicted by the Eviction API, and after it."""
-    plan = asked.row.evict
+def _by_request(incident: Incident, proposed: Demand, now: datetime) -> Demand:
+    """Return the demand while pods are evicted by the Eviction API, and after it."""
+    plan = proposed.row.evict
     since = counted_from(incident.status, plan, now)
     ends = plan.then == "NoExecute" and since is not None
     until = since + plan.within if ends and since else None
     if until is not None and now >= until:
         why = f"pods that are left {spelled(plan.within)} after the first eviction are deleted"
-        return msgspec.structs.replace(asked, effect="NoExecute", reason=why)
+        return msgspec.structs.replace(proposed, effect="NoExecute", reason=why)
     why = "evidence complete and settled: pods are evicted by the Eviction API"
     why += f" until {moment(until)}, then deleted" if until else ""
-    return msgspec.structs.replace(asked, effect="Evict", reason=why, wake_at=until)
+    return msgspec.structs.replace(proposed, effect="Evict", reason=why, wake_at=until)
 
 
-def _to_a_human(case: Case, incident: Incident, asked: Demand, now: datetime) -> Demand:
-    """Call a person once the settle time has brought no second source."""
-    since = tainted_since(case.rules, incident, asked.targets)
+def _to_a_human(case: Case, incident: Incident, proposed: Demand, now: datetime) -> Demand:
+    """Demand a user once the settle time has brought no second source."""
+    since = tainted_since(case.rules, incident, proposed.targets)
     if since is None:
-        return asked
-    settled = since + asked.row.settle
+        return proposed
+    settled = since + proposed.row.settle
     if now < settled:
-        return msgspec.structs.replace(asked, wake_at=settled)
-    return msgspec.structs.replace(asked, needs_human=True)
+        return msgspec.structs.replace(proposed, wake_at=settled)
+    return msgspec.structs.replace(proposed, needs_human=True)
 
 
-def together(case: Case, incident: Incident, asked: list[Demand]) -> tuple[Demand, ...]:
-    """Hold every eviction back until all that the faults of one GPU taint is tainted.
+def together(case: Case, incident: Incident, demands: list[Demand]) -> tuple[Demand, ...]:
+    """Defer every eviction until all devices that the faults of one GPU taint are tainted.
 
-    A pod that is moved off one slice must not land on a sibling that is about to
-    be tainted.
+    A pod that is evicted from one slice must not land on a sibling that is about to be tainted.
     """
-    tainting = [one for one in asked if one.row.mode == "enforce" and one.effect is not None]
-    everything = tuple(sorted({target for one in tainting for target in one.targets}))
+    tainting = [
+        fault_demand
+        for fault_demand in demands
+        if fault_demand.row.mode == "enforce" and fault_demand.effect is not None
+    ]
+    everything = tuple(
+        sorted({target for fault_demand in tainting for target in fault_demand.targets})
+    )
     whole = tainted_since(case.rules, incident, everything) is not None
-    return tuple(asked) if whole else tainted_first(asked)
+    return tuple(demands) if whole else tainted_first(demands)
 
 
-def tainted_first(asked: Iterable[Demand]) -> tuple[Demand, ...]:
+def tainted_first(demands: Iterable[Demand]) -> tuple[Demand, ...]:
     """Return the same demands without their evictions."""
     return tuple(
         msgspec.structs.replace(demand, effect="NoSchedule", reason=TAINTING)
         if demand.effect in EVICTING
         else demand
-        for demand in asked
+        for demand in demands
     )
 
 
@@ -189,28 +195,35 @@ def tainted_since(
     """Return since when the targets' stored rules taint, as the incident has recorded them.
 
     A rule of the same GPU that is not recorded yet is new, also one that was deleted and made
-    again: pods must not move to what it taints. Who acts on rules may have lost them while they
-    were not served, so that time begins anew.
+    again: pods must not move to what it taints. The scheduler and the eviction controller may have
+    lost the rules while they were not served, so that time starts over.
     """
-    told = next((one for one in incident.status.conditions if one.type == RULES_NOT_SERVED), None)
-    if told is not None and told.status == "True":
+    unserved = next(
+        (
+            condition
+            for condition in incident.status.conditions
+            if condition.type == RULES_NOT_SERVED
+        ),
+        None,
+    )
+    if unserved is not None and unserved.status == "True":
         return None
-    recorded = {one.uid for one in incident.status.rules if one.effect != "None"}
+    recorded = {rule.uid for rule in incident.status.rules if rule.effect != "None"}
     tainting = [rule for rule in rules if rule.effect != "None"]
     if any(rule.uid not in recorded for rule in tainting):
         return None
     known = {rule.device for rule in tainting}
     whole = bool(targets) and all(target.name in known for target in targets)
     since = incident.status.tainted_at if whole else None
-    return max(since, told.last_transition_time) if since and told else since
+    return max(since, unserved.last_transition_time) if since and unserved else since
 
 
-def milder(one: Effect, other: Effect) -> Effect:
-    return one if EFFECTS.index(one) <= EFFECTS.index(other) else other
+def milder(effect: Effect, other: Effect) -> Effect:
+    return effect if EFFECTS.index(effect) <= EFFECTS.index(other) else other
 
 
-def stronger(one: Effect, other: Effect) -> Effect:
-    return other if milder(one, other) == one else one
+def stronger(effect: Effect, other: Effect) -> Effect:
+    return other if milder(effect, other) == effect else effect
 
 
 def _recorded(
@@ -218,9 +231,8 @@ def _recorded(
 ) -> tuple[Target, ...]:
     """Return the slices that an instance fault meant when it was new.
 
-    Instance ids are used again: after a change of the layout an old error must
-    not be read as one of whoever got its number. A recorded placement says by
-    itself which memory is meant.
+    Instance ids are used again: after a change of the layout an old error must not be read as one
+    of the slice that got its number. A recorded placement names the memory by itself.
     """
     if fault.instance is None or fault.placement is not None or is_new(case, incident, fault):
         return targets
@@ -232,7 +244,7 @@ def _recorded(
 
 
 def is_new(case: Case, incident: Incident, fault: Fault) -> bool:
-    """Whether the incident has not told of a signal: by its record, or by a later date.
+    """Whether the incident has not recorded a signal: by its record, or by a later date.
 
     Sources date one moment differently, so an error may be dated before one that came first.
     """
@@ -240,43 +252,43 @@ def is_new(case: Case, incident: Incident, fault: Fault) -> bool:
     return later or is_unseen(fault.record, incident.status.seen_signals)
 
 
-def is_later(signal: datetime, told: datetime | None, clock: datetime | None) -> bool:
-    """Whether a signal is younger than what was told of; all three by the node's clock.
+def is_later(signal: datetime, known: datetime | None, clock: datetime | None) -> bool:
+    """Whether a signal is younger than the recorded ones; all three by the node's clock.
 
-    What lies ahead of that clock as it is now was written before it was set back: it says
-    nothing of what came after.
+    A date ahead of that clock as it is now was written before the clock was set back: it proves
+    nothing about later signals.
     """
-    if told is None or signal > told:
+    if known is None or signal > known:
         return True
-    return clock is not None and signal <= clock < told
+    return clock is not None and signal <= clock < known
 
 
-def youngest(case: Case, incident: Incident, asked: Iterable[Demand]) -> datetime | None:
+def youngest(case: Case, incident: Incident, demands: Iterable[Demand]) -> datetime | None:
     """Return the youngest signal of an incident, by the node's clock.
 
-    One told of that lies ahead of that clock gives way to those that are still reported.
+    A recorded signal ahead of that clock gives way to those that are still reported.
     """
-    told, clock = incident.status.seen_through, case.reported_at
-    seen = [one.fault.last_seen for one in asked]
-    ahead = told is not None and clock is not None and told > clock
-    if told is not None and not (seen and ahead):
-        seen.append(told)
+    known, clock = incident.status.seen_through, case.reported_at
+    seen = [fault_demand.fault.last_seen for fault_demand in demands]
+    ahead = known is not None and clock is not None and known > clock
+    if known is not None and not (seen and ahead):
+        seen.append(known)
     return max(seen, default=None)
 
 
-def placed(incident: Incident, asked: Iterable[Demand]) -> tuple[Target, ...]:
+def placed(incident: Incident, demands: Iterable[Demand]) -> tuple[Target, ...]:
     """Return the slices that instance faults of the incident meant when they were new.
 
-    A contained error that nobody has placed yet means all of them: a later source names one.
+    A contained error without a known slice means all of them: a later source names one.
     """
-    told = incident.status.seen_through is not None
-    before = incident.status.scope.devices if told else ()
+    recorded = incident.status.seen_through is not None
+    before = incident.status.scope.devices if recorded else ()
     known = before if incident.status.placed is None else incident.status.placed
     found = {
         target
-        for one in asked
-        if one.fault.fault_class == "contained" and one.new
-        for target in one.targets
+        for fault_demand in demands
+        if fault_demand.fault.fault_class == "contained" and fault_demand.new
+        for target in fault_demand.targets
     }
     return (*known, *sorted(found - set(known)))[-PLACED_LIMIT:]
 
@@ -298,8 +310,12 @@ def waits_since(status: IncidentStatus, now: datetime) -> datetime | None:
 
     It was over if the GPU had been healthy for more than a minute: what comes then is another.
     """
-    found = (one for one in status.conditions if (one.type, one.status) == (AWAITING, "True"))
-    since = next((one.last_transition_time for one in found), None)
+    found = (
+        condition
+        for condition in status.conditions
+        if (condition.type, condition.status) == (AWAITING, "True")
+    )
+    since = next((condition.last_transition_time for condition in found), None)
     healthy = status.healthy_since
     over = since is not None and healthy is not None and since <= healthy < now - NEAR
     return None if over else since

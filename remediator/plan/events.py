@@ -46,16 +46,17 @@ HELD = "DeviceHeld"
 REPAIR_DEFERRED = "DeviceRepairDeferred"
 RELAPSED = "DeviceRelapsed"
 INTENT = "Intent"
-"""Begins the reason that tells what became of a user's intent: `IntentInForce` and so on."""
+"""Begins the reason that reports the state of a user's intent: `IntentInForce` and so on."""
 POD_PLANNED = "PodEvictionPlanned"
-"""A taint stands whose pods are evicted: it says when, so that the pod can checkpoint."""
+"""A taint stands whose pods are evicted: the message has the time, so that the pod can
+checkpoint."""
 POD_EVICTED = "PodEvicted"
 POD_EVENTS_AT_ONCE = PODS_LIMIT
 """Of one plan: as many as the incident names."""
 NAMESPACE = "default"
 """Events about cluster-scoped objects live here."""
 _TOLD_CONDITIONS = {"Held": HELD, "RepairDeferred": REPAIR_DEFERRED}
-"""Conditions of an incident of which each change is told."""
+"""Conditions of an incident of which each change is reported."""
 CONDITION_REASONS = frozenset(
     {*NODE_REPAIRS.values(), WAITING, NODE_HELD, VERIFYING, OTHER_REPAIR, NOTHING_NEEDED}
     | {SWITCHED_OFF}
@@ -77,7 +78,7 @@ class Event(msgspec.Struct, frozen=True):
     namespace: str = ""
     """Of the object; "" for one without."""
     incident: str = ""
-    """Name of the incident whose written status it tells of; "" where it tells of none."""
+    """Name of the incident whose written status it reports; "" where it reports none."""
 
     @property
     def posted_in(self) -> str:
@@ -94,12 +95,12 @@ def of_decision(
 
 
 def of_view(view: NodeView) -> tuple[Event, ...]:
-    """Return the events that a node's state asks for, whatever is done about it."""
+    """Return the events for a node's state, whatever is done about it."""
     reported = {gpu.uuid for gpu in (view.report.gpus if view.report else ())}
     contested = sorted(reported & view.elsewhere.keys())
     if not contested:
         return ()
-    rivals = sorted({one for uuid in contested for one in view.elsewhere[uuid]})
+    rivals = sorted({node for uuid in contested for node in view.elsewhere[uuid]})
     named = ", ".join(contested[:3]) + (" and more" if len(contested) > 3 else "")
     message = (
         f"{named}: claimed by {view.node} and by {', '.join(rivals[:3])}; unknown for all of "
@@ -111,12 +112,17 @@ def of_view(view: NodeView) -> tuple[Event, ...]:
 def of_condition(view: NodeView, steps: Iterable[Step]) -> Iterator[Event]:
     """Yield an event for each change of status or reason of the Node's condition.
 
-    The time of the change is in it: what is said a second time is another event.
+    The event has the time of the change in it: a second change is another event.
     """
     stored = view.facts.conditions if view.facts else ()
-    before = {one.type: (one.status, one.reason) for one in stored or ()}
+    before = {condition.type: (condition.status, condition.reason) for condition in stored or ()}
     written = (step.conditions for step in steps if isinstance(step, WriteNodeConditions))
-    for now in (one for conditions in written for one in conditions if one.type == REPAIR_NEEDED):
+    for now in (
+        condition
+        for conditions in written
+        for condition in conditions
+        if condition.type == REPAIR_NEEDED
+    ):
         if before.get(now.type) != (now.status, now.reason):
             since = f" since {now.last_transition_time:%FT%TZ}" if now.last_transition_time else ""
             text = f"{now.type} is {now.status}{since}: {now.message}"
@@ -129,11 +135,11 @@ def of_steps(
 ) -> tuple[Event, ...]:
     """Return the events for what a plan writes down: on the incident, its node and the pods."""
     known = {desired.uuid: (case, desired) for case, desired in pairs}
-    writes = [one for one in steps if isinstance(one, WriteStatus)]
-    told = [
+    writes = [step for step in steps if isinstance(step, WriteStatus)]
+    found = [
         event
         for step in writes
-        for reason, message, kind in _news(step)
+        for reason, message, kind in _changes(step)
         for event in _on_both(step, reason, message, kind)
     ]
     pods = [
@@ -142,11 +148,11 @@ def of_steps(
         if step.incident.spec.uuid in known
         for event in _on_pods(step, *known[step.incident.spec.uuid])
     ]
-    return (*told, *pods[:POD_EVENTS_AT_ONCE])
+    return (*found, *pods[:POD_EVENTS_AT_ONCE])
 
 
-def _news(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
-    """Give reason, sentence, and the word that says whether it is good news."""
+def _changes(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
+    """Return reason, sentence, and the word that marks it as good news or not."""
     old, new = step.incident.status, step.status
     if not new.timeline:
         return  # what was found, and nothing that was decided: that comes with the next write
@@ -155,17 +161,17 @@ def _news(step: WriteStatus) -> Iterator[tuple[str, str, str]]:
     for line in new.evidence if not old.timeline else ():
         if line.startswith(history.RELAPSE):
             yield RELAPSED, line, ""
-    was = {one.type: one.message for one in old.conditions}
-    for one in new.conditions:
-        known = kernel(one.message) == kernel(was.get(one.type, ""))
-        if one.type in _TOLD_CONDITIONS and one.message and not known:
-            yield _TOLD_CONDITIONS[one.type], one.message, ""
-    for one in overrides.news(old.intents, new.intents):
-        yield f"{INTENT}{one.state}", overrides.in_words(one), one.state
+    was = {entry.type: entry.message for entry in old.conditions}
+    for condition in new.conditions:
+        known = kernel(condition.message) == kernel(was.get(condition.type, ""))
+        if condition.type in _TOLD_CONDITIONS and condition.message and not known:
+            yield _TOLD_CONDITIONS[condition.type], condition.message, ""
+    for record in overrides.news(old.intents, new.intents):
+        yield f"{INTENT}{record.state}", overrides.in_words(record), record.state
 
 
 def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterator[Event]:
-    """Tell it on the incident, and on the node, where people look first."""
+    """Report it on the incident, and on the node, where users look first."""
     incident, kind = step.incident, "Normal" if word in _GOOD else "Warning"
     node = step.status.node or incident.node
     text = f"{node} {incident.spec.uuid}: {message}"
@@ -175,31 +181,31 @@ def _on_both(step: WriteStatus, reason: str, message: str, word: str) -> Iterato
 
 
 def _on_pods(step: WriteStatus, case: Case, desired: Desired) -> Iterator[Event]:
-    """Warn who will be evicted when the taint stands, also who joins later; tell who was."""
+    """Warn pods that will be evicted when the taint stands or join later; report evicted ones."""
     old, new = step.incident.status, step.status
-    told = {one.uid for one in old.affected} if new.tainted_at == old.tainted_at else set[str]()
-    # The same words again are the same Event, so that nobody is warned twice.
+    noted = {hold.uid for hold in old.affected} if new.tainted_at == old.tainted_at else set[str]()
+    # The same words again are the same Event, so no pod is warned twice.
     emptied = new.evicting_at is not None and old.evicting_at is None
     if new.tainted_at is not None and (emptied or desired.goal in EVICTING):
-        for one in new.affected:
-            if (emptied or one.uid not in told) and not _is_spared(one, case, desired, new.fault):
-                why = f"will be evicted: {_why(step, one)}{_when(new.tainted_at, desired)}"
-                yield from _on_pod(step, one, POD_PLANNED, why)
-    for one in new.evicted:
-        if one not in old.evicted and not may_stay(one, new.fault):
-            yield from _on_pod(step, one, POD_EVICTED, f"evicted: {_why(step, one)}")
+        for pod in new.affected:
+            if (emptied or pod.uid not in noted) and not _is_spared(pod, case, desired, new.fault):
+                why = f"will be evicted: {_why(step, pod)}{_when(new.tainted_at, desired)}"
+                yield from _on_pod(step, pod, POD_PLANNED, why)
+    for pod in new.evicted:
+        if pod not in old.evicted and not may_stay(pod, new.fault):
+            yield from _on_pod(step, pod, POD_EVICTED, f"evicted: {_why(step, pod)}")
 
 
 def _is_spared(hold: PodHold, case: Case, desired: Desired, fault: str) -> bool:
     """Whether a pod stays: for want of a device, by its toleration, or passed by."""
     if hold.via == GANG or may_stay(hold, fault):
         return True
-    asks_only = desired.goal == "Evict"
-    return asks_only and (hold.via == ADMIN or bool(is_passed_by(case, hold.uid)))
+    only_requests = desired.goal == "Evict"
+    return only_requests and (hold.via == ADMIN or bool(is_passed_by(case, hold.uid)))
 
 
 def _when(tainted_at: datetime, desired: Desired) -> str:
-    """Say when evictions begin at the earliest, and what follows."""
+    """Return when evictions begin at the earliest, and what follows."""
     if desired.notice is None:
         return ""
     plan, begins = desired.notice.plan, tainted_at + desired.notice.settle
@@ -230,7 +236,7 @@ def _on_pod(step: WriteStatus, hold: PodHold, reason: str, message: str) -> Iter
 
 
 def manifest(event: Event, now: datetime) -> dict[str, object]:
-    """Return the object to create. The same event gets the same name, so that it is said once."""
+    """Return the object to create. The same event gets the same name, so it is posted once."""
     words = "\0".join((event.kind, event.name, event.uid, event.reason, event.message))
     digest = hashlib.sha256(words.encode()).hexdigest()[:16]
     involved = {

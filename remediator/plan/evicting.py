@@ -1,11 +1,11 @@
-"""Who is evicted by the Eviction API under `Evict`, since when, and what is in the way.
+"""Which pods the Eviction API evicts under `Evict`, since when, and what blocks it.
 
-Under `Evict` a device keeps its NoSchedule, and who holds it is evicted by the Eviction API,
-which asks PodDisruptionBudgets. Passed by is who NoExecute need not end: admin access, pods of
+Under `Evict` a device keeps its NoSchedule, and pods on it are evicted by the Eviction API, which
+respects PodDisruptionBudgets. It skips pods that NoExecute need not end: admin access, pods of
 DaemonSets, mirror pods, and pods that tolerate NoExecute as the eviction controller reads it. The
-clock of `evict.within` starts with the first attempt and is stored in the incident. It runs while
-somebody is there and nothing holds the evictions back, so that pods always get the whole time. A
-shared claim can be joined under NoSchedule: whoever joins later is a round of its own. Pure.
+clock of `evict.within` starts with the first attempt and is stored in the incident. It runs while a
+pod is there and nothing defers the evictions, so that pods always get the whole time. A shared
+claim can be joined under NoSchedule: pods that join later are a round of their own. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -32,10 +32,10 @@ from remediator.policy.table import Evict
 
 ROUNDS = 3
 """Rounds of evictions of a device, each for pods that joined a claim after the one before. Then a
-user looks: whoever makes these pods does not know that the device is tainted."""
+user looks: the controller of these pods does not know that the device is tainted."""
 FREE_FOR = timedelta(minutes=1)
-"""How long nobody has held a device when its rounds are forgotten. Longer than a scheduler needs
-that knows nothing of taints and gives it away again."""
+"""How long no pod has held a device when its rounds expire. Longer than a scheduler without support
+for taints needs to allocate it again."""
 COUNTS_LEAST, COUNTS_MOST = timedelta(seconds=10), timedelta(minutes=1)
 """How long an attempt counts of `within` at most, between these: a tenth of it. A refused eviction
 is requested again within a minute."""
@@ -76,11 +76,11 @@ def tolerations(
 
 def in_force(case: Case, desired: Desired) -> dict[str, Rule]:
     """Return the stored rules whose pods are evicted by the Eviction API now, by device."""
-    wanted = {rule.device for rule in desired.rules if rule.effect == "Evict"}
+    desired_devices = {rule.device for rule in desired.rules if rule.effect == "Evict"}
     return {
         str(rule.device): rule
         for rule in case.rules
-        if rule.effect == "Evict" and rule.device in wanted & set(desired.evicting)
+        if rule.effect == "Evict" and rule.device in desired_devices & set(desired.evicting)
     }
 
 
@@ -97,12 +97,14 @@ def moved(desired: Desired) -> frozenset[Device]:
 def over(desired: Desired) -> frozenset[str]:
     """Return the devices whose pods were followed by others too often: a user looks."""
     return frozenset(
-        one.device for one in desired.rounds if one.rounds > ROUNDS and one.free_since_time is None
+        counted.device
+        for counted in desired.rounds
+        if counted.rounds > ROUNDS and counted.free_since_time is None
     )
 
 
 def to_request(case: Case, desired: Desired, now: datetime) -> tuple[PodHold, ...]:
-    """Return the pods of whom an eviction is to be requested, each once."""
+    """Return the pods for which an eviction is to be requested, each once."""
     rules, joined = in_force(case, desired), over(desired)
     there = (hold for hold in _there(case, rules) if hold.device not in joined)
     found = {hold.uid: hold for hold in there if not _passed_by(case, hold, rules, now)}
@@ -125,7 +127,7 @@ def _counts(plan: Evict) -> timedelta:
 
 
 def resumes(case: Case, incident: Incident, devices: Collection[Device], now: datetime) -> bool:
-    """Whether evictions would begin anew on devices under `Evict`, so that a budget is asked."""
+    """Whether evictions would begin anew on devices under `Evict`: a budget must grant them."""
     rules = {
         str(rule.device): rule
         for rule in case.rules
@@ -136,10 +138,10 @@ def resumes(case: Case, incident: Incident, devices: Collection[Device], now: da
 
 
 def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desired:
-    """Return what is desired with what the incident is to say of its evictions.
+    """Return the desired state with the record of its evictions for the incident.
 
-    While nothing is known it says what it said; that time does not count (`counted_from`). A hold
-    ends the clock, so that it starts anew.
+    While nothing is known the record stays; that time does not count (`counted_from`). A hold ends
+    the clock, so that it starts over.
     """
     if desired.incident is None:
         return desired
@@ -154,7 +156,7 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     if isinstance(case.verdict, Unknown) or bool(case.no_disruption) or case.pods is None:
         return msgspec.structs.replace(as_it_was, blocked=known)
     rounds = _kept_rounds(case, desired, old, now)
-    # Once nobody is left under NoExecute the time is over: the next slice gets all of its own.
+    # Once no pod is left under NoExecute the time is over: the next slice gets all of its own.
     if not rules and _there(case, _no_execute(desired), terminating=True):
         return msgspec.structs.replace(as_it_was, rounds=rounds)
     held = frozen or (bool(desired.held) and desired.held_by != "Budget")
@@ -162,13 +164,13 @@ def noted(case: Case, desired: Desired, now: datetime, *, frozen: bool) -> Desir
     if not there:
         return msgspec.structs.replace(desired, rounds=rounds)
     since, attempted = _clock(desired, old, now)
-    told = msgspec.structs.replace(
+    changed = msgspec.structs.replace(
         desired,
         evicting_since=since,
         attempted=attempted,
         rounds=_counted_rounds(case, desired, rounds, there, now),
     )
-    return msgspec.structs.replace(told, blocked=_in_the_way(case, told, rules, now))
+    return msgspec.structs.replace(changed, blocked=_in_the_way(case, changed, rules, now))
 
 
 def _clock(
@@ -192,14 +194,18 @@ def _no_execute(desired: Desired) -> dict[str, Rule]:
 
 
 def _blocked(conditions: Iterable[Condition]) -> str:
-    found = (one for one in conditions if one.type == EVICTION_BLOCKED and one.status == "True")
-    return next((one.message for one in found), "")
+    found = (
+        condition
+        for condition in conditions
+        if condition.type == EVICTION_BLOCKED and condition.status == "True"
+    )
+    return next((condition.message for condition in found), "")
 
 
 def _there(
     case: Case, rules: Mapping[str, Rule], *, terminating: bool = False
 ) -> tuple[PodHold, ...]:
-    """Return who holds a device with a running pod; admin access uses nothing."""
+    """Return the pods that run on a device; admin access uses nothing."""
     if not rules:
         return ()
     pods = {pod.uid: pod for pod in case.pods or () if pod.running}
@@ -215,7 +221,7 @@ def _there(
 
 def is_passed_by(case: Case, uid: str) -> PassedBy | None:
     """Return which kind of pod it is of which no eviction is ever requested, None for others."""
-    pod = next((one for one in case.pods or () if one.uid == uid), None)
+    pod = next((candidate for candidate in case.pods or () if candidate.uid == uid), None)
     if pod is not None and pod.owner.startswith("DaemonSet/"):
         return "DaemonSet"
     return "MirrorPod" if pod is not None and pod.mirror else None
@@ -227,10 +233,14 @@ def _passed_by(case: Case, hold: PodHold, rules: Mapping[str, Rule], now: dateti
         return PASSED_BY[kind]
     if hold.via == EXTENDED_RESOURCE:
         return ""
-    held = [one.device for one in case.holds if one.uid == hold.uid and one.device in rules]
+    held = [
+        held_device.device
+        for held_device in case.holds
+        if held_device.uid == hold.uid and held_device.device in rules
+    ]
     return (
         "tolerates NoExecute"
-        if all(_tolerates(case, hold, rules[one], now) for one in held)
+        if all(_tolerates(case, hold, rules[device], now) for device in held)
         else ""
     )
 
@@ -246,19 +256,19 @@ def _tolerates(case: Case, hold: PodHold, rule: Rule, now: datetime) -> bool:
 def _kept_rounds(
     case: Case, desired: Desired, old: IncidentStatus, now: datetime
 ) -> tuple[DeviceRounds, ...]:
-    """Return the rounds that are remembered: of devices under a rule that were not free for long.
+    """Return the rounds that are kept: of devices under a rule that were not free for long.
 
-    A claim that is allocated holds its device, also while it is reserved for nobody.
+    A claim that is allocated holds its device, also while it is reserved for no pod.
     """
     ruled = {str(rule.device) for rule in desired.rules}
     held = {hold.device for hold in case.holds if hold.via != ADMIN}
     kept = (
         msgspec.structs.replace(
-            one, free_since_time=None if one.device in held else one.free_since_time or now
+            entry, free_since_time=None if entry.device in held else entry.free_since_time or now
         )
-        for one in old.device_rounds
-        if one.device in ruled
-        and not (one.free_since_time and now - one.free_since_time >= FREE_FOR)
+        for entry in old.device_rounds
+        if entry.device in ruled
+        and not (entry.free_since_time and now - entry.free_since_time >= FREE_FOR)
     )
     return tuple(kept)
 
@@ -272,7 +282,7 @@ def _counted_rounds(
 ) -> tuple[DeviceRounds, ...]:
     """Return which round each device is in: one more where pods have joined since the last."""
     joined = _joined(case, desired, now)
-    found = {one.device: one for one in kept}
+    found = {entry.device: entry for entry in kept}
     for device in {hold.device for hold in there}:
         before = found.get(device)
         if before is None:
@@ -284,15 +294,15 @@ def _counted_rounds(
 
 
 def _joined(case: Case, desired: Desired, now: datetime) -> frozenset[str]:
-    """Return the devices that pods hold which the incident does not name yet.
+    """Return the devices held by pods that the incident does not name yet.
 
-    Where not all pods can be listed nobody can tell who is new.
+    Where not all pods can be listed it is unknown which pods are new.
     """
     incident = desired.incident
     if incident is None or incident.status.affected_left_out or incident.status.evicted_left_out:
         return frozenset()
     rules = in_force(case, desired)
-    known = {one.uid for one in (*incident.status.affected, *incident.status.evicted)}
+    known = {pod.uid for pod in (*incident.status.affected, *incident.status.evicted)}
     named = {str(target.name) for target in incident.status.scope.devices}
     return frozenset(
         hold.device
@@ -309,15 +319,15 @@ def _in_the_way(case: Case, desired: Desired, rules: Mapping[str, Rule], now: da
         return ""
     pods = {pod.uid: pod for pod in case.pods or ()}
     there = {hold.uid: hold for hold in _there(case, rules) if overdue or hold.device in joined}
-    said: list[str] = []
+    blockers: list[str] = []
     for hold in sorted(there.values()):
         ready = "Ready" if pods[hold.uid].ready else "not Ready"
         why = _passed_by(case, hold, rules, now) or case.refusals.get(hold.uid, "no answer yet")
-        said.append(f"{hold.namespace}/{hold.pod} ({ready}): {why}")
-    if not said:
+        blockers.append(f"{hold.namespace}/{hold.pod} ({ready}): {why}")
+    if not blockers:
         return ""
-    more = f"; and {len(said) - NAMED} more" if len(said) > NAMED else ""
+    more = f"; and {len(blockers) - NAMED} more" if len(blockers) > NAMED else ""
     first = (
         f"pods have joined a claim in more than {ROUNDS} rounds of evictions: " if joined else ""
     )
-    return first + "; ".join(said[:NAMED]) + more
+    return first + "; ".join(blockers[:NAMED]) + more

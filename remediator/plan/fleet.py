@@ -70,8 +70,8 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """By node."""
     policy_changed_at: datetime | None = None
     seen_node: str = ""
-    """The node decided about, if it is there: its incidents may still say that it is gone."""
+    """The node decided about, if it is there: its incidents may still record that it is gone."""
     filled_again: frozenset[Emptied] = frozenset()
-    """Rules of that node that pods are under again, and whose incidents say that nobody is."""
+    """Rules of that node that have pods again, while their incidents record that no pod is left."""
     stopped: str = ""
-    """Who pulled the emergency stop and why; "" while nobody did."""
+    """The user and reason of the emergency stop; "" while it is off."""

@@ -4,20 +4,22 @@ from remediator.model.incident import FOREIGN_LIMIT
 from remediator.plan.case import Case
 
 WORD_LIMIT = 160
-"""Characters of one entry: names and values are other people's."""
+"""Characters of one entry: names and values are written by others."""
 
 
 def in_words(case: Case) -> tuple[str, ...]:
     """Return taints in the slice, others' rules, and cordons of the node; the last one counts."""
-    mine = {one.device for one in case.inventory if case.uuid in (one.uuid, one.parent_uuid)}
+    mine = {
+        device.device for device in case.inventory if case.uuid in (device.uuid, device.parent_uuid)
+    }
     taints = [
-        f"taint {one.key}={one.value}:{one.effect} on {device.device.device}"
+        f"taint {taint.key}={taint.value}:{taint.effect} on {device.device.device}"
         for device in case.inventory
         if device.device in mine
-        for one in device.taints
+        for taint in device.taints
     ]
-    rules = [f"rule {one.name}: {one.key}:{one.effect}" for one in case.foreign]
-    found = sorted({one[:WORD_LIMIT] for one in (*taints, *rules, *case.cordons)})
+    rules = [f"rule {rule.name}: {rule.key}:{rule.effect}" for rule in case.foreign]
+    found = sorted({text[:WORD_LIMIT] for text in (*taints, *rules, *case.cordons)})
     if len(found) <= FOREIGN_LIMIT:
         return tuple(found)
     left = len(found) - FOREIGN_LIMIT + 1

@@ -22,22 +22,22 @@ from remediator.plan.words import class_of, severity
 from remediator.policy.table import Policy
 
 RESTRICTION = "NoSchedule"
-"""The most that a rule may say because of what was stored once."""
+"""The most that a rule may record because of what was stored once."""
 
 
 def tainted(
-    case: Case, incident: Incident, asked: tuple[Demand, ...] = (), gone: tuple[Rule, ...] = ()
+    case: Case, incident: Incident, demands: tuple[Demand, ...] = (), gone: tuple[Rule, ...] = ()
 ) -> tuple[Hardware, ...]:
     """Return the hardware that an incident has tainted, each with the strongest effect ever stored.
 
-    A rule says by its UUID what it is for, but for an error of one instance of dynamic MIG, whose
-    partitions have none: there the fault says it. `gone` are rules that should not have been
-    made: a later source has named another slice.
+    A rule names its hardware by UUID, except for an error of one instance of dynamic MIG, whose
+    partitions have none: there the fault names it. `gone` are rules that should not have been made:
+    a later source has named another slice.
     """
     found = {_key(part): part for part in incident.status.hardware}
     stored = {rule.device: rule for rule in case.rules if _restricts(rule.effect)}
     parts = [_part(rule) for rule in stored.values() if not _has_no_uuid(rule, case)]
-    for demand in asked:
+    for demand in demands:
         rules = [stored[target.name] for target in demand.targets if target.name in stored]
         parts += [part for rule in rules if (part := _part_of_fault(demand, rule))]
     for part in sorted(parts, key=_key):
@@ -47,7 +47,7 @@ def tainted(
         found = {
             key: part
             for key, part in found.items()
-            if part.uuid in own or not _was_too_much(part, asked)
+            if part.uuid in own or not _was_too_much(part, demands)
         }
     return tuple(found[key] for key in sorted(found)[:HARDWARE_LIMIT])
 
@@ -99,7 +99,7 @@ def lowered(rule: Rule, inventory: tuple[SliceDevice, ...]) -> Rule:
 
 
 def in_words(rules: tuple[Rule, ...]) -> str:
-    """Say under which names the hardware is tainted anew, "" for none."""
+    """Return the names under which the hardware is tainted anew, "" for none."""
     names = [rule.device.device for rule in rules]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return f"the taint follows the hardware to {', '.join(names[:3])}{more}" if names else ""
@@ -142,13 +142,13 @@ def _joined(new: Hardware, old: Hardware | None) -> Hardware:
     return msgspec.structs.replace(words, effect=stronger(new.effect, old.effect))
 
 
-def _was_too_much(part: Hardware, asked: tuple[Demand, ...]) -> bool:
+def _was_too_much(part: Hardware, demands: tuple[Demand, ...]) -> bool:
     """Whether a part was meant only for want of the source that has named a slice now.
 
     Also one whose rule is gone already: a plan may have been cut off in the middle.
     """
-    meant = {target.uuid for demand in asked for target in demand.targets}
-    # Who is evicted from a slice says nothing of the GPU: an error without a slice evicts nobody.
+    meant = {target.uuid for demand in demands for target in demand.targets}
+    # Evictions from a slice say nothing about the GPU: an error without a slice evicts no pod.
     mild = part.effect not in EVICTING or not part.uuid
     return part.fault == "contained" and mild and part.placement is None and part.uuid not in meant
 

@@ -1,4 +1,4 @@
-"""What closed incidents are good for: counting repeats, telling a relapse, handing on intents.
+"""What closed incidents are good for: counting repeats, finding a relapse, handing on intents.
 
 An episode counts by its opening. Pure.
 """
@@ -17,13 +17,13 @@ KEPT_FOR = timedelta(days=30)
 """At least; a longer repeat window of the policy keeps them longer."""
 KEPT_PER_GPU = 32
 KEPT_PER_NODE = 1024
-"""So many of 32 GPUs: a node that tells of ever new GPUs fills no more than that."""
+"""So many of 32 GPUs: a node that reports ever new GPUs fills no more than that."""
 PRUNED_AT_ONCE = 20
 """So that an upgrade that finds thousands does not delete them in one breath."""
 RELAPSE = "relapse: "
 """How the evidence of one begins."""
 LOST = "status lost: "
-"""How the evidence begins of an incident whose status was lost (`adoption`)."""
+"""How the evidence of an incident begins whose status was lost (`adoption`)."""
 
 
 def opened_at(incident: Incident, now: datetime) -> datetime:
@@ -34,12 +34,12 @@ def opened_at(incident: Incident, now: datetime) -> datetime:
 def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, now: datetime) -> int:
     """Return which episode of its GPU an incident is within the row's repeat window.
 
-    A relapse goes on counting from the episode that it belongs to. The count
-    never falls, so that pruning does not forgive anything.
+    A relapse goes on counting from the episode that it belongs to. The count never falls, so
+    pruning never resets it.
     """
     since = opened_at(incident, now) - row.repeat.within
     earlier = _earlier(incidents, incident, now)
-    recent = sum(opened_at(one, now) > since and _mattered(one) for one in earlier)
+    recent = sum(opened_at(other, now) > since and _mattered(other) for other in earlier)
     before = relapse_of(incidents, incident, now)
     continued = before.status.recurrence if before else 0
     return max(incident.status.recurrence, recent + 1, continued + 1)
@@ -48,7 +48,7 @@ def recurrence(incidents: tuple[Incident, ...], incident: Incident, row: Row, no
 def _mattered(incident: Incident) -> bool:
     """Whether anything was done in an episode, or would have been in a milder mode.
 
-    One that was over before it was tainted, such as an error of a peer, is no repeat.
+    An episode that was over before a taint, such as an error of a peer, is no repeat.
     """
     acted = any(entry.phase in ACTED for entry in incident.status.timeline)
     lost = incident.blank or was_lost(incident)
@@ -67,7 +67,7 @@ def is_lost(blank: Incident, now: datetime) -> bool:
 
 
 def is_hearsay(incident: Incident) -> bool:
-    """Whether nothing but the kernel log as syslog(2) reads it ever spoke for an episode."""
+    """Whether only the kernel log as syslog(2) reads it ever reported an episode."""
     return incident.status.sources == ("Syslog",)
 
 
@@ -76,23 +76,24 @@ def relapse_of(
 ) -> Incident | None:
     """Return the episode in whose probation an incident began."""
     begun = opened_at(incident, now)
-    ends = [(one.status.probation_until, one) for one in _earlier(incidents, incident, now)]
-    running = [(until, one) for until, one in ends if until is not None and begun < until]
+    ends = [(other.status.probation_until, other) for other in _earlier(incidents, incident, now)]
+    running = [(until, other) for until, other in ends if until is not None and begun < until]
     return max(running, key=lambda pair: pair[0])[1] if running else None
 
 
 def _earlier(incidents: tuple[Incident, ...], incident: Incident, now: datetime) -> list[Incident]:
     """Return the episodes that count: none that a program may have made up.
 
-    One that lost its status is closed beside this one in the same decision, so it counts now.
+    An episode that lost its status is closed beside this one in the same decision, so it counts
+    now.
     """
     return [
-        one
-        for one in incidents
-        if (not one.open or (one.blank and is_lost(one, now)))
-        and one.name != incident.name
-        and not one.status.duplicate_of
-        and not is_hearsay(one)
+        other
+        for other in incidents
+        if (not other.open or (other.blank and is_lost(other, now)))
+        and other.name != incident.name
+        and not other.status.duplicate_of
+        and not is_hearsay(other)
     ]
 
 
@@ -104,37 +105,37 @@ def relapse_in_words(before: Incident) -> str:
 def inheritance(
     incidents: tuple[Incident, ...], uuid: str, now: datetime
 ) -> tuple[str, dict[Kind, Intent]]:
-    """Return the last incident of a GPU, and what users want there that lasts beyond it.
+    """Return the last incident of a GPU, and the intents of users there that last beyond it.
 
-    That incident carried over what was in force before it, so no older one has a say: what a
-    user removed stays removed. Its duplicates speak where it is silent.
+    That incident carried over what was in force before it, so no older one counts: what a user
+    removed stays removed. Its duplicates count for kinds that it does not have.
     """
-    told = [one for one in of_gpu(incidents, uuid) if not one.status.duplicate_of]
-    if not told:
+    episodes = [former for former in of_gpu(incidents, uuid) if not former.status.duplicate_of]
+    if not episodes:
         return "", {}
-    last = told[-1]
-    doubles = [one for one in incidents if one.status.duplicate_of == last.name]
+    last = episodes[-1]
+    doubles = [former for former in incidents if former.status.duplicate_of == last.name]
     found: dict[Kind, Intent] = {}
-    for one in (*doubles, last):
-        found |= _lasting(one, now)
+    for incident in (*doubles, last):
+        found |= _lasting(incident, now)
     return last.name, found
 
 
 def _lasting(incident: Incident, now: datetime) -> dict[Kind, Intent]:
-    wanted = incident.spec.intents
-    return {kind: wanted[kind] for kind in LASTING if kind in wanted and counts(wanted[kind], now)}
+    given = incident.spec.intents
+    return {kind: given[kind] for kind in LASTING if kind in given and counts(given[kind], now)}
 
 
 def stickiness(incident: Incident, rows: tuple[Row, ...], count: int) -> str:
-    """Return why recovery alone does not release a GPU, "" when it does.
+    """Return why recovery alone does not untaint a GPU, "" when it does.
 
-    `rows` are those of its classes that are not off: with none left, nobody waits.
+    `rows` are those of its classes that are not off: without any left, no user has to confirm.
     """
     if not rows:
         return ""
     repeats = [row.repeat for row in rows if 0 < row.repeat.count <= count]
     if repeats:
-        within = max(one.within for one in repeats)
+        within = max(row.within for row in repeats)
         return f"{ordinal(count)} episode in {days(within)}"
     classes = [row.fault_class for row in rows if row.sticky]
     if classes:
@@ -148,19 +149,23 @@ def pruned(incidents: tuple[Incident, ...], policy: Policy, now: datetime) -> tu
     Those of one GPU, or of one node, beyond a number go too. An open one never does, nor for
     its age one with an intent that its GPU's next incident would inherit.
     """
-    closed = [(one.status.closed_at, one) for one in incidents if one.status.closed_at is not None]
+    closed = [
+        (candidate.status.closed_at, candidate)
+        for candidate in incidents
+        if candidate.status.closed_at is not None
+    ]
     newest = sorted(closed, key=lambda pair: (pair[0], pair[1].name), reverse=True)
     kept: Counter[str] = Counter()
     found: list[Incident] = []
-    for closed_at, one in newest:
-        kept.update((one.spec.uuid, one.node))
-        many = kept[one.spec.uuid] > KEPT_PER_GPU or kept[one.node] > KEPT_PER_NODE
-        old = now - closed_at > _lifetime(one, policy) and not _lasting(one, now)
+    for closed_at, incident in newest:
+        kept.update((incident.spec.uuid, incident.node))
+        many = kept[incident.spec.uuid] > KEPT_PER_GPU or kept[incident.node] > KEPT_PER_NODE
+        old = now - closed_at > _lifetime(incident, policy) and not _lasting(incident, now)
         if old or many:
-            found.append(one)
+            found.append(incident)
     return tuple(reversed(found))[:PRUNED_AT_ONCE]
 
 
-def _lifetime(one: Incident, policy: Policy) -> timedelta:
-    row = policy.row(class_of(one.status.fault))
+def _lifetime(incident: Incident, policy: Policy) -> timedelta:
+    row = policy.row(class_of(incident.status.fault))
     return max(row.repeat.within, KEPT_FOR) + row.probation

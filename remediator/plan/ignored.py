@@ -12,15 +12,15 @@ from remediator.model.claim import Claim, tolerated
 from remediator.model.taint_rule import Rule
 
 SETTLED = timedelta(seconds=30)
-"""A scheduler that had chosen the device before it heard of the taint writes no later than this,
-and its clock is not further from the API server's."""
+"""A scheduler that had chosen the device before it saw the taint writes no later than this, and its
+clock is not further from the API server's."""
 
 
 def ignoring(rules: Iterable[Rule], claims: Iterable[Claim]) -> tuple[str, ...]:
     """Return the claims, as `namespace/name`, that were given a device after it was tainted.
 
-    Where the scheduler does not say when it allocated, or the API server when the taint was
-    added, nothing is concluded.
+    Nothing is concluded where the scheduler does not write the time of the allocation, or the API
+    server the time of the taint.
     """
     since = {
         rule.device: rule.time_added
@@ -29,9 +29,9 @@ def ignoring(rules: Iterable[Rule], claims: Iterable[Claim]) -> tuple[str, ...]:
     }
     return tuple(
         sorted(
-            f"{one.metadata.namespace}/{one.metadata.name}"
-            for one in claims
-            if _ignores(one, since)
+            f"{claim.metadata.namespace}/{claim.metadata.name}"
+            for claim in claims
+            if _ignores(claim, since)
         )
     )
 

@@ -1,4 +1,4 @@
-"""The incident's own words: how an episode opens, and what it comes to say was found. Pure."""
+"""What an incident records as found: how an episode opens, and its status after each look. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ from remediator.policy.table import Policy
 
 def open_incidents(case: Case) -> tuple[Incident, ...]:
     """Return the open incidents of a GPU, the one that leads first: the oldest."""
-    return tuple(one for one in case.incidents if one.open)
+    return tuple(incident for incident in case.incidents if incident.open)
 
 
 def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
@@ -37,7 +37,7 @@ def unhandled(case: Case, policy: Policy, now: datetime) -> tuple[Fault, ...]:
     """
     opened = open_incidents(case)
     begun_at = history.opened_at(opened[0], now) if opened else now
-    ends = [one.status.handled_through for one in case.incidents if not one.open]
+    ends = [incident.status.handled_through for incident in case.incidents if not incident.open]
     handled = max((end for end in ends if end is not None), default=None)
     return tuple(
         fault
@@ -89,13 +89,13 @@ def credible(faults: list[Fault], current: Incident) -> list[Fault]:
     A forged line must not worsen the class of a real incident, nor begin its soak anew.
     """
     proven = [fault for fault in faults if not fault.forgeable]
-    told = set(current.status.sources) - {"Syslog"}
-    return proven if proven or told else faults
+    sources = set(current.status.sources) - {"Syslog"}
+    return proven if proven or sources else faults
 
 
 def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
-    """Begin an episode; for rules that somebody left without an incident it starts from them."""
-    episode = max((words.episode_of(one.name) for one in case.incidents), default=0) + 1
+    """Begin an episode; where rules stand without an incident it starts from them."""
+    episode = max((words.episode_of(incident.name) for incident in case.incidents), default=0) + 1
     meta = ObjectMeta(name=words.incident_name(case.uuid, episode))
     opened = Incident(meta, IncidentSpec(case.node, case.uuid))
     why = ("rules of ours stand and their incident is gone",) if standing else ()
@@ -105,7 +105,7 @@ def begun(case: Case, standing: tuple[Rule, ...]) -> Incident:
 def adopted(
     case: Case, current: Incident, standing: tuple[Rule, ...], why: tuple[str, ...] = ()
 ) -> Incident:
-    """Return an incident that tells nothing yet with what the rules that stand say."""
+    """Return an incident without a status, filled from the rules that stand."""
     leading = max(standing, key=lambda rule: severity(rule.fault), default=None)
     status = msgspec.structs.replace(
         current.status,
@@ -126,7 +126,7 @@ def _target(rule: Rule) -> Target:
 def told(
     case: Case,
     current: Incident,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     now: datetime,
 ) -> Incident:
@@ -136,31 +136,31 @@ def told(
     """
     node = current.node if isinstance(case.verdict, Unknown) else case.node
     status = msgspec.structs.replace(current.status, node=node)
-    if asked:
-        status = _found(case, msgspec.structs.replace(current, status=status), asked, kept, now)
+    if demands:
+        status = _found(case, msgspec.structs.replace(current, status=status), demands, kept, now)
     return msgspec.structs.replace(current, status=status)
 
 
 def _found(
     case: Case,
     current: Incident,
-    asked: tuple[Demand, ...],
+    demands: tuple[Demand, ...],
     kept: tuple[Rule, ...],
     now: datetime,
 ) -> IncidentStatus:
-    faults = tuple(one.fault for one in asked)
-    fault_class = worst((class_of(current.status.fault), *(one.fault_class for one in faults)))
-    targets = {target for one in asked for target in one.targets}
+    faults = tuple(demand.fault for demand in demands)
+    fault_class = worst((class_of(current.status.fault), *(fault.fault_class for fault in faults)))
+    targets = {target for demand in demands for target in demand.targets}
     targets |= {_target(rule) for rule in kept}
     targets |= _unpublished(case, current)
     found = tuple(sorted(targets))
-    sources = {*current.status.sources, *(source for one in faults for source in one.sources)}
+    sources = {*current.status.sources, *(source for fault in faults for source in fault.sources)}
     mine = parts_of(case.gpu, case.inventory) if case.gpu else []
     seen = (
         *_kept(current, history.LOST),
         *_relapse(case, current, now),
-        *(one.evidence for one in faults),
-        *_told_before(current, faults),
+        *(fault.evidence for fault in faults),
+        *_earlier_xids(current, faults),
         *case.remarks,
     )
     return msgspec.structs.replace(
@@ -174,7 +174,7 @@ def _found(
 
 
 def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
-    """Return the line that tells a relapse: found at the opening, and kept."""
+    """Return the line that reports a relapse: found at the opening, and kept."""
     if current.status.phase_since:
         return _kept(current, history.RELAPSE)
     before = history.relapse_of(case.incidents, current, now)
@@ -183,27 +183,27 @@ def _relapse(case: Case, current: Incident, now: datetime) -> tuple[str, ...]:
 
 def _kept(current: Incident, begin: str) -> tuple[str, ...]:
     """Return the lines of an incident that begin so."""
-    return tuple(one for one in current.status.evidence if one.startswith(begin))
+    return tuple(line for line in current.status.evidence if line.startswith(begin))
 
 
-def _told_before(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
-    """Return the lines of XIDs that are not reported any more: each is told once, and stays true.
+def _earlier_xids(current: Incident, faults: tuple[Fault, ...]) -> tuple[str, ...]:
+    """Return the lines of XIDs that are no longer reported: each is recorded once and stays true.
 
-    That its end was seen is asked of those, too (`recovery`). One line for each code.
+    `recovery` needs to see the end of those, too. One line for each code.
     """
-    now = {str(one.xid) for one in faults} | {""}
-    return tuple(one for one in current.status.evidence if xid_in(one) not in now)
+    now = {str(fault.xid) for fault in faults} | {""}
+    return tuple(line for line in current.status.evidence if xid_in(line) not in now)
 
 
 def _unpublished(case: Case, current: Incident) -> set[Target]:
     """Return what was in scope and is not published, or not under its UUID, now."""
-    known = {one.device for one in case.inventory if one.uuid is not None}
-    return {one for one in current.status.scope.devices if one.name not in known}
+    known = {device.device for device in case.inventory if device.uuid is not None}
+    return {target for target in current.status.scope.devices if target.name not in known}
 
 
 def _cause(status: IncidentStatus, faults: tuple[Fault, ...], fault_class: FaultClass) -> str:
     """Return the signal that names the incident; once chosen it stays while its class leads."""
-    leading = {one.cause: one for one in faults if one.fault_class == fault_class}
+    leading = {fault.cause: fault for fault in faults if fault.fault_class == fault_class}
     if not leading or (status.fault == fault_class and status.cause in leading):
         return status.cause
     return min(leading.values(), key=weight).cause

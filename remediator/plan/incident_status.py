@@ -46,9 +46,9 @@ STATE_UNKNOWN = "DeviceStateUnknown"
 EVICTION_REFUSED = "EvictionRefused"
 """Condition of an incident: pods that the Eviction API does not evict now, each with the reason."""
 REFUSED_NAMED = 5
-"""Pods that it names; their number is told beyond that."""
+"""Pods that it names; beyond that it has their number."""
 REPAIR_DEFERRED = "RepairDeferred"
-"""Condition of an incident: the repair of the node is needed and not asked for yet."""
+"""Condition of an incident: the repair of the node is needed and not requested yet."""
 WOULD_REPAIR = "WouldRequestRepair"
 """Condition of an incident: a repair of the node that a milder mode than enforce spares."""
 
@@ -57,7 +57,7 @@ UNCONFIRMED = "FaultUnconfirmed"
 
 
 def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentStatus:
-    """Return what the incident should read now, but for what `node_condition.called_since` says.
+    """Return what the incident should read now, but for what `node_condition.called_since` returns.
 
     What was found is in the desired incident (`incident_spec`); the rest of it is as stored.
     """
@@ -111,52 +111,52 @@ def status(case: Case, desired: Desired, mode: Mode, now: datetime) -> IncidentS
     return msgspec.structs.replace(new, timeline=timeline(old, new, desired, now))
 
 
-def duplicate(one: Incident, leading: Incident, now: datetime) -> IncidentStatus:
+def duplicate(incident: Incident, leading: Incident, now: datetime) -> IncidentStatus:
     """Return how a younger open incident of a GPU is closed in favour of the one that leads."""
     why = f"{leading.name} is the older incident of this GPU and tells the incident"
     closed = msgspec.structs.replace(
-        one.status,
+        incident.status,
         phase="Closed",
         phase_since=now,
         message=why,
         rules=(),
         closed_at=now,
         duplicate_of=leading.name,
-        timeline=(*one.status.timeline, TimelineEntry(now, "Closed", why)),
+        timeline=(*incident.status.timeline, TimelineEntry(now, "Closed", why)),
     )
     return capped(closed)
 
 
 def undecided(old: IncidentStatus, why: str, now: datetime) -> IncidentStatus:
-    """Return how an incident reads about whose GPU nothing is decided: as before, and why.
+    """Return the status of an incident about whose GPU nothing is decided: as before, and why.
 
-    Health that was seen until now has a gap. Words that differ in figures only are not news.
+    Health that was seen until now has a gap. Words that differ in figures only are no change.
     """
-    known = next((one for one in old.conditions if one.type == STATE_UNKNOWN), None)
-    said = known.message if known and kernel(known.message) == kernel(why) else why
-    condition = _condition(STATE_UNKNOWN, "ReportUnusable", said, known, now)
-    others = (one for one in old.conditions if one.type != STATE_UNKNOWN)
-    told = msgspec.structs.replace(
+    known = next((stored for stored in old.conditions if stored.type == STATE_UNKNOWN), None)
+    message = known.message if known and kernel(known.message) == kernel(why) else why
+    condition = _condition(STATE_UNKNOWN, "ReportUnusable", message, known, now)
+    others = (stored for stored in old.conditions if stored.type != STATE_UNKNOWN)
+    new = msgspec.structs.replace(
         old,
-        message=said,
+        message=message,
         healthy_since=None,
         soak_confirmed_time=None,
         conditions=(*others, condition),
     )
-    return capped(told)
+    return capped(new)
 
 
 def _tainted_at(
     case: Case, old: IncidentStatus, now: datetime, *, tainted: bool
 ) -> datetime | None:
-    """Return since when the taint is whole; a rule that is new in it starts the time anew.
+    """Return since when the taint is whole; a rule that is new in it restarts the time.
 
-    Once all rules are gone it says since when it was: rates count that (`spending`).
+    Once all rules are gone it keeps the time of the last one: rates count that (`spending`).
     """
     if not tainted:
         return None if case.rules else old.tainted_at
-    recorded = {one.uid for one in old.rules if one.effect != "None"}
-    new = [one for one in case.rules if one.effect != "None" and one.uid not in recorded]
+    recorded = {record.uid for record in old.rules if record.effect != "None"}
+    new = [rule for rule in case.rules if rule.effect != "None" and rule.uid not in recorded]
     return now if new or old.tainted_at is None else old.tainted_at
 
 
@@ -240,8 +240,8 @@ def _records(case: Case, old: IncidentStatus) -> tuple[RuleRecord, ...]:
     """Return the rules that stand; one that cannot be seen now is as it was last seen."""
     found = {rule.name: _record(rule) for rule in (*case.unseen, *case.rules)}
     if not case.rules_known:
-        found = {one.name: one for one in old.rules} | found
-    return tuple(sorted(found.values(), key=lambda one: one.device))
+        found = {record.name: record for record in old.rules} | found
+    return tuple(sorted(found.values(), key=lambda record: record.device))
 
 
 def _record(rule: Rule) -> RuleRecord:
@@ -251,17 +251,17 @@ def _record(rule: Rule) -> RuleRecord:
 def _pods(
     case: Case, new: IncidentStatus, old: IncidentStatus, incident: Incident
 ) -> IncidentStatus:
-    """Note the affected pods, and who held a device under NoExecute and holds it no longer."""
+    """Note the affected pods, and the pods that have left a device under NoExecute."""
     affected = holds_in_scope(case, incident)
-    holding = {_hold(one) for one in case.holds}
+    holding = {_hold(hold) for hold in case.holds}
     evicting = {str(rule.device) for rule in case.rules if rule.effect in EVICTING}
-    known = {_hold(one) for one in old.evicted}
+    known = {_hold(hold) for hold in old.evicted}
     gone = [
-        one
-        for one in old.affected
-        if one.pod and one.via != GANG and one.device in evicting and _hold(one) not in holding
+        hold
+        for hold in old.affected
+        if hold.pod and hold.via != GANG and hold.device in evicting and _hold(hold) not in holding
     ]
-    evicted = tuple(sorted({*old.evicted, *(one for one in gone if _hold(one) not in known)}))
+    evicted = tuple(sorted({*old.evicted, *(hold for hold in gone if _hold(hold) not in known)}))
     return msgspec.structs.replace(
         new,
         affected=affected[:PODS_LIMIT],
@@ -271,8 +271,8 @@ def _pods(
     )
 
 
-def _hold(one: PodHold) -> tuple[str, str, str, str, str]:
-    return (one.namespace, one.pod, one.uid, one.claim, one.device)
+def _hold(hold: PodHold) -> tuple[str, str, str, str, str]:
+    return (hold.namespace, hold.pod, hold.uid, hold.claim, hold.device)
 
 
 def _conditions(
@@ -293,7 +293,7 @@ def _conditions(
         ("TaintIgnored", "SchedulerIgnoresTaints", _ignored(case)),
         ("AffectedPodsIncomplete", "NotKnown", _incomplete(case)),
     )
-    stored = {one.type: one for one in old}
+    stored = {condition.type: condition for condition in old}
     if waits is None and AWAITING in stored and stored[AWAITING].status == "True":
         del stored[AWAITING]  # what is waited for now is another fault
     unseen = unseen_rules(case)
@@ -303,7 +303,10 @@ def _conditions(
     conditions = (
         _condition(kind, reason, message, stored.get(kind), now) for kind, reason, message in found
     )
-    return tuple(msgspec.structs.replace(one, observed_generation=generation) for one in conditions)
+    return tuple(
+        msgspec.structs.replace(condition, observed_generation=generation)
+        for condition in conditions
+    )
 
 
 def _refused(case: Case, desired: Desired) -> str:
@@ -322,13 +325,18 @@ def _blocked_by(desired: Desired) -> str:
 
 
 def _would_repair(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tuple[str, str]:
-    """Return the act on the node that enforce mode would ask others for, as reason and sentence.
+    """Return the act on the node that enforce mode would request, as reason and sentence.
 
     While nothing is known, it is as it was before.
     """
     if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
         return next(
-            ((one.reason, one.message) for one in old if one.type == WOULD_REPAIR), ("", "")
+            (
+                (condition.reason, condition.message)
+                for condition in old
+                if condition.type == WOULD_REPAIR
+            ),
+            ("", ""),
         )
     needed = NODE_REPAIRS.get(desired.would_call)
     if needed is None or desired.closing or desired.ending:
@@ -344,8 +352,8 @@ def _unconfirmed(case: Case, desired: Desired, old: tuple[Condition, ...]) -> tu
     While nothing is known, it is as it was before.
     """
     if isinstance(case.verdict, Unknown) and not (desired.closing or desired.ending):
-        known = (one for one in old if one.type == UNCONFIRMED and one.status == "True")
-        return next(((one.reason, one.message) for one in known), ("", ""))
+        known = (stored for stored in old if stored.type == UNCONFIRMED and stored.status == "True")
+        return next(((stored.reason, stored.message) for stored in known), ("", ""))
     if not desired.unprovable:
         return "", ""
     alone = "only the kernel log reports the fault, and"
@@ -378,7 +386,7 @@ def _awaited(
         return desired.awaits
     if since is None or now - since > NEAR:
         return ""
-    return next(one.message for one in old if one.type == AWAITING)
+    return next(condition.message for condition in old if condition.type == AWAITING)
 
 
 def _condition(

@@ -1,8 +1,8 @@
-"""What would repair a GPU, and which acts that stop its node are asked of others.
+"""What would repair a GPU, and which acts that stop its node are requested.
 
-Each need is one fault's own, and the greatest of them counts; an act that stops the node
-is greater than any other, so nothing hides it. A need ends with what proves it: a reboot
-that did not bring the GPU back is not asked for again, a replacement is. Pure.
+Each need is one fault's own, and the greatest of them counts; an act that stops the node is greater
+than any other, so nothing masks it. A need ends with its proof: a reboot that did not bring the GPU
+back is not requested again, a replacement is. Pure.
 """
 
 from collections.abc import Mapping
@@ -31,11 +31,11 @@ NODE_REPAIRS: Mapping[Need, str] = {
     "node-reboot": "NodeRebootNeeded",
     "replacement": "ReplacementNeeded",
 }
-"""Reason of a condition that asks for an act, or would, by the greatest need."""
+"""Reason of a condition that requests an act, or would, by the greatest need."""
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What would repair one GPU, and who asks for it; fields as in `case.Desired`."""
+    """What would repair one GPU, and which faults need it; fields as in `case.Desired`."""
 
     needs: Need = "nothing"
     calls: Need = "nothing"
@@ -52,55 +52,62 @@ class Waiting(msgspec.Struct, frozen=True):
     """Since when the deadline counts; None: no class that may evict calls."""
 
 
-class _Wanted(msgspec.Struct, frozen=True):
+class _FaultNeed(msgspec.Struct, frozen=True):
     """What one fault needs, by which row."""
 
     need: Need
     row: Row
     alone: bool = False
-    """Only the kernel log says so: that calls nobody to stop a node."""
+    """Only the kernel log reports it: that requests no act that stops a node."""
 
 
 def needs(
-    case: Case, told: Incident, asked: tuple[Demand, ...], policy: Policy, now: datetime
+    case: Case, incident: Incident, demands: tuple[Demand, ...], policy: Policy, now: datetime
 ) -> Needs:
     """Return what would repair a GPU: as it was while nothing is known, nothing once healthy."""
-    row = policy.row(class_of(told.status.fault), case.place)
-    gone = not_brought_back(case, told.status, now)
+    row = policy.row(class_of(incident.status.fault), case.place)
+    gone = not_brought_back(case, incident.status, now)
     match case.verdict:
         case Healthy():
             return Needs()
         case Unknown():
-            before = need_of(told.status.needs)
+            before = need_of(incident.status.needs)
             if gone and before in NODE_LEVEL:
-                return _sum([_Wanted("replacement", row)])
+                return _sum([_FaultNeed("replacement", row)])
             insists = row.mode == "enforce" and before in NODE_LEVEL and _may_evict(row)
             return Needs(needs=before, insists=before if insists else "nothing")
         case Sick():
-            standing = [one for one in asked if one.fault.ended is None]
-            wanted = [
-                _Wanted(_need(one.fault, gone=gone), one.row, one.fault.alone) for one in standing
+            standing = [demand for demand in demands if demand.fault.ended is None]
+            fault_needs = [
+                _FaultNeed(_need(demand.fault, gone=gone), demand.row, demand.fault.alone)
+                for demand in standing
             ]
-            # What was asked for already is asked for while two policies disagree.
-            called = bool(policy.disagrees) and told.status.needs_since is not None
-            return _sum(wanted, called=called)
+            # What was requested already stays requested while two policies disagree.
+            called = bool(policy.disagrees) and incident.status.needs_since is not None
+            return _sum(fault_needs, called=called)
 
 
-def _sum(wanted: list[_Wanted], *, called: bool = False) -> Needs:
-    sure = [one for one in wanted if not one.alone]
-    enforced = [one for one in sure if called or one.row.mode == "enforce"]
+def _sum(fault_needs: list[_FaultNeed], *, called: bool = False) -> Needs:
+    sure = [fault_need for fault_need in fault_needs if not fault_need.alone]
+    enforced = [fault_need for fault_need in sure if called or fault_need.row.mode == "enforce"]
     insisting: list[Need] = [
-        one.need for one in enforced if one.need in NODE_LEVEL and _may_evict(one.row)
+        fault_need.need
+        for fault_need in enforced
+        if fault_need.need in NODE_LEVEL and _may_evict(fault_need.row)
     ]
-    calls = most_needed(one.need for one in enforced)
-    spared = [one for one in sure if one.row.mode != "enforce" and one.need in NODE_LEVEL]
+    calls = most_needed(fault_need.need for fault_need in enforced)
+    spared = [
+        fault_need
+        for fault_need in sure
+        if fault_need.row.mode != "enforce" and fault_need.need in NODE_LEVEL
+    ]
     if calls in NODE_LEVEL:
         spared = []
     return Needs(
-        needs=most_needed(one.need for one in wanted),
+        needs=most_needed(fault_need.need for fault_need in fault_needs),
         calls=calls,
-        would_call=most_needed(one.need for one in spared),
-        would_insist=any(_may_evict(one.row) for one in spared),
+        would_call=most_needed(fault_need.need for fault_need in spared),
+        would_insist=any(_may_evict(fault_need.row) for fault_need in spared),
         insists=most_needed(insisting),
     )
 
@@ -116,7 +123,7 @@ def _may_evict(row: Row) -> bool:
 
 
 def missing_since(case: Case, old: IncidentStatus, now: datetime) -> datetime | None:
-    """Return since when it has been missing after a reboot; as before while nobody can tell."""
+    """Return since when it has been missing after a reboot; as before while it is unknown."""
     roster = case.roster
     if roster is None:
         return old.missing_since_time

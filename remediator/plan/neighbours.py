@@ -33,13 +33,13 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
     why: str
     pods: tuple[str, ...]
-    """None: nobody knows whether there are any."""
+    """None: it is unknown whether there are any."""
     until: datetime | None
     """None: without an end that is known."""
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """Who is in the way of an act that stops the whole node."""
+    """Pods in the way of an act that stops the whole node."""
 
     pods: tuple[str, ...]
     """`namespace/name` of the pods that certainly hold a GPU, or may."""
@@ -55,19 +55,21 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
     if view.pods is None:
         return Neighbours((), why or NOT_LISTED)
     named = _named(view, incidents)
-    published = any(one.kind for one in view.inventory)
-    pools = {(one.driver, one.pool) for one in named} | {(GPU_DRIVER, view.node)}
-    drivers = {one.driver for one in named} | {GPU_DRIVER}
-    drivers |= {one.device.driver for one in view.inventory if one.kind}
-    known = {_key(one): one for one in view.claims}
+    published = any(device.kind for device in view.inventory)
+    pools = {(device.driver, device.pool) for device in named} | {(GPU_DRIVER, view.node)}
+    drivers = {device.driver for device in named} | {GPU_DRIVER}
+    drivers |= {device.device.driver for device in view.inventory if device.kind}
+    known = {_key(claim): claim for claim in view.claims}
     here = {
-        key: one for key, one in known.items() if any(pool in pools for pool in _allocated_in(one))
+        key: claim
+        for key, claim in known.items()
+        if any(pool in pools for pool in _allocated_in(claim))
     }
-    # Where nothing is published nobody says which drivers are those of GPUs.
+    # Where nothing is published it is unknown which drivers are those of GPUs.
     held = here | {
-        key: one
-        for key, one in known.items()
-        if any(driver in drivers or not published for driver, _ in _allocated_in(one))
+        key: claim
+        for key, claim in known.items()
+        if any(driver in drivers or not published for driver, _ in _allocated_in(claim))
     }
     running = {
         (pod.namespace, pod.name)
@@ -83,13 +85,13 @@ def neighbours(view: NodeView, incidents: Iterable[Incident]) -> Neighbours:
 
 
 def _named(view: NodeView, incidents: Iterable[Incident]) -> set[Device]:
-    """Return the devices that tell of the node's pools: published now, ruled, or once in scope."""
-    named = {one.device for one in view.inventory} | {rule.device for rule in view.rules}
-    return named | {one.name for each in incidents for one in each.status.scope.devices}
+    """Return the devices that name the node's pools: published now, ruled, or once in scope."""
+    named = {device.device for device in view.inventory} | {rule.device for rule in view.rules}
+    return named | {device.name for each in incidents for device in each.status.scope.devices}
 
 
 def _allocated_in(claim: Claim) -> set[PoolKey]:
-    return {(one.driver, one.pool) for one in claim.results if one.allocates}
+    return {(result.driver, result.pool) for result in claim.results if result.allocates}
 
 
 def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey, Claim]) -> bool:
@@ -98,7 +100,11 @@ def _claims_one(pod: PodFacts, known: dict[ClaimKey, Claim], held: dict[ClaimKey
 
 
 def _reserved(claims: Iterable[Claim]) -> set[ClaimKey]:
-    return {(claim.metadata.namespace, one.name) for claim in claims for one in claim.consumers}
+    return {
+        (claim.metadata.namespace, consumer.name)
+        for claim in claims
+        for consumer in claim.consumers
+    }
 
 
 def _finished(pods: Iterable[PodFacts]) -> set[ClaimKey]:
@@ -110,5 +116,5 @@ def _key(claim: Claim) -> ClaimKey:
 
 
 def _has_plugin(view: NodeView) -> bool:
-    """Whether the Node itself says that a device plugin hands its GPUs out."""
+    """Whether the Node itself shows that a device plugin allocates its GPUs."""
     return bool(view.facts and view.facts.plugin_resources)

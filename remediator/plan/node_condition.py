@@ -1,17 +1,17 @@
-"""Node-level acts are handed over: a condition of the Node says what is needed.
+"""Node-level acts are handed over: a condition of the Node names the repair that it needs.
 
-Draguard reboots and replaces nothing. Whoever does (medik8s, EKS or Karpenter
-node repair, a person) may act on the condition at once, so it is a harm like an
-eviction, and only said to be needed when
+Draguard reboots and replaces nothing. A repair system (medik8s, EKS or Karpenter node repair, a
+user) may act on the condition at once, so it disrupts like an eviction. The condition is True only
+when
 
 - a standing fault of an enforced incident needs a node-level act, and
-- nothing holds it back (budget, correlation, maintenance, emergency stop, a person), and
-- no pod holds a GPU of the node, or the deadline has passed of a class that may evict and nobody
-  left was promised more (`promised`).
+- nothing defers it (budget, correlation, maintenance, emergency stop, a user), and
+- no pod holds a GPU of the node, or the deadline has passed of a class that may evict and no pod
+  that is left was promised more (`promised`).
 
-Until then it is False and says what is waited for. Not knowing, of a GPU, of
-the pods or of the stored condition, changes it in neither direction. A pod that is known
-to hold a GPU takes it back, also under a hold. Pure.
+Until then it is False and names what is waited for. An unknown state of a GPU, of the pods or of
+the stored condition changes it in neither direction. A pod that is known to hold a GPU sets it back
+to False, also under a hold. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,13 +47,13 @@ HELD = "Held"
 VERIFYING = "RepairBeingVerified"
 """The hardware answers as healthy again; the incident is still being soaked."""
 OTHER_REPAIR = "OtherRepairNeeded"
-"""A GPU with an open incident is not healthy, and no repair of the node is asked for it."""
+"""A GPU with an open incident is not healthy, and no repair of the node is requested for it."""
 NOTHING_NEEDED = "NoRepairNeeded"
 SWITCHED_OFF = "HandoverOff"
 
 
 class HandoverOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator allows to be said on Nodes. Off: conditions are only taken back."""
+    """What the operator allows to be written on Nodes. Off: conditions are only removed."""
 
     enabled: bool = False
     deadline: timedelta = timedelta(hours=1)
@@ -67,7 +67,7 @@ OFF = HandoverOptions()
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What a condition should say."""
+    """What a condition should read."""
 
     needed: bool
     reason: str
@@ -88,30 +88,36 @@ def conditions(
 ) -> tuple[WriteNodeConditions, ...]:
     """Return the write of the conditions that the node should get; none where nothing changes.
 
-    `stopped` says why no new harm may be done on this node now, such as the
-    emergency stop; "" when it may. `unsettled`: this decision makes room in the caps, so the
-    next one may promise time to pods that a call would override.
+    `stopped` is the reason why no new disruption may begin on this node now, such as the emergency
+    stop; "" when one may. `unsettled`: this decision makes room in the caps, so the next one may
+    promise time to pods that a call would override.
     """
     if view.facts is None or view.facts.conditions is None:
         return ()
-    stored = {one.type: one for one in view.facts.conditions}
-    told = tuple(pairs)
-    due = due_gpus(told)
+    stored = {condition.type: condition for condition in view.facts.conditions}
+    decided = tuple(pairs)
+    due = due_gpus(decided)
     answer: _Answer | None = _SWITCHED_OFF
     if options.enabled:
         old = stored.get(REPAIR_NEEDED)
-        answer = _answer(view, told, due, old, now, options.deadline, stopped)
-        if unsettled and answer and answer.needed and not _is_said(view):
+        answer = _answer(view, decided, due, old, now, options.deadline, stopped)
+        if unsettled and answer and answer.needed and not _is_reported(view):
             answer = None
     if answer is None:
         return ()
     alias = _alias(answer if options.accelerated_hardware_ready else _SWITCHED_OFF, due)
-    wanted = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
-    theirs = {one.type for one in view.facts.others if one.status == PROBLEM[one.type]}
+    answers = ((REPAIR_NEEDED, answer), (HARDWARE_READY, alias))
+    theirs = {
+        condition.type
+        for condition in view.facts.others
+        if condition.status == PROBLEM[condition.type]
+    }
     found = [
-        _condition(kind, one, stored.get(kind), now) for kind, one in wanted if kind not in theirs
+        _condition(kind, outcome, stored.get(kind), now)
+        for kind, outcome in answers
+        if kind not in theirs
     ]
-    written = tuple(one for one in found if one is not None)
+    written = tuple(condition for condition in found if condition is not None)
     return (WriteNodeConditions(view.node, written),) if written else ()
 
 
@@ -124,19 +130,19 @@ def called_since(
 ) -> Mapping[str, Waiting]:
     """Return by GPU since when a node-level act may be called for, and the deadline counts.
 
-    A hold before anybody was called ends both; with the option off neither begins.
+    A hold before the first call ends both; with the option off neither begins.
     """
-    said = _is_said(view)
+    reported = _is_reported(view)
     found: dict[str, Waiting] = {}
-    for one in due_gpus(pairs):
-        old, held = one.incident.status.needs_since, bool(one.held or stopped)
-        begins = options.enabled and one.stands and not held
+    for due_gpu in due_gpus(pairs):
+        old, held = due_gpu.incident.status.needs_since, bool(due_gpu.held or stopped)
+        begins = options.enabled and due_gpu.stands and not held
         since = old or (now if begins else None)
-        deadline = one.incident.status.deadline_start_time
-        if one.stands:
-            deadline = deadline_start(deadline, one.insists, now if begins else None)
-        if since is not None and (said or not held):
-            found[one.case.uuid] = Waiting(since, deadline)
+        deadline = due_gpu.incident.status.deadline_start_time
+        if due_gpu.stands:
+            deadline = deadline_start(deadline, due_gpu.insists, now if begins else None)
+        if since is not None and (reported or not held):
+            found[due_gpu.case.uuid] = Waiting(since, deadline)
     return found
 
 
@@ -144,26 +150,27 @@ def wake_at(
     pairs: Iterable[tuple[Case, Desired]], now: datetime, options: HandoverOptions = OFF
 ) -> datetime | None:
     """Return when the next deadline passes, which alone can change the answer."""
-    ends = (one.until(options.deadline, now) for one in due_gpus(pairs) if options.enabled)
+    ends = (due_gpu.until(options.deadline, now) for due_gpu in due_gpus(pairs) if options.enabled)
     return min((at for at in ends if at is not None and at > now), default=None)
 
 
-def _is_said(view: NodeView) -> bool:
-    """Whether somebody was called, as far as is known: not knowing takes nothing back."""
+def _is_reported(view: NodeView) -> bool:
+    """Whether a repair was called for, as far as is known: an unknown state removes nothing."""
     stored = view.facts.conditions if view.facts else None
     return stored is None or any(
-        one.type == REPAIR_NEEDED and one.status == PROBLEM[REPAIR_NEEDED] for one in stored
+        condition.type == REPAIR_NEEDED and condition.status == PROBLEM[REPAIR_NEEDED]
+        for condition in stored
     )
 
 
 def _soaked(pairs: Iterable[tuple[Case, Desired]]) -> tuple[str, ...]:
     found = (incident for case, _, incident in enforced(pairs) if isinstance(case.verdict, Healthy))
-    return tuple(sorted(f"{one.spec.uuid} (incident {one.name})" for one in found))
+    return tuple(sorted(f"{incident.spec.uuid} (incident {incident.name})" for incident in found))
 
 
 def _others(pairs: Iterable[tuple[Case, Desired]], due: tuple[Due, ...]) -> tuple[str, ...]:
     """Return the GPUs that have an open incident, are not healthy and need no node-level act."""
-    named = {one.case.uuid for one in due}
+    named = {due_gpu.case.uuid for due_gpu in due}
     return tuple(
         sorted(
             f"{case.uuid} (needs {desired.needs}, incident {incident.name})"
@@ -182,14 +189,14 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
     deadline: timedelta,
     stopped: str,
 ) -> _Answer | None:
-    """Return what the condition should say, None where not knowing leaves it as it is."""
+    """Return what the condition should read, None where an unknown state leaves it as it is."""
     undecided = any(_is_undecided(case, desired) for case, desired in pairs)
     if not due:
         return None if undecided else _answer_for_none(_soaked(pairs), _others(pairs, due), old)
-    standing = tuple(one for one in due if one.stands)
-    free = tuple(one for one in standing if not one.held and not stopped)
+    standing = tuple(due_gpu for due_gpu in due if due_gpu.stands)
+    free = tuple(due_gpu for due_gpu in standing if not due_gpu.held and not stopped)
     said = old is not None and old.status == PROBLEM[REPAIR_NEEDED]
-    seen = with_promises(neighbours(view, (one.incident for one in due)), pairs, now)
+    seen = with_promises(neighbours(view, (due_gpu.incident for due_gpu in due)), pairs, now)
     answer = None
     if free:
         answer = _answer_for(free, standing, seen, deadline, now, said=said)
@@ -197,13 +204,13 @@ def _answer(  # noqa: PLR0917 - everything that the answer rests on
         answer = _held(standing, stopped)
     certain = len(standing) == len(due) and not undecided
     if not said:
-        # What is lost of one GPU may speak against a call for another.
+        # A lost incident of one GPU may count against a call for another.
         return None if undecided and answer and answer.needed else answer
     if (answer and answer.needed) or (free and certain):
         return answer
-    # Neither a hold nor not knowing takes back what was said. A pod that holds a GPU does,
-    # unless a deadline has passed for one of them.
-    overdue = any(one.is_overdue(deadline, now) for one in due)
+    # Neither a hold nor an unknown state sets it back. A pod that holds a GPU does, unless a
+    # deadline has passed for one of them.
+    overdue = any(due_gpu.is_overdue(deadline, now) for due_gpu in due)
     kept = overdue or not seen.pods
     return None if kept else answer or _waiting(due, seen, deadline, now)
 
@@ -214,17 +221,17 @@ def _is_undecided(case: Case, desired: Desired) -> bool:
     Without its rules or its status an incident is in no mode that calls for anything, and one that
     this decision opens has none yet: that proves nothing.
     """
-    opened = [one for one in case.incidents if one.open]
-    lost = any(one.blank or not one.status.mode for one in opened)
+    opened = [incident for incident in case.incidents if incident.open]
+    lost = any(incident.blank or not incident.status.mode for incident in opened)
     mine = desired.incident
-    new = mine is not None and mine.name not in [one.name for one in opened]
+    new = mine is not None and mine.name not in [incident.name for incident in opened]
     return lost or new or desired.undecided is not None or bool(unseen_rules(case))
 
 
 def _answer_for_none(
     soaked: tuple[str, ...], others: tuple[str, ...], old: NodeCondition | None
 ) -> _Answer:
-    """Return what is said when nothing is due: what was needed is being proven, or over."""
+    """Return the answer when nothing is due: a repair is being verified, or is over."""
     if soaked and old is not None and old.reason not in (NOTHING_NEEDED, SWITCHED_OFF):
         text = f"healthy again, proof is being collected: {_listed(soaked)}"
         return _Answer(needed=False, reason=VERIFYING, message=_bounded(text))
@@ -235,7 +242,7 @@ def _answer_for_none(
 
 
 def _held(standing: tuple[Due, ...], stopped: str) -> _Answer:
-    why = stopped or "; ".join(sorted({one.held for one in standing}))
+    why = stopped or "; ".join(sorted({due_gpu.held for due_gpu in standing}))
     return _Answer(needed=False, reason=HELD, message=_bounded(f"{_needs(standing)}; held: {why}"))
 
 
@@ -248,59 +255,59 @@ def _answer_for(
     *,
     said: bool,
 ) -> _Answer:
-    """Return whether a node-level act may begin, in words that name who is in the way."""
+    """Return whether a node-level act may begin, in words that name the pods in the way."""
     overdue = tuple(
-        msgspec.structs.replace(one, need=one.insists)
-        for one in free
-        if one.is_overdue(deadline, now)
+        msgspec.structs.replace(due_gpu, need=due_gpu.insists)
+        for due_gpu in free
+        if due_gpu.is_overdue(deadline, now)
     )
     if not seen.pods and not seen.unknown:
-        return _calling(_with_joining(free, standing), _who(seen))
+        return _calling(_with_joining(free, standing), _pods_in_words(seen))
     if overdue and (said or not seen.promised):
-        # Only for this may pods be overridden: what else is needed is not asked for yet.
-        who = f"{_who(seen)}; waited until the deadline"
-        return _calling(_with_joining(overdue, standing), who)
+        # Only for this act may pods be overridden: other needs are not requested yet.
+        pods = f"{_pods_in_words(seen)}; waited until the deadline"
+        return _calling(_with_joining(overdue, standing), pods)
     if not seen.pods and said:
-        return _calling(_with_joining(free, standing), _who(seen))
+        return _calling(_with_joining(free, standing), _pods_in_words(seen))
     return _waiting(free, seen, deadline, now)
 
 
 def _with_joining(due: tuple[Due, ...], standing: tuple[Due, ...]) -> tuple[Due, ...]:
-    """Return the same with the GPUs of the node that this act repairs too, and a budget holds.
+    """Return the same with the GPUs of the node that this act repairs too, and a budget defers.
 
     The node is repaired once for all of them; none of them asks for more.
     """
-    needed = NEEDS.index(most_needed(one.need for one in due))
-    named = {one.case.uuid for one in due}
+    needed = NEEDS.index(most_needed(due_gpu.need for due_gpu in due))
+    named = {due_gpu.case.uuid for due_gpu in due}
     joining = (
-        one
-        for one in standing
-        if one.joins and one.case.uuid not in named and NEEDS.index(one.need) <= needed
+        due_gpu
+        for due_gpu in standing
+        if due_gpu.joins and due_gpu.case.uuid not in named and NEEDS.index(due_gpu.need) <= needed
     )
     return (*due, *joining)
 
 
-def _calling(due: tuple[Due, ...], who: str) -> _Answer:
-    reason = NODE_REPAIRS[most_needed(one.need for one in due)]
-    due = tuple(sorted(due, key=lambda one: one.case.uuid))
-    return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {who}"))
+def _calling(due: tuple[Due, ...], pods: str) -> _Answer:
+    reason = NODE_REPAIRS[most_needed(due_gpu.need for due_gpu in due)]
+    due = tuple(sorted(due, key=lambda due_gpu: due_gpu.case.uuid))
+    return _Answer(needed=True, reason=reason, message=_bounded(f"{_needs(due)}; {pods}"))
 
 
 def _waiting(due: tuple[Due, ...], seen: Neighbours, deadline: timedelta, now: datetime) -> _Answer:
-    ends = (one.until(deadline, now) for one in due)
-    until = min((one for one in ends if one is not None), default=None)
-    last = [until, *(one.until for one in seen.promised)]
-    known = [one for one in last if one is not None]
+    ends = (due_gpu.until(deadline, now) for due_gpu in due)
+    until = min((end for end in ends if end is not None), default=None)
+    last = [until, *(promise.until for promise in seen.promised)]
+    known = [end for end in last if end is not None]
     limit = f" until {max(known):%Y-%m-%dT%H:%M:%SZ} at most" if known == last else ""
-    who = "; ".join((*in_words(seen.promised), _who(seen)))
-    text = f"{_needs(due)}; waiting{limit}: {who}"
+    pods = "; ".join((*in_words(seen.promised), _pods_in_words(seen)))
+    text = f"{_needs(due)}; waiting{limit}: {pods}"
     return _Answer(needed=False, reason=WAITING, message=_bounded(text))
 
 
-def _who(seen: Neighbours) -> str:
-    """Say who holds a GPU, and what is not known about it."""
+def _pods_in_words(seen: Neighbours) -> str:
+    """Name the pods that hold a GPU, and what is unknown about them."""
     named = f"pods with GPUs: {_listed(seen.pods)}" if seen.pods else ""
-    return "; ".join(one for one in (named, seen.unknown) if one) or "no pod holds a GPU"
+    return "; ".join(text for text in (named, seen.unknown) if text) or "no pod holds a GPU"
 
 
 def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
@@ -308,8 +315,8 @@ def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
     text = _bounded(f"{SIGNATURE}{answer.message}")
     if not answer.needed:
         return msgspec.structs.replace(answer, message=text)
-    causes = [one.incident.status.cause for one in due if one.stands]
-    codes = [one.removeprefix("xid-") for one in causes if one.startswith("xid-")]
+    causes = [due_gpu.incident.status.cause for due_gpu in due if due_gpu.stands]
+    codes = [cause.removeprefix("xid-") for cause in causes if cause.startswith("xid-")]
     known = [code for code in codes if code.isdecimal()]
     reason = f"NvidiaXID{known[0]}Error" if known else "NvidiaDeviceRepairNeeded"
     return msgspec.structs.replace(answer, reason=reason, message=text)
@@ -318,9 +325,9 @@ def _alias(answer: _Answer, due: tuple[Due, ...]) -> _Answer:
 def _condition(
     kind: str, answer: _Answer, old: NodeCondition | None, now: datetime
 ) -> NodeCondition | None:
-    """Return what to write, None when it says so already or a healthy Node would get it."""
-    told = answer.needed or (kind == REPAIR_NEEDED and answer.reason in (WAITING, HELD))
-    if old is None and not told:
+    """Return what to write, None when it reads so already or a healthy Node would get it."""
+    reported = answer.needed or (kind == REPAIR_NEEDED and answer.reason in (WAITING, HELD))
+    if old is None and not reported:
         return None
     status = PROBLEM[kind] if answer.needed else _GOOD[PROBLEM[kind]]
     if old and (old.status, old.reason, old.message) == (status, answer.reason, answer.message):
@@ -342,13 +349,13 @@ _GOOD: Mapping[Literal["True", "False"], Literal["True", "False"]] = {
 
 
 def _needs(due: tuple[Due, ...]) -> str:
-    return f"{most_needed(one.need for one in due)} needed by {_names(due)}"
+    return f"{most_needed(due_gpu.need for due_gpu in due)} needed by {_names(due)}"
 
 
 def _names(due: tuple[Due, ...]) -> str:
     return _listed(
-        f"{one.case.uuid} ({one.incident.status.cause}, incident {one.incident.name})"
-        for one in due
+        f"{due_gpu.case.uuid} ({due_gpu.incident.status.cause}, incident {due_gpu.incident.name})"
+        for due_gpu in due
     )
 
 

@@ -1,7 +1,7 @@
-"""What users want for the GPU of an incident, and what became of it.
+"""Intents of users for the GPU of an incident, and their state.
 
-A user outranks us, for a time. What was read is recorded in the status, so
-that it is told once and survives a restart. Pure.
+A user outranks us, for a time. What was read is recorded in the status, so it is reported once and
+survives a restart. Pure.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,15 +20,15 @@ from remediator.plan.escalation import is_later
 def given(
     case: Case, incident: Incident, signal: datetime | None, now: datetime, *, news: bool = False
 ) -> tuple[IntentRecord, ...]:
-    """Return what users want, and whether it counts now.
+    """Return the intents of users, and whether each counts now.
 
-    `signal` is the youngest signal of the incident, by the node's clock; `news` says that one is
+    `signal` is the youngest signal of the incident, by the node's clock; with `news` a signal is
     new, whatever its date.
     """
-    before = {one.kind: one for one in incident.status.intents}
+    before = {record.kind: record for record in incident.status.intents}
     wiped = bool(incident.metadata.uid) and not incident.status.timeline
     found: list[IntentRecord] = []
-    for kind, intent in _wanted(case, incident, now).items():
+    for kind, intent in _merged_intents(case, incident, now).items():
         known = before.get(kind)
         if known is not None and not known.tells_of(intent):
             known = None
@@ -53,26 +53,26 @@ def given(
     return tuple(found)
 
 
-def _wanted(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
+def _merged_intents(case: Case, incident: Incident, now: datetime) -> dict[Kind, Intent]:
     """Return the incident's own and, where it has none that counts, those of its duplicates.
 
     A user sees two open incidents of one GPU and cannot know which of them leads.
     One that has expired hides none that counts; else the oldest leads.
     """
     doubles = [
-        one
-        for one in case.incidents
-        if one.name != incident.name
-        and not one.blank  # it may have been closed long ago
-        and (one.open or one.status.duplicate_of == incident.name)
+        other
+        for other in case.incidents
+        if other.name != incident.name
+        and not other.blank  # it may have been closed long ago
+        and (other.open or other.status.duplicate_of == incident.name)
     ]
-    doubles.sort(key=lambda one: one.name, reverse=True)
+    doubles.sort(key=lambda other: other.name, reverse=True)
     merged: dict[Kind, Intent] = {}
     for only_counting in (False, True):
-        for one in (*doubles, incident):
+        for source in (*doubles, incident):
             merged |= {
                 kind: intent
-                for kind, intent in one.spec.intents.items()
+                for kind, intent in source.spec.intents.items()
                 if counts(intent, now) >= only_counting
             }
     return merged
@@ -85,11 +85,11 @@ def _state(kind: Kind, intent: Intent, now: datetime, *, later: bool) -> str:
 
 
 def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
-    """Return a new incident with what users wanted for its GPU before, and still want."""
-    before, wanted = history.inheritance(case.incidents, case.uuid, now)
-    if not wanted:
+    """Return a new incident with the former intents of users for its GPU that still hold."""
+    before, intents = history.inheritance(case.incidents, case.uuid, now)
+    if not intents:
         return begun
-    for kind, intent in wanted.items():
+    for kind, intent in intents.items():
         begun = intending(begun, kind, intent)
     spec = msgspec.structs.replace(begun.spec, inherited_from=before)
     return msgspec.structs.replace(begun, spec=spec)
@@ -97,20 +97,22 @@ def inherited(case: Case, begun: Incident, now: datetime) -> Incident:
 
 def in_force(records: Iterable[IntentRecord], kind: Kind) -> IntentRecord | None:
     """Return the intent of a kind that counts now."""
-    return next((one for one in records if one.kind == kind and one.state == "InForce"), None)
+    return next(
+        (record for record in records if record.kind == kind and record.state == "InForce"), None
+    )
 
 
 def news(old: Iterable[IntentRecord], new: Iterable[IntentRecord]) -> Iterator[IntentRecord]:
     """Give those that are new, were changed, or of which something else has become."""
-    before = {one.kind: one for one in old}
-    for one in new:
-        known = before.get(one.kind)
-        if known is None or known.state != one.state or not known.tells_of(one):
-            yield one
+    before = {former.kind: former for former in old}
+    for record in new:
+        known = before.get(record.kind)
+        if known is None or known.state != record.state or not known.tells_of(record):
+            yield record
 
 
 def in_words(record: IntentRecord) -> str:
-    """Say what became of an intent."""
+    """Report the state of an intent."""
     became = {
         "InForce": "in force",
         "Expired": "expired",
@@ -121,5 +123,5 @@ def in_words(record: IntentRecord) -> str:
 
 def next_expiry(records: Iterable[IntentRecord]) -> datetime | None:
     """Return when the first intent that counts now expires."""
-    ends = (one.until for one in records if one.state == "InForce")
-    return min((one for one in ends if one is not None), default=None)
+    ends = (record.until for record in records if record.state == "InForce")
+    return min((end for end in ends if end is not None), default=None)

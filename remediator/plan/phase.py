@@ -1,4 +1,4 @@
-"""In which phase an incident is: by what is true, never by what is only wanted. Pure."""
+"""The phase of an incident: by what is true, never by what is only desired. Pure."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -17,11 +17,11 @@ class Progress(msgspec.Struct, frozen=True):
     """How far the world has followed what is desired."""
 
     tainted: bool
-    """Every wanted taint is stored."""
+    """Every desired taint is stored."""
     evicting: bool
-    """Pods are evicted wherever that is wanted: by NoExecute, or by the Eviction API."""
+    """Pods are evicted wherever that is desired: by NoExecute, or by the Eviction API."""
     empty: bool
-    """Nobody uses the devices: seen twice."""
+    """No pod uses the devices: seen twice."""
 
     @property
     def drained(self) -> bool:
@@ -49,7 +49,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool
     """Recovery is verified, and nothing else is waited for."""
     repairing: bool
-    """It shows that somebody repairs the GPU, and nobody is in the way of it."""
+    """A repair of the GPU is under way, and no pod is in its way."""
     unknown: bool
     healthy: bool
     human: bool
@@ -63,42 +63,42 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
     (
         "Closed",
         "it ended without verified recovery and no rule stands; the message says how it ended",
-        lambda it: it.ended and not it.ruled,
+        lambda facts: facts.ended and not facts.ruled,
     ),
     (
         "Recovered",
         "recovery was verified and no rule stands",
-        lambda it: it.verified and not it.ended and not it.ruled,
+        lambda facts: facts.verified and not facts.ended and not facts.ruled,
     ),
     (
         "Repairing",
         "nobody uses the devices and a repair shows: the GPU is away, or has another boot or epoch",
-        lambda it: it.repairing and not it.ended and not it.verified,
+        lambda facts: facts.repairing and not facts.ended and not facts.verified,
     ),
     (
         "NeedsHuman",
         "only a user takes it further, by confirming the repair or by looking at the GPU",
-        lambda it: it.human and not it.verified,
+        lambda facts: facts.human and not facts.verified,
     ),
     (
         "Verifying",
         "the GPU is healthy and no pod is left to evict; the soak time runs, or the rules go",
-        lambda it: it.verified or (it.healthy and it.settled),
+        lambda facts: facts.verified or (facts.healthy and facts.settled),
     ),
     (
         "Drained",
         "every rule that is wanted stands, and no claim nor pod is left on the devices",
-        lambda it: it.done.drained,
+        lambda facts: facts.done.drained,
     ),
     (
         "Evicting",
         "pods are being evicted, by NoExecute or by the Eviction API, and pods are left",
-        lambda it: it.done.evicting,
+        lambda facts: facts.done.evicting,
     ),
     (
         "Tainted",
         "every rule that is wanted stands, with NoSchedule at least",
-        lambda it: it.done.tainted,
+        lambda facts: facts.done.tainted,
     ),
     (
         "Suspected",
@@ -111,14 +111,14 @@ ROWS: tuple[tuple[Phase, str, Callable[[Facts], bool]], ...] = (
 
 def phase(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> str:
     """Return the phase that is true now; while that cannot be known, the one before."""
-    it = _facts(case, desired, old, done)
-    ends = it.ended or it.verified
-    unclear = (it.ended and it.ruled) or (it.unknown and not (ends or it.repairing))
-    return old.phase if unclear and old.phase else phase_of(it)
+    facts = _facts(case, desired, old, done)
+    ends = facts.ended or facts.verified
+    unclear = (facts.ended and facts.ruled) or (facts.unknown and not (ends or facts.repairing))
+    return old.phase if unclear and old.phase else phase_of(facts)
 
 
-def phase_of(it: Facts) -> Phase:
-    return next(phase for phase, _, holds in ROWS if holds(it))
+def phase_of(facts: Facts) -> Phase:
+    return next(phase for phase, _, holds in ROWS if holds(facts))
 
 
 def _facts(case: Case, desired: Desired, old: IncidentStatus, done: Progress) -> Facts:

@@ -1,9 +1,9 @@
-"""Which pods of a node no deadline overrides yet: by a user's hold, or by `evict.within`.
+"""Pods of a node that no deadline overrides yet: by a user's hold, or by `evict.within`.
 
 After its deadline a repair of the node is requested over running pods. Two kinds of pods were
 promised more: those on a GPU whose incident a user holds, as long as the hold counts, and those
-that are evicted by request, until the time for it is over. Where nobody knows which GPU a pod
-holds, it may be the one that is held. Pure.
+that are evicted by request, until the time for it is over. Where it is unknown which GPU a pod
+holds, it may be the one under the hold. Pure.
 """
 
 from collections.abc import Iterable
@@ -31,13 +31,13 @@ LEAVING = "until its time to leave is over"
 def with_promises(
     seen: Neighbours, pairs: Iterable[tuple[Case, Desired]], now: datetime
 ) -> Neighbours:
-    """Return who is in the way, with what they were promised."""
-    told = tuple(pairs)
-    known = {name for case, _ in told for name in _holders(case)}
+    """Return the pods in the way, with what they were promised."""
+    decided = tuple(pairs)
+    known = {name for case, _ in decided for name in _holders(case)}
     somewhere = tuple(name for name in seen.pods if name not in known)
     found = [
         promise
-        for case, desired in told
+        for case, desired in decided
         if (incident := _incident(case, desired)) is not None
         for promise in (
             _held(case, desired, incident, seen, somewhere, now),
@@ -49,9 +49,9 @@ def with_promises(
 
 
 def in_words(promises: Iterable[Promise]) -> tuple[str, ...]:
-    """Say whom no deadline overrides, and why."""
-    said = [f"{_listed(one.pods)} ({one.why})" for one in promises]
-    return (f"not overridden: {', '.join(said)}",) if said else ()
+    """Name the pods that no deadline overrides, and why."""
+    parts = [f"{_listed(promise.pods)} ({promise.why})" for promise in promises]
+    return (f"not overridden: {', '.join(parts)}",) if parts else ()
 
 
 def _listed(pods: tuple[str, ...]) -> str:
@@ -60,12 +60,14 @@ def _listed(pods: tuple[str, ...]) -> str:
     return ", ".join(pods[:NAMED]) + more if pods else "who may be there"
 
 
-def _by_text(one: Promise) -> tuple[str, tuple[str, ...]]:
-    return one.why, one.pods
+def _by_text(promise: Promise) -> tuple[str, tuple[str, ...]]:
+    return promise.why, promise.pods
 
 
 def _incident(case: Case, desired: Desired) -> Incident | None:
-    return desired.incident or next((one for one in case.incidents if one.open), None)
+    return desired.incident or next(
+        (incident for incident in case.incidents if incident.open), None
+    )
 
 
 def _held(  # noqa: PLR0917 - everything that it rests on
@@ -76,7 +78,7 @@ def _held(  # noqa: PLR0917 - everything that it rests on
     somewhere: tuple[str, ...],
     now: datetime,
 ) -> Promise | None:
-    """Return what a user's hold promises to who holds the GPU, or may."""
+    """Return what a user's hold promises to pods that hold the GPU, or may."""
     hold: intent.Intent | None = overrides.in_force(desired.intents, "Hold")
     if desired.undecided is not None:
         own = incident.spec.intents.get("Hold")
@@ -91,9 +93,9 @@ def _held(  # noqa: PLR0917 - everything that it rests on
 def _leaving(
     case: Case, desired: Desired, incident: Incident, seen: Neighbours, now: datetime
 ) -> Promise | None:
-    """Return what `evict.within` promises to who holds a device that is evicted from.
+    """Return what `evict.within` promises to pods on a device that is evicted from.
 
-    From the taint on: what comes was announced to them.
+    From the taint on: pods that come later could see it.
     """
     since = incident.status.eviction_start_time if desired.undecided else desired.evicting_since
     effects = {"Evict"} if since else {"Evict", "NoSchedule"}
@@ -110,7 +112,7 @@ def _leaving(
 def _until(
     case: Case, desired: Desired, since: datetime | None, status: IncidentStatus, now: datetime
 ) -> datetime | None:
-    """Return when the time of who is evicted is over; None: it is not, and nobody knows when.
+    """Return when the time of evicted pods is over; None: it is not over, and the end is unknown.
 
     Where evictions wait for a budget it is over as if they had begun: that may last for ever.
     """
@@ -127,24 +129,24 @@ def _until(
 
 
 def _begins(case: Case, desired: Desired) -> bool:
-    """Whether evictions are about to be requested of somebody."""
-    asked = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
+    """Whether evictions of some pods are about to be requested."""
+    requested = {str(rule.device) for rule in desired.rules if rule.effect == "Evict"}
     running = {pod.uid for pod in case.pods or () if pod.running}
-    there = any(hold.device in asked and hold.uid in running for hold in case.holds)
+    there = any(hold.device in requested and hold.uid in running for hold in case.holds)
     return there and bool(desired.evicting) and not desired.held
 
 
 def _there(case: Case, seen: Neighbours, devices: Iterable[str] | None = None) -> tuple[str, ...]:
-    """Return who holds the GPU, or some devices of it, and is in the way as far as is known."""
+    """Return the pods on the GPU, or on some devices of it, that are in the way or may be."""
     found = _holders(case, devices)
-    return tuple(one for one in found if seen.unknown or one in seen.pods)
+    return tuple(pod for pod in found if seen.unknown or pod in seen.pods)
 
 
 def _holders(case: Case, devices: Iterable[str] | None = None) -> tuple[str, ...]:
-    wanted = None if devices is None else set(devices)
+    chosen = None if devices is None else set(devices)
     names = {
         f"{hold.namespace}/{hold.pod}"
         for hold in case.holds
-        if hold.pod and hold.via != ADMIN and (wanted is None or hold.device in wanted)
+        if hold.pod and hold.via != ADMIN and (chosen is None or hold.device in chosen)
     }
     return tuple(sorted(names))

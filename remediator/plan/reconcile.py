@@ -1,7 +1,7 @@
-"""One node, once: observe, judge, decide, cut to budget, plan, apply, say why.
+"""One node, once: observe, diagnose, decide, cut to budget, plan, apply, log why.
 
-`decide_node` is the whole decision and is pure; `Reconciler` reads the world
-and takes the steps through the hands that it is given.
+`decide_node` is the whole decision and is pure; `Reconciler` reads the cluster and takes the steps
+through the functions that it is given.
 """
 
 from collections.abc import Callable, Iterable
@@ -44,7 +44,7 @@ from remediator.policy.table import Mode, Place, Policy
 
 T = TypeVar("T")
 MOST_OPEN = 64
-"""Open incidents of one node, more than it has GPUs: who tells of ever new ones is lying."""
+"""Open incidents of one node, more than it has GPUs: a node that reports ever new ones is lying."""
 
 
 _FIRST_LOOK_AGAIN, _LAST_LOOK_AGAIN = timedelta(seconds=0.25), timedelta(seconds=30)
@@ -104,32 +104,32 @@ def decide_node(
         fleet = msgspec.structs.replace(fleet, seen_node=view.node)
     stopped = fleet.stopped or policy.stopped or policy.pause(Place(node=view.node), now)
     plans = _gpu_plans(view, fleet, policy, now, options, stopped)
-    if again := frozenset(rule for one in plans for rule in one.turned.filled):
+    if again := frozenset(rule for plan in plans for rule in plan.turned.filled):
         # What pods are under again counts in the caps at once, as it will once that is noted.
         fleet = msgspec.structs.replace(fleet, filled_again=again)
         plans = _gpu_plans(view, fleet, policy, now, options, stopped)
-    pairs = tuple((one.case, one.desired) for one in plans)
+    pairs = tuple((plan.case, plan.desired) for plan in plans)
     bugs: list[Bug] = []
-    unsettled = any(one.turned.emptied for one in plans)
+    unsettled = any(plan.turned.emptied for plan in plans)
     conditions = _courtesy(
         bugs,
         lambda: node_condition.conditions(view, pairs, now, options, stopped, unsettled=unsettled),
     )
     aged = () if view.clock_doubt else view.incidents
     old = _courtesy(bugs, lambda: history.pruned(aged, policy, now))
-    steps = [step for one in plans for step in one.steps]
-    steps += [step for one in plans for step in one.closings]
+    steps = [step for plan in plans for step in plan.steps]
+    steps += [step for plan in plans for step in plan.closings]
     steps += [
         *conditions,
-        *(DeleteIncident(one) for one in old if one.name not in view.unread),
+        *(DeleteIncident(incident) for incident in old if incident.name not in view.unread),
     ]
     steps = _bounded(view, ordered(steps, view.rules))
-    told = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
+    decision_events = _courtesy(bugs, lambda: events.of_decision(view, steps, pairs))
     stored = (view.facts.conditions if view.facts else None) or ()
     return NodeDecision(
         node=view.node,
         steps=steps,
-        events=told,
+        events=decision_events,
         sentence=sentence(view, pairs, steps),
         wake_at=_earliest(
             _wake_at(desired for _, desired in pairs), node_condition.wake_at(pairs, now, options)
@@ -167,16 +167,17 @@ class Reconciler:
         """By node: how often in a row the last look before a disruption saw something else."""
 
     def reconcile(self, node: str, now: datetime) -> NodeDecision:
-        """Observe a node, take every step that its state asks for, and say what was decided.
+        """Observe a node, take every step that its state needs, and return the decision.
 
-        A step that fails ends the steps of its GPU, but for deletions, because
-        healing waits for nobody; the other GPUs go on. An Event is posted when the
-        status that it tells of is written. A refused eviction is that pod's own and
-        raises nothing: the incident says so. The first error is raised at the end, in a
-        StepsFailedError, so that the node is looked at again.
+        A step that fails ends the steps of its GPU, but for deletions, because untainting waits for
+        nothing; the other GPUs go on. An Event is posted when the status that it reports is
+        written. A refused eviction is that pod's own and raises nothing: the incident records it.
+        The first error is raised at the end, in a StepsFailedError, so that the node is looked at
+        again.
         """
         view = self._hands.view(node)
-        # Before the fleet, which says when the policy changed: a new one never meets an old date.
+        # Before the fleet, which has the time of the policy's change: a new policy never meets an
+        # old date.
         policy = self._policy()
         decision = decide_node(view, self._hands.fleet(), policy, now, self._options)
         if decision.begins:
@@ -218,7 +219,7 @@ class Reconciler:
         second = decide_node(blind, self._hands.fleet(), policy, now, self._options)
         wait = min(_FIRST_LOOK_AGAIN * 2 ** min(times - 1, 16), _LAST_LOOK_AGAIN)
         wake_at = min(now + wait, second.wake_at or now + wait)
-        steps = [one for one in second.steps if not disruption([one], _cases(second), ())]
+        steps = [step for step in second.steps if not disruption([step], _cases(second), ())]
         return msgspec.structs.replace(
             second, steps=steps, wake_at=wake_at, begins=Disruption(), unconfirmed=differs
         )
@@ -237,9 +238,9 @@ def _cases(decision: NodeDecision) -> Iterable[Case]:
 
 
 def _bounded(view: NodeView, steps: list[Step]) -> list[Step]:
-    """Leave out incidents beyond what a node may have, of GPUs that nobody publishes first."""
+    """Leave out incidents beyond a node's limit, first those of GPUs that no node publishes."""
     new = [step for step in steps if isinstance(step, OpenIncident)]
-    room = max(0, MOST_OPEN - sum(one.open for one in view.incidents))
+    room = max(0, MOST_OPEN - sum(incident.open for incident in view.incidents))
     new.sort(key=lambda step: not step.incident.status.scope.devices)
     over = {step.incident.name for step in new[room:]}
     return [
@@ -271,14 +272,14 @@ def _or_deferred(case: Case, desired: Desired) -> tuple[Case, Desired]:
 def _moved(
     case: Case, desired: Desired, fleet: Fleet, policy: Policy, now: datetime
 ) -> tuple[Case, Desired]:
-    """Return what a budget has granted, with the pods that are to be moved for it."""
+    """Return what a budget has granted, with the pods that are to be evicted for it."""
     if desired.undecided is not None:
         return undecided(case, desired.undecided)
     return or_undecided(case, lambda: moving(case, desired, fleet, policy, now))
 
 
 class _GpuPlan(msgspec.Struct, frozen=True):
-    """One GPU, with the steps that only it asks for."""
+    """One GPU, with the steps for it alone."""
 
     case: Case
     desired: Desired
@@ -322,7 +323,7 @@ def _gpu_plan(  # noqa: PLR0917 - everything that a status rests on
             )
         except Exception as error:  # noqa: BLE001 - the other GPUs go on
             case, desired = undecided(case, baffled(error))
-    return _GpuPlan(case, desired, [*no_eviction_of_others(case), *_told(case, desired, now)])
+    return _GpuPlan(case, desired, [*no_eviction_of_others(case), *_bug_noted(case, desired, now)])
 
 
 def _turned(desired: Desired, status: IncidentStatus | None) -> Turned:
@@ -331,17 +332,17 @@ def _turned(desired: Desired, status: IncidentStatus | None) -> Turned:
     return turned(desired.incident.status, status)
 
 
-def _told(case: Case, desired: Desired, now: datetime) -> list[Step]:
-    """Return the step that tells of a bug in the GPU's incident, where it can be told there."""
+def _bug_noted(case: Case, desired: Desired, now: datetime) -> list[Step]:
+    """Return the step that records a bug in the GPU's incident, where it can be recorded there."""
     why = desired.undecided
     try:
-        incident = next((one for one in case.incidents if one.open), None)
+        incident = next((candidate for candidate in case.incidents if candidate.open), None)
         # One that cannot be read as it is stored now cannot be written either.
         if incident is None or incident.node != case.node or why is None or not why.bug:
             return []
         status = incident_status.undecided(incident.status, why.why, now)
         return [WriteStatus(incident, status)] if status != incident.status else []
-    except Exception:  # noqa: BLE001 - the log tells it all the same
+    except Exception:  # noqa: BLE001 - the log reports it all the same
         return []
 
 
@@ -355,7 +356,7 @@ def _status(
     since = called.called if called else None
     deadline = called.deadline if called else None
     if recovery.unseen_rules(case):
-        # Nothing is called for now, and nobody knows that nothing should be: it stays as it was.
+        # Nothing is called for now, and it is not known that nothing should be: it stays as it was.
         mode = mode_of(before.mode) or mode
         since, deadline = before.needs_since, before.deadline_start_time
     status = incident_status.status(case, desired, mode, now)
@@ -367,12 +368,12 @@ def _closings(case: Case, desired: Desired, now: datetime) -> tuple[WriteStatus,
         return ()
     return tuple(
         WriteStatus(
-            one,
-            adoption.over(case, one, now)
-            if one.blank
-            else incident_status.duplicate(one, desired.incident, now),
+            double,
+            adoption.over(case, double, now)
+            if double.blank
+            else incident_status.duplicate(double, desired.incident, now),
         )
-        for one in desired.duplicates
+        for double in desired.duplicates
         if desired.incident is not None
     )
 

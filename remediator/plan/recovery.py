@@ -1,9 +1,9 @@
-"""When an incident may end: verified recovery, or what is said of a GPU that is not there any more.
+"""When an incident may end: after verified recovery, or when its GPU is not there any more.
 
-Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a
-fault that stands, however mild, is a fault, so a suspicion of a day keeps what a
-worse one has tainted. Only what waits for a reset, and is observed by policy, does
-not hold back the slice of a contained error. Pure.
+Recovery is soaked on our own clock, without a gap. It is the GPU's as a whole: a fault that stands,
+however mild, is a fault, so a suspicion of a day keeps what a worse fault has tainted. Only what
+waits for a reset, and is observed by policy, does not keep the slice of a contained error tainted.
+Pure.
 """
 
 from datetime import datetime, timedelta
@@ -39,7 +39,7 @@ def past_pending(case: Case, policy: Policy) -> Case:
     an incident of its own when this one is closed.
     """
     row = policy.row("pending", case.place)
-    open_classes = {one.status.fault for one in case.incidents if one.open}
+    open_classes = {incident.status.fault for incident in case.incidents if incident.open}
     if row.ceiling != "observe" or open_classes != {"contained"}:
         return case
     if not isinstance(case.verdict, Sick) or case.verdict.but_pending is None:
@@ -50,9 +50,9 @@ def past_pending(case: Case, policy: Policy) -> Case:
 def unknown(case: Case, incident: Incident, confirmed: Intent | None = None) -> str:
     """Return why nothing may change, "" when enough is known.
 
-    That a report is silent about what was told before proves nothing: an agent may
-    have lost it. So what the incident began with must be seen to be over, where no
-    recovery action speaks for it; a person who vouches for the repair may say so, too.
+    A report without an earlier error proves nothing: an agent may have lost it. So the end of the
+    fault that opened the incident must be seen, where no recovery action covers it; a user who
+    confirms the repair replaces that.
     """
     if isinstance(case.verdict, Unknown):
         return case.verdict.why
@@ -73,7 +73,7 @@ def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
         and incident.status.fault not in _OVER_AT_ONCE
         and (
             incident.status.cause.startswith(_SIGNALS)
-            or any(map(_told_once, incident.status.evidence))
+            or any(map(_is_xid_with_end, incident.status.evidence))
         )
     )
     if needs_epoch and not _new_epoch(case, gpu, incident.status):
@@ -83,12 +83,12 @@ def _unseen_end(case: Case, gpu: GpuHealth, incident: Incident) -> str:
 
 _OVER_AT_ONCE = frozenset({"suspect", "contained"})
 _SIGNALS = ("xid-", "sxid-", "recovery-action-")
-"""How the names of causes begin that a report tells once and does not read again."""
+"""How the names of causes begin that a report has once and does not read again."""
 _WITHOUT_END = frozenset({"", "94", *map(str, CODES)})
 
 
-def _told_once(evidence: str) -> bool:
-    """Whether a line tells of an XID; of a contained or suspicious one no end is to be seen."""
+def _is_xid_with_end(evidence: str) -> bool:
+    """Whether a line reports an XID; a contained or suspicious one has no end that can be seen."""
     return xid_in(evidence) not in _WITHOUT_END
 
 
@@ -123,9 +123,9 @@ def unproven(case: Case, incident: Incident) -> str:
     """Return what the agent has still to confirm, "" when the soak is proven.
 
     One report of long ago proves no soak. While the agent observes, it renews its Lease with the
-    hash of what it sees; renewals since the soak began that carry the hash of the report that
-    was stored then, the last one that of the present report, prove it. An agent without hashes
-    proves nothing: a person confirms the repair, or the agent is upgraded.
+    hash of its observation. The soak is proven by renewals since it began that carry the hash of
+    the report that was stored then; the last one must carry that of the present report. An agent
+    without hashes proves nothing: a user confirms the repair, or the agent is upgraded.
     """
     begun = incident.status.healthy_since
     stored = incident.status.soak_confirmed_time
@@ -138,7 +138,7 @@ def unproven(case: Case, incident: Incident) -> str:
 
 def confirmed(case: Case, begun: datetime) -> bool:
     """Whether the agent has confirmed its reports often enough since a soak began."""
-    return sum(one > begun for one in case.renewals) >= RENEWALS_NEEDED
+    return sum(renewal > begun for renewal in case.renewals) >= RENEWALS_NEEDED
 
 
 def errors_rose(case: Case, status: IncidentStatus) -> bool:
@@ -168,12 +168,14 @@ def volatile_before(case: Case, status: IncidentStatus) -> int | None:
 
 
 def unseen_rules(case: Case) -> str:
-    """Return why nobody can tell whether its rules are gone, "" where none stood when last seen.
+    """Return why it is unknown whether its rules are gone, "" where none stood when last seen.
 
-    Without DeviceTaintRules an incident is all that there is, and it may end; but rules that it
-    has made are stored, and taint again what was called recovered as soon as they are served.
+    Without DeviceTaintRules an incident is all that there is, and it may end. But rules that it has
+    made are stored, and taint a recovered GPU again as soon as they are served.
     """
-    stood = case.unseen or any(one.open and one.status.rules for one in case.incidents)
+    stood = case.unseen or any(
+        incident.open and incident.status.rules for incident in case.incidents
+    )
     return "" if case.rules_served or not stood else NOT_SERVED
 
 
@@ -215,17 +217,17 @@ def other_board(case: Case, status: IncidentStatus) -> str:
 
 
 def taken_out(case: Case) -> bool:
-    """Whether a node that is heard of speaks of a GPU no more, and nobody else does."""
-    published = any(case.uuid in (one.uuid, one.parent_uuid) for one in case.inventory)
-    asked = case.heard and case.nvml_up
-    return asked and not (case.reported or case.elsewhere or published)
+    """Whether a fresh report of the node no longer lists a GPU, and no other node does."""
+    published = any(case.uuid in (device.uuid, device.parent_uuid) for device in case.inventory)
+    readable = case.heard and case.nvml_up
+    return readable and not (case.reported or case.elsewhere or published)
 
 
 def repair_seen(case: Case, status: IncidentStatus, signal: datetime | None) -> str:
-    """Say what shows that somebody repairs a GPU, "" while nothing does.
+    """Return what shows that a repair of a GPU is under way, "" while nothing does.
 
-    Compared with the boot and the epoch of the last new signal; `signal` is the
-    youngest one, and one that is new now shows that nothing is repaired.
+    Compared with the boot and the epoch of the last new signal; `signal` is the youngest one, and
+    one that is new now shows that nothing is repaired.
     """
     if signal != status.seen_through:
         return ""

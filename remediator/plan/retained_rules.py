@@ -1,9 +1,8 @@
 """Which stored rules may stay.
 
-A rule goes for four reasons: verified recovery (`recovery`), proof of another
-UUID under its name (or that its board is elsewhere), a node gone for a week
-(`recovery`), and a person: a lowered policy, an answer, a deletion by hand.
-Here are the proofs and the policy. Pure.
+A rule goes for four reasons: verified recovery (`recovery`), proof of another UUID under its name
+(or that its board is elsewhere), a node gone for a week (`recovery`), and a user: a lowered policy,
+an intent, a deletion by hand. Here are the proofs and the policy. Pure.
 """
 
 from datetime import datetime
@@ -63,33 +62,37 @@ def _ceiling(row: Row) -> Effect | None:
 
 
 def narrowed(
-    case: Case, incident: Incident, rule: Rule, asked: tuple[Demand, ...], now: datetime
+    case: Case, incident: Incident, rule: Rule, demands: tuple[Demand, ...], now: datetime
 ) -> bool:
     """Whether a later source has named another slice than the one that this rule taints.
 
-    Only a contained error, only while nobody was moved, and only where the whole GPU
-    was tainted just now for want of that source: an error that comes later says nothing
-    of the slice that an earlier one has hit, also where that error is over by now.
+    Only a contained error, only before the first eviction, and only where the whole GPU was tainted
+    just now for want of that source. An error that comes later proves nothing about the slice of an
+    earlier one, also where that error is over by now.
     """
     if history.was_lost(incident) or not incident.status.phase:
         return False  # since when the whole GPU is tainted is not known, or not any more
     tainted_at, scope = (
         incident.status.tainted_at,
-        {one.name for one in incident.status.scope.devices},
+        {device.name for device in incident.status.scope.devices},
     )
-    slices = {one.device for one in case.inventory if one.parent_uuid == case.uuid}
+    slices = {device.device for device in case.inventory if device.parent_uuid == case.uuid}
     if not slices <= scope or (tainted_at is not None and now - tainted_at > NEAR):
         return False
     own = rule.uuid in named_before(case, incident.status.seen_signals)
-    if own or not any(one.new for one in asked):
+    if own or not any(demand.new for demand in demands):
         return False  # a rule made anew, such as under another name, is no news of a slice
-    contained = {incident.status.fault, rule.fault, *(one.fault.fault_class for one in asked)}
-    wanted = {target.name for one in asked for target in one.targets}
+    contained = {
+        incident.status.fault,
+        rule.fault,
+        *(demand.fault.fault_class for demand in demands),
+    }
+    desired = {target.name for demand in demands for target in demand.targets}
     mild = rule.effect not in EVICTING and contained == {"contained"}
-    if not (mild and wanted):
+    if not (mild and desired):
         return False
-    if rule.uuid != rule.gpu and any(one.uuid == rule.uuid for one in case.inventory):
+    if rule.uuid != rule.gpu and any(device.uuid == rule.uuid for device in case.inventory):
         # By its hardware: an older name of a slice that is not meant would bring its taint back.
-        return all(target.uuid != rule.uuid for one in asked for target in one.targets)
-    published = any(one.device == rule.device and one.uuid for one in case.inventory)
-    return published and rule.device not in wanted
+        return all(target.uuid != rule.uuid for demand in demands for target in demand.targets)
+    published = any(device.device == rule.device and device.uuid for device in case.inventory)
+    return published and rule.device not in desired

@@ -10,16 +10,18 @@ from remediator.plan.view import NodeView, unnamed
 
 def sentence(view: NodeView, pairs: Iterable[tuple[Case, Desired]], steps: list[Step]) -> str:
     """Return what is known of a node's GPUs, what is done now and what is deferred."""
-    told = [_gpu_in_words(case, desired) for case, desired in pairs if desired.incident is not None]
+    gpu_texts = [
+        _gpu_in_words(case, desired) for case, desired in pairs if desired.incident is not None
+    ]
     verdicts = [case.verdict for case, _ in pairs]
-    healthy = sum(isinstance(one, Healthy) for one in verdicts)
-    sick = sum(isinstance(one, Sick) for one in verdicts)
-    unknown = sorted({one.why for one in verdicts if isinstance(one, Unknown)})
+    healthy = sum(isinstance(verdict, Healthy) for verdict in verdicts)
+    sick = sum(isinstance(verdict, Sick) for verdict in verdicts)
+    unknown = sorted({verdict.why for verdict in verdicts if isinstance(verdict, Unknown)})
     counts = f"{healthy} healthy, {sick} sick, {len(verdicts) - healthy - sick} unknown"
     nameless = unnamed(view)
     counts += f", {nameless} without a name" if nameless else ""
     done = _steps_in_words(steps)
-    parts = [counts, *told, *(f"unknown: {why}" for why in unknown[:2]), done]
+    parts = [counts, *gpu_texts, *(f"unknown: {why}" for why in unknown[:2]), done]
     return f"{view.node}: {'; '.join(part for part in parts if part)}"
 
 

@@ -10,12 +10,12 @@ Seen = tuple[SeenSignal, ...] | None
 def is_unseen(record: Record | None, seen: Seen) -> bool:
     """Whether a record has counted an error that `seen` has not, whatever its date.
 
-    A record that counts from the start again began later. A second source of one error only
-    dates it earlier. Without a record, or where `seen` is full, dates alone tell.
+    A record that counts from the start again began later. A second source of one error only dates
+    it earlier. Without a record, or where `seen` is full, dates alone decide.
     """
     if record is None or seen is None:
         return False
-    known = next((one for one in seen if one.key == record.key), None)
+    known = next((signal for signal in seen if signal.key == record.key), None)
     if known is None:
         return len(seen) < SEEN_LIMIT
     return record.count > known.count or record.first_seen > known.first_seen_time
@@ -24,29 +24,29 @@ def is_unseen(record: Record | None, seen: Seen) -> bool:
 def seen(case: Case, before: Seen) -> Seen:
     """Return what is taken into account from now on: all that is reported, and what was before.
 
-    A report that is silent proves nothing, so what it told earlier goes only for want of room.
+    A report without an error proves nothing, so an earlier one is dropped only for want of room.
     """
-    records = [one.record for one in faults_of(case.verdict) if one.record is not None]
+    records = [fault.record for fault in faults_of(case.verdict) if fault.record is not None]
     reported = {
-        one.key: SeenSignal(
-            code=one.code,
-            gpu_instance=one.gi,
-            compute_instance=one.ci,
-            placement_start=one.start,
-            count=one.count,
-            first_seen_time=one.first_seen,
+        record.key: SeenSignal(
+            code=record.code,
+            gpu_instance=record.gi,
+            compute_instance=record.ci,
+            placement_start=record.start,
+            count=record.count,
+            first_seen_time=record.first_seen,
         )
-        for one in sorted(records)
+        for record in sorted(records)
     }
     if before is None and not reported:
         return None
-    kept = {one.key: one for one in before or ()}
-    silent = [one for key, one in kept.items() if key not in reported]
+    kept = {signal.key: signal for signal in before or ()}
+    silent = [signal for key, signal in kept.items() if key not in reported]
     known = [reported[key] for key in kept if key in reported]
-    fresh = [one for key, one in reported.items() if key not in kept]
+    fresh = [signal for key, signal in reported.items() if key not in kept]
     room = max(SEEN_LIMIT - len(known) - len(fresh), 0)
     found = [*known, *fresh][:SEEN_LIMIT] + silent[:room]
-    return tuple(sorted(found, key=lambda one: one.key))
+    return tuple(sorted(found, key=lambda signal: signal.key))
 
 
 def named_before(case: Case, before: Seen) -> frozenset[str]:
@@ -54,6 +54,6 @@ def named_before(case: Case, before: Seen) -> frozenset[str]:
 
     By the numbers that instances have now. One that was used again names a slice too many.
     """
-    numbers = {one.gpu_instance for one in before or () if one.gpu_instance >= 0}
+    numbers = {signal.gpu_instance for signal in before or () if signal.gpu_instance >= 0}
     instances = case.gpu.instances if case.gpu else ()
-    return frozenset(one.uuid for one in instances if one.gi in numbers)
+    return frozenset(instance.uuid for instance in instances if instance.gi in numbers)

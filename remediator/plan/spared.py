@@ -36,8 +36,8 @@ def _nearest(whys: list[Reason | None]) -> Reason | None:
 
 
 def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
-    """Return why a pod is not evicted from one device, None where it is or nobody can tell."""
-    effect = next((one.effect for one in case.rules if str(one.device) == hold.device), "None")
+    """Return why a pod is not evicted from one device, None where it is or that is unknown."""
+    effect = next((rule.effect for rule in case.rules if str(rule.device) == hold.device), "None")
     if effect == "None":
         return "NotInScope"
     if may_stay(hold, desired.incident.status.fault if desired.incident else ""):
@@ -48,5 +48,5 @@ def _why(hold: PodHold, case: Case, desired: Desired) -> Reason | None:
 
 
 def _passed_by(hold: PodHold, case: Case) -> Reason | None:
-    """Return why the Eviction API is not asked for a pod."""
+    """Return why the Eviction API gets no request for a pod."""
     return "AdminAccess" if hold.via == ADMIN else is_passed_by(case, hold.uid)

@@ -39,12 +39,12 @@ from remediator.policy.limits import KEYS, Caps, Ground, Limits
 
 RuleAction = Literal["taint", "evict"]
 Action = Literal["taint", "evict", "call"]
-"""`call`: others may reboot or replace the node for this GPU, which stops whoever is on it."""
+"""`call`: others may reboot or replace the node for this GPU, which stops all pods on it."""
 EFFECT_OF: Mapping[RuleAction, Effect] = {"taint": "NoSchedule", "evict": "Evict"}
 """The effect with which an action begins."""
 CALL_LASTS = timedelta(hours=2)
-"""An hour of waiting for neighbours (the deadline as shipped), and one for whoever repairs nodes to
-act. What has not been acted on by then waits for a part or a person, and stops no other call."""
+"""An hour of waiting for neighbours (the deadline as shipped), and one for the repair system to
+act. A call that is not acted on by then waits for a part or a user, and defers no other call."""
 _STRONG: Mapping[RuleAction, frozenset[Effect]] = {
     action: frozenset(EFFECTS[EFFECTS.index(effect) :]) for action, effect in EFFECT_OF.items()
 }
@@ -70,7 +70,7 @@ class Spending:
         self._begun: dict[tuple[Action, timedelta], dict[str, datetime]] = {}
         self._granted: dict[Action, dict[str, GpuPlace]] = {action: {} for action in _INCLUDED}
         self._remembered: dict[str, frozenset[str]] | None = None
-        self._spoken: dict[str, str] | None = None
+        self._node_by_gpu: dict[str, str] | None = None
         self._away: frozenset[str] | None = None
         self._emptied: frozenset[Emptied] | None = None
 
@@ -84,9 +84,9 @@ class Spending:
         return self._counts[key]
 
     def total(self, ground: Ground, name: str) -> int:
-        """Return how many GPUs a ground has, 0 when nobody could count.
+        """Return how many GPUs a ground has, 0 when they could not be counted.
 
-        One that an open incident was claimed through a class for is still of that class.
+        A GPU that an open incident was claimed through a class for is still of that class.
         """
         count = self._fleet.totals.get((ground, name), 0)
         if ground != "class":
@@ -95,7 +95,7 @@ class Spending:
         return count + sum(name not in placed(gpu, "", self._fleet).classes for gpu in left)
 
     def granted(self, action: Action, gpu: str) -> bool:
-        """Whether a GPU has what is asked for already, so that it costs nothing more."""
+        """Whether a GPU has what is requested already, so that it costs nothing more."""
         if gpu in self._granted[action] or gpu in self._current(action):
             return True
         return action == "call" and any(call.spec.uuid == gpu for call in _called(self._fleet))
@@ -105,18 +105,18 @@ class Spending:
         return any(call.spec.uuid == gpu for call in _called(self._fleet))
 
     def counts_on(self, action: Action, gpu: str, ground: Ground, name: str) -> bool:
-        """Whether a GPU counts now on a ground: where its rules are, whatever is asked for it."""
+        """Whether a GPU counts now on a ground: where its rules are, whatever is requested."""
         place = self._places(action).get(gpu)
         return place is not None and name in names_on(ground, place)
 
     def drained(self, rule: Rule) -> bool:
-        """Whether nobody is evicted under a stored rule any more: seen, and noted as it is now.
+        """Whether no pod is evicted under a stored rule any more: seen, and recorded as it is now.
 
-        A rule that was raised since its incident noted it evicts by its new effect.
+        A rule that was raised since its incident recorded it evicts by its new effect.
         """
         if self._emptied is None:
-            told = (one.status for one in self._fleet.incidents if one.open)
-            self._emptied = frozenset(rule for status in told for rule in emptied(status))
+            statuses = (incident.status for incident in self._fleet.incidents if incident.open)
+            self._emptied = frozenset(rule for status in statuses for rule in emptied(status))
         return (rule.uid, rule.effect) in self._emptied
 
     def _stays_empty(self, rule: Rule) -> bool:
@@ -139,28 +139,28 @@ class Spending:
         return sorted(counted)
 
     def lately_on(self, action: Action, caps: Caps, node: str, gpu: str) -> list[datetime]:
-        """Return when others of a node began in the time of the rate that count no more; sorted."""
+        """Return when others of a node began in the time of the rate and no longer count."""
         here = {*self._places(action), gpu}
         return sorted(
             at
-            for one, at in self._lately(action, caps).items()
-            if one not in here and self._node_of(action, one) == node
+            for spender, at in self._lately(action, caps).items()
+            if spender not in here and self._node_of(action, spender) == node
         )
 
     def grant(self, action: Action, gpu: str, place: GpuPlace) -> None:
         """Count a GPU that begins now."""
-        for one in _INCLUDED[action]:
-            counted = gpu in self._current(one)
-            if gpu in self._granted[one] or (counted and not one == action == "evict"):
+        for included in _INCLUDED[action]:
+            counted = gpu in self._current(included)
+            if gpu in self._granted[included] or (counted and not included == action == "evict"):
                 continue
             # One that pods are back on begins anew on a further device: that is of the rate.
-            self._granted[one][gpu] = place
+            self._granted[included][gpu] = place
             if counted:
                 continue
-            if one in self._standing:
-                self._standing[one][gpu] = place
+            if included in self._standing:
+                self._standing[included][gpu] = place
             for kind, ground, name in self._counts:
-                if kind == one and name in names_on(ground, place):
+                if kind == included and name in names_on(ground, place):
                     self._counts[kind, ground, name] += 1
 
     def fullest(self, action: Action, caps: Caps) -> Iterator[tuple[str, int, int]]:
@@ -177,7 +177,7 @@ class Spending:
                 for name in names
             ]
             if found:
-                used, limit = max(found, key=lambda one: (one[0] / max(one[1], 1), one))
+                used, limit = max(found, key=lambda entry: (entry[0] / max(entry[1], 1), entry))
                 yield KEYS[ground], used, limit
         if caps.rate is not None:
             yield "rate", len(self.lately(action, caps)), caps.rate.count
@@ -203,10 +203,10 @@ class Spending:
         """Return the node on which a GPU began."""
         if gpu in self._granted[action]:
             return self._granted[action][gpu].node
-        if self._spoken is None:
-            told = {incident.spec.uuid: incident.node for incident in self._fleet.incidents}
-            self._spoken = told | {rule.gpu: rule.node for rule in self._fleet.rules}
-        return self._spoken.get(gpu, "")
+        if self._node_by_gpu is None:
+            nodes = {incident.spec.uuid: incident.node for incident in self._fleet.incidents}
+            self._node_by_gpu = nodes | {rule.gpu: rule.node for rule in self._fleet.rules}
+        return self._node_by_gpu.get(gpu, "")
 
     def _current(self, action: Action) -> dict[str, str]:
         """Return the GPUs that count now without what this tick has granted, with their nodes."""
@@ -228,15 +228,19 @@ class Spending:
                 yield rule.gpu, rule.node
 
     def _gone(self) -> frozenset[str]:
-        """Return the nodes that were taken away: all of their open incidents say so.
+        """Return the nodes that were taken away, as all of their open incidents record.
 
-        One that cannot be read or written goes on saying so when its node is back. The node that
-        is decided about is not among them if it is back: its incidents say so next.
+        An incident that cannot be read or written keeps that record when its node is back. The node
+        that is decided about is not among them if it is back: its incidents record it next.
         """
         if self._away is None:
-            told = [(one.node, one.status) for one in self._fleet.incidents if one.open]
-            away = {node for node, status in told if status.node_gone_since is not None}
-            there = {node for node, status in told if status.node_gone_since is None}
+            pairs = [
+                (incident.node, incident.status)
+                for incident in self._fleet.incidents
+                if incident.open
+            ]
+            away = {node for node, status in pairs if status.node_gone_since is not None}
+            there = {node for node, status in pairs if status.node_gone_since is None}
             self._away = frozenset(away - there - {self._fleet.seen_node})
         return self._away
 
@@ -259,9 +263,10 @@ class Spending:
         """Return the DeviceClasses that open incidents remember, by GPU."""
         if self._remembered is None:
             self._remembered = {
-                one.spec.uuid: frozenset(one.status.device_classes)
-                for one in self._fleet.incidents
-                if one.status.device_classes and one.open  # few have any, and this is asked often
+                incident.spec.uuid: frozenset(incident.status.device_classes)
+                for incident in self._fleet.incidents
+                if incident.status.device_classes
+                and incident.open  # few have any, and this is called often
             }
         return self._remembered
 
@@ -278,7 +283,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
-    """Return how full each limit is, for people: of a ground, the fullest (see `fullest`)."""
+    """Return how full each limit is, for users: of a ground, the fullest (see `fullest`)."""
     spending = Spending(fleet, now)
     of_each: tuple[tuple[RuleAction, Caps], ...] = ("evict", limits.evict), ("taint", limits.taint)
     return tuple(
@@ -289,7 +294,7 @@ def usage(fleet: Fleet, limits: Limits, now: datetime) -> tuple[Used, ...]:
 
 
 def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
-    """Return where a GPU is. A rule's own node outranks what slices say of its GPU."""
+    """Return where a GPU is. A rule's own node outranks the node of the GPU's slices."""
     known = fleet.places.get(gpu)
     if known is None:
         return GpuPlace(node=node)
@@ -298,9 +303,13 @@ def placed(gpu: str, node: str, fleet: Fleet) -> GpuPlace:
 
 def _called(fleet: Fleet) -> Iterable[Incident]:
     """Yield the incidents for which a call for repair of the node may be made, or was made."""
-    for one in fleet.incidents:
-        if one.open and one.status.needs_since is not None and one.status.mode == MODES["enforce"]:
-            yield one
+    for incident in fleet.incidents:
+        if (
+            incident.open
+            and incident.status.needs_since is not None
+            and incident.status.mode == MODES["enforce"]
+        ):
+            yield incident
 
 
 def suffers(rule: Rule, action: RuleAction) -> bool:
@@ -310,40 +319,44 @@ def suffers(rule: Rule, action: RuleAction) -> bool:
 def begins(fleet: Fleet, action: RuleAction, since: datetime, now: datetime) -> dict[str, datetime]:
     """Return when each GPU began to suffer an action, the last time that it did, if after `since`.
 
-    An incident says so also after its rules are gone. A rule that its incident
-    has not noted yet is new, whatever its date: the API server's clock is not
-    ours. One whose incident is not known says so by its taint's date, and
-    without a date it is new, too. An incident notes its first eviction only:
-    where every rule is younger, it was taken back in between and has begun again.
+    An incident records that also after its rules are gone. A rule that its incident has not
+    recorded yet is new, whatever its date: the API server's clock is not ours. Where the incident
+    of a rule is not known, the taint's date counts, and without a date it is new, too. An incident
+    records its first eviction only: where every rule is younger, it was stopped in between and has
+    begun again.
     """
-    untold = _untold(fleet, action)
+    unrecorded = _unrecorded(fleet, action)
     young = [
         rule
         for rule in fleet.rules
-        if suffers(rule, action) and (rule.incident in untold or _after(since, rule))
+        if suffers(rule, action) and (rule.incident in unrecorded or _after(since, rule))
     ]
     unnoted = {rule.incident for rule in young}
     again = _dated(young) - _begun_before(fleet, since) if action == "evict" else set[str]()
     found: dict[str, datetime] = {}
-    for one in fleet.incidents:
-        at = one.status.evicting_at if action == "evict" else one.status.tainted_at
+    for incident in fleet.incidents:
+        at = incident.status.evicting_at if action == "evict" else incident.status.tainted_at
         if at is not None:
-            if at > since or one.metadata.name not in again:
-                unnoted.discard(one.metadata.name)
+            if at > since or incident.metadata.name not in again:
+                unnoted.discard(incident.metadata.name)
             if at > since:
-                found[one.spec.uuid] = max(at, found.get(one.spec.uuid, at))
+                found[incident.spec.uuid] = max(at, found.get(incident.spec.uuid, at))
     dated: dict[str, datetime] = {}
     for rule in young:
         if rule.incident in unnoted:
-            at = now if rule.incident in untold else rule.time_added or now
+            at = now if rule.incident in unrecorded else rule.time_added or now
             dated[rule.gpu] = min(at, dated.get(rule.gpu, at))
     return found | {gpu: max(at, found.get(gpu, at)) for gpu, at in dated.items()}
 
 
-def _untold(fleet: Fleet, action: RuleAction) -> set[str]:
+def _unrecorded(fleet: Fleet, action: RuleAction) -> set[str]:
     """Return the open incidents that have not noted when an action began."""
     noted = attrgetter("evicting_at" if action == "evict" else "tainted_at")
-    return {one.metadata.name for one in fleet.incidents if noted(one.status) is None and one.open}
+    return {
+        incident.metadata.name
+        for incident in fleet.incidents
+        if noted(incident.status) is None and incident.open
+    }
 
 
 def _dated(rules: Iterable[Rule]) -> set[str]:
@@ -352,7 +365,7 @@ def _dated(rules: Iterable[Rule]) -> set[str]:
 
 
 def _begun_before(fleet: Fleet, since: datetime) -> set[str]:
-    """Return the incidents of which a rule evicts since before a moment, or nobody knows when."""
+    """Return the incidents with a rule that evicts since before a moment, or at an unknown time."""
     return {
         rule.incident
         for rule in fleet.rules

@@ -1,11 +1,10 @@
 """What is desired and what is stored into ordered steps.
 
-The order is the safety argument: new work is kept away first and told of right
-after, because a rule says itself what it is for and gets its incident at the next
-tick if this one is cut off; every NoSchedule of a node precedes every NoExecute,
-and no NoExecute goes before its incident; rules are taken away before an
-incident is closed. A plan that was cut off after any step is simply made again:
-what was done is not repeated. Pure.
+The order is the safety argument. New work is kept away first and recorded right after: a rule names
+its own reason and gets its incident at the next tick if this one is cut off. Every NoSchedule of a
+node precedes every NoExecute, and no NoExecute goes before its incident. Rules are removed before
+an incident is closed. A plan that was cut off after any step is simply made again: what was done is
+not repeated. Pure.
 """
 
 from collections.abc import Iterable
@@ -55,7 +54,7 @@ class EvictPod(msgspec.Struct, frozen=True):
     gpu: str
     pod: PodHold
     delete: bool = False
-    """Delete it, which asks no PodDisruptionBudget: NoExecute would, did it reach this pod."""
+    """Delete it without regard to PodDisruptionBudgets: NoExecute would, if it reached this pod."""
     unhurried: bool = False
     """Its eviction was refused for the whole time that the policy gives."""
 
@@ -118,19 +117,19 @@ def _in_place(steps: tuple[Step, ...], stored: Iterable[Rule]) -> Iterable[Step]
 def steps_of(case: Case, desired: Desired, status: IncidentStatus | None) -> list[Step]:
     """Return the steps for one GPU; `status` is how its incident should read now, if it has one.
 
-    A status tells what is stored, so it follows the rules. What was found is told at once:
+    A status records what is stored, so it follows the rules. What was found is recorded at once:
     the desired incident has it beside what is stored of the rest.
     """
     steps = list(_steps(case, desired))
     incident = desired.incident
     if incident is None or status is None or not incident.metadata.uid:
         return steps
-    stored = next(one for one in case.incidents if one.name == incident.name)
-    followed = not any(isinstance(one, _BEFORE_STATUS) for one in steps)
-    told = capped(status if followed else incident.status)
-    if stored.status != told:
-        begins = told.evicting_at is not None and stored.status.evicting_at is None
-        steps.append(WriteStatus(stored, told, spared(case, desired) if begins else ()))
+    stored = next(candidate for candidate in case.incidents if candidate.name == incident.name)
+    followed = not any(isinstance(step, _BEFORE_STATUS) for step in steps)
+    new_status = capped(status if followed else incident.status)
+    if stored.status != new_status:
+        begins = new_status.evicting_at is not None and stored.status.evicting_at is None
+        steps.append(WriteStatus(stored, new_status, spared(case, desired) if begins else ()))
     return steps
 
 
@@ -139,15 +138,15 @@ _BEFORE_STATUS = CreateRule | ChangeRule | DeleteRule
 
 def _steps(case: Case, desired: Desired) -> Iterable[Step]:
     stored = {rule.device: rule for rule in case.rules}
-    wanted = {rule.device: rule for rule in desired.rules}
-    gone = [rule for device, rule in stored.items() if device not in wanted]
-    news = any(device not in stored for device in wanted)
+    desired_rules = {rule.device: rule for rule in desired.rules}
+    gone = [rule for device, rule in stored.items() if device not in desired_rules]
+    adds = any(device not in stored for device in desired_rules)
     if desired.incident is not None and not desired.incident.metadata.uid:
         yield OpenIncident(desired.incident)
     for rule in gone:
-        yield from _going(case, desired, rule, news=news)
+        yield from _going(case, desired, rule, news=adds)
     yield from (DeleteRule(rule, desired.reason) for rule in case.leftovers)
-    for device, rule in wanted.items():
+    for device, rule in desired_rules.items():
         if device not in stored:
             yield CreateRule(rule)
         elif stored[device].stripped or _content(rule) != _content(stored[device]):
@@ -165,10 +164,10 @@ def no_eviction_of_others(case: Case) -> Iterable[Step]:
 
 
 def _going(case: Case, desired: Desired, rule: Rule, *, news: bool) -> Iterable[Step]:
-    """Take a rule away; one on other hardware evicts nobody there while its own is looked after.
+    """Remove a rule; one on other hardware evicts no pod there while its own GPU is handled.
 
-    Its own gets its rule first, and an incident that knows what was tainted: whoever writes
-    next must find it there.
+    Its own hardware gets its rule first, and an incident that records what was tainted: the next
+    writer must find it there.
     """
     known = {record.uid for record in desired.incident.status.rules} if desired.incident else None
     noted = known is None or rule.uid in known

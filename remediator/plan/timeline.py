@@ -1,7 +1,7 @@
-"""What is told of an incident: what was seen, decided and done, and by which row of the policy.
+"""What an incident records over time: what was seen, decided and done, and by which policy row.
 
-One entry for each change, never two for the same; the opening is kept whatever
-comes after it. Pure.
+One entry for each change, never two for the same; the opening is kept whatever comes after it.
+Pure.
 """
 
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ def timeline(
     old: IncidentStatus, new: IncidentStatus, desired: Desired, now: datetime
 ) -> tuple[TimelineEntry, ...]:
     """Return the stored entries and those for what has changed."""
-    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _news(old, new, desired))
-    told = (*old.timeline, *fresh)
-    if len(told) <= TIMELINE_LIMIT:
-        return told
-    return (told[0], *told[1 - TIMELINE_LIMIT :])
+    fresh = tuple(TimelineEntry(now, new.phase, text) for text in _changes(old, new, desired))
+    entries = (*old.timeline, *fresh)
+    if len(entries) <= TIMELINE_LIMIT:
+        return entries
+    return (entries[0], *entries[1 - TIMELINE_LIMIT :])
 
 
-def _news(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
+def _changes(old: IncidentStatus, new: IncidentStatus, desired: Desired) -> Iterator[str]:
     opening = not old.timeline
     if opening or (new.phase, new.mode) != (old.phase, old.mode):
         yield _line(old, new, desired, opening=opening)
@@ -52,7 +52,7 @@ def kernel(text: str) -> str:
 
 
 def _held(old: IncidentStatus) -> str:
-    return next((one.message for one in old.conditions if one.type == "Held"), "")
+    return next((condition.message for condition in old.conditions if condition.type == "Held"), "")
 
 
 def _line(old: IncidentStatus, new: IncidentStatus, desired: Desired, *, opening: bool) -> str:
@@ -73,10 +73,10 @@ def _row(desired: Desired) -> str:
 
 
 def _done(old: IncidentStatus, new: IncidentStatus) -> str:
-    """Say which rules are new, changed or gone, and which pods."""
-    before = {one.uid: one.effect for one in old.rules}
-    after = {one.uid for one in new.rules}
-    changed = [one.effect for one in new.rules if before.get(one.uid) != one.effect]
+    """Return which rules are new, changed or gone, and which pods."""
+    before = {rule.uid: rule.effect for rule in old.rules}
+    after = {rule.uid for rule in new.rules}
+    changed = [rule.effect for rule in new.rules if before.get(rule.uid) != rule.effect]
     parts = [_count(effect, changed.count(effect)) for effect in EFFECTS]
     parts += [_gone(before.keys() - after), _pods(old, new)]
     return ", ".join(part for part in parts if part) or "nothing"
@@ -94,15 +94,15 @@ def _pods(old: IncidentStatus, new: IncidentStatus) -> str:
     """Name the pods that are gone when the devices are empty."""
     if new.phase != "Drained" or old.phase == "Drained":
         return ""
-    pods = sorted({f"{one.namespace}/{one.pod}" for one in new.evicted})
+    pods = sorted({f"{pod.namespace}/{pod.pod}" for pod in new.evicted})
     more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
     return f"pods gone: {', '.join(pods[:NAMED])}{more}" if pods else ""
 
 
 def _intents(old: IncidentStatus, new: IncidentStatus) -> Iterator[str]:
-    for one in overrides.news(old.intents, new.intents):
-        yield overrides.in_words(one)
-    kinds = {one.kind for one in new.intents}
-    for one in old.intents:
-        if one.state == "InForce" and one.kind not in kinds:
-            yield f"a user removed: {intent.in_words(one.kind, one)}"
+    for record in overrides.news(old.intents, new.intents):
+        yield overrides.in_words(record)
+    kinds = {entry.kind for entry in new.intents}
+    for record in old.intents:
+        if record.state == "InForce" and record.kind not in kinds:
+            yield f"a user removed: {intent.in_words(record.kind, record)}"

@@ -1,10 +1,10 @@
 """Which kinds of object a decision rests on, and what follows while one cannot be trusted.
 
-A watch that is refused, gone or silent shows the cluster as it was. Acting on that
-evicts the pods of a healthy GPU after a renumbering. So the view says of each kind of
-object why its copy cannot be trusted now, and each decision asks for the kinds that it
-needs. PodGroups, JobSets, ComputeDomains, Nodes and Events are in no row: without them
-the list of affected pods is incomplete, and nothing else is wrong. Pure.
+A watch that is refused, gone or stale shows the cluster as it was. Acting on that evicts the pods
+of a healthy GPU after a renumbering. So the view has for each kind of object the reason why its
+copy cannot be trusted now, and each decision checks the kinds that it needs. PodGroups, JobSets,
+ComputeDomains, Nodes and Events are in no row: without them the list of affected pods is
+incomplete, and nothing else is wrong. Pure.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from typing import Literal
 WatchedKind = Literal["reports", "leases", "slices", "claims", "rules", "incidents"]
 Decision = Literal["NoSchedule", "rebind", "untaint", "NoExecute", "True"]
 """`rebind`: a taint follows its hardware to another name. `NoExecute` stands for the Eviction API
-too, `True` for a Node condition that asks for repair."""
+too, `True` for a Node condition that requests repair."""
 
 _PLACE: tuple[WatchedKind, ...] = ("reports", "leases", "slices", "rules", "incidents")
 NEEDED: Mapping[Decision, tuple[WatchedKind, ...]] = {

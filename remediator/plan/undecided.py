@@ -1,8 +1,8 @@
 """A GPU about which nothing can be decided: it is unknown, and all stays as it stands.
 
-Either this program fails on it, or what is stored of it cannot be read. That costs this
-GPU its decision and nobody else theirs; what is tainted stays tainted and goes on to count
-against the budgets, which are counted from what is stored. Pure.
+Either this program fails on it, or its stored objects cannot be read. That costs this GPU its
+decision and no other GPU theirs. What is tainted stays tainted and still counts against the
+budgets, which are counted from what is stored. Pure.
 """
 
 from collections.abc import Callable

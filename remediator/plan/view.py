@@ -1,8 +1,8 @@
 """What the remediator sees of one node at one moment, and the cases in it.
 
-A report is bound only to devices that the reporting node publishes. A UUID that
-two nodes claim, or that another node publishes, is Unknown for both: nobody can
-get another node's device tainted by naming it. Pure.
+A report is bound only to devices that the reporting node publishes. A UUID that two nodes claim, or
+that another node publishes, is Unknown for both: no node can get another node's device tainted by
+naming it. Pure.
 """
 
 import re
@@ -49,7 +49,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """Devices that this node publishes."""
     unbound: Mapping[str, str] = {}
     """By UUID of a reported GPU why no device of this node stands for it, though one is published.
-    GPUs that nobody publishes are not in it."""
+    GPUs that no node publishes are not in it."""
     contested: frozenset[PoolKey] = frozenset()
     """Its pools into which others publish as well."""
     incidents: tuple[Incident, ...] = ()
@@ -69,7 +69,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[Claim, ...] = ()
     """At least every claim that holds a device of this node."""
     elsewhere: Mapping[str, tuple[str, ...]] = {}
-    """GPU UUID to the other nodes that publish it, or report it and are heard of."""
+    """GPU UUID to the other nodes that publish it, or report it with a fresh report."""
     facts: NodeFacts | None = None
     """The Node as stored; None where it is gone, or Nodes are not read."""
     nodes_known: bool = False
@@ -79,7 +79,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     pods_live: bool = True
     """The list is of the newest state, not of the API server's cache."""
     foreign: tuple[ForeignRule, ...] = ()
-    """Other people's rules that select a device of this node."""
+    """Rules that are not Draguard's and select a device of this node."""
     places: Mapping[str, GpuPlace] = {}
     """By GPU UUID."""
     refusals: Mapping[str, str] = {}
@@ -91,7 +91,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gone(self) -> bool:
-        """Nodes are read, there is none of this name now, and nobody hears of its hardware."""
+        """Nodes are read, none has this name now, and no source reports its hardware."""
         return self.nodes_known and self.facts is None and bool(_unbelieved(self))
 
 
@@ -104,7 +104,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def cases(view: NodeView) -> tuple[Case, ...]:
     """Return a case for each GPU that the report, a slice it misses, an incident or a rule names.
 
-    A GPU that moved is told of by the node that has it now.
+    A GPU that was put into another node is handled by the node that has it now.
     """
     own = tuple(device for device in view.inventory if _is_own(device, view))
     # What is known of slices may be old: it proves nothing, of any name.
@@ -112,7 +112,7 @@ def cases(view: NodeView) -> tuple[Case, ...]:
     bound = msgspec.structs.replace(view, inventory=own)
     gpus = view.report.gpus if view.report else ()
     reported = _unlisted(bound) | {gpu.uuid: gpu for gpu in gpus}
-    remembered = {one.spec.uuid for one in view.incidents if one.open}
+    remembered = {incident.spec.uuid for incident in view.incidents if incident.open}
     ruled = {rule.gpu for rule in view.rules}
     here = {*reported} | {uuid for uuid in remembered | ruled if not view.elsewhere.get(uuid)}
     here |= {rule.gpu for rule in view.rules if displaced(rule, bound.inventory)}
@@ -126,18 +126,18 @@ def cases(view: NodeView) -> tuple[Case, ...]:
 def _not_own(view: NodeView, own: tuple[SliceDevice, ...]) -> Mapping[str, str]:
     """Return why GPUs of which the node publishes devices cannot be tainted by any of them."""
     found: dict[str, str] = {}
-    for one in view.inventory:
-        name = one.device
+    for device in view.inventory:
+        name = device.device
         where = f"pool {name.driver}/{name.pool}"
         others = f"others publish into {where} as well"
         why = others if _may_be_of(name, view.node) else f"{where} is not named after {view.node}"
-        found[one.parent_uuid or one.uuid or ""] = why
-    bound = {one.parent_uuid or one.uuid for one in own}
+        found[device.parent_uuid or device.uuid or ""] = why
+    bound = {part.parent_uuid or part.uuid for part in own}
     return {uuid: why for uuid, why in found.items() if uuid not in bound}
 
 
 def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
-    """Return entries for GPUs that only the node's own slices speak of; others' boards are not."""
+    """Return entries for GPUs that only the node's own slices list; others' boards are not."""
     if view.report is None:
         return {}
     found = unlisted(view.report, view.inventory)
@@ -145,7 +145,7 @@ def _unlisted(view: NodeView) -> dict[str, GpuHealth]:
 
 
 def unnamed(view: NodeView) -> int:
-    """Return how many GPUs the report speaks of without a UUID that can be acted on."""
+    """Return how many GPUs the report lists without a UUID that can be acted on."""
     gpus = view.report.gpus if view.report else ()
     return sum(_UUID.fullmatch(gpu.uuid) is None for gpu in gpus)
 
@@ -153,8 +153,8 @@ def unnamed(view: NodeView) -> int:
 def _is_own(device: SliceDevice, view: NodeView) -> bool:
     """Whether a node may have a device tainted that it publishes.
 
-    A rule names a pool and no node. A pool of a driver that names its pools as it likes is
-    nobody's while others publish into it: a node could have the devices of others emptied.
+    A rule names a pool and no node. A pool of a driver that names its pools as it likes belongs to
+    no node while others publish into it: a node could have the devices of others emptied.
     """
     name = device.device
     mine = name.pool == view.node or (name.driver, name.pool) not in view.contested
@@ -162,7 +162,7 @@ def _is_own(device: SliceDevice, view: NodeView) -> bool:
 
 
 def _may_be_of(name: Device, node: str) -> bool:
-    """NVIDIA's drivers name a pool after its node: another pool is another node's to speak of."""
+    """NVIDIA's drivers name a pool after its node: another pool belongs to another node."""
     return name.pool == node or not name.driver.endswith(_NVIDIAS)
 
 
@@ -188,7 +188,9 @@ def _case_or_blank(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
 
 
 def _rules(view: NodeView, uuid: str) -> tuple[Rule, ...]:
-    return tuple(sorted((one for one in view.rules if one.gpu == uuid), key=lambda one: one.name))
+    return tuple(
+        sorted((rule for rule in view.rules if rule.gpu == uuid), key=lambda rule: rule.name)
+    )
 
 
 def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
@@ -196,10 +198,10 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
     incidents = of_gpu(view.incidents, uuid)
     ruled = {rule.device for rule in rules}
     parts = _parts(view, uuid, gpu)
-    devices = {one.device for one in parts} | ruled
-    devices |= {one.name for inc in incidents if inc.open for one in inc.status.scope.devices}
+    devices = {device.device for device in parts} | ruled
+    devices |= {target.name for inc in incidents if inc.open for target in inc.status.scope.devices}
     holders = holds(view.claims, frozenset(devices), view.pods)
-    told_of = any(one.open for one in incidents)
+    has_incident = any(incident.open for incident in incidents)
     why = _unusable(view, uuid, gpu)
     around = surroundings(view.report)
     judged = Unknown(why) if gpu is None else verdict(gpu, around, why)
@@ -213,9 +215,9 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         inventory=view.inventory,
         incidents=incidents,
         rules=rules,
-        leftovers=tuple(one for one in view.leftovers if one.device in ruled),
+        leftovers=tuple(leftover for leftover in view.leftovers if leftover.device in ruled),
         holds=holders,
-        gang=gang(holders, view.claims, view.pods) if told_of else (),
+        gang=gang(holders, view.claims, view.pods) if has_incident else (),
         place=_place(view, uuid, parts, incidents, rules),
         boot_id=view.report.boot_id if view.report and not why else "",
         reported_at=view.report.observed_at if view.report and not why else None,
@@ -223,7 +225,7 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         refusals=view.refusals,
         tolerations=tolerations(rules, view.claims, view.pods),
         clock_doubt=view.clock_doubt,
-        foreign=tuple(one for one in view.foreign if any(map(one.selects, devices))),
+        foreign=tuple(rule for rule in view.foreign if any(map(rule.selects, devices))),
         node_gone=view.gone,
         heard=not _unbelieved(view),
         distrust=distrusted(view.blind, "untaint"),
@@ -232,12 +234,12 @@ def _case(view: NodeView, uuid: str, gpu: GpuHealth | None) -> Case:
         unbound=view.unbound.get(uuid, ""),
         rules_served=view.rules_served,
         rules_known=view.rules_served and not view.blind.get("rules"),
-        unseen=tuple(one for one in view.unseen if one.gpu == uuid),
+        unseen=tuple(rule for rule in view.unseen if rule.gpu == uuid),
         confirmable=bool(view.report and view.report.content_hash),
         renewals=view.renewals,
         nvml_up=_nvml_up(view),
         reported=gpu is not None and gpu.presence_reason != NOT_REPORTED,
-        elsewhere=_tellers(view, uuid, gpu, incidents),
+        elsewhere=_other_reporters(view, uuid, gpu, incidents),
         left=_left(view, uuid),
         peers=view.domains.get(uuid, ()),
         roster=_roster(view),
@@ -249,7 +251,7 @@ def _parts(view: NodeView, uuid: str, gpu: GpuHealth | None) -> list[SliceDevice
     """Return what is published of a GPU; of one that is not reported, what names it."""
     if gpu is not None:
         return parts_of(gpu, view.inventory)
-    return [one for one in view.inventory if uuid in (one.uuid, one.parent_uuid)]
+    return [device for device in view.inventory if uuid in (device.uuid, device.parent_uuid)]
 
 
 def _place(
@@ -260,22 +262,24 @@ def _place(
     rules: tuple[Rule, ...],
 ) -> Place:
     """Return where a GPU is."""
-    told = [one for one in incidents if one.open]
-    pools = {(one.device.driver, one.device.pool) for one in parts}
-    pools = pools or _remembered(view, told, rules) or _around(view)
-    hardware = [one.uuid for one in (*parts, *rules)]
-    hardware += [target.uuid for one in told for target in one.status.scope.devices]
+    open_incidents = [incident for incident in incidents if incident.open]
+    pools = {(device.device.driver, device.device.pool) for device in parts}
+    pools = pools or _remembered(view, open_incidents, rules) or _around(view)
+    hardware = [entry.uuid for entry in (*parts, *rules)]
+    hardware += [
+        target.uuid for incident in open_incidents for target in incident.status.scope.devices
+    ]
     return Place(
         node=view.node,
         drivers=frozenset(driver for driver, _ in pools),
         pools=frozenset(pool for _, pool in pools),
-        device_classes=_classes(view, uuid, told, rules),
-        devices=frozenset({uuid, *(one for one in hardware if one)}),
+        device_classes=_classes(view, uuid, open_incidents, rules),
+        devices=frozenset({uuid, *(text for text in hardware if text)}),
     )
 
 
 def _classes(
-    view: NodeView, uuid: str, told: list[Incident], rules: tuple[Rule, ...]
+    view: NodeView, uuid: str, open_incidents: list[Incident], rules: tuple[Rule, ...]
 ) -> frozenset[str]:
     """Return the DeviceClasses of a GPU: those of the opening while an incident is open.
 
@@ -284,7 +288,9 @@ def _classes(
     Its pods are evicted and their claims end, which must not end an override by DeviceClass.
     And a claim that comes later may tolerate our taints and name any class it likes.
     """
-    recorded = next((one.status for one in told if one.status.phase_since), None)
+    recorded = next(
+        (incident.status for incident in open_incidents if incident.status.phase_since), None
+    )
     if recorded is not None:
         return frozenset(recorded.device_classes)
     marked = [rule.classes for rule in rules if rule.classes is not None]
@@ -294,44 +300,48 @@ def _classes(
     return frozenset(known.classes if known else ())
 
 
-def _remembered(view: NodeView, told: list[Incident], rules: tuple[Rule, ...]) -> set[PoolKey]:
-    """Return where a GPU was published on this node, as far as rules and open incidents tell.
+def _remembered(
+    view: NodeView, open_incidents: list[Incident], rules: tuple[Rule, ...]
+) -> set[PoolKey]:
+    """Return where a GPU was published on this node, as far as rules and open incidents record.
 
-    A driver that restarts and a Node that is registered again unpublish a device for a while.
-    That lowers no mode and ends no exemption: nobody has said so.
+    A driver that restarts and a Node that is registered again unpublish a device for a while. That
+    lowers no mode and ends no exemption: no user has requested it.
     """
     names = {rule.device for rule in rules if rule.node == view.node}
-    names |= {target.name for one in told for target in one.status.scope.devices}
-    return {(one.driver, one.pool) for one in names if _may_be_of(one, view.node)}
+    names |= {
+        target.name for incident in open_incidents for target in incident.status.scope.devices
+    }
+    return {(device.driver, device.pool) for device in names if _may_be_of(device, view.node)}
 
 
 def _around(view: NodeView) -> set[PoolKey]:
     """Return where GPUs of this node are published; while none is, where NVIDIA's driver would."""
-    found = {(one.device.driver, one.device.pool) for one in view.inventory if one.kind}
+    found = {(device.device.driver, device.device.pool) for device in view.inventory if device.kind}
     return found or {(GPU_DRIVER, view.node)}
 
 
-def _tellers(
+def _other_reporters(
     view: NodeView, uuid: str, gpu: GpuHealth | None, incidents: tuple[Incident, ...]
 ) -> tuple[str, ...]:
-    """Return the other nodes that speak for a GPU, or else the one that began its incident.
+    """Return the other nodes that report a GPU, or else the one that began its incident.
 
-    A rule may outlast the board on a node that is silent: two nodes that tell one incident
+    A rule may outlast the board on a node that no longer reports: two nodes that write one incident
     would write over each other for ever.
     """
     others = view.elsewhere.get(uuid, ())
     if others or gpu is not None or _parts(view, uuid, gpu):
         return others
-    leading = next((one.node for one in incidents if one.open), view.node)
+    leading = next((incident.node for incident in incidents if incident.open), view.node)
     return () if leading == view.node else (leading,)
 
 
 def _left(view: NodeView, uuid: str) -> bool:
-    """Whether this node, heard of and with NVML up, has a board no more that another one has."""
+    """Whether this node, with a fresh report and NVML up, lacks a board that another node has."""
     if view.report is None or _unbelieved(view) or not view.elsewhere.get(uuid):
         return False
     reported = any(gpu.uuid == uuid for gpu in view.report.gpus)
-    offered = any(uuid in (one.uuid, one.parent_uuid) for one in view.inventory)
+    offered = any(uuid in (device.uuid, device.parent_uuid) for device in view.inventory)
     return _nvml_up(view) and not reported and not offered
 
 
@@ -341,15 +351,19 @@ def _nvml_up(view: NodeView) -> bool:
 
 
 def _roster(view: NodeView) -> Roster | None:
-    """Return which GPUs the node has, None while nobody can tell."""
+    """Return which GPUs the node has, None while that is unknown."""
     if view.report is None or _unbelieved(view) or not _nvml_up(view):
         return None
     gpus = view.report.gpus
-    published = {one.parent_uuid or one.uuid or "" for one in view.inventory if one.kind != "vfio"}
+    published = {
+        device.parent_uuid or device.uuid or ""
+        for device in view.inventory
+        if device.kind != "vfio"
+    }
     return Roster(
         boot_id=view.report.boot_id,
-        slots={one.uuid: one.pci_bus_id for one in gpus if one.presence == "Present"},
-        known=frozenset({one.uuid for one in gpus} | published - {""}),
+        slots={gpu.uuid: gpu.pci_bus_id for gpu in gpus if gpu.presence == "Present"},
+        known=frozenset({gpu.uuid for gpu in gpus} | published - {""}),
         aside=bool(view.report.inventory.set_aside),
     )
 
@@ -378,6 +392,6 @@ def _unusable(view: NodeView, uuid: str, gpu: GpuHealth | None) -> str:
         return f"{uuid} is claimed by {view.node} and by {', '.join(others)}"
     if gpu is None:
         return f"the report of {view.node} does not speak of {uuid}"
-    if view.report and sum(one.uuid == uuid for one in view.report.gpus) > 1:
+    if view.report and sum(health.uuid == uuid for health in view.report.gpus) > 1:
         return f"the report of {view.node} speaks of {uuid} more than once"
     return ""

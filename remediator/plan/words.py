@@ -9,7 +9,7 @@ _LAST_TEEN = 13
 
 def class_of(name: str) -> FaultClass:
     """Read a class back from an object; one that this version does not know counts as `gpu`."""
-    known: dict[str, FaultClass] = {one: one for one in SEVERITY}
+    known: dict[str, FaultClass] = {fault_class: fault_class for fault_class in SEVERITY}
     return known.get(name, "gpu")
 
 
@@ -19,20 +19,20 @@ def severity(name: str) -> int:
 
 
 def ordinal(number: int) -> str:
-    """Say 1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """Return 1st, 2nd, 3rd, 4th, 11th, 21st."""
     teen = 11 <= number % 100 <= _LAST_TEEN
     ending = "th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
 def days(span: timedelta) -> str:
-    """Say a span in days, or in seconds when it is no whole number of days."""
+    """Return a span in days, or in seconds when it is no whole number of days."""
     if span >= timedelta(days=1) and span % timedelta(days=1) == timedelta():
         return f"{span.days} days" if span.days > 1 else "1 day"
     return f"{span.total_seconds():g} s"
 
 
 def xid_in(evidence: str) -> str:
-    """Return the code of the XID that a line of evidence tells of, "" when it tells of none."""
+    """Return the code of the XID that a line of evidence reports, "" when it reports none."""
     begins, _, rest = evidence.partition(" ")
     return rest.partition(" ")[0] if begins == "XID" else ""
