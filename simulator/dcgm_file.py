@@ -51,7 +51,7 @@
     all_gpus = 2                    # another client keeps the group of all GPUs at this mask
     taken = 1                       # and has cleared the masks of all others so many times
 
-`dcgm/ini.c` and `words.c` read it; a mistake is told as `file:line: what is wrong`
+`dcgm/parse.c` and `words.c` read it; a mistake is reported as `file:line: what is wrong`
 by the library, which keeps the last good version.
 """
 
