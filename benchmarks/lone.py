@@ -6,12 +6,9 @@ own and has one process of that pod.
 
 import contextlib
 import sys
-import tempfile
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
@@ -19,19 +16,17 @@ from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
 from benchmarks.programs import bytecode, children, compile_all
 from benchmarks.scraper import page
-from benchmarks.waiting import Say, TooLate, await_true
+from benchmarks.servers import REPORTS, Opening, Servers
+from benchmarks.waiting import TooLate, await_true
 from exporter.model.device import GPU_DRIVER
-from kubeapi.client import ApiError, Client
+from kubeapi.client import ApiError
 from simulator import driver_messages, holdings
 from simulator.cluster import publisher, workloads
-from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.ports import free_port
-from simulator.cluster.supervise import Supervisor
 from simulator.dcgm_engine import SimulatedDcgm
 from simulator.gpu import Gpu, Process
 from simulator.node import SimulatedNode
 
-CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims"
 _FIRST_PID = 100_000
 Json = dict[str, Any]
@@ -51,85 +46,31 @@ GPUS = Layout("8 GPUs", "8xH100")
 SLICES = Layout("56 slices", "8xH100", dict.fromkeys(range(8), ("1g.10gb",) * 7), 56)
 
 
-class Ground:
-    """The API server for all that run on it, one after the other; open it with `with`."""
-
-    def __init__(self, say: Say) -> None:
-        self.say = say
-        self._closing = contextlib.ExitStack()
-        self.folder = Path(tempfile.mkdtemp(prefix="dg-bench-"))
-        self.supervisor = Supervisor(self.folder)
-        self._closing.callback(self.supervisor.close)
-
-    plane: ControlPlane
-    client: Client
-
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
-
-    @property
-    def audit_log(self) -> Path:
-        return self.folder / "audit.log"
-
-    def server_flags(self) -> list[str]:
-        """Return the flags that point an exporter at this server."""
-        endpoint = self.plane.endpoint()
-        token = self.folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(endpoint.token or "", encoding="ascii")
-        return [
-            f"--kube-server={endpoint.server}",
-            f"--kube-token-file={token}",
-            f"--kube-ca-file={endpoint.ca_file}",
-        ]
+class Ground(Servers):
+    """The API server for all that run on it, one after the other."""
 
     def _open(self) -> None:
         self.say("starting etcd and kube-apiserver")
-        policy = self.folder / "audit-policy.yaml"
-        policy.write_text(audit.POLICY_OF_ALL, encoding="utf-8")
-        flags = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}")
-        self.plane = ControlPlane(apiserver_flags=flags, say=self.say)
-        self._closing.callback(self.plane.stop)
-        self.plane.start()
+        self.start_plane(audited=audit.POLICY_OF_ALL)
         # They would take claims from pods that nobody made, and CPU from what is measured.
         self.plane.controller_manager.stop()
         self.plane.scheduler.stop()
-        self.client = Client(self.plane.endpoint())
-        self._closing.callback(self.client.close)
-        self.plane.kubectl("apply", "-f", str(CRDS))
-        self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
-        for name in ("draguard-system", "ml"):
-            self.client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-        for device_class in workloads.device_classes():
-            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
+        self.install("draguard-system", "ml")
         compile_all(self.folder)
 
 
-class Lone:
+class Lone(Opening):
     """One exporter on one node of its own; `flags` are added to those it needs."""
 
     def __init__(
         self, ground: Ground, layout: Layout, *flags: str, dcgm: bool = False, dead: float = 60.0
     ) -> None:
+        super().__init__()
         self.ground = ground
         self.layout = layout
         self._flags = [*flags, *(["--dcgm=embedded"] if dcgm else [])]
         self._dcgm = dcgm
         self._patience = dead
-        self._closing = contextlib.ExitStack()
         self.name = f"node-{uuid.uuid4().hex[:6]}"
         self.folder = ground.folder / self.name
 
@@ -139,24 +80,6 @@ class Lone:
     port: int
     held: list[Json]
     """The pods as the kubelet tells of them, one for each device."""
-
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-        except BaseException as error:
-            self._closing.close()
-            if isinstance(error, TooLate):
-                print(self.last_words(), file=sys.stderr)
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
 
     def last_words(self, lines: int = 8) -> str:
         """Return the ends of the logs of what is measured."""
@@ -177,7 +100,11 @@ class Lone:
         for gpu in self.node.scenario.load().gpus:
             device.write_all(driver_messages.identity(gpu.pci, gpu.uuid, gpu.serial))
         self._hold()
-        self._start()
+        try:
+            self._start()
+        except TooLate:
+            print(self.last_words(), file=sys.stderr)
+            raise
 
     def _hold(self) -> None:
         """Publish all devices and give each to a pod by a claim, with a process on it."""
@@ -253,9 +180,8 @@ class Lone:
         await_true("the node reports", self._has_reported, self._patience)
 
     def _has_reported(self) -> bool:
-        path = f"/apis/draguard.dev/v1alpha1/nodedevicehealths/{self.name}"
         with contextlib.suppress(ApiError):
-            return b'"gpus"' in self.ground.client.get(path)
+            return b'"gpus"' in self.ground.client.get(f"{REPORTS}/{self.name}")
         return False
 
     def _run(self, role: str, flags: list[str]) -> int:

@@ -3,38 +3,29 @@
 Exporter and remediator run as in production, at their default settings, as processes of their own.
 """
 
-import contextlib
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from benchmarks import audit, processes
 from benchmarks.kernel_log_device import KernelLogDevice
 from benchmarks.programs import bytecode, compile_all, parts
 from benchmarks.scraper import page
+from benchmarks.servers import INCIDENTS, REPORTS, Servers
 from benchmarks.tape import Tape
-from benchmarks.waiting import Say, TooLate, await_true
+from benchmarks.waiting import TooLate, await_true
 from exporter.model.node_health import NodeDeviceHealth
-from kubeapi.client import ApiError, Client
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import RawRule
 from simulator import driver_messages
 from simulator.cluster import workloads
-from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.nodes import NodePlayer
 from simulator.cluster.pods import Pod
 from simulator.cluster.ports import free_port
-from simulator.cluster.supervise import Supervisor
 from simulator.node import SimulatedNode
 
 T = TypeVar("T")
-CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
-REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
-INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 NODE = "node-a"
 GPUS = 8
 POLICY = """\
@@ -46,18 +37,9 @@ budget:
 """
 
 
-class Stage:
-    """Open it with `with`; everything that it started ends with the block."""
+class Stage(Servers):
+    """The node and the programs; everything that it started ends with the block."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._closing = contextlib.ExitStack()
-        self.folder = Path(tempfile.mkdtemp(prefix="dg-bench-"))
-        self._supervisor = Supervisor(self.folder)
-        self._closing.callback(self._supervisor.close)
-
-    plane: ControlPlane
-    client: Client
     node: SimulatedNode
     rules: Tape[RawRule]
     pods: Tape[Pod]
@@ -70,29 +52,13 @@ class Stage:
     port: int
     """Of the agent's page."""
 
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
-
     @property
     def versions(self) -> str:
         return self.plane.versions()
 
     def audited(self) -> tuple[audit.Request, ...]:
         """Return the writes of rules, incidents and reports that the apiserver has logged."""
-        return audit.requests((self.folder / "audit.log").read_bytes())
+        return audit.requests(self.audit_log.read_bytes())
 
     def running(self) -> int:
         """Return how many pods hold a GPU and run."""
@@ -110,47 +76,17 @@ class Stage:
         return "\n".join(line for end in ends for line in end)
 
     def _open(self) -> None:
-        self._say("starting etcd (with fsync), kube-apiserver, scheduler and controllers")
-        self._start_plane()
-        self._say(f"real components: {self.versions}")
-        self._say(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
-        self._install()
+        self.say("starting etcd (with fsync), kube-apiserver, scheduler and controllers")
+        batches = ("--audit-log-mode=batch", "--audit-log-batch-max-wait=1s")
+        self.start_plane(*batches, audited=audit.POLICY, fsync=True)
+        self.say(f"real components: {self.versions}")
+        self.say(f"adding a node with {GPUS} H100, its exporter, the remediator and {GPUS} pods")
+        self.install("draguard-system")
         self._start_tapes()
         self._start_node()
         self._start_programs()
         self._start_workload()
         self._await_ready()
-
-    def _start_plane(self) -> None:
-        policy = self.folder / "audit-policy.yaml"
-        policy.write_text(audit.POLICY, encoding="utf-8")
-        flags = (
-            f"--audit-policy-file={policy}",
-            f"--audit-log-path={self.folder / 'audit.log'}",
-            "--audit-log-mode=batch",
-            "--audit-log-batch-max-wait=1s",
-        )
-        self.plane = ControlPlane(fsync=True, apiserver_flags=flags, say=self._say)
-        self._closing.callback(self.plane.stop)
-        self.plane.start()
-        self.client = Client(self.plane.endpoint())
-        self._closing.callback(self.client.close)
-
-    def _install(self) -> None:
-        self.plane.kubectl("apply", "-f", str(CRDS))
-        self.plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
-        for path in (REPORTS, INCIDENTS):
-            await_true(f"{path} is served", lambda path=path: self._is_served(path))
-        self.client.create("/api/v1/namespaces", {"metadata": {"name": "draguard-system"}})
-        for device_class in workloads.device_classes():
-            self.client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
-
-    def _is_served(self, path: str) -> bool:
-        try:
-            self.client.get(path)
-        except ApiError:
-            return False
-        return True
 
     def _start_tapes(self) -> None:
         self.rules = self._tape(RULES, RawRule)
@@ -188,15 +124,7 @@ class Stage:
         compile_all(self.folder)
         policy = self.folder / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
-        endpoint = self.plane.endpoint()
-        token = self.folder / "token"
-        token.touch(mode=0o600)
-        token.write_text(endpoint.token or "", encoding="ascii")
-        server = [
-            f"--kube-server={endpoint.server}",
-            f"--kube-token-file={token}",
-            f"--kube-ca-file={endpoint.ca_file}",
-        ]
+        server = self.server_flags()
         self.remediator = self._run(
             "remediator", [f"--policy={policy}", "--listen=127.0.0.1:0", *server]
         )
@@ -217,7 +145,7 @@ class Stage:
             *(f"{key}={value}" for key, value in bytecode(self.folder).items()),
         ]
         command = ["env", *variables, sys.executable, "-m", module, *arguments]
-        return self._supervisor.start(command, self.folder / f"{module}.log")
+        return self.supervisor.start(command, self.folder / f"{module}.log")
 
     def _start_workload(self) -> None:
         root = "namespaces/default"

@@ -7,38 +7,30 @@ the sources do not define answers NVML_ERROR_NOT_SUPPORTED.
 
 import importlib.util
 import re
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from simulator import facts
-from simulator.compiler import BuildError, cache_folder, compile_with, find_compiler, key_of
+from simulator.compiler import BuildError, build_library
 
 LIBRARY = "libnvidia-ml.so.1"
 SOURCES = Path(__file__).parent / "nvml"
+READERS = Path(__file__).parent / "ini"
+"""Sources that both simulated libraries have: what reads their files."""
 
 _LOOKED_UP = re.compile(r'_nvmlGetFunctionPointer\("(nvml\w+)"\)')
 _DEFINED = re.compile(r"^API [\w ]+?\*?\b(nvml\w+)\(", re.MULTILINE)
 _DEFINED_BY_TABLE = re.compile(r"^[A-Z_]+\((nvml\w+),", re.MULTILINE)
 _FLAGS = ("-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-pthread", "-fvisibility=hidden")
-_WARNINGS = ("-Wall", "-Wextra")
 _LINK = (f"-Wl,-soname,{LIBRARY}",)
 
 
 def build() -> Path:
     """Return the path of the built library, building it if its content is new.
 
-    Safe to call from several processes at once: the first to finish wins, all
-    get the same file.
+    Safe to call from several processes at once. Raises BuildError.
     """
-    compiler = find_compiler()
     generated = {"facts.h": facts.header(), "stubs.c": _stubs()}
-    key = key_of(compiler, (*_FLAGS, *_LINK), sorted(SOURCES.glob("*.[ch]")), generated)
-    library = cache_folder() / f"nvml-{key}" / LIBRARY
-    if not library.exists():
-        library.parent.mkdir(parents=True, exist_ok=True)
-        _compile(compiler, generated, library)
-    return library
+    return build_library(LIBRARY, (READERS, SOURCES), generated, _FLAGS, _LINK)
 
 
 def simulated_calls() -> frozenset[str]:
@@ -65,20 +57,4 @@ def _stubs() -> str:
     lines = (
         f"API nvmlReturn_t {name}(void) {{ return NVML_ERROR_NOT_SUPPORTED; }}" for name in names
     )
-    return "\n".join(('#include "sim.h"', *lines, ""))
-
-
-def _compile(compiler: Sequence[str], generated: dict[str, str], library: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
-        work = Path(folder)
-        for name, text in generated.items():
-            (work / name).write_text(text, encoding="utf-8")
-        sources = [*map(str, sorted(SOURCES.glob("*.c"))), str(work / "stubs.c")]
-        compile_with(
-            [
-                *(*compiler, *_FLAGS, *_WARNINGS, *_LINK, f"-I{work}", f"-I{SOURCES}"),
-                *("-o", str(work / LIBRARY), *sources),
-            ],
-            LIBRARY,
-        )
-        (work / LIBRARY).replace(library)
+    return "\n".join(('#include "abi.h"', *lines, ""))

@@ -1,6 +1,6 @@
-"""A C compiler, and the cache folder that keeps what it made.
+"""C sources to a library in the cache folder, once per content.
 
-$CC or `cc`, else the `ziglang` package from PyPI.
+The compiler is $CC or `cc`, else the `ziglang` package from PyPI.
 """
 
 import hashlib
@@ -10,8 +10,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+_WARNINGS = ("-Wall", "-Wextra")
 
 
 class BuildError(Exception):
@@ -38,7 +41,38 @@ def cache_folder() -> Path:
     return (Path(chosen) if chosen else Path.home() / ".cache") / "draguard"
 
 
-def key_of(
+def build_library(
+    library: str,
+    folders: Sequence[Path],
+    generated: Mapping[str, str],
+    flags: Sequence[str],
+    link: Sequence[str],
+) -> Path:
+    """Return the path of the library that all sources in `folders` make, built if it is new.
+
+    `generated` are further files by name; the last folder gives the library's part of the cache
+    its name. Safe to call from several processes at once: the first to finish wins, all get the
+    same file. Raises BuildError.
+    """
+    compiler = find_compiler()
+    read = [path for folder in folders for path in sorted(folder.glob("*.[ch]"))]
+    key = _key_of(compiler, (*flags, *link), read, generated)
+    path = cache_folder() / f"{folders[-1].name}-{key}" / library
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as folder:
+        work = Path(folder)
+        for name, text in generated.items():
+            (work / name).write_text(text, encoding="utf-8")
+        sources = [*(source for source in read if source.suffix == ".c"), *sorted(work.glob("*.c"))]
+        options = [*flags, *_WARNINGS, f"-I{work}", f"-I{folders[-1]}", "-o", str(work / library)]
+        _compile_with([*compiler, *options, *map(str, sources), *link], library)
+        (work / library).replace(path)
+    return path
+
+
+def _key_of(
     compiler: Sequence[str],
     flags: Sequence[str],
     sources: Iterable[Path],
@@ -56,8 +90,8 @@ def key_of(
     return digest.hexdigest()[:20]
 
 
-def compile_with(command: Sequence[str], library: str) -> None:
-    """Run the compiler; raises BuildError with its words."""
+def _compile_with(command: Sequence[str], library: str) -> None:
+    """Raises BuildError with the compiler's words."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -28,7 +28,7 @@ class Field(msgspec.Struct, frozen=True):
     tag: str
     type: str = "i"
     source: str = "absent"
-    """Of `enum source` in dcgm/engine.h."""
+    """Of `enum source` in dcgm/field.h."""
     value: str = ""
     """Name of a number of the scenario: of the GPU, or with source `links` of its NVLinks."""
     divisor: float = 1
@@ -203,7 +203,7 @@ def header() -> str:
             "static const struct field field_rows[FIELD_LIMIT] = {",
             *(_row(field) for field in rows),
             "};",
-            f"static const unsigned short default_profiling[] = {{{profiling}}};",
+            f"const unsigned short default_profiling[] = {{{profiling}}};",
             "",
         )
     )

@@ -51,20 +51,28 @@
     all_gpus = 2                    # another client keeps the group of all GPUs at this mask
     taken = 1                       # and has cleared the masks of all others so many times
 
-`dcgm/ini.c` and `words.c` read it; a mistake is told as `file:line: what is wrong`
+`dcgm/parse.c` and `words.c` read it; a mistake is reported as `file:line: what is wrong`
 by the library, which keeps the last good version.
 """
 
-import fcntl
-import os
-import tempfile
-import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from simulator import replaced_file
+
 Sections = dict[str, dict[str, str]]
 """Settings by section name, both in the order of the file."""
+
+
+Value = float | str
+"""A field's value, or `blank`, `not_found`, `not_supported`, `not_permitted`, `error=-8`."""
+Fields = Mapping[int, Value]
+"""What an entity says, by field."""
+
+
+class DcgmFaultError(Exception):
+    """Something that cannot be simulated; the message says what to ask for."""
 
 
 def render(sections: Sections) -> str:
@@ -103,22 +111,17 @@ class DcgmFile:
 
     def save_text(self, text: str) -> None:
         """Replace it at once with any text, valid or not."""
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".dcgm-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            # A kernel dates files by its tick, and a freed inode comes again: within one tick two
-            # versions of one length would pass for the same.
-            now = time.time_ns()
-            os.utime(file.fileno(), ns=(now, now))
-        Path(name).replace(self.path)
+        replaced_file.replace(self.path, text)
 
     @contextmanager
     def edit(self) -> Generator[Sections]:
         """Give the sections to be changed, and save them when the block ends well."""
-        with (self.path.parent / ".dcgm.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with replaced_file.locked(self.path):
             sections = self.load()
             yield sections
             self.save_text(render(sections))
+
+    def set(self, section: str, key: str, value: str) -> None:
+        """Change one setting."""
+        with self.edit() as sections:
+            sections.setdefault(section, {})[key] = value

@@ -22,7 +22,7 @@
     event 1 = gpu=0 type=xid data=94 gi=7 ci=0
 
 Lines that start with `#` are comments. `product` stands above the instances.
-The C library (`nvml/parse.c`, `settings.c`, `check.c`) reads the same text and
+The C library (`ini/scenario_parse.c` and its neighbours) reads the same text and
 refuses it with the same words. Pure.
 """
 

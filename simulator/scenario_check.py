@@ -1,7 +1,7 @@
 """What can only be said of a scenario when all of it is read.
 
 Settings that must be there, things that must differ, instances that must fit:
-the same rules and sentences as in `nvml/check.c`. Pure.
+the same rules and sentences as in `ini/scenario_check.c`. Pure.
 """
 
 from collections.abc import Sequence

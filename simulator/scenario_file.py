@@ -3,14 +3,11 @@
 The C library sees each version entire, because a new one comes by rename.
 """
 
-import fcntl
-import os
-import tempfile
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from simulator import replaced_file
 from simulator.gpu import Scenario
 from simulator.scenario import ScenarioError, parse, render
 
@@ -43,22 +40,12 @@ class ScenarioFile:
 
     def save_text(self, text: str) -> None:
         """Replace it at once with any text, valid or not."""
-        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".scenario-")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            # A kernel dates files by its tick, and a freed inode comes again: within one tick two
-            # versions of one length would pass for the same.
-            now = time.time_ns()
-            os.utime(file.fileno(), ns=(now, now))
-        Path(name).replace(self.path)
+        replaced_file.replace(self.path, text)
 
     @contextmanager
     def edit(self) -> Generator[Scenario]:
         """Give the scenario to be changed, and save it when the block ends well."""
-        with (self.path.parent / ".scenario.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with replaced_file.locked(self.path):
             scenario = self.load()
             yield scenario
             self.save(scenario)

@@ -1,6 +1,6 @@
 """The words inside one setting of a scenario file: numbers, names, `a=1 b=2` lists.
 
-Every refusal is a `LineError` with the same sentence as in `nvml/settings.c`. Pure.
+Every refusal is a `LineError` with the same sentence as in `ini/scenario_settings.c`. Pure.
 """
 
 import re

@@ -1,6 +1,8 @@
 """The rules of the house that a machine can check."""
 
 import ast
+import graphlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,6 +54,22 @@ def test_a_module_says_what_it_is_and_stays_readable(path: Path) -> None:
     lengths = {one.name: (one.end_lineno or 0) - one.lineno + 1 for one in functions(tree)}
     longest = LONGEST_FUNCTION if "tests" not in path.parts else 2 * LONGEST_FUNCTION
     assert {name: size for name, size in lengths.items() if size > longest} == {}
+
+
+def test_the_simulators_c_includes_without_cycles() -> None:
+    """A source and its header are one unit; who calls a unit includes its header."""
+    graph: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "simulator").glob("*/*.[ch]")):
+        assert path.stem not in GRAB_BAGS
+        unit = f"{path.parent.name}/{path.stem}"
+        named = re.findall(r'^#include "(.+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+        included = [(path.parent / name).resolve() for name in named]
+        units = {f"{file.parent.name}/{file.stem}" for file in included if file.exists()}
+        graph.setdefault(unit, set()).update(units - {unit})
+
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+
+    assert {"ini/ini", "nvml/gate", "dcgm/gate"} <= set(order)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,10 @@ def test_the_wheel_holds_our_packages_and_nothing_else(wheel: Path) -> None:
     top = {name.split("/", 1)[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
     assert set(names) >= DATA
-    assert any(name.startswith("simulator/nvml/") and name.endswith(".c") for name in names)
+    for folder in ("ini", "nvml", "dcgm"):
+        assert any(
+            name.startswith(f"simulator/{folder}/") and name.endswith(".c") for name in names
+        )
 
 
 def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:

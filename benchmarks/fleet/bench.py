@@ -5,14 +5,10 @@ controller manager are stopped before: they would take claims of pods that do
 not exist away, and their CPU is not what is measured.
 """
 
-import contextlib
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -20,22 +16,17 @@ from benchmarks import fleet_objects, processes
 from benchmarks.figures import Figure, Section
 from benchmarks.fleet.load import Loaded, Renewals, Write, load
 from benchmarks.programs import bytecode, compile_all
+from benchmarks.servers import REPORTS, Servers
 from benchmarks.tape import Tape
 from benchmarks.waiting import Say, TooLate, await_true
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 from remediator.model.taint_rule import RawRule
-from simulator.cluster import workloads
-from simulator.cluster.controlplane import ControlPlane
 from simulator.cluster.ports import free_port
-from simulator.cluster.supervise import Supervisor
 
-CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{fleet_objects.JOBS}/resourceclaims"
-REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
-INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{fleet_objects.NAMESPACE}/leases"
 LEASE_PERIOD = 60.0
 """Seconds between two renewals of one agent's Lease, as the agent's default."""
@@ -73,79 +64,42 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         return "with fsync" if self.fsync else "without fsync"
 
 
-class FleetBench:
-    """Open it with `with`; everything that it started ends with the block."""
+class FleetBench(Servers):
+    """The fleet and the remediator; everything that it started ends with the block."""
 
     def __init__(self, size: Size, say: Say) -> None:
-        self._size, self._say = size, say
-        self._closing = contextlib.ExitStack()
-        self._folder = Path(tempfile.mkdtemp(prefix="dg-fleet-"))
-        self._supervisor = Supervisor(self._folder)
-        self._closing.callback(self._supervisor.close)
+        super().__init__(say)
+        self._size = size
 
-    _plane: ControlPlane
-    _client: Client
     _rules: Tape[RawRule]
     _remediator: int
     _port: int
-
-    def __enter__(self) -> Self:
-        try:
-            self._open()
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._closing.close()
 
     def measure(self) -> list[Section]:
         """Load the fleet, start the remediator on it, and measure in the order of a life."""
         size = self._size
         loaded = self._load()
         renewals = [lambda node=node: _renewal(node) for node in range(size.nodes)]
-        with Renewals(self._client, renewals, LEASE_PERIOD) as leases:
+        with Renewals(self.client, renewals, LEASE_PERIOD) as leases:
             title = f"{size.nodes:,} nodes, {size.nodes * size.gpus:,} GPUs, {size.claims:,} claims"
             figures = [*loaded, *self._cold(), *self._steady(leases), *self._storm()]
         return [Section(title, tuple(figures), (*_NOTES, f"etcd {size.disk}"))]
 
     def last_words(self) -> str:
-        log = self._folder / "remediator.log"
+        log = self.folder / "remediator.log"
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         return "\n".join(lines[-12:])
 
     def _open(self) -> None:
-        self._say(f"starting etcd ({self._size.disk}) and kube-apiserver")
-        self._plane = ControlPlane(fsync=self._size.fsync, say=self._say)
-        self._closing.callback(self._plane.stop)
-        self._plane.start()
-        self._plane.scheduler.stop()
-        self._plane.controller_manager.stop()
-        self._client = Client(self._plane.endpoint(), timeout=30.0)
-        self._closing.callback(self._client.close)
-        self._plane.kubectl("apply", "-f", str(CRDS))
-        for path in (REPORTS, INCIDENTS):
-            await_true(f"{path} is served", lambda path=path: self._is_served(path))
-        self._client.create("/api/v1/namespaces", {"metadata": {"name": fleet_objects.NAMESPACE}})
-        for device_class in workloads.device_classes():
-            self._client.create("/apis/resource.k8s.io/v1/deviceclasses", device_class)
-        self._rules = Tape(self._client, RULES, RawRule)
+        self.say(f"starting etcd ({self._size.disk}) and kube-apiserver")
+        self.start_plane(fsync=self._size.fsync, timeout=30.0)
+        self.plane.scheduler.stop()
+        self.plane.controller_manager.stop()
+        self.install(fleet_objects.NAMESPACE)
+        self._rules = Tape(self.client, RULES, RawRule)
         self._rules.start()
         self._closing.callback(self._rules.stop)
-        compile_all(self._folder)
-
-    def _is_served(self, path: str) -> bool:
-        try:
-            self._client.get(path)
-        except ApiError:
-            return False
-        return True
+        compile_all(self.folder)
 
     def _load(self) -> list[Figure]:
         size, total, seconds = self._size, 0, 0.0
@@ -161,8 +115,8 @@ class FleetBench:
         return [_once("objects loaded", "n", total), _once("at", "objects/s", rate)]
 
     def _loaded(self, what: str, writes: Iterator[Write]) -> Loaded:
-        done = load(self._client, writes, clients=self._size.loaders)
-        self._say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
+        done = load(self.client, writes, clients=self._size.loaders)
+        self.say(f"{done.writes:,} {what} in {done.seconds:.0f} s")
         if done.refused:
             raise TooLate(f"{done.refused} {what} could not be written: {done.first_error}")
         return done
@@ -193,7 +147,7 @@ class FleetBench:
         return write
 
     def _cold(self) -> Iterator[Figure]:
-        self._say("starting the remediator")
+        self.say("starting the remediator")
         apiserver = self._apiserver_cpu()
         began = time.monotonic()
         self._start_remediator()
@@ -222,7 +176,7 @@ class FleetBench:
         await_true("the remediator comes to rest", quiet, 300.0)
 
     def _steady(self, leases: Renewals) -> Iterator[Figure]:
-        self._say(f"watching a quiet fleet for {self._size.steady:.0f} s")
+        self.say(f"watching a quiet fleet for {self._size.steady:.0f} s")
         cpu, apiserver, renewed = self._cpu(), self._apiserver_cpu(), leases.done
         began = time.monotonic()
         time.sleep(self._size.steady)
@@ -239,7 +193,7 @@ class FleetBench:
     def _storm(self) -> Iterator[Figure]:
         size = self._size
         hit = range(size.sick, min(size.sick + size.storm, size.nodes))
-        self._say(f"one GPU fails on each of {len(hit)} nodes")
+        self.say(f"one GPU fails on each of {len(hit)} nodes")
         cpu, apiserver, before = self._cpu(), self._apiserver_cpu(), self._writes()
         goal = self._tainted() + len(hit)
         began = time.monotonic()
@@ -283,27 +237,20 @@ class FleetBench:
         return lambda client: _report(client, node, self._size.gpus, 0)
 
     def _start_remediator(self) -> None:
-        policy, token = self._folder / "policy.yaml", self._folder / "token"
+        policy = self.folder / "policy.yaml"
         policy.write_text(POLICY, encoding="utf-8")
-        endpoint = self._plane.endpoint()
-        token.touch(mode=0o600)
-        token.write_text(endpoint.token or "", encoding="ascii")
         self._port = free_port()
-        variables = [f"{key}={value}" for key, value in bytecode(self._folder).items()]
+        variables = [f"{key}={value}" for key, value in bytecode(self.folder).items()]
         flags = [
             f"--policy={policy}",
             f"--listen=127.0.0.1:{self._port}",
-            f"--kube-server={endpoint.server}",
-            f"--kube-token-file={token}",
-            f"--kube-ca-file={endpoint.ca_file}",
+            *self.server_flags(),
         ]
         command = ["env", *variables, sys.executable, "-m", "remediator", *flags]
-        self._remediator = self._supervisor.start(command, self._folder / "remediator.log")
+        self._remediator = self.supervisor.start(command, self.folder / "remediator.log")
 
     def _is_ready(self) -> bool:
-        return "caches are complete" in (self._folder / "remediator.log").read_text(
-            errors="replace"
-        )
+        return "caches are complete" in (self.folder / "remediator.log").read_text(errors="replace")
 
     def _tainted(self) -> int:
         """Return how many rules that taint are stored."""
@@ -316,11 +263,11 @@ class FleetBench:
         return processes.cpu_seconds(self._remediator)
 
     def _apiserver_cpu(self) -> float:
-        return processes.cpu_seconds(self._plane.apiserver.pid)
+        return processes.cpu_seconds(self.plane.apiserver.pid)
 
     def _writes(self) -> int:
         """Return how many writes other than of Leases the apiserver has answered."""
-        text = self._client.get("/metrics", accept="text/plain").decode()
+        text = self.client.get("/metrics", accept="text/plain").decode()
         return int(
             sum(
                 float(line.rpartition(" ")[2])

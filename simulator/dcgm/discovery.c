@@ -2,7 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "facts.h"
+#include "gate.h"
+#include "node_parts.h"
+#include "reading.h"
 
 /* Listing NVLinks is not supported by 4.6.0; the module of CPUs is there where a CPU is. */
 static dcgmReturn_t listable(const struct call *call, unsigned kind) {

@@ -1,69 +1,16 @@
 /* DCGM calls about the library and its engines: the embedded one, and the
  * connections to stand-alone ones, which are simulated in this process too. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
-
-static struct engine *engines;
-static int opened;
-static dcgmHandle_t next_handle = 1;
-
-bool library_is_open(void) { return opened > 0; }
-
-struct engine *engine_of(dcgmHandle_t handle) {
-    struct engine *engine = engines;
-    while (engine != NULL && engine->handle != handle) engine = engine->next;
-    return engine;
-}
-
-static bool any(const struct series *series, const void *what) {
-    (void)series, (void)what;
-    return true;
-}
-
-static void forget(struct engine *engine) {
-    struct engine **link = &engines;
-    while (*link != engine) link = &(*link)->next;
-    *link = engine->next;
-    series_forget(engine, any, NULL);
-    free(engine);
-}
-
-void engine_free_all(void) {
-    while (engines != NULL) forget(engines);
-}
-
-static unsigned long long newest_event(void) {
-    const struct scenario *scenario = scenario_lock();
-    unsigned long long number = 0;
-    if (scenario != NULL && scenario->event_count > 0)
-        number = scenario->events[scenario->event_count - 1].number;
-    scenario_unlock();
-    return number;
-}
-
-static struct engine *engine_new(const struct host_engine *told) {
-    struct engine *engine = calloc(1, sizeof *engine);
-    if (engine == NULL) return NULL;
-    bool embedded = told->address[0] == '\0';
-    engine->handle = embedded ? EMBEDDED_HANDLE : next_handle++;
-    strcpy(engine->address, told->address);
-    engine->started = told->started;
-    engine->seen_event = told->since_event >= 0 ? (unsigned long long)told->since_event
-                                                : newest_event();
-    engine->first_event = engine->seen_event;
-    engine->next = engines;
-    engines = engine;
-    return engine;
-}
+#include "engine_list.h"
+#include "gate.h"
 
 API dcgmReturn_t dcgmInit(void) {
     const struct settings *settings;
     dcgmReturn_t answer = begin_library(__func__, "", 0, &settings);
     if (answer != DCGM_ST_OK) return answer;
-    opened++;
+    library_opened();
     finish_library();
     return DCGM_ST_OK;
 }
@@ -72,9 +19,8 @@ API dcgmReturn_t dcgmShutdown(void) {
     const struct settings *settings;
     dcgmReturn_t answer = begin_library(__func__, "", 0, &settings);
     if (answer != DCGM_ST_OK) return answer;
-    answer = opened > 0 ? DCGM_ST_OK : DCGM_ST_UNINITIALIZED;
-    opened = 0;
-    engine_free_all();
+    answer = library_is_open() ? DCGM_ST_OK : DCGM_ST_UNINITIALIZED;
+    library_closed();
     finish_library();
     return answer;
 }
@@ -121,7 +67,7 @@ static dcgmReturn_t end(dcgmHandle_t handle, const char *name, bool embedded) {
     else if (engine == NULL || (engine->address[0] == '\0') != embedded)
         answer = embedded ? DCGM_ST_UNINITIALIZED : DCGM_ST_BADPARAM;
     else
-        forget(engine);
+        engine_free(engine);
     finish_library();
     return answer;
 }

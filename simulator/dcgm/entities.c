@@ -1,7 +1,9 @@
 /* Entities: GPUs by their section's number, instances by the index of DCGM's ids. */
+#include "entities.h"
+
 #include <string.h>
 
-#include "engine.h"
+#include "node_parts.h"
 
 int gpu_count(const struct call *call) { return call->scenario ? call->scenario->gpu_count : 0; }
 

@@ -1,8 +1,10 @@
 /* Fields that say what a GPU is: identity, product, driver, frame buffer. */
+#include "facts.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "engine.h"
+#include "numbers.h"
 
 #define GARBAGE_TEXT "\xff\xfe\x80 no text"
 

@@ -1,61 +1,18 @@
 /* The gate that every call passes: is the library initialised, does the handle
  * still mean an engine, and which outage is simulated now. Between begin and
  * finish the caller holds the library's and the scenario's lock. */
-#include <ctype.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
+#include "gate.h"
 
-#include "engine.h"
+#include <pthread.h>
+
+#include "../ini/clock.h"
+#include "../ini/scenario_live.h"
+#include "engine_list.h"
+#include "outage.h"
+#include "reload.h"
+#include "sampling.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* A named call also means its versions: dcgmHealthSet is dcgmHealthSet_v2 too. */
-static bool outage_applies(const struct outage *outage, const char *call) {
-    size_t length = strlen(outage->call);
-    if (outage->kind == OUTAGE_NONE) return false;
-    if (length == 0) return true;
-    if (strncmp(outage->call, call, length) != 0) return false;
-    const char *rest = call + length;
-    return *rest == '\0' || (strncmp(rest, "_v", 2) == 0 && isdigit((unsigned char)rest[2]));
-}
-
-const struct host_engine *host_engine(const struct settings *settings, const char *address) {
-    if (*address == '\0') return &settings->embedded;
-    for (int i = 0; i < settings->listener_count; i++)
-        if (strcmp(settings->listeners[i].address, address) == 0) return &settings->listeners[i];
-    return NULL;
-}
-
-static void crash(int signal_number) {
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-    abort();
-}
-
-dcgmReturn_t engine_dies(struct engine *engine) {
-    if (engine->address[0] == '\0') crash(SIGSEGV);
-    engine->lost = true;
-    return DCGM_ST_CONNECTION_NOT_VALID;
-}
-
-/* What an outage does to a call; DCGM_ST_OK: it goes on, DCGM_ST_TIMEOUT: it waits. */
-static dcgmReturn_t meet(const struct outage *outage, bool embedded, bool slept) {
-    switch (outage->kind) {
-    case OUTAGE_ERROR: return (dcgmReturn_t)outage->number;
-    case OUTAGE_SLOW: return slept ? DCGM_ST_OK : DCGM_ST_TIMEOUT;
-    case OUTAGE_HUNG: return DCGM_ST_TIMEOUT;
-    case OUTAGE_SEGFAULT:
-        if (embedded) crash(SIGSEGV);
-        return DCGM_ST_CONNECTION_NOT_VALID;
-    case OUTAGE_ABORT:
-        if (embedded) crash(SIGABRT);
-        return DCGM_ST_CONNECTION_NOT_VALID;
-    case OUTAGE_DEAD: return DCGM_ST_CONNECTION_NOT_VALID;
-    default: return DCGM_ST_OK;
-    }
-}
 
 struct visit {
     struct outage outage; /* a copy, to be waited for without the lock */

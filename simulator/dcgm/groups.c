@@ -1,8 +1,11 @@
 /* DCGM calls about groups: of entities, and of fields. Ids count from 1. */
+#include "groups.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "gate.h"
 
 struct group *group_of(const struct call *call, dcgmGpuGrp_t id) {
     if (id == 0 || id > MAX_GROUPS) return NULL;

@@ -2,7 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "gate.h"
+#include "groups.h"
 
 #define SYSTEM_MEMORY 0x10u
 #define SYSTEM_ALL 0xFFFFFFFFu

@@ -2,10 +2,10 @@
  *   incident 1 = gpu=0 gi=7 system=memory health=fail code=4 text=any words to the end
  *   all_gpus = 2    the mask at which another client keeps the group of all GPUs; 0: nobody does
  *   taken = 1       how often another client has cleared the masks of all other groups */
+#include "incidents.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine.h"
 
 struct word {
     const char *name;
@@ -30,7 +30,7 @@ static bool look_up(const struct word *words, const char *value, unsigned *into)
     return false;
 }
 
-static bool take_word(struct incident *incident, const char *name, const char *value,
+static bool set_word(struct incident *incident, const char *name, const char *value,
                       struct fault *fault) {
     unsigned long long number = 0;
     bool good = false;
@@ -81,7 +81,7 @@ API unsigned dcgmErrorGetCategoryByCode(unsigned code) {
     return 0;
 }
 
-static bool take_incident(struct settings *settings, char *value, struct fault *fault) {
+static bool set_incident(struct settings *settings, char *value, struct fault *fault) {
     if (settings->incident_count == MAX_INCIDENTS)
         return fault_at(fault, "more than %d incidents; remove some", MAX_INCIDENTS);
     struct incident *incident = &settings->incidents[settings->incident_count++];
@@ -95,13 +95,13 @@ static bool take_incident(struct settings *settings, char *value, struct fault *
     for (char *word = strtok_r(value, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
         char *equals = strchr(word, '=');
         if (equals != NULL) *equals++ = '\0';
-        if (!take_word(incident, word, equals ? equals : "", fault)) return false;
+        if (!set_word(incident, word, equals ? equals : "", fault)) return false;
     }
     return true;
 }
 
-bool take_health(struct settings *settings, const char *key, char *value, struct fault *fault) {
-    if (strncmp(key, "incident ", 9) == 0) return take_incident(settings, value, fault);
+bool set_health(struct settings *settings, const char *key, char *value, struct fault *fault) {
+    if (strncmp(key, "incident ", 9) == 0) return set_incident(settings, value, fault);
     if (strcmp(key, "all_gpus") == 0)
         return number_of(value, 0xFFFFFFFF, &settings->health_of_all) ||
                fault_at(fault, "all_gpus must be a mask of systems, not \"%s\"", value);

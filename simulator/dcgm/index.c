@@ -1,8 +1,11 @@
 /* DCGM's own ids of instances: an instance keeps its id while it lives, a new
  * one gets the lowest that is free on its GPU, or the one that dcgm.ini names. */
+#include "index.h"
+
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "reload.h"
 
 #define SLOTS (MAX_GPUS * INSTANCES_PER_GPU)
 

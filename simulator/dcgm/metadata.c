@@ -2,7 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "gate.h"
+#include "reading.h"
 
 static const struct {
     dcgmReturn_t code;

@@ -1,9 +1,9 @@
 /* Numbers of the scenario in DCGM's units: of a GPU or slice, of its NVLinks, of
  * its memory errors by place. */
+#include "numbers.h"
+
 #include <limits.h>
 #include <math.h>
-
-#include "engine.h"
 
 #define BLACKWELL 10
 #define KIB_PER_MIB 1024

@@ -1,5 +1,5 @@
 /* DCGM calls about policies: there, and not supported. */
-#include "engine.h"
+#include "gate.h"
 
 static dcgmReturn_t refuse(dcgmHandle_t handle, const char *name) {
     struct call call;

@@ -1,41 +1,12 @@
 /* What a field says of an entity now: dcgm.ini's word first, else the scenario. */
-#include <math.h>
-#include <stdlib.h>
+#include "reading.h"
+
 #include <string.h>
 
-#include "engine.h"
-#include "fields.h"
-
-#define DEFAULT_PROFILING_COUNT ((int)(sizeof default_profiling / sizeof default_profiling[0]))
-#define FIRST_PROFILING 1001
-#define LAST_PROFILING 1099
-
-const struct field *field_of(unsigned id) {
-    return id < FIELD_LIMIT && field_rows[id].type != 0 ? &field_rows[id] : NULL;
-}
-
-bool is_profiling(unsigned id) { return id >= FIRST_PROFILING && id <= LAST_PROFILING; }
-
-void blank_sample(const struct field *field, int blank, struct sample *into) {
-    static const char *const texts[BLANK_COUNT] = {"<<<NULL>>>", "<<<NOT_FOUND>>>",
-                                                   "<<<NOT_SUPPORTED>>>", "<<<NOT_PERM>>>"};
-    free(into->text);
-    into->text = NULL;
-    if (field->type == 'd')
-        into->real = FP64_BLANK + blank;
-    else
-        into->whole = INT64_BLANK + blank;
-    if (field->type == 's') into->text = strdup(texts[blank]);
-}
-
-void put_number(const struct field *field, double real, long long whole, struct sample *into) {
-    if (field->type == 'd')
-        into->real = real;
-    else
-        into->whole = whole;
-}
-
-static void put_text(const char *text, struct sample *into) { into->text = strdup(text); }
+#include "entities.h"
+#include "facts.h"
+#include "numbers.h"
+#include "sample.h"
 
 static const struct override *override_of(const struct call *call, const struct place *place,
                                           const struct field *field) {
@@ -62,8 +33,9 @@ const struct profiling *profiling_of(const struct call *call, int gpu) {
     static struct profiling standard;
     struct place place;
     if (standard.count == 0) {
-        memcpy(standard.fields, default_profiling, sizeof default_profiling);
-        standard.count = DEFAULT_PROFILING_COUNT;
+        size_t size = (size_t)default_profiling_count * sizeof default_profiling[0];
+        memcpy(standard.fields, default_profiling, size);
+        standard.count = default_profiling_count;
     }
     if (place_of(call, (struct entity){FE_GPU, (unsigned)gpu}, &place) && place.settings != NULL &&
         place.settings->profiling.count >= 0)

@@ -1,6 +1,8 @@
 /* dcgm.ini as the file has it now: read again when it changed, the last good
  * settings kept when the new ones are bad. No file at all means a healthy
  * embedded engine and nobody who listens. */
+#include "reload.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine.h"
+#include "../ini/file.h"
+#include "parse.h"
 
 #define PATH_VARIABLE "DRAGUARD_SIM_DCGM"
 #define SCENARIO_VARIABLE "DRAGUARD_SIM_SCENARIO"
@@ -30,26 +33,13 @@ static bool find_path(char *into) {
     return length > 0 && length < PATH_SIZE;
 }
 
-static bool same_version(const struct stat *one, const struct stat *other) {
-    return one->st_ino == other->st_ino && one->st_dev == other->st_dev &&
-           one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
-           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
-}
-
 /* "" when there is no file, NULL when it cannot be read; the caller frees. */
 static char *content(const char *path) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file == -1) return errno == ENOENT ? strdup("") : NULL;
     memset(&seen, 0, sizeof seen);
     if (fstat(file, &seen) == -1) seen.st_size = 0;
-    size_t size = (size_t)seen.st_size, have = 0;
-    char *text = malloc(size + 1);
-    while (text != NULL && have < size) {
-        ssize_t got = read(file, text + have, size - have);
-        if (got <= 0) break;
-        have += (size_t)got;
-    }
-    if (text != NULL) text[have] = '\0';
+    char *text = text_of_file(file, (size_t)seen.st_size);
     close(file);
     return text;
 }

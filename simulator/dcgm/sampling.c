@@ -1,8 +1,15 @@
 /* The engine's own work: noticing events and lost GPUs, sampling what is due.
  * There is no thread: it is done when a client looks, at most once an interval. */
+#include "sampling.h"
+
 #include <string.h>
 
-#include "engine.h"
+#include "../ini/clock.h"
+#include "entities.h"
+#include "index.h"
+#include "outage.h"
+#include "reading.h"
+#include "store.h"
 
 #define XID_EVENT 0x8ull
 #define BIND_EVENT 0x100000002ull /* of the system, not of the GPU */
@@ -50,8 +57,8 @@ static void remember(struct engine *engine, struct entity entity, unsigned code)
 /* An XID of an instance is its own and not the GPU's. */
 static struct entity owner_of(const struct call *call, const struct event *event) {
     struct entity entity = {FE_GPU, event->gpu};
-    unsigned kind = event->ci == NVML_ANY_INSTANCE ? FE_GPU_I : FE_GPU_CI;
-    if (event->gi != NVML_ANY_INSTANCE)
+    unsigned kind = event->ci == NO_INSTANCE ? FE_GPU_I : FE_GPU_CI;
+    if (event->gi != NO_INSTANCE)
         instance_entity(call, (int)event->gpu, event->gi, kind, &entity);
     return entity;
 }
@@ -99,19 +106,19 @@ bool stuck(const struct call *call) {
     return false;
 }
 
-static void sample_one(const struct call *call, struct series *series, long long now) {
+static void sample(const struct call *call, struct series *series, long long now) {
     struct place place;
-    struct sample sample = {0};
+    struct sample taken = {0};
     bool first = !series->begun;
     if (series->field->source == SOURCE_XID || !place_of(call, series->entity, &place)) return;
     if (first && call->settings->first_sample == FIRST_BLANK)
-        blank_sample(series->field, BLANK, &sample);
+        blank_sample(series->field, BLANK, &taken);
     else
-        read_field(call, &place, series->field, &sample);
-    sample.ts = stamp(call->engine);
+        read_field(call, &place, series->field, &taken);
+    taken.ts = stamp(call->engine);
     series->begun = true;
     series->due = now + series->every;
-    series_append(series, &sample);
+    series_append(series, &taken);
 }
 
 dcgmReturn_t sample_all(const struct call *call, bool forced) {
@@ -122,8 +129,8 @@ dcgmReturn_t sample_all(const struct call *call, bool forced) {
             return engine_dies(call->engine);
     }
     for (int i = 0; i < SERIES_BUCKETS; i++)
-        for (struct series *one = call->engine->series[i]; one != NULL; one = one->next)
-            if (one->due <= now || (forced && !one->begun)) sample_one(call, one, now);
+        for (struct series *series = call->engine->series[i]; series; series = series->next)
+            if (series->due <= now || (forced && !series->begun)) sample(call, series, now);
     return DCGM_ST_OK;
 }
 

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "gate.h"
+#include "groups.h"
+#include "store.h"
 
 struct told {
     struct entity entity;

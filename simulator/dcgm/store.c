@@ -1,8 +1,10 @@
 /* The samples of an engine: one series for each watched field of each entity. */
+#include "store.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "../ini/clock.h"
 
 #define MOST_SAMPLES 8192
 

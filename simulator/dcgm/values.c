@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "entities.h"
+#include "gate.h"
+#include "outage.h"
+#include "reading.h"
+#include "store.h"
 
 static void put_value(const struct field *field, const struct sample *sample, dcgmValue_t *into) {
     if (field->type == 's')

@@ -1,5 +1,11 @@
 /* DCGM calls that start, stop and force the sampling of fields. */
-#include "engine.h"
+#include "../ini/clock.h"
+#include "entities.h"
+#include "gate.h"
+#include "groups.h"
+#include "reading.h"
+#include "sampling.h"
+#include "store.h"
 
 static bool can_watch(const struct call *call, struct entity entity, unsigned field) {
     struct place place;

@@ -1,11 +1,13 @@
 /* One setting of dcgm.ini: what each key takes, and what to say when it does
  * not fit. */
+#include "words.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
+#include "field.h"
 
 static const struct {
     const char *name;
@@ -20,41 +22,15 @@ static const char *const blank_names[BLANK_COUNT] = {"blank", "not_found", "not_
 static const char *const status_names[ENTITY_STATUS_COUNT] = {
     "unknown", "ok", "unsupported", "inaccessible", "lost", "fake", "disabled", "detached"};
 
-static bool take_text(char *into, const char *key, const char *value, struct fault *fault) {
-    if (*value == '\0' || strlen(value) > MAX_TEXT)
-        return fault_at(fault, "%s must have 1 to %d characters", key, MAX_TEXT);
-    strcpy(into, value);
-    return true;
-}
-
-static bool take_number(unsigned *into, const char *key, const char *value,
-                        unsigned long long largest, struct fault *fault) {
-    unsigned long long found;
-    if (!number_of(value, largest, &found))
-        return fault_at(fault, "%s must be a whole number from 0 to %llu, not \"%s\"", key, largest,
-                        value);
-    *into = (unsigned)found;
-    return true;
-}
-
-/* One of two words. */
-static bool take_choice(bool *into, const char *key, const char *value, const char *yes,
-                        const char *no, struct fault *fault) {
-    *into = strcmp(value, yes) == 0;
-    return *into || strcmp(value, no) == 0 ||
-           fault_at(fault, "%s must be %s or %s, not \"%s\"", key, yes, no, value);
-}
-
-static bool take_outage_kind(struct outage *outage, char *kind, struct fault *fault) {
-    char *number = strchr(kind, '=');
-    if (number != NULL) *number++ = '\0';
+static bool set_outage_kind(struct outage *outage, const char *kind, const char *number,
+                            struct fault *fault) {
     for (int i = 0; i < OUTAGE_COUNT; i++) {
         if (strcmp(kind, outage_rows[i].name) != 0) continue;
         if (outage_rows[i].with_number != (number != NULL)) break;
         outage->kind = (enum outage_kind)i;
         unsigned found = 0;
         bool negative = number != NULL && *number == '-';
-        if (number && !take_number(&found, kind, number + negative, 3600000, fault)) return false;
+        if (number && !set_number(&found, kind, number + negative, 3600000, fault)) return false;
         outage->number = negative ? -(long)found : (long)found;
         return true;
     }
@@ -64,19 +40,16 @@ static bool take_outage_kind(struct outage *outage, char *kind, struct fault *fa
                     kind);
 }
 
-static bool take_outage(struct outage *outage, char *value, struct fault *fault) {
+static bool set_outage(struct outage *outage, char *value, struct fault *fault) {
     memset(outage, 0, sizeof *outage);
-    char *on = strstr(value, " on ");
-    if (on != NULL) {
-        *on = '\0';
-        if (strncmp(on + 4, "dcgm", 4) != 0)
-            return fault_at(fault, "\"%s\" is no DCGM call; name it as in dcgmWatchFields", on + 4);
-        if (!take_text(outage->call, "call", on + 4, fault)) return false;
-    }
-    return take_outage_kind(outage, value, fault);
+    struct failure_words words = failure_words(value);
+    if (words.call != NULL && strncmp(words.call, "dcgm", 4) != 0)
+        return fault_at(fault, "\"%s\" is no DCGM call; name it as in dcgmWatchFields", words.call);
+    if (words.call != NULL && !set_text(outage->call, "call", words.call, fault)) return false;
+    return set_outage_kind(outage, words.kind, words.number, fault);
 }
 
-static bool take_profiling(struct profiling *into, char *value, struct fault *fault) {
+static bool set_profiling(struct profiling *into, char *value, struct fault *fault) {
     char *rest = NULL;
     into->count = 0;
     if (strcmp(value, "none") == 0) return true;
@@ -92,7 +65,7 @@ static bool take_profiling(struct profiling *into, char *value, struct fault *fa
     return true;
 }
 
-static bool take_first_sample(struct settings *settings, const char *value, struct fault *fault) {
+static bool set_first_sample(struct settings *settings, const char *value, struct fault *fault) {
     static const char *const names[] = {"read", "blank", "late"};
     for (int i = 0; i < 3; i++)
         if (strcmp(value, names[i]) == 0) {
@@ -102,37 +75,37 @@ static bool take_first_sample(struct settings *settings, const char *value, stru
     return fault_at(fault, "first_sample must be read, blank or late, not \"%s\"", value);
 }
 
-bool take_engine(struct settings *settings, const char *key, char *value, struct fault *fault) {
+bool set_engine(struct settings *settings, const char *key, char *value, struct fault *fault) {
     struct host_engine *embedded = &settings->embedded;
-    if (strcmp(key, "version") == 0) return take_text(settings->version, key, value, fault);
-    if (strcmp(key, "failure") == 0) return take_outage(&embedded->outage, value, fault);
-    if (strcmp(key, "profiling") == 0) return take_profiling(&settings->profiling, value, fault);
-    if (strcmp(key, "first_sample") == 0) return take_first_sample(settings, value, fault);
+    if (strcmp(key, "version") == 0) return set_text(settings->version, key, value, fault);
+    if (strcmp(key, "failure") == 0) return set_outage(&embedded->outage, value, fault);
+    if (strcmp(key, "profiling") == 0) return set_profiling(&settings->profiling, value, fault);
+    if (strcmp(key, "first_sample") == 0) return set_first_sample(settings, value, fault);
     if (strcmp(key, "xid_119") == 0)
-        return take_choice(&settings->ignores_119, key, value, "ignored", "stops", fault);
+        return set_choice(&settings->ignores_119, key, value, "ignored", "stops", fault);
     if (strcmp(key, "links") == 0)
-        return take_choice(&settings->lists_links, key, value, "listed", "refused", fault);
+        return set_choice(&settings->lists_links, key, value, "listed", "refused", fault);
     if (strcmp(key, "driver_calls") == 0)
-        return take_choice(&embedded->driver_calls_stopped, key, value, "stopped", "made", fault);
+        return set_choice(&embedded->driver_calls_stopped, key, value, "stopped", "made", fault);
     if (strcmp(key, "nvswitch") == 0)
-        return take_choice(&settings->no_switch_module, key, value, "missing", "there", fault);
+        return set_choice(&settings->no_switch_module, key, value, "missing", "there", fault);
     if (strcmp(key, "cpu_hierarchy") == 0)
-        return take_choice(&settings->old_cpu_call, key, value, "v1", "v2", fault);
+        return set_choice(&settings->old_cpu_call, key, value, "v1", "v2", fault);
     return fault_at(fault,
                     "unknown setting \"%s\" in [engine]; use version, failure, profiling, "
                     "first_sample, xid_119, links, driver_calls, nvswitch or cpu_hierarchy",
                     key);
 }
 
-bool take_listen(struct host_engine *engine, const char *key, char *value, struct fault *fault) {
+bool set_listen(struct host_engine *engine, const char *key, char *value, struct fault *fault) {
     unsigned number = 0;
-    if (strcmp(key, "failure") == 0) return take_outage(&engine->outage, value, fault);
+    if (strcmp(key, "failure") == 0) return set_outage(&engine->outage, value, fault);
     if (strcmp(key, "started") == 0)
-        return take_number(&engine->started, key, value, 0xFFFFFFFF, fault);
+        return set_number(&engine->started, key, value, 0xFFFFFFFF, fault);
     if (strcmp(key, "driver_calls") == 0)
-        return take_choice(&engine->driver_calls_stopped, key, value, "stopped", "made", fault);
+        return set_choice(&engine->driver_calls_stopped, key, value, "stopped", "made", fault);
     if (strcmp(key, "since_event") == 0) {
-        if (!take_number(&number, key, value, 0x7FFFFFFF, fault)) return false;
+        if (!set_number(&number, key, value, 0x7FFFFFFF, fault)) return false;
         engine->since_event = number;
         return true;
     }
@@ -142,7 +115,7 @@ bool take_listen(struct host_engine *engine, const char *key, char *value, struc
                     key, engine->address);
 }
 
-static bool take_status(struct place_settings *place, const char *value, struct fault *fault) {
+static bool set_status(struct place_settings *place, const char *value, struct fault *fault) {
     for (int i = 0; i < ENTITY_STATUS_COUNT; i++)
         if (strcmp(value, status_names[i]) == 0) {
             place->status = i;
@@ -154,7 +127,7 @@ static bool take_status(struct place_settings *place, const char *value, struct 
                     value);
 }
 
-static bool take_value(struct override *override, const struct field *field, const char *value,
+static bool set_value(struct override *override, const struct field *field, const char *value,
                        struct fault *fault) {
     char *end;
     unsigned code = 0;
@@ -164,11 +137,11 @@ static bool take_value(struct override *override, const struct field *field, con
             return true;
         }
     if (strncmp(value, "error=-", 7) == 0) {
-        if (!take_number(&code, "error", value + 7, 99, fault)) return false;
+        if (!set_number(&code, "error", value + 7, 99, fault)) return false;
         override->status = -(int)code;
         return true;
     }
-    if (field->type == 's') return take_text(override->text, "a text field", value, fault);
+    if (field->type == 's') return set_text(override->text, "a text field", value, fault);
     override->real = strtod(value, &end);
     errno = 0;
     if (*value == '\0' || *end != '\0')
@@ -182,7 +155,7 @@ static bool take_value(struct override *override, const struct field *field, con
     return true;
 }
 
-static bool take_override(struct settings *settings, int place, const char *number, char *value,
+static bool set_override(struct settings *settings, int place, const char *number, char *value,
                           struct fault *fault) {
     unsigned long long id;
     const struct field *field = number_of(number, 65535, &id) ? field_of((unsigned)id) : NULL;
@@ -192,22 +165,22 @@ static bool take_override(struct settings *settings, int place, const char *numb
         return fault_at(fault, "more than %d field values; remove some", MAX_OVERRIDES);
     struct override *override = &settings->overrides[settings->override_count++];
     *override = (struct override){.place = place, .field = field->id, .blank = -1};
-    return take_value(override, field, value, fault);
+    return set_value(override, field, value, fault);
 }
 
 /* Of a switch, a link of one, a CPU or a core. */
-static bool take_node_part(struct place_settings *place, const char *key, char *value,
+static bool set_node_part(struct place_settings *place, const char *key, char *value,
                            struct fault *fault) {
     if (place->kind == FE_SWITCH && strcmp(key, "links") == 0)
-        return take_number(&place->links, key, value, LINKS_PER_SWITCH, fault);
+        return set_number(&place->links, key, value, LINKS_PER_SWITCH, fault);
     if (place->of_switch && strcmp(key, "state") == 0)
-        return take_choice(&place->down, key, value, "down", "up", fault);
+        return set_choice(&place->down, key, value, "down", "up", fault);
     if (place->kind == FE_CPU && strcmp(key, "first_core") == 0)
-        return take_number(&place->first_core, key, value, MAX_CORES - 1, fault);
+        return set_number(&place->first_core, key, value, MAX_CORES - 1, fault);
     if (place->kind == FE_CPU && strcmp(key, "cores") == 0)
-        return take_number(&place->cores, key, value, MAX_CORES, fault);
+        return set_number(&place->cores, key, value, MAX_CORES, fault);
     if (place->kind == FE_CPU && strcmp(key, "serial") == 0)
-        return take_text(place->serial, key, value, fault);
+        return set_text(place->serial, key, value, fault);
     return fault_at(fault, "unknown setting \"%s\"; use field <id>%s", key,
                     place->kind == FE_SWITCH ? " or links"
                     : place->of_switch       ? " or state"
@@ -215,25 +188,25 @@ static bool take_node_part(struct place_settings *place, const char *key, char *
                                              : "");
 }
 
-bool take_place(struct settings *settings, int number, const char *key, char *value,
+bool set_place(struct settings *settings, int number, const char *key, char *value,
                 struct fault *fault) {
     struct place_settings *place = &settings->places[number];
     bool gpu = place->kind == FE_GPU;
     unsigned id = 0;
     if (strncmp(key, "field ", 6) == 0)
-        return take_override(settings, number, key + 6, value, fault);
+        return set_override(settings, number, key + 6, value, fault);
     if (place->of_switch || place->kind == FE_SWITCH || place->kind >= FE_CPU)
-        return take_node_part(place, key, value, fault);
-    if (gpu && strcmp(key, "status") == 0) return take_status(place, value, fault);
+        return set_node_part(place, key, value, fault);
+    if (gpu && strcmp(key, "status") == 0) return set_status(place, value, fault);
     if (gpu && strcmp(key, "attached") == 0)
-        return take_number(&place->attached, key, value, 0xFFFFFFFF, fault);
-    if (gpu && strcmp(key, "profiling") == 0) return take_profiling(&place->profiling, value, fault);
+        return set_number(&place->attached, key, value, 0xFFFFFFFF, fault);
+    if (gpu && strcmp(key, "profiling") == 0) return set_profiling(&place->profiling, value, fault);
     if (gpu || place->kind == FE_LINK || strcmp(key, "id") != 0)
         return fault_at(fault, "unknown setting \"%s\"; use field <id>%s", key,
                         gpu                      ? ", status, attached or profiling"
                         : place->kind == FE_LINK ? ""
                                                  : " or id");
-    if (!take_number(&id, key, value, MAX_GPUS * INSTANCES_PER_GPU - 1, fault)) return false;
+    if (!set_number(&id, key, value, MAX_GPUS * INSTANCES_PER_GPU - 1, fault)) return false;
     place->id = (int)id;
     return true;
 }

@@ -26,7 +26,6 @@ typedef struct handle *nvmlGpuInstance_t;
 typedef struct handle *nvmlComputeInstance_t;
 typedef struct event_set *nvmlEventSet_t;
 
-#define NVML_ANY_INSTANCE 0xFFFFFFFFu
 #define NVML_BRAND_NVIDIA 14
 #define NVML_MEMORY_V2 0x02000028u
 #define NVML_TEMPERATURE_V1 0x0100000Cu

@@ -1,4 +1,5 @@
 /* NVML calls that read one GPU: who it is and how it does. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 

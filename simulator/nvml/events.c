@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "../ini/clock.h"
+#include "../ini/scenario_live.h"
+#include "gate.h"
+#include "handle.h"
 
 #define SUPPORTED_EVENTS 0xC108ull /* xid, MIG configuration, GPU unavailable, recovery action */
 

@@ -1,6 +1,9 @@
 /* nvmlDeviceGetFieldValues: many numbers in one call, each with its own answer. Ids are
  * NVML_FI_DEV_*. */
-#include "sim.h"
+#include "../ini/clock.h"
+#include "gate.h"
+#include "memory_errors.h"
+#include "nvlink.h"
 
 enum { ANY_GPU, NEEDS_ECC, NOT_WITH_INSTANCES, NEGATIVE };
 enum { U32 = VALUE_TYPE_UNSIGNED_INT, U64 = VALUE_TYPE_UNSIGNED_LONG_LONG };

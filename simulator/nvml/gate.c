@@ -1,12 +1,13 @@
 /* The gate that every call passes: is the library initialised, does the handle
  * still mean something, and which failure is simulated now. */
-#include <ctype.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "gate.h"
+#include "../ini/clock.h"
+#include "../ini/scenario_live.h"
 
 static atomic_int opened;
 static char version[TEXT_SIZE]; /* of the driver that this process's library belongs to */
@@ -21,14 +22,8 @@ bool library_close(void) {
     return false;
 }
 
-/* A named call also means its versions: nvmlDeviceGetCount is nvmlDeviceGetCount_v2 too. */
 bool applies(const struct failure *failure, const char *call) {
-    size_t length = strlen(failure->call);
-    if (failure->kind == FAILURE_NONE) return false;
-    if (length == 0) return true;
-    if (strncmp(failure->call, call, length) != 0) return false;
-    const char *rest = call + length;
-    return *rest == '\0' || (strncmp(rest, "_v", 2) == 0 && isdigit((unsigned char)rest[2]));
+    return failure->kind != FAILURE_NONE && names_call(failure->call, call);
 }
 
 static const struct gpu *gpu_in(const struct scenario *scenario, const char *uuid) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim.h"
+#include "gate.h"
 
 struct gpm_sample {
     bool taken;

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "sim.h"
+#include "../ini/scenario_live.h"
+#include "gate.h"
+#include "handle.h"
 
 API nvmlReturn_t nvmlInitWithFlags(unsigned flags) {
     (void)flags;

@@ -1,6 +1,7 @@
 /* NVML calls about memory errors: ECC counts, row remapping, page retirement, repairs. */
 #include <string.h>
 
+#include "memory_errors.h"
 #include "readings.h"
 
 enum { PLACE_DRAM = 2, PLACE_SRAM = 7, PLACE_COUNT = 8 };

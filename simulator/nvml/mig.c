@@ -1,9 +1,11 @@
 /* NVML calls about MIG: mode, MIG devices, GPU instances, compute instances.
  * Every GPU instance of the simulator holds one compute instance that fills it. */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "sim.h"
+#include "gate.h"
+#include "handle.h"
 
 API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned *now, unsigned *pending) {
     struct subject subject;

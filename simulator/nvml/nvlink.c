@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "nvlink.h"
 #include "readings.h"
 
 static nvmlReturn_t sum_of_links(const struct gpu *gpu, enum link_value value,

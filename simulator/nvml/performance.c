@@ -1,6 +1,7 @@
 /* NVML calls about how fast a GPU runs and what holds it back: use, clocks, power, heat. */
 #include <string.h>
 
+#include "../ini/clock.h"
 #include "readings.h"
 
 READING(nvmlDeviceGetPowerUsage, VALUE_POWER_MW)

@@ -1,5 +1,6 @@
 /* NVML calls about the processes on a GPU or in a slice. */
-#include "sim.h"
+#include "../ini/clock.h"
+#include "gate.h"
 
 enum context { COMPUTE, GRAPHICS, MPS };
 

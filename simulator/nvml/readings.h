@@ -2,7 +2,7 @@
 #ifndef DRAGUARD_SIMULATOR_READINGS_H
 #define DRAGUARD_SIMULATOR_READINGS_H
 
-#include "sim.h"
+#include "gate.h"
 
 /* One fixed number of the GPU or its product. */
 #define FIXED(function, type, expression)                            \

@@ -1,7 +1,9 @@
 /* NVML system events: a GPU is bound to the driver, or unbound from it. */
 #include <stdlib.h>
 
-#include "sim.h"
+#include "../ini/clock.h"
+#include "../ini/scenario_live.h"
+#include "gate.h"
 
 struct system_event_set {
     unsigned long long delivered; /* number of the last event looked at */

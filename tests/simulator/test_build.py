@@ -2,13 +2,14 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from simulator import build
+from simulator import build, dcgm_build
 from simulator.compiler import find_compiler
 
 
@@ -48,6 +49,18 @@ def test_changed_sources_or_compiler_give_another_file(
     first = build.build()
     monkeypatch.setenv("CC", f"{mine} -DOTHER")
     assert build.build() != first
+
+
+def test_a_change_in_what_both_libraries_have_builds_both_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = {build.build(), dcgm_build.build_library()}
+    readers = Path(shutil.copytree(build.READERS, tmp_path / "changed" / "ini"))
+    with (readers / "clock.h").open("a", encoding="utf-8") as header:
+        header.write("/* changed */\n")
+    monkeypatch.setattr(build, "READERS", readers)
+    assert before.isdisjoint({build.build(), dcgm_build.build_library()})
 
 
 def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_field_that_nobody_watches_says_so(client: DcgmClient) -> None:
 
 
 def test_the_first_sample_may_be_not_available(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
-    dcgm.first_sample("blank")
+    dcgm.release.first_sample("blank")
     client.ask("watch(h, group(h, (1, 3)), fields(h, 150))")
     read = client.ask("latest(h, 1, 3, 150)")[0]
     assert (read["status"], read["value"]) == (0, BLANK)
@@ -151,7 +151,7 @@ def test_the_first_sample_may_be_not_available(dcgm: SimulatedDcgm, client: Dcgm
 
 
 def test_the_first_sample_may_be_late(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
-    dcgm.first_sample("late")
+    dcgm.release.first_sample("late")
     client.ask("watch(h, group(h, (1, 3)), fields(h, 150), every=3_600_000_000)")
     assert client.ask("latest(h, 1, 3, 150)")[0]["status"] == NO_DATA
     client.ask("update(h)")
@@ -308,12 +308,12 @@ def test_an_xid_incident_has_all_bits_as_its_system(
 def test_an_incident_names_its_system(
     dcgm: SimulatedDcgm, client: DcgmClient, system: str, word: int
 ) -> None:
-    dcgm.add_incident(3, system, "warn", code=4, text="Too many = bad [rows]")  # pyright: ignore[reportArgumentType] - a column of the table
+    dcgm.health.add_incident(3, system, "warn", code=4, text="Too many = bad [rows]")  # pyright: ignore[reportArgumentType] - a column of the table
     overall, (incident,) = client.ask("health(h, 0x7fffffff, systems=0xffffffff)")
     assert overall == 10
     assert incident["system"] == word
     assert incident["error"] == {"msg": "Too many = bad [rows]", "code": 4}
-    dcgm.clear_incidents()
+    dcgm.health.clear_incidents()
     assert client.ask("health(h, 0x7fffffff)") == [0, []]
 
 
@@ -321,9 +321,9 @@ def test_only_watched_systems_of_entities_in_the_group_are_reported(
     dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
     gi = dcgm.node.gpu(0).instances[1].gi
-    dcgm.add_incident(3, "memory")
-    dcgm.add_incident(3, "nvlink")
-    dcgm.add_incident(0, "memory", gi=gi)
+    dcgm.health.add_incident(3, "memory")
+    dcgm.health.add_incident(3, "nvlink")
+    dcgm.health.add_incident(0, "memory", gi=gi)
     client.ask("a, b, i = group(h, (1, 3)), group(h, (1, 0)), group(h, (4, 0))")
     assert client.ask("health(h, a.value)") == [0, []]
     assert [one["system"] for one in client.ask("health(h, a.value, systems=0x2)")[1]] == [0x2]

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.dcgm_engine import DcgmFaultError, SimulatedDcgm
+from simulator.dcgm_engine import SimulatedDcgm
+from simulator.dcgm_file import DcgmFaultError
 from simulator.node import SimulatedNode
 from tests.simulator.dcgm_client import BLANK, DcgmClient, with_engine
 
@@ -195,7 +196,7 @@ def test_driver_calls_can_be_stopped_without_an_xid(
 def test_another_dcgm_goes_on_after_xid_119(
     node: SimulatedNode, dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
-    dcgm.ignore_xid_119()
+    dcgm.release.ignore_xid_119()
     client.ask("watched(h, [(1, 3)], 150, 230)")
     node.inject_xid(3, 119)
     assert [one["value"] for one in client.ask("latest(h, 1, 3, 150, 230)")] == [31, 119]

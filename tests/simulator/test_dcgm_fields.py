@@ -81,7 +81,7 @@ def test_links_are_entities_of_a_dcgm_that_lists_them(
     node: SimulatedNode, dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
     assert client.error_of("entities(h, 6)") == -6
-    dcgm.list_links()
+    dcgm.release.list_links()
     links = client.ask("entities(h, 6)")
     assert len(links) == 8 * 18
     assert links[18 * 3 + 2] == 3 << 24 | 2 << 8 | 1

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from simulator.dcgm_engine import DcgmFaultError, SimulatedDcgm
+from simulator.dcgm_engine import SimulatedDcgm
+from simulator.dcgm_file import DcgmFaultError
 from simulator.node import SimulatedNode
 from tests.simulator.dcgm_client import NOT_FOUND, DcgmClient, with_engine
 
@@ -38,8 +39,8 @@ def test_a_node_has_no_switches_and_no_cpus_by_itself(client: DcgmClient) -> Non
 def test_a_switch_and_its_links_tell_what_they_were_given(
     dcgm: SimulatedDcgm, client: DcgmClient
 ) -> None:
-    dcgm.add_switch(1, links=4, fields={858: 45, 1524: "1.2.3"})
-    dcgm.set_switch_link(1, 3, {780: 12}, up=False)
+    dcgm.parts.add_switch(1, links=4, fields={858: 45, 1524: "1.2.3"})
+    dcgm.parts.set_switch_link(1, 3, {780: 12}, up=False)
     assert client.ask(f"entities(h, {SWITCH})") == [1]
     assert client.ask("{k: v[:5] for k, v in switch_states(h).items()}") == {
         "1": [UP, UP, UP, DOWN, NOT_SUPPORTED]
@@ -56,16 +57,16 @@ def test_a_switch_and_its_links_tell_what_they_were_given(
 
 
 def test_the_module_of_switches_may_be_missing(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
-    dcgm.add_switch(0)
-    dcgm.without_switch_module()
+    dcgm.parts.add_switch(0)
+    dcgm.release.without_switch_module()
     assert client.error_of(f"entities(h, {SWITCH})") == NOT_LOADED
     assert client.ask("switch_states(h)") == {}
 
 
 def test_cpus_own_their_cores(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
-    dcgm.add_cpu(0, first=0, cores=2, serial="0x1A", fields={1110: 47.5})
-    dcgm.add_cpu(1, first=72, cores=1)
-    dcgm.set_core(72, {1100: 0.25})
+    dcgm.parts.add_cpu(0, first=0, cores=2, serial="0x1A", fields={1110: 47.5})
+    dcgm.parts.add_cpu(1, first=72, cores=1)
+    dcgm.parts.set_core(72, {1100: 0.25})
     assert client.ask("cpus(h)") == [[0, [0, 1], "0x1A"], [1, [72], ""]]
     assert client.ask("cpus(h, 1)") == [[0, [0, 1], ""], [1, [72], ""]]
     assert client.ask(f"entities(h, {CORE})") == [0, 1, 72]
@@ -77,12 +78,12 @@ def test_cpus_own_their_cores(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
 
 
 def test_an_engine_may_know_no_serial_numbers(dcgm: SimulatedDcgm, client: DcgmClient) -> None:
-    dcgm.add_cpu(0, first=0, cores=1, serial="0x1A")
-    dcgm.without_cpu_serials()
+    dcgm.parts.add_cpu(0, first=0, cores=1, serial="0x1A")
+    dcgm.release.without_cpu_serials()
     assert client.error_of("cpus(h)") == VER_MISMATCH
     assert client.ask("cpus(h, 1)") == [[0, [0], ""]]
 
 
 def test_a_field_that_dcgm_has_not_is_refused(dcgm: SimulatedDcgm) -> None:
     with pytest.raises(DcgmFaultError, match="DCGM has no field 49"):
-        dcgm.add_switch(0, fields={49: 1})
+        dcgm.parts.add_switch(0, fields={49: 1})

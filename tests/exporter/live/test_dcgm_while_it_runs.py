@@ -128,7 +128,7 @@ def test_a_host_engine_behind_a_unix_socket_is_asked() -> None:
         with beside(node, dcgm, f"unix://{socket}") as exporter:
             dcgm.set_field(A100, TENSOR_FIELD, 0.5)
             wait_for(lambda: told(exporter, TENSOR, node, A100) == [0.5])
-            dcgm.add_incident(A100, "memory", "warn", text="remapping")
+            dcgm.health.add_incident(A100, "memory", "warn", text="remapping")
 
             def findings() -> list[float]:
                 rows = exporter.series(HEALTH).items()
@@ -174,10 +174,10 @@ def test_what_dcgm_alone_tells_of_an_nvlink_has_the_labels_of_a_link(node: Simul
 def test_switches_and_cores_that_the_options_choose_are_on_the_page(node: SimulatedNode) -> None:
     dcgm = SimulatedDcgm(node)
     for switch in (0, 1):
-        dcgm.add_switch(switch, links=1, fields={858: 40 + switch})
-        dcgm.set_switch_link(switch, 0, {780: 7})
-    dcgm.add_cpu(0, first=0, cores=2, fields={1100: 0.5})
-    dcgm.set_core(1, {1100: 0.75})
+        dcgm.parts.add_switch(switch, links=1, fields={858: 40 + switch})
+        dcgm.parts.set_switch_link(switch, 0, {780: 7})
+    dcgm.parts.add_cpu(0, first=0, cores=2, fields={1100: 0.5})
+    dcgm.parts.set_core(1, {1100: 0.75})
     file = node.root / "counters.csv"
     hot, sent, busy = (
         "DCGM_FI_DEV_NVSWITCH_TEMPERATURE_CURRENT",

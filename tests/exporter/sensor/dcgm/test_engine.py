@@ -38,7 +38,7 @@ def tcp(dcgm: SimulatedDcgm) -> str:
 def test_a_first_sample_without_values_is_not_the_end_of_the_engine(
     dcgm: SimulatedDcgm, kind: str
 ) -> None:
-    dcgm.first_sample(kind)  # type: ignore[arg-type] # the table's words are those of the literal
+    dcgm.release.first_sample(kind)  # type: ignore[arg-type] # the table's words are those of the literal
     with Supervised(dcgm) as seen:
         reading = seen.reading()
         assert all(state.source.reason in ("", "Starting") for state in seen.states)
@@ -143,9 +143,9 @@ def test_an_embedded_engine_that_crashes_takes_its_child_and_no_more(
 
 
 def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) -> None:
-    dcgm.add_incident(FIRST, "thermal", "fail", code=40, text="too hot")
-    dcgm.add_incident(MIG, "memory", "warn", gi=dcgm.node.gpu(MIG).instances[0].gi, code=4)
-    dcgm.add_incident(SECOND, "xid", "fail", code=81)
+    dcgm.health.add_incident(FIRST, "thermal", "fail", code=40, text="too hot")
+    dcgm.health.add_incident(MIG, "memory", "warn", gi=dcgm.node.gpu(MIG).instances[0].gi, code=4)
+    dcgm.health.add_incident(SECOND, "xid", "fail", code=81)
     with Supervised(dcgm) as seen:
         reading = seen.reading()
     assert reading.health is not None
@@ -168,7 +168,7 @@ def test_health_is_told_by_watch_and_code_and_of_the_gpu(dcgm: SimulatedDcgm) ->
 def test_health_that_nobody_wants_or_that_cannot_be_asked_is_unknown(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm, dcgm_health=False) as seen:
         assert seen.reading().health is None
-    dcgm.add_incident(FIRST, "thermal", "fail", code=40)
+    dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
     for call in ("dcgmHealthCheck", "dcgmHealthSet"):
         dcgm.fail("error=-33", call=call)
         with Supervised(dcgm) as seen:

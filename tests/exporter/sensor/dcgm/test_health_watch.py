@@ -18,8 +18,8 @@ def dcgm(node: SimulatedNode, monkeypatch: pytest.MonkeyPatch) -> SimulatedDcgm:
 
 
 def test_what_others_watch_of_all_gpus_changes_nothing_here(dcgm: SimulatedDcgm) -> None:
-    dcgm.others_watch_all_gpus(NVLINK_ONLY)
-    dcgm.add_incident(FIRST, "thermal", "fail", code=40)
+    dcgm.health.others_watch_all_gpus(NVLINK_ONLY)
+    dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
     with Supervised(dcgm, listening(dcgm)) as seen:
         assert seen.reading(lambda one: one.health is not None).health
 
@@ -27,10 +27,10 @@ def test_what_others_watch_of_all_gpus_changes_nothing_here(dcgm: SimulatedDcgm)
 def test_watches_that_somebody_took_away_make_health_unknown_and_come_back(
     dcgm: SimulatedDcgm,
 ) -> None:
-    dcgm.add_incident(FIRST, "thermal", "fail", code=40)
+    dcgm.health.add_incident(FIRST, "thermal", "fail", code=40)
     with Supervised(dcgm, listening(dcgm)) as seen:
         assert seen.reading(lambda one: one.health is not None).health
-        dcgm.others_clear_watches()
+        dcgm.health.others_clear_watches()
         seen.reading(lambda one: one.health is None)
         assert seen.reading(lambda one: one.health is not None).health
         told = [one.reading.health for one in seen.states if one.reading is not None]

@@ -52,7 +52,7 @@ def test_fields_of_nvlinks_are_told_of_each_link(dcgm: SimulatedDcgm) -> None:
 
 
 def test_an_engine_older_than_4_4_is_not_asked_for_links(dcgm: SimulatedDcgm) -> None:
-    dcgm.set_version("4.3.2")
+    dcgm.release.set_version("4.3.2")
     dcgm.set_link_field(SECOND, 17, 585, 4)
     with Supervised(dcgm, "embedded", *WANTED, 585) as seen:
         reading = seen.reading()

@@ -40,11 +40,11 @@ def told(reading: DcgmReading) -> Mapping[Told, Mapping[int, float | str]]:
 
 
 def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: SimulatedDcgm) -> None:
-    dcgm.add_switch(0, links=2, fields={SWITCH_TEMPERATURE: 41})
-    dcgm.add_switch(3, links=2, fields={SWITCH_TEMPERATURE: 45, 1524: "1.2.3"})
-    dcgm.set_switch_link(0, 1, {LINK_SENT: 7})
-    dcgm.set_switch_link(3, 0, {LINK_SENT: 12}, up=False)
-    dcgm.set_switch_link(3, 1, {LINK_SENT: "error=-8"})
+    dcgm.parts.add_switch(0, links=2, fields={SWITCH_TEMPERATURE: 41})
+    dcgm.parts.add_switch(3, links=2, fields={SWITCH_TEMPERATURE: 45, 1524: "1.2.3"})
+    dcgm.parts.set_switch_link(0, 1, {LINK_SENT: 7})
+    dcgm.parts.set_switch_link(3, 0, {LINK_SENT: 12}, up=False)
+    dcgm.parts.set_switch_link(3, 1, {LINK_SENT: "error=-8"})
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE, LINK_SENT, 1524) as seen:
         state = seen.wait(lambda one: one.reading is not None)
     assert state.reading is not None
@@ -60,10 +60,12 @@ def test_switches_and_their_links_are_told_under_their_own_numbers(dcgm: Simulat
 
 
 def test_cpus_and_their_cores_are_told(dcgm: SimulatedDcgm) -> None:
-    dcgm.add_cpu(0, first=0, cores=2, serial="0x1A", fields={CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5})
-    dcgm.add_cpu(1, first=72, cores=1)
-    dcgm.set_core(1, {CORE_BUSY: 0.75})
-    dcgm.set_core(72, {CORE_BUSY: "blank"})
+    dcgm.parts.add_cpu(
+        0, first=0, cores=2, serial="0x1A", fields={CPU_TEMPERATURE: 47.5, CORE_BUSY: 0.5}
+    )
+    dcgm.parts.add_cpu(1, first=72, cores=1)
+    dcgm.parts.set_core(1, {CORE_BUSY: 0.75})
+    dcgm.parts.set_core(72, {CORE_BUSY: "blank"})
     with Supervised(dcgm, "embedded", *WANTED, CPU_TEMPERATURE, CORE_BUSY) as seen:
         reading = seen.reading()
     assert told(reading) == {
@@ -74,8 +76,8 @@ def test_cpus_and_their_cores_are_told(dcgm: SimulatedDcgm) -> None:
 
 
 def test_an_engine_that_knows_no_serial_numbers_tells_its_cpus(dcgm: SimulatedDcgm) -> None:
-    dcgm.add_cpu(0, first=0, cores=1, serial="0x1A", fields={CPU_TEMPERATURE: 47.5})
-    dcgm.without_cpu_serials()
+    dcgm.parts.add_cpu(0, first=0, cores=1, serial="0x1A", fields={CPU_TEMPERATURE: 47.5})
+    dcgm.release.without_cpu_serials()
     with Supervised(dcgm, "embedded", *WANTED, CPU_TEMPERATURE) as seen:
         reading = seen.reading()
     assert reading.node_parts == (NodePart(kind="cpu", id=0, values={CPU_TEMPERATURE: 47.5}),)
@@ -83,11 +85,11 @@ def test_an_engine_that_knows_no_serial_numbers_tells_its_cpus(dcgm: SimulatedDc
 
 def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
     for switch in (0, 1):
-        dcgm.add_switch(switch, links=2, fields={SWITCH_TEMPERATURE: 41})
+        dcgm.parts.add_switch(switch, links=2, fields={SWITCH_TEMPERATURE: 41})
         for link in (0, 1):
-            dcgm.set_switch_link(switch, link, {LINK_SENT: 1})
-    dcgm.add_cpu(0, first=0, cores=2, fields={CPU_TEMPERATURE: 40, CORE_BUSY: 0.5})
-    dcgm.set_core(1, {CORE_BUSY: 0.75})
+            dcgm.parts.set_switch_link(switch, link, {LINK_SENT: 1})
+    dcgm.parts.add_cpu(0, first=0, cores=2, fields={CPU_TEMPERATURE: 40, CORE_BUSY: 0.5})
+    dcgm.parts.set_core(1, {CORE_BUSY: 0.75})
     wanted = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(
         dcgm, "embedded", *wanted, switch_devices="g:1+i:0", cpu_devices="i:1,5"
@@ -102,15 +104,15 @@ def test_the_options_choose(dcgm: SimulatedDcgm) -> None:
 def test_a_switch_that_comes_later_is_told(dcgm: SimulatedDcgm) -> None:
     with Supervised(dcgm, "embedded", *WANTED, SWITCH_TEMPERATURE) as seen:
         assert seen.reading().node_parts == ()
-        dcgm.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
+        dcgm.parts.add_switch(2, fields={SWITCH_TEMPERATURE: 39})
         reading = seen.reading(lambda one: one.node_parts != ())
         assert told(reading) == {("switch", 2, None): {SWITCH_TEMPERATURE: 39}}
-        dcgm.remove_switch(2)
+        dcgm.parts.remove_switch(2)
         seen.reading(lambda one: one.node_parts == ())
 
 
 def test_what_cannot_be_listed_is_said_and_costs_nothing_else(dcgm: SimulatedDcgm) -> None:
-    dcgm.without_switch_module()
+    dcgm.release.without_switch_module()
     wanted = (*WANTED, SWITCH_TEMPERATURE, LINK_SENT, CPU_TEMPERATURE, CORE_BUSY)
     with Supervised(dcgm, "embedded", *wanted) as seen:
         state = seen.wait(lambda one: one.reading is not None)

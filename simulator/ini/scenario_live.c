@@ -1,5 +1,7 @@
 /* The scenario as its file has it now: read again when the file changed, the
  * last good one kept when the new one is bad. */
+#include "scenario_live.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -7,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "sim.h"
+#include "file.h"
+#include "scenario_parse.h"
 
 #define PATH_VARIABLE "DRAGUARD_SIM_SCENARIO"
 
@@ -18,41 +20,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct scenario *current, *spare;
 static struct stat seen;
 static bool told_unreadable;
-
-void wait_ms(long milliseconds) {
-    struct timespec left = {milliseconds / 1000, (milliseconds % 1000) * 1000000L};
-    while (nanosleep(&left, &left) == -1 && errno == EINTR) {
-    }
-}
-
-static long long usec_of(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-long long now_usec(void) { return usec_of(CLOCK_REALTIME); }
-
-long long elapsed_usec(void) { return usec_of(CLOCK_MONOTONIC); }
-
-static bool same_version(const struct stat *one, const struct stat *other) {
-    return one->st_ino == other->st_ino && one->st_dev == other->st_dev &&
-           one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
-           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
-}
-
-/* NULL when it cannot be read to the end; the caller frees. */
-static char *content(int file, size_t size) {
-    char *text = malloc(size + 1);
-    size_t have = 0;
-    while (text != NULL && have < size) {
-        ssize_t got = read(file, text + have, size - have);
-        if (got <= 0) break;
-        have += (size_t)got;
-    }
-    if (text != NULL) text[have] = '\0';
-    return text;
-}
 
 static void take(const char *path, char *text) {
     struct fault fault = {0};
@@ -82,7 +49,7 @@ static void reload(const char *path) {
     if (file == -1 || fstat(file, &now) == -1) {
         unreadable(path);
     } else {
-        char *text = content(file, (size_t)now.st_size);
+        char *text = text_of_file(file, (size_t)now.st_size);
         told_unreadable = false;
         seen = now;
         if (text != NULL) take(path, text);

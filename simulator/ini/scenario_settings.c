@@ -1,34 +1,21 @@
 /* One setting of a scenario file: what each key takes, and what to say when it
  * does not fit. */
+#include "scenario_settings.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "sim.h"
 
 struct pair {
     const char *name;
     char *value;
 };
 
-static bool set_text(char *into, const char *key, const char *value, struct fault *fault) {
-    size_t length = strlen(value);
-    if (length == 0 || length > MAX_TEXT)
-        return fault_at(fault, "%s must have 1 to %d characters", key, MAX_TEXT);
+static bool set_ascii(char *into, const char *key, const char *value, struct fault *fault) {
+    if (!set_text(into, key, value, fault)) return false;
     for (const char *c = value; *c; c++)
         if (*c < ' ' || *c > '~')
             return fault_at(fault, "%s must be plain ASCII; remove other characters", key);
-    strcpy(into, value);
-    return true;
-}
-
-static bool set_number(unsigned *into, const char *key, const char *value,
-                       unsigned long long largest, struct fault *fault) {
-    unsigned long long found;
-    if (!number_of(value, largest, &found))
-        return fault_at(fault, "%s must be a whole number from 0 to %llu, not \"%s\"", key, largest,
-                        value);
-    *into = (unsigned)found;
     return true;
 }
 
@@ -36,7 +23,7 @@ static bool set_number(unsigned *into, const char *key, const char *value,
 static bool set_instance_id(unsigned *into, const char *key, const char *value,
                             struct fault *fault) {
     if (strcmp(value, "none") != 0) return set_number(into, key, value, 127, fault);
-    *into = NVML_ANY_INSTANCE;
+    *into = NO_INSTANCE;
     return true;
 }
 
@@ -44,12 +31,11 @@ static bool set_call(struct failure *failure, const char *call, struct fault *fa
     if (strncmp(call, "nvml", 4) != 0)
         return fault_at(fault, "\"%s\" is no NVML call; name it as in nvmlDeviceGetTemperature",
                         call);
-    return set_text(failure->call, "call", call, fault);
+    return set_ascii(failure->call, "call", call, fault);
 }
 
-static bool set_failure_kind(struct failure *failure, char *kind, struct fault *fault) {
-    char *number = strchr(kind, '=');
-    if (number != NULL) *number++ = '\0';
+static bool set_failure_kind(struct failure *failure, const char *kind, const char *number,
+                             struct fault *fault) {
     for (int i = 0; i < FAILURE_COUNT; i++) {
         const struct failure_row *row = &failure_rows[i];
         if (strcmp(kind, row->name) != 0 || (row->largest > 0) != (number != NULL)) continue;
@@ -68,14 +54,11 @@ static bool set_failure_kind(struct failure *failure, char *kind, struct fault *
 
 static bool set_failure(struct failure *failure, char *value, struct fault *fault) {
     memset(failure, 0, sizeof *failure);
-    char *on = strstr(value, " on ");
-    if (on != NULL) {
-        *on = '\0';
-        if (!set_call(failure, on + 4, fault)) return false;
-    }
-    if (!set_failure_kind(failure, value, fault)) return false;
-    if (on != NULL && failure->kind <= FAILURE_REMOVED)
-        return fault_at(fault, "failure %s is of the whole GPU; leave out \"on %s\"", value,
+    struct failure_words words = failure_words(value);
+    if (words.call != NULL && !set_call(failure, words.call, fault)) return false;
+    if (!set_failure_kind(failure, words.kind, words.number, fault)) return false;
+    if (words.call != NULL && failure->kind <= FAILURE_REMOVED)
+        return fault_at(fault, "failure %s is of the whole GPU; leave out \"on %s\"", words.kind,
                         failure->call);
     return true;
 }
@@ -148,14 +131,14 @@ static bool set_mig_instance(struct gpu *gpu, char *value, struct fault *fault) 
     return set_number(&instance->gi, "gi", pair_value(pairs, count, "gi", ""), 127, fault) &&
            set_number(&instance->ci, "ci", pair_value(pairs, count, "ci", "0"), 127, fault) &&
            set_number(&instance->start, "start", pair_value(pairs, count, "start", ""), 7, fault) &&
-           set_text(instance->uuid, "uuid", pair_value(pairs, count, "uuid", ""), fault) &&
+           set_ascii(instance->uuid, "uuid", pair_value(pairs, count, "uuid", ""), fault) &&
            set_readings(instance->values, slice_rows, SLICE_COUNT, pairs, count, fault);
 }
 
 /* Who a process belongs to matters to the folders beside the library, not to it. */
 static bool no_bad_text(const char *key, const char *value, struct fault *fault) {
     char unused[TEXT_SIZE];
-    return value == NULL || set_text(unused, key, value, fault);
+    return value == NULL || set_ascii(unused, key, value, fault);
 }
 
 static bool set_process(struct gpu *gpu, char *value, struct fault *fault) {
@@ -201,40 +184,27 @@ static bool set_product(struct gpu *gpu, char *value, struct fault *fault) {
            fault_at(fault, "unknown product \"%s\"; use one of: %s", value, PRODUCT_NAMES);
 }
 
-static bool looks_like_pci(const char *value) {
-    static const char form[] = "xxxx:xx:xx.0";
-    for (size_t i = 0; i < sizeof form; i++)
+/* An x of the form is a hexadecimal digit. */
+static bool looks_like(const char *form, const char *value) {
+    for (size_t i = 0; i <= strlen(form); i++)
         if (form[i] == 'x' ? !isxdigit((unsigned char)value[i]) : value[i] != form[i]) return false;
     return true;
 }
 
 static bool set_pci(struct gpu *gpu, char *value, struct fault *fault) {
-    if (!looks_like_pci(value))
+    if (!looks_like("xxxx:xx:xx.0", value))
         return fault_at(fault, "pci must look like 0000:18:00.0, not \"%s\"", value);
     sscanf(value, "%4x:%2x:%2x", &gpu->pci_domain, &gpu->pci_bus, &gpu->pci_device);
-    return set_text(gpu->pci_text, "pci", value, fault);
-}
-
-static bool set_mig(struct gpu *gpu, char *value, struct fault *fault) {
-    gpu->mig = strcmp(value, "on") == 0;
-    return gpu->mig || strcmp(value, "off") == 0 ||
-           fault_at(fault, "mig must be on or off, not \"%s\"", value);
-}
-
-static bool looks_like_uuid(const char *value) {
-    static const char form[] = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-    for (size_t i = 0; i < sizeof form; i++)
-        if (form[i] == 'x' ? !isxdigit((unsigned char)value[i]) : value[i] != form[i]) return false;
-    return true;
+    return set_ascii(gpu->pci_text, "pci", value, fault);
 }
 
 static bool set_cluster(struct gpu *gpu, char *value, struct fault *fault) {
-    if (!looks_like_uuid(value))
+    if (!looks_like("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", value))
         return fault_at(fault,
                         "cluster_uuid must look like 01234567-89ab-cdef-0123-456789abcdef, not "
                         "\"%s\"",
                         value);
-    return set_text(gpu->cluster_uuid, "cluster_uuid", value, fault);
+    return set_ascii(gpu->cluster_uuid, "cluster_uuid", value, fault);
 }
 
 bool set_gpu(struct gpu *gpu, int number, const char *key, char *value, struct fault *fault) {
@@ -242,12 +212,12 @@ bool set_gpu(struct gpu *gpu, int number, const char *key, char *value, struct f
         if (strcmp(key, value_rows[i].name) == 0)
             return set_reading(&gpu->values[i], &value_rows[i], value, fault);
     if (strcmp(key, "product") == 0) return set_product(gpu, value, fault);
-    if (strcmp(key, "uuid") == 0) return set_text(gpu->uuid, key, value, fault);
-    if (strcmp(key, "shown_uuid") == 0) return set_text(gpu->shown_uuid, key, value, fault);
+    if (strcmp(key, "uuid") == 0) return set_ascii(gpu->uuid, key, value, fault);
+    if (strcmp(key, "shown_uuid") == 0) return set_ascii(gpu->shown_uuid, key, value, fault);
     if (strcmp(key, "cluster_uuid") == 0) return set_cluster(gpu, value, fault);
-    if (strcmp(key, "serial") == 0) return set_text(gpu->serial, key, value, fault);
+    if (strcmp(key, "serial") == 0) return set_ascii(gpu->serial, key, value, fault);
     if (strcmp(key, "pci") == 0) return set_pci(gpu, value, fault);
-    if (strcmp(key, "mig") == 0) return set_mig(gpu, value, fault);
+    if (strcmp(key, "mig") == 0) return set_choice(&gpu->mig, key, value, "on", "off", fault);
     if (strcmp(key, "failure") == 0) return set_failure(&gpu->failure, value, fault);
     if (strncmp(key, "instance ", 9) == 0) return set_mig_instance(gpu, value, fault);
     if (strncmp(key, "process ", 8) == 0) return set_process(gpu, value, fault);
@@ -279,8 +249,8 @@ static bool set_count(struct scenario *scenario, const char *value, struct fault
 }
 
 bool set_node(struct scenario *scenario, const char *key, char *value, struct fault *fault) {
-    if (strcmp(key, "driver") == 0) return set_text(scenario->driver, key, value, fault);
-    if (strcmp(key, "nvml") == 0) return set_text(scenario->nvml, key, value, fault);
+    if (strcmp(key, "driver") == 0) return set_ascii(scenario->driver, key, value, fault);
+    if (strcmp(key, "nvml") == 0) return set_ascii(scenario->nvml, key, value, fault);
     if (strcmp(key, "cuda") == 0) return set_number(&scenario->cuda, key, value, 99999, fault);
     if (strcmp(key, "count") == 0) return set_count(scenario, value, fault);
     if (strcmp(key, "failure") == 0) return set_node_failure(scenario, value, fault);

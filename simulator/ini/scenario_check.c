@@ -1,8 +1,8 @@
 /* What can only be said of a scenario when all of it is read: settings that
  * must be there, things that must differ, instances that must fit. */
-#include <string.h>
+#include "scenario_check.h"
 
-#include "sim.h"
+#include <string.h>
 
 static bool complete(const struct gpu *gpu, int number, struct fault *fault) {
     const char *missing = NULL;
@@ -36,9 +36,9 @@ static bool start_allowed(const struct instance *instance) {
     return false;
 }
 
-static bool overlap(const struct instance *one, const struct instance *other) {
-    return one->start < other->start + other->profile->size &&
-           other->start < one->start + one->profile->size;
+static bool overlap(const struct instance *left, const struct instance *right) {
+    return left->start < right->start + right->profile->size &&
+           right->start < left->start + left->profile->size;
 }
 
 static bool instance_fits(const struct gpu *gpu, int number, int index, struct fault *fault) {
