@@ -29,7 +29,6 @@ act
 
 prepare
   policy check|explain       validate a policy, or simulate a signal under it
-  demo                       show all of it on simulated GPUs
 
 run
   exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
@@ -66,7 +65,6 @@ _COMMANDS = {
     "uncordon": ("draguard.maintenance.uncordon", "cli"),
     "cleanup": ("draguard.cleanup.command", "cli"),
     "policy": ("draguard.policy.command", "cli"),
-    "demo": ("draguard.demo.command", "cli,simulator"),
     "exporter": ("exporter.__main__", "exporter"),
     "remediator": ("remediator.__main__", "remediator"),
 }

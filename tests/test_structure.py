@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
     *("exporter", "remediator", "kubeapi", "serving", "draguard", "simulator", "benchmarks"),
-    *("dashboards", "alerts", "deploy"),
+    *("dashboards", "alerts", "deploy", "tools"),
 )
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 LONGEST_FILE = 400

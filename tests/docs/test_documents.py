@@ -28,7 +28,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 HEADING = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
 PATH = re.compile(
     r"`((?:alerts|benchmarks|dashboards|deploy|docs|draguard|exporter|kubeapi|remediator|serving"
-    r"|simulator|tests)/[\w./*-]+)`"
+    r"|simulator|tests|tools)/[\w./*-]+)`"
 )
 POLICY = re.compile(r"```yaml\n(# policy\.yaml\n.*?)```", re.DOTALL)
 PATCHED = re.compile(r"kubectl patch di NAME --type=merge -p '(\{\"spec\":.*\})'")

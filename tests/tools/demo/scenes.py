@@ -4,9 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from draguard.demo.diary import EVICTION, Entry, Kind, News
-from draguard.demo.expectations import Acted
-from draguard.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
 from exporter.model.node_health import (
     GpuHealth,
     NodeDeviceHealth,
@@ -30,6 +27,9 @@ from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
 from simulator.board import gpus_of
 from simulator.gpu import Scenario
 from simulator.slices import resource_slices
+from tools.demo.diary import EVICTION, Entry, Kind, News
+from tools.demo.expectations import Acted
+from tools.demo.picture import Objects, Picture, Pod, PodCondition, PodMeta, PodStatus, picture
 
 DRIVER = "gpu.nvidia.com"
 NOW = datetime(2026, 11, 21, 8, tzinfo=UTC)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from draguard.demo.diary import EVICTION, Entry, Kind
-from draguard.demo.picture import Picture, Seat
+from tools.demo.diary import EVICTION, Entry, Kind
+from tools.demo.picture import Picture, Seat
 
 
 class Acted(msgspec.Struct, frozen=True, kw_only=True):

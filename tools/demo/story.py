@@ -6,12 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-from draguard.demo.acts import Act, NoTargetError
-from draguard.demo.diary import Entry, News
-from draguard.demo.expectations import Acted, Check, Outcome
-from draguard.demo.picture import Picture, Seat
-from draguard.demo.stage import Stage
-from draguard.demo.watching import page, xid_counts
+from tools.demo.acts import Act, NoTargetError
+from tools.demo.diary import Entry, News
+from tools.demo.expectations import Acted, Check, Outcome
+from tools.demo.picture import Picture, Seat
+from tools.demo.stage import Stage
+from tools.demo.watching import page, xid_counts
 
 _PAUSE = 0.1
 

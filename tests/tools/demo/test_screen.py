@@ -5,11 +5,11 @@ import io
 import pytest
 from rich.console import Console
 
-from draguard.demo.diary import Entry, News
-from draguard.demo.expectations import Check, Outcome
-from draguard.demo.screen import Screen, view
-from draguard.demo.story import Scene
-from tests.draguard.scenes import SLICE, acted, gpu, incident, report, rule, seen
+from tests.tools.demo.scenes import SLICE, acted, gpu, incident, report, rule, seen
+from tools.demo.diary import Entry, News
+from tools.demo.expectations import Check, Outcome
+from tools.demo.screen import Screen, view
+from tools.demo.story import Scene
 
 PICTURE = seen(
     rules=(rule("node-a/gpu-1", "NoExecute"), rule(SLICE, "NoSchedule")),

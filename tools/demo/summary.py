@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from draguard.demo.expectations import Acted, Outcome
+from tools.demo.expectations import Acted, Outcome
 
 HEADINGS = ("Act", "Seen", "Decided", "Done", "XID to NoSchedule", "NoExecute to pod gone", "")
 _PRESENCE = {"Lost": "GPU lost", "Present": "GPU back", "Unknown": "GPU silent"}

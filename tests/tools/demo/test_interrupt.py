@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from draguard.demo.interrupt import SIGNALS, Interrupts
+from tools.demo.interrupt import SIGNALS, Interrupts
 
 
 @pytest.fixture

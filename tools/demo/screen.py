@@ -8,11 +8,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from draguard.demo import summary
-from draguard.demo.diary import Entry
-from draguard.demo.expectations import Check, Outcome
-from draguard.demo.picture import Picture, Seat, strength
-from draguard.demo.story import Scene
+from tools.demo import summary
+from tools.demo.diary import Entry
+from tools.demo.expectations import Check, Outcome
+from tools.demo.picture import Picture, Seat, strength
+from tools.demo.story import Scene
 
 COLUMNS = {"story": "bold", "seen": "cyan", "decided": "yellow", "done": "magenta"}
 _MARKS = {

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from draguard.demo.interrupt import Interrupts
-from draguard.demo.programs import Programs, StageError
-from draguard.demo.watching import Watching, page
 from kubeapi.client import ApiError, Client, Conflict
 from simulator.board import BoardError
 from simulator.cluster import workloads
@@ -27,6 +24,9 @@ from simulator.gpu import Instance
 from simulator.kubelet import KubeletError
 from simulator.node import SimulatedNode
 from simulator.scenario import ScenarioError
+from tools.demo.interrupt import Interrupts
+from tools.demo.programs import Programs, StageError
+from tools.demo.watching import Watching, page
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 NODES = ("node-a", "node-b", "node-c")

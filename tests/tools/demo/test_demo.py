@@ -15,7 +15,7 @@ import pytest
 
 PATIENCE = 500
 """Seconds for a story that takes one minute where nothing else runs."""
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CLAIMS = f"draguard-ports-{os.getuid()}"
 """An empty file by which processes agree on ports (`simulator.cluster.ports`): it stays."""
 
@@ -37,7 +37,7 @@ def folder() -> Iterator[Path]:
 @contextmanager
 def running(folder: Path, *flags: str) -> Generator["subprocess.Popen[str]"]:
     demo = subprocess.Popen(
-        [sys.executable, "-m", "draguard", "demo", *flags],
+        [sys.executable, "-m", "tools.demo", *flags],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,

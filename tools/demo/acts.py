@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from draguard.demo import expectations as must
-from draguard.demo.expectations import Expectation
-from draguard.demo.picture import Picture, Seat
-from draguard.demo.stage import GPUS, Stage
+from tools.demo import expectations as must
+from tools.demo.expectations import Expectation
+from tools.demo.picture import Picture, Seat
+from tools.demo.stage import GPUS, Stage
 
 BURST = {13: 5, 31: 5, 43: 5, 45: 5}
 """Application XIDs, and how often each comes."""

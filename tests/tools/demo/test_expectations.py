@@ -3,11 +3,7 @@
 import msgspec
 import pytest
 
-from draguard.demo import expectations as must
-from draguard.demo import summary
-from draguard.demo.diary import Entry
-from draguard.demo.expectations import Check, Expectation, Outcome
-from tests.draguard.scenes import (
+from tests.tools.demo.scenes import (
     BOARDS,
     HOLDERS,
     SLICE,
@@ -21,6 +17,10 @@ from tests.draguard.scenes import (
     seen,
     xid,
 )
+from tools.demo import expectations as must
+from tools.demo import summary
+from tools.demo.diary import Entry
+from tools.demo.expectations import Check, Expectation, Outcome
 
 GPU = "node-a/gpu-1"
 POD = HOLDERS[GPU]

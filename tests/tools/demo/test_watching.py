@@ -1,7 +1,7 @@
 """What the demo reads from a metrics page."""
 
-from draguard.demo.watching import page, xid_counts
 from tests.exporter.running import free_port
+from tools.demo.watching import page, xid_counts
 
 PAGE = """\
 # TYPE draguard_xid_errors_total counter

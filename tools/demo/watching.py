@@ -6,9 +6,6 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from draguard.demo import diary
-from draguard.demo.diary import Entry, News
-from draguard.demo.picture import Objects, Picture, Pod, consumers, picture
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import Client
@@ -17,6 +14,9 @@ from kubeapi.store import Change
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import RawRule
+from tools.demo import diary
+from tools.demo.diary import Entry, News
+from tools.demo.picture import Objects, Picture, Pod, consumers, picture
 
 _RESOURCE = "/apis/resource.k8s.io/v1"
 _OURS = "/apis/draguard.dev/v1alpha1"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from draguard.demo import diary
-from draguard.demo.diary import EVICTION
-from tests.draguard.scenes import BOARDS, claim, gpu, incident, pod, report, rule, xid
+from tests.tools.demo.scenes import BOARDS, claim, gpu, incident, pod, report, rule, xid
+from tools.demo import diary
+from tools.demo.diary import EVICTION
 
 GPU = BOARDS[1].uuid
 

@@ -1,9 +1,9 @@
 """Objects of the API server as one picture."""
 
-from draguard.demo.picture import rule_target
 from exporter.model.node_health import ObjectMeta
 from remediator.model.taint_rule import RawRule, RawRuleSpec, RawTaint, Selector
-from tests.draguard.scenes import BOARDS, SLICE, gpu, incident, pod, report, rule, seen, xid
+from tests.tools.demo.scenes import BOARDS, SLICE, gpu, incident, pod, report, rule, seen, xid
+from tools.demo.picture import rule_target
 
 
 def test_every_published_device_is_a_seat_with_its_holder_in_the_order_of_the_gpus() -> None:

@@ -10,12 +10,12 @@ from typing import Literal
 
 import msgspec
 
-from draguard.demo.picture import Pod, consumers, rule_target
 from exporter.model import xid
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import RawRule
+from tools.demo.picture import Pod, consumers, rule_target
 
 Column = Literal["story", "seen", "decided", "done"]
 Kind = Literal["act", "xid", "instance", "presence", "phase", "rule", "evicted", "gone", "given"]

@@ -1,4 +1,4 @@
-"""`draguard demo`: flags, wiring, exit code."""
+"""`python -m tools.demo`, or `make demo`: flags, wiring, exit code."""
 
 import argparse
 import logging
@@ -7,20 +7,20 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from draguard.demo.acts import ACTS
-from draguard.demo.interrupt import Interrupts
-from draguard.demo.screen import Screen
-from draguard.demo.stage import ERRORS, NODES, POLICY, Stage
-from draguard.demo.story import Story
 from remediator.policy import file as policy_file
 from remediator.policy.table import PolicyError
+from tools.demo.acts import ACTS
+from tools.demo.interrupt import Interrupts
+from tools.demo.screen import Screen
+from tools.demo.stage import ERRORS, NODES, POLICY, Stage
+from tools.demo.story import Story
 
 WRONG, UNPLAYABLE, INTERRUPTED = 1, 2, 130
 _REST_SECONDS = 2.5
 """On a terminal, for reading the end of an act."""
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 when the story came out right, 1 when not, 2 when it could not be played."""
     options = _parser().parse_args(arguments)
     logging.basicConfig(handlers=[logging.NullHandler()])
@@ -33,15 +33,15 @@ def main(arguments: Sequence[str]) -> int:
         screen.say("ended by hand; nothing is left running")
         return INTERRUPTED
     except PolicyError as error:
-        print(f"draguard demo: {options.policy}: {error}", file=sys.stderr)
+        print(f"demo: {options.policy}: {error}", file=sys.stderr)
     except ERRORS as error:
-        print(f"draguard demo: {error}", file=sys.stderr)
+        print(f"demo: {error}", file=sys.stderr)
     return UNPLAYABLE
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="draguard demo",
+        prog="python -m tools.demo",
         description="Watch Draguard taint failed GPUs: simulated ones, on a real control plane.",
     )
     parser.add_argument("--keep", action="store_true", help="stay up after the story")
@@ -100,3 +100,7 @@ def _stay(stage: Stage, screen: Screen) -> None:
             time.sleep(0.5)
     except KeyboardInterrupt:
         return
+
+
+if __name__ == "__main__":
+    sys.exit(main())
