@@ -52,19 +52,19 @@ _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
 """What a full disk answers to whoever writes."""
 Main = Callable[[Sequence[str]], int]
 _COMMANDS = {
-    "status": ("draguard.status.command", "cli"),
-    "incidents": ("draguard.incidents.command", "cli"),
-    "explain": ("draguard.xid.command", "cli"),
-    "plan": ("draguard.plan.command", "cli"),
-    "doctor": ("draguard.doctor.command", "cli"),
-    "hold": ("draguard.answers.hold", "cli"),
-    "untaint": ("draguard.answers.untaint", "cli"),
-    "ignore": ("draguard.answers.ignore", "cli"),
-    "confirm-repaired": ("draguard.answers.confirm", "cli"),
-    "cordon": ("draguard.maintenance.cordon", "cli"),
-    "uncordon": ("draguard.maintenance.uncordon", "cli"),
-    "cleanup": ("draguard.cleanup.command", "cli"),
-    "policy": ("draguard.policy.command", "cli"),
+    "status": ("draguard.commands.status", "cli"),
+    "incidents": ("draguard.commands.incidents", "cli"),
+    "explain": ("draguard.commands.explain", "cli"),
+    "plan": ("draguard.commands.plan", "cli"),
+    "doctor": ("draguard.commands.doctor", "cli"),
+    "hold": ("draguard.commands.hold", "cli"),
+    "untaint": ("draguard.commands.untaint", "cli"),
+    "ignore": ("draguard.commands.ignore", "cli"),
+    "confirm-repaired": ("draguard.commands.confirm_repaired", "cli"),
+    "cordon": ("draguard.commands.cordon", "cli"),
+    "uncordon": ("draguard.commands.uncordon", "cli"),
+    "cleanup": ("draguard.commands.cleanup", "cli"),
+    "policy": ("draguard.commands.policy", "cli"),
     "exporter": ("exporter.__main__", "exporter"),
     "remediator": ("remediator.__main__", "remediator"),
 }
@@ -151,8 +151,8 @@ def _version() -> str:
 
 
 def _no_command(word: str) -> str:
-    from draguard.output.nearest import did_you_mean
-    from draguard.output.safe import shown
+    from draguard.nearest import did_you_mean
+    from draguard.safe import shown
 
     meant = did_you_mean(word, _COMMANDS)
     return f"draguard: unknown command {shown(word)!r}{meant}\n`draguard --help` lists all commands"

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 import msgspec
 
 from draguard.cluster.listing import listed
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from remediator.controller.emergency import FORBIDDEN

@@ -1,6 +1,6 @@
 """What the remediator's own judgement makes of one GPU now."""
 
-from draguard.cluster.deciding import Deciding
+from draguard.cluster.decide import Deciding
 from draguard.cluster.reading import Reader
 from kubeapi.client import ApiError
 from remediator.diagnose.fault import Healthy, Sick, Unknown

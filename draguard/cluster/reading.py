@@ -10,9 +10,9 @@ import msgspec
 from draguard.cluster.listing import Heard, listed, unheard
 from draguard.cluster.objects import Objects
 from draguard.connection import ctrl_c
-from draguard.connection.refusal import NotInstalledError, forbidden
+from draguard.connection.errors import NotInstalledError, forbidden
 from draguard.connection.server_time import ahead, now
-from draguard.output.amounts import some
+from draguard.phrases import some
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound

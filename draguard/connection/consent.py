@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 
 from draguard.connection.session import complain
-from draguard.output.safe import shown
+from draguard.safe import shown
 
 
 def agreed(command: str, facts: Iterable[str], question: str, *, yes: bool) -> bool:

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from draguard.output.amounts import some
-from draguard.output.nearest import did_you_mean
+from draguard.nearest import did_you_mean
+from draguard.phrases import some
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 
 _STANDARD = Path(".kube") / "config"

@@ -6,7 +6,7 @@ the cluster. A laptop that slept would take the dead for the living.
 
 from datetime import datetime, timedelta
 
-from draguard.connection.who import Caller, caller
+from draguard.connection.whoami import Caller, caller
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.patient import Patient
-from draguard.connection.refusal import NotInstalledError, may_be_done, sentence
+from draguard.connection.retrying_client import Patient
 from draguard.exit_status import UNASKED, WRONG
-from draguard.output.safe import shown
+from draguard.safe import shown
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
 

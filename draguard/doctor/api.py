@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from exporter.model.node_health import NodeHealth
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from draguard.output.amounts import some
+from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client
 
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1"

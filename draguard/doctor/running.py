@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from importlib import metadata
 
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
+from draguard.cluster.leader import doubt
 from draguard.cluster.objects import Objects
+from draguard.cluster.status_values import Status
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from draguard.output.amounts import count, some
-from draguard.status.leading import doubt
-from draguard.status.words import Status
+from draguard.phrases import count, some
 from exporter.model.node_health import SCHEMA_VERSION
 from remediator.controller.feature_gates import CONDITION, SILENT_AFTER
 from remediator.model.taint_rule import is_ours

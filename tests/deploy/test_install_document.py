@@ -12,7 +12,7 @@ import yaml
 from deploy.program import run
 from deploy.reference import DOCUMENT
 from deploy.sources import ROOT
-from draguard.policy.command import main as policy_command
+from draguard.commands.policy import main as policy_command
 from tests.deploy.dockerfile import stages
 
 TEXT = DOCUMENT.read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from draguard.cluster.listing import listed
-from draguard.connection.patient import LONGEST_WAIT, TRIES, Patient
+from draguard.connection.retrying_client import LONGEST_WAIT, TRIES, Patient
 from kubeapi.client import ApiError, Gone
 from kubeapi.endpoint import Endpoint
 from tests.draguard.test_cli_errors import config, written

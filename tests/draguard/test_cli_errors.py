@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from draguard.__main__ import main
+from draguard.connection.errors import forbidden, sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.refusal import forbidden, sentence
 from draguard.connection.session import asked
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError

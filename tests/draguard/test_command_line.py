@@ -82,8 +82,8 @@ def test_flags_belong_to_the_part(
 def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "draguard.policy.command", raising=False)
-    monkeypatch.delitem(sys.modules, "draguard.output.formats", raising=False)
+    monkeypatch.delitem(sys.modules, "draguard.commands.policy", raising=False)
+    monkeypatch.delitem(sys.modules, "draguard.render.formats", raising=False)
     monkeypatch.setitem(sys.modules, "yaml", None)
     assert main(["policy"]) == 2
     said = capsys.readouterr().err
