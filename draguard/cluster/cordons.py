@@ -1,11 +1,12 @@
-"""Cordons into DeviceTaintRules that stand, each by itself; each one's end is told.
+"""Cordons into DeviceTaintRules, each by itself, and the outcome of each.
 
-Two people may be at it at once, and the API server may refuse one of several or
-keep silent. So a write that lost a race looks again before it is repeated, one
-that failed ends no other, and one that nobody answered is not called undone.
+Two users may work on the same device, and the API server may refuse one of several or not answer.
+So a write that lost a race reads again before it is repeated, one that failed ends no other, and
+one without an answer is not called undone.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -28,11 +29,11 @@ from remediator.model.taint_rule import EFFECTS
 
 RULES = "devicetaintrules"
 FAILED = "NOT"
-"""How `Changed.done` begins where nothing was done, or nobody knows."""
-TRIES = 4
-"""How often a write is tried that somebody else comes before."""
+"""How `Changed.done` begins if nothing was done, or that is unknown."""
 UNTRIED = f"{FAILED} tried: the server does not answer"
-_NOBODY_THERE = (401, 403)
+TRIES = 4
+"""How often a write is tried that another write precedes."""
+_NO_RIGHTS = (401, 403)
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -51,26 +52,27 @@ def rules_path(objects: Objects) -> str:
     return f"/apis/{GROUP}/{objects.rule_version}/{RULES}"
 
 
-def all_stand(
+def cordon_all(
     client: Client, objects: Objects, cordons: Sequence[Cordon], *, dry: bool
 ) -> tuple[Changed, ...]:
-    """Make every cordon stand, or say of each why it does not.
+    """Put every cordon in place, or say of each why not.
 
-    Raises ApiError where the very first shows that the caller may do none of it.
+    Raises ApiError if the very first shows that the caller may do none of it.
     """
     changed: list[Changed] = []
     silent = False
-    for one in cordons:
+    for cordon in cordons:
         if silent:
-            changed.append(_changed(one, UNTRIED))
+            changed.append(_changed(cordon, UNTRIED))
             continue
         try:
-            changed.append(_stand(client, objects, one, dry=dry))
+            changed.append(_put_in_place(client, objects, cordon, dry=dry))
         except ApiError as error:
-            if not changed and error.status in _NOBODY_THERE:
+            if not changed and error.status in _NO_RIGHTS:
                 raise
             silent = error.status is None
-            changed.append(_changed(one, f"{FAILED} {'verified as ' * silent}cordoned: {error}"))
+            done = f"{FAILED} {'verified as ' * silent}cordoned: {error}"
+            changed.append(_changed(cordon, done))
     return tuple(changed)
 
 
@@ -78,62 +80,52 @@ def _changed(cordon: Cordon, done: str) -> Changed:
     return Changed(str(cordon.target.name), cordon.effect, cordon.name, done)
 
 
-def _stand(client: Client, objects: Objects, cordon: Cordon, *, dry: bool) -> Changed:
-    """Make one cordon stand, or raise one that stands; it is never lowered here."""
-    stored = standing(objects.rules, cordon)
+def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool) -> Changed:
+    """Create one cordon, or raise the effect of the stored one; it is never lowered here."""
+    path = rules_path(objects)
+    stored = stored_cordon(objects.rules, cordon)
     for left in reversed(range(TRIES)):
         if stored is not None and _reaches(stored, cordon):
             name, effect = stored.metadata.name, stored.spec.taint.effect
-            return Changed(str(cordon.target.name), effect, name, stood(stored))
+            return Changed(str(cordon.target.name), effect, name, already_cordoned(stored))
         if dry:
             return _changed(cordon, "would be cordoned")
         try:
-            _write(client, objects, cordon, stored)
+            if stored is None:
+                client.create(path, manifest(cordon, objects.rule_version or "", objects.at))
+            else:
+                meta = stored.metadata
+                seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+                change = {"metadata": seen, "spec": {"taint": {"effect": cordon.effect}}}
+                client.merge_patch(f"{path}/{meta.name}", change)
         except (Conflict, NotFound):
             if not left:
                 raise
-            stored = _look_again(client, objects, cordon, stored)
+            # By a list: the right to list rules does not include the right to get one.
+            name = stored.metadata.name if stored else cordon.name
+            params = {"fieldSelector": f"metadata.name={name}"}
+            stored = stored_cordon(listed(client, path, StatedRule, params)[0], cordon)
         else:
             return _changed(cordon, "cordoned")
     raise AssertionError("the last try returns or raises")
 
 
-def _write(client: Client, objects: Objects, cordon: Cordon, stored: StatedRule | None) -> None:
-    path = rules_path(objects)
-    if stored is None:
-        client.create(path, manifest(cordon, objects.rule_version or "", objects.at))
-        return
-    seen = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
-    change = {"metadata": seen, "spec": {"taint": {"effect": cordon.effect}}}
-    client.merge_patch(f"{path}/{stored.metadata.name}", change)
-
-
-def _look_again(
-    client: Client, objects: Objects, cordon: Cordon, stored: StatedRule | None
-) -> StatedRule | None:
-    """Return what stands under the name now; who may list rules need not be allowed to get one."""
-    name = stored.metadata.name if stored else cordon.name
-    params = {"fieldSelector": f"metadata.name={name}"}
-    found, _ = listed(client, rules_path(objects), StatedRule, params)
-    return standing(found, cordon)
-
-
-def stood(stored: StatedRule) -> str:
-    """Say whose cordon stands already: what was asked for now is not what is written there."""
+def already_cordoned(stored: StatedRule) -> str:
+    """Say by whom and why: the stored cordon, not the one requested now."""
     notes = stored.metadata.annotations
     by = notes.get(CORDONED_BY) or "an unknown user"
     return f"already cordoned by {by}: {notes.get(WHY) or 'no reason given'}"
 
 
-def standing(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:
+def stored_cordon(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:
     """Return the stored cordon for maintenance of the same device."""
     same = (r for r in rules if is_maintenance(r) and device_of(r) == cordon.target.name)
     return next(same, None)
 
 
 def taint_value(rules: Sequence[StatedRule], cordon: Cordon) -> str:
-    """Return the value of the taint: raising a cordon leaves that of whoever made it."""
-    stored = standing(rules, cordon)
+    """Return the value of the taint: raising a cordon keeps that of its creator."""
+    stored = stored_cordon(rules, cordon)
     return stored.spec.taint.value if stored else label_value(cordon.by)
 
 
@@ -142,67 +134,54 @@ def _reaches(stored: StatedRule, cordon: Cordon) -> bool:
     return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect)
 
 
-def take_away(
+def uncordon_all(
     client: Client, objects: Objects, cordons: Sequence[StatedRule], *, dry: bool
 ) -> tuple[Changed, ...]:
-    """Delete exactly the cordons that were seen, and say of each what became of it.
+    """Delete exactly the cordons that were read, and return the outcome of each.
 
-    Raises as `all_stand` does.
+    Raises as `cordon_all` does.
     """
     changed: list[Changed] = []
     silent = False
-    for one in cordons:
+    for cordon in cordons:
         done = "would be uncordoned" if dry else UNTRIED if silent else "uncordoned"
         try:
             if done == "uncordoned":
-                _delete(client, objects, one)
+                exactly = {"preconditions": {"uid": cordon.metadata.uid}}
+                with suppress(NotFound):  # another user has removed it
+                    client.delete(f"{rules_path(objects)}/{cordon.metadata.name}", exactly)
         except ApiError as error:
-            if not changed and error.status in _NOBODY_THERE:
+            if not changed and error.status in _NO_RIGHTS:
                 raise
             silent = error.status is None
             done = f"{FAILED} {'verified as ' * silent}uncordoned: {error}"
-        effect, name = one.spec.taint.effect, one.metadata.name
-        changed.append(Changed(str(device_of(one)), effect, name, done))
+        effect, name = cordon.spec.taint.effect, cordon.metadata.name
+        changed.append(Changed(str(device_of(cordon)), effect, name, done))
     return tuple(changed)
 
 
-def _delete(client: Client, objects: Objects, one: StatedRule) -> None:
-    try:
-        exactly = {"preconditions": {"uid": one.metadata.uid}}
-        client.delete(f"{rules_path(objects)}/{one.metadata.name}", exactly)
-    except NotFound:
-        return  # somebody else has taken it away
-
-
-def looked_at(
+def verified(
     client: Client, objects: Objects, cordons: Sequence[StatedRule], changed: Sequence[Changed]
 ) -> tuple[Changed, ...]:
-    """Return what became of each, seen with our own eyes: asked for is not yet gone."""
+    """Return each outcome after a look at what remains: a requested deletion may not be done."""
     try:
         found, unreadable = listed(client, rules_path(objects), StatedRule)
+        hidden = f"this version cannot read {some(unreadable)}" if unreadable else ""
     except ApiError as error:
-        return tuple(_unseen(one, str(error)) for one in changed)
-    left = {one.metadata.name: one.metadata.uid for one in found}
-    pairs = zip(cordons, changed, strict=True)
-    if unreadable:
-        hidden = f"this version cannot read {some(unreadable)}"
-        return tuple(_unseen(one, hidden) for one in changed)
-    return tuple(_seen(one, cordon.metadata.uid, left) for cordon, one in pairs)
-
-
-def _unseen(one: Changed, why: str) -> Changed:
-    done = one.done if one.failed else f"{FAILED} verified as removed: {why}"
-    return msgspec.structs.replace(one, done=done)
-
-
-def _seen(one: Changed, uid: str, left: dict[str, str]) -> Changed:
-    now = left.get(one.rule)
-    if now is None:
-        return msgspec.structs.replace(one, done="uncordoned")
-    if now != uid:
-        again = f"{FAILED} uncordoned: another user has cordoned it again"
-        return msgspec.structs.replace(one, done=again)
-    if one.failed:
-        return one
-    keeps = f"{FAILED} uncordoned: it still exists, a finalizer blocks its deletion"
-    return msgspec.structs.replace(one, done=keeps)
+        found, hidden = [], str(error)
+    left = {rule.metadata.name: rule.metadata.uid for rule in found}
+    outcomes: list[Changed] = []
+    for cordon, outcome in zip(cordons, changed, strict=True):
+        uid = left.get(outcome.rule)
+        if hidden:
+            done = outcome.done if outcome.failed else f"{FAILED} verified as removed: {hidden}"
+        elif uid is None:
+            done = "uncordoned"
+        elif uid != cordon.metadata.uid:
+            done = f"{FAILED} uncordoned: another user has cordoned it again"
+        elif outcome.failed:
+            done = outcome.done
+        else:
+            done = f"{FAILED} uncordoned: it still exists, a finalizer blocks its deletion"
+        outcomes.append(msgspec.structs.replace(outcome, done=done))
+    return tuple(outcomes)

@@ -1,9 +1,8 @@
-"""The remediator's own judgement and decisions on what the API server has now. Writes nothing.
+"""`Objects` into verdicts and decisions, by the remediator's own code. Writes nothing.
 
-What only the running process knows is not known here: that the policy, a driver
-or an agent has just changed, whose application XIDs it has counted, and since
-when each agent was heard of by its own clock; an agent's age is read from the
-times in its Lease and its report, against the API server's clock.
+Some things only the running remediator knows: that the policy, a driver or an agent has just
+changed, the application XIDs that it has counted, and since when each agent has reported by its
+clock. Here an agent's age comes from its Lease and its report, against the API server's clock.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,19 +11,25 @@ from datetime import datetime, timedelta
 import msgspec
 
 from draguard.cluster.objects import Objects
+from draguard.cluster.reading import Reader
 from draguard.phrases import short
+from kubeapi.client import ApiError
 from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.cache import Cache
-from remediator.diagnose.fault import Sick
+from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
+from remediator.model.incident import Incident
 from remediator.model.node import facts
 from remediator.model.pod import PodFacts
 from remediator.plan.case import Case
 from remediator.plan.reconcile import NodeDecision, decide_node
 from remediator.plan.view import NodeView, cases
 from remediator.policy.table import Policy
+from remediator.settings import parse
 
 Pods = Callable[[str], tuple[PodFacts, ...] | None]
+_NEEDED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes")
+"""Collections that a verdict on one GPU needs."""
 
 
 class Deciding:
@@ -75,12 +80,12 @@ class Deciding:
             view = msgspec.structs.replace(view, pods=pods(node) if incident else None)
             yield decide_node(view, fleet, policy, self._objects.at)
 
-    def talking(self) -> list[str]:
+    def affected_nodes(self) -> list[str]:
         """Return the nodes with an open incident, a rule of ours, or a GPU that is sick."""
-        storied = {one.node for one in self._objects.incidents if one.open}
-        ruled = {rule.node for rule in self.cache.rules()}
-        judged = {one.node for one in self.cases() if isinstance(one.verdict, Sick)}
-        return sorted({*storied, *ruled, *judged} - {""})
+        found = {incident.node for incident in self._objects.incidents if incident.open}
+        found |= {rule.node for rule in self.cache.rules()}
+        found |= {case.node for case in self.cases() if isinstance(case.verdict, Sick)}
+        return sorted(found - {""})
 
     def _heard(self, node: str, sign: Sign, at: datetime | None) -> None:
         """Take in a date by the node's clock; one far ahead may be long past, and says nothing."""
@@ -108,3 +113,30 @@ def _cache(objects: Objects) -> Cache:
     for rule in objects.rules:
         cache.rule(rule.metadata.name, rule)
     return cache
+
+
+def case_of(reader: Reader, incident: Incident) -> Case | None:
+    """Return the verdict on the GPU of an incident; None if the caller may read too little for one.
+
+    Raises ApiError where the server does not answer.
+    """
+    try:
+        objects = reader.objects(*_NEEDED, spared=("leases", "nodes"))
+    except ApiError as error:
+        if error.status is None:
+            raise
+        return None
+    view = Deciding(objects, parse([]).stale_after).view(incident.node)
+    return next((case for case in cases(view) if case.uuid == incident.spec.uuid), None)
+
+
+def verdict_in_words(case: Case | None) -> str:
+    if case is None:
+        return "unknown: you may not read its report and its devices"
+    match case.verdict:
+        case Sick(faults):
+            return f"sick: {'; '.join(dict.fromkeys(one.evidence for one in faults))}"
+        case Healthy():
+            return f"healthy: {case.verdict.evidence}"
+        case Unknown():
+            return f"unknown: {case.verdict.why}"

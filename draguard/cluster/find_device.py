@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from draguard.nearest import did_you_mean
-from draguard.phrases import count
+from draguard.phrases import count, did_you_mean
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth
 from exporter.model.resource_slices import SliceDevice
@@ -29,7 +28,7 @@ class AmbiguousDeviceError(NoDeviceError):
     """Two different GPUs go by that name."""
 
 
-class Meant(msgspec.Struct, frozen=True, kw_only=True):
+class NamedDevices(msgspec.Struct, frozen=True, kw_only=True):
     """What one word of a person means."""
 
     gpu: str
@@ -39,9 +38,9 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[Target, ...]
 
 
-def meant(
+def find_devices(
     word: str, inventory: tuple[SliceDevice, ...], reports: Iterable[NodeDeviceHealth]
-) -> Meant:
+) -> NamedDevices:
     """Return the devices that a word names, among what is published now.
 
     Whoever names a GPU means every slice of it that is published, and its VFIO
@@ -60,7 +59,7 @@ def meant(
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
         what = "one slice" if found.kind == "mig" else "this device only"
-        return Meant(gpu=uuid, what=what, targets=(_target(found, uuid),))
+        return NamedDevices(gpu=uuid, what=what, targets=(_target(found, uuid),))
     return _whole(found, {gpu.uuid: gpu for one in told for gpu in _gpus(one)}, inventory)
 
 
@@ -74,7 +73,9 @@ def _names(inventory: tuple[SliceDevice, ...], minors: Minors) -> Iterator[str]:
     yield from (uuid for one in inventory for uuid in (one.parent_uuid, one.uuid) if uuid)
 
 
-def _whole(uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]) -> Meant:
+def _whole(
+    uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]
+) -> NamedDevices:
     own = [one for one in inventory if uuid in (one.uuid, one.parent_uuid)]
     nodes = sorted({one.node for one in own})
     parts = [part for node in nodes for part in _parts(uuid, node, gpus, inventory)]
@@ -85,7 +86,9 @@ def _whole(uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, 
         )
     slices = sum(one.kind == "mig" for one in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
-    return Meant(gpu=uuid, what=what, targets=tuple(sorted(_target(one, uuid) for one in parts)))
+    return NamedDevices(
+        gpu=uuid, what=what, targets=tuple(sorted(_target(one, uuid) for one in parts))
+    )
 
 
 def _parts(

@@ -8,7 +8,7 @@ kubelet follows it: the flag names a file, the file lies in a mounted ConfigMap.
 from collections.abc import Iterable
 from contextlib import redirect_stderr
 from io import StringIO
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -17,6 +17,7 @@ from draguard.connection.errors import forbidden
 from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from remediator.controller.emergency import FORBIDDEN
+from remediator.policy.document import LARGEST
 from remediator.policy.error import PolicyError
 from remediator.policy.reading import read
 from remediator.policy.table import Policy
@@ -124,7 +125,7 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 SHIPPED = "the shipped policy (every class incident-only)"
 
 
-def find(client: Client, namespace: str) -> Installation:
+def find_installation(client: Client, namespace: str) -> Installation:
     """Look for the remediator in a namespace; who may not look is told so. Raises ApiError."""
     try:
         return _found(client, namespace)
@@ -150,7 +151,7 @@ def _found(client: Client, namespace: str) -> Installation:
     )
 
 
-def agents(client: Client, namespace: str) -> Workload | None:
+def find_agents(client: Client, namespace: str) -> Workload | None:
     """Return the DaemonSet of the node agents. Raises ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
     return _of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT)
@@ -214,3 +215,12 @@ def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] |
                 keys = {one.path: one.key for one in source.items or ()}
                 return source.name, keys.get(path, path)
     return None
+
+
+def policy_of_file(path: Path) -> PolicyInForce:
+    """Return the policy of a file. Raises PolicyError, also if the file cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return PolicyInForce(policy=read(file.read(LARGEST + 1)), source=str(path))
+    except OSError as error:
+        raise PolicyError(f"it cannot be read: {error.strerror or error}") from error

@@ -1,4 +1,4 @@
-"""Who leads, and whether that can be believed, from the remediator's Lease. Pure."""
+"""The remediator's Lease into its leader, and whether that can be trusted. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -10,26 +10,26 @@ from kubeapi.lease import Lease, LeaseSpec
 from remediator.controller.leader import LEASE_NAME
 
 LEADERLESS = timedelta(seconds=30)
-"""After so long without a renewal somebody else should lead; fail-over takes 12 s."""
+"""Without a renewal for so long, another replica should lead; a fail-over takes 12 s."""
 
 
-class Leading(msgspec.Struct, frozen=True):
+class Leader(msgspec.Struct, frozen=True):
     holder: str = ""
     renewed: datetime | None = None
-    why: str = ""
-    """Why nobody is believed to lead, "" when somebody is."""
+    problem: str = ""
+    """Why nothing seems to lead, "" if it does."""
 
 
-def leading(leases: Iterable[Lease], now: datetime) -> Leading:
-    """Judge the remediator's Lease by the server's time."""
-    found = (one.spec for one in leases if one.metadata.name == LEASE_NAME)
+def leader_of(leases: Iterable[Lease], now: datetime) -> Leader:
+    """Return the holder of the remediator's Lease, checked against the server's time."""
+    found = (lease.spec for lease in leases if lease.metadata.name == LEASE_NAME)
     spec = next(found, LeaseSpec())
     holder, renewed = spec.holder_identity or "", spec.renew_time
-    return Leading(holder, renewed, doubt(holder, renewed, now))
+    return Leader(holder, renewed, leader_problem(holder, renewed, now))
 
 
-def doubt(holder: str | None, renewed: datetime | None, now: datetime) -> str:
-    """Say why nobody is believed to lead, "" when somebody is."""
+def leader_problem(holder: str | None, renewed: datetime | None, now: datetime) -> str:
+    """Say why nothing seems to lead, "" if it does."""
     if not holder or renewed is None:
         return "no remediator leads: nothing is tainted or untainted"
     if now - renewed > LEADERLESS:

@@ -1,13 +1,13 @@
-"""Taking back what Draguard has set in a cluster: its rules, and its Node conditions.
+"""Finds Draguard's taint rules and Node conditions in a cluster, removes them, and verifies that.
 
-What is ours is told by two signs that the remediator puts on everything it
-writes: the label `app.kubernetes.io/managed-by=draguard`, and a taint key of our
-domain. A rule with one of them alone is another's and stays, unless it has
-the name that we give for its device: labels are lost. A user's taint for
-maintenance stays too, and is told of.
+A rule is ours by two signs that the remediator puts on everything it writes: the label
+`app.kubernetes.io/managed-by=draguard`, and a taint key of our domain. A rule with only one of
+them is not ours and stays, unless it has the name that we give for its device, because labels can
+be lost. Users' cordons for maintenance stay, too.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TypeVar
 
 import msgspec
@@ -34,6 +34,11 @@ from remediator.model.taint_rule import (
 
 T = TypeVar("T")
 UNANSWERED = "no answer, so it may or may not be removed"
+UNTRIED = "not tried: the server does not answer"
+_REMAINS = (
+    "it still exists: a finalizer blocks its deletion, or a running remediator has created it "
+    "again; lower the mode first, or use `draguard untaint`"
+)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -47,8 +52,12 @@ class Found(msgspec.Struct, frozen=True):
     """UUID of the GPU of a rule."""
 
 
+Rules = list[tuple[Found, RawRule]]
+"""Ours, each as it is shown and as it is stored."""
+
+
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of it; `error` "" when it is gone."""
+    """The result of a removal; `error` "" when it is gone."""
 
     found: Found
     error: str = ""
@@ -82,16 +91,21 @@ class Remover:
         """Give our rules. Raises ApiError."""
         for raw in self._rules():
             if _is_ours(raw):
-                yield _found(raw), raw
+                notes = {**raw.metadata.annotations, **raw.metadata.labels}
+                taint, named = raw.spec.taint, raw.spec.device_selector
+                device = f"{named.driver}/{named.pool}/{named.device}" if named else "no device"
+                what = f"{taint.effect} {taint.key}={taint.value} on {device}"
+                incident, gpu = notes.get(INCIDENT, ""), notes.get(GPU, "")
+                yield Found("DeviceTaintRule", raw.metadata.name, what, incident, gpu), raw
 
     def maintenance(self) -> list[str]:
-        """Return the names of people's cordons for maintenance, which no release takes away."""
-        return sorted(one.metadata.name for one in self._rules() if is_maintenance(one))
+        """Return the names of users' cordons for maintenance, which stay."""
+        return sorted(raw.metadata.name for raw in self._rules() if is_maintenance(raw))
 
     def nodes(self) -> Iterator[Found]:
         """Give the Nodes that carry a condition of ours. Raises ApiError."""
         for node in self._all(NODES, _Node):
-            types = {one.type for one in node.status.conditions or ()} & {REPAIR_NEEDED}
+            types = {condition.type for condition in node.status.conditions or ()} & {REPAIR_NEEDED}
             types |= set(node.metadata.annotations.get(MARK, "").split(",")) & {*CONDITION_TYPES}
             if types:
                 yield Found("Node", node.metadata.name, f"condition {', '.join(sorted(types))}")
@@ -126,23 +140,11 @@ class Remover:
 
 
 def _is_ours(raw: RawRule) -> bool:
-    """Whether both signs are there, or the remediator knows it for its own without a label."""
+    """Whether both signs are there, or the remediator recognizes it without a label."""
     if is_maintenance(raw):
         return False
     labelled = raw.metadata.labels.get(MANAGED_BY) == MANAGER
     return is_ours(raw) or (labelled and raw.spec.taint.key.partition("/")[0] == DOMAIN)
-
-
-def _found(raw: RawRule) -> Found:
-    said = {**raw.metadata.annotations, **raw.metadata.labels}
-    incident, gpu = said.get(INCIDENT, ""), said.get(GPU, "")
-    return Found("DeviceTaintRule", raw.metadata.name, _what(raw), incident, gpu)
-
-
-def _what(raw: RawRule) -> str:
-    taint, named = raw.spec.taint, raw.spec.device_selector
-    device = f"{named.driver}/{named.pool}/{named.device}" if named else "no device"
-    return f"{taint.effect} {taint.key}={taint.value} on {device}"
 
 
 def _tried(found: Found, remove: Callable[[], object]) -> Outcome:
@@ -154,3 +156,42 @@ def _tried(found: Found, remove: Callable[[], object]) -> Outcome:
         unanswered = f"{UNANSWERED}: {error}"
         return Outcome(found, unanswered if error.status is None else error.message)
     return Outcome(found)
+
+
+def remove_all(
+    remover: Remover, rules: Rules, nodes: list[Found], left: Callable[[], list[Found]]
+) -> list[Outcome]:
+    """Remove one after the other, and return the outcome of each. `left` lists what remains.
+
+    After a request without an answer nothing more is tried. A deletion that was requested counts
+    only once the object is gone.
+    """
+    steps = [partial(remover.remove_rule, *rule) for rule in rules]
+    steps += [partial(remover.remove_conditions, node) for node in nodes]
+    outcomes: list[Outcome] = []
+    for step, found in zip(steps, (*(found for found, _ in rules), *nodes), strict=True):
+        silent = outcomes and (outcomes[-1].unanswered or outcomes[-1].error == UNTRIED)
+        outcomes.append(Outcome(found, UNTRIED) if silent else step())
+    try:
+        remaining = {(found.kind, found.name): Outcome(found, _REMAINS) for found in left()}
+    except ApiError as error:
+        why = f"removal was requested, but could not be verified: {error}"
+        return [outcome if outcome.error else Outcome(outcome.found, why) for outcome in outcomes]
+    verified: list[Outcome] = []
+    for outcome in outcomes:
+        remains = remaining.get((outcome.found.kind, outcome.found.name))
+        if remains is None:
+            verified.append(Outcome(outcome.found))  # it is gone, whatever the answer was
+        else:
+            verified.append(outcome if outcome.error else remains)
+    failed = {(outcome.found.kind, outcome.found.name) for outcome in verified if outcome.error}
+    return verified + [outcome for key, outcome in remaining.items() if key not in failed]
+
+
+def outcome_lines(outcomes: list[Outcome], done: str) -> Iterator[str]:
+    """Give a line for each outcome; `done` is the word for success."""
+    for outcome in outcomes:
+        found = outcome.found
+        incident = f" (incident {found.incident})" if found.incident else ""
+        end = f"NOT removed: {outcome.error}" if outcome.error else done
+        yield f"{found.kind} {found.name}: {found.what}{incident}: {end}"

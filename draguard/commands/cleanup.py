@@ -7,17 +7,15 @@ incidents again: lower the mode, or uninstall it first. One GPU: `draguard untai
 import argparse
 from collections.abc import Iterator, Sequence
 
-from draguard.cluster.leader import leading
+from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader
-from draguard.cluster.removal import Found, Outcome, Remover
-from draguard.cluster.removing import Rules, lines, removed
-from draguard.connection.consent import agreed
+from draguard.cluster.removal import Found, Outcome, Remover, outcome_lines, remove_all
 from draguard.connection.errors import sentence
-from draguard.connection.session import add_cluster_flags, asked, complain
-from draguard.exit_status import DONE, UNASKED, WRONG
+from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
 from draguard.phrases import count, some
 from draguard.render.blocks import Lines
-from draguard.render.formats import add_output_flag, give
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi.client import ApiError, Client
 
@@ -28,9 +26,9 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when all of it is gone, 1 when something is left, 2 when nothing could be asked."""
+    """Return 0 if all of it is gone, 1 if something is left, 2 without access."""
     options = _options(arguments)
-    return asked("cleanup", options, lambda client: _release(client, options))
+    return run_with_client("cleanup", options, lambda client: _clean_up(client, options))
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -64,69 +62,55 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return found
 
 
-def _release(client: Client, options: argparse.Namespace) -> int:
-    releaser = Remover(client)
+def _clean_up(client: Client, options: argparse.Namespace) -> int:
+    remover = Remover(client)
+
+    def left() -> list[Found]:
+        return [*(found for found, _ in remover.rules()), *remover.nodes()]
+
     try:
-        rules = list(releaser.rules())
-        kept = releaser.maintenance()
-        nodes = list(releaser.nodes())
-        found = [*(one for one, _ in rules), *nodes]
+        rules = list(remover.rules())
+        cordons = remover.maintenance()
+        nodes = list(remover.nodes())
+        found = [*(rule for rule, _ in rules), *nodes]
         if options.dry_run:
-            outcomes = [Outcome(one) for one in found]
-        elif found and not _agreed(client, found, options):
-            return WRONG
+            outcomes = [Outcome(each) for each in found]
         else:
-            outcomes = _outcomes(releaser, rules, nodes)
+            facts = () if options.yes else _facts(client, options.namespace, found)
+            if found and not confirmed("cleanup", facts, "Remove all of them?", yes=options.yes):
+                return PROBLEM
+            outcomes = remove_all(remover, rules, nodes, left)
     except ApiError as error:
         if error.status in (None, 401, 403):
             raise
-        why = sentence(error, client.endpoint.server)
-        complain("cleanup", f"{why}; nothing was done")
-        return UNASKED
-    give(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, kept, options))),))
-    return WRONG if any(one.error for one in outcomes) else DONE
+        print_error("cleanup", f"{sentence(error, client.endpoint.server)}; nothing was done")
+        return NO_ACCESS
+    done = "would be removed" if options.dry_run else "removed"
+    print_result(outcomes, options.output, lambda: (Lines(tuple(_lines(outcomes, cordons, done))),))
+    return PROBLEM if any(outcome.error for outcome in outcomes) else DONE
 
 
-def _agreed(client: Client, found: list[Found], options: argparse.Namespace) -> bool:
-    if options.yes:
-        return True
-    facts = (*_facts(found), *_leader(client, options.namespace))
-    return agreed("cleanup", facts, "Remove all of them?", yes=False)
-
-
-def _facts(found: list[Found]) -> Iterator[str]:
-    for one in found:
-        yield f"{one.kind} {one.name}: {one.what}"
-    gpus = {one.gpu for one in found if one.gpu}
+def _facts(client: Client, namespace: str, found: list[Found]) -> Iterator[str]:
+    """Give what would be removed, and that a remediator undoes it if one leads."""
+    for each in found:
+        yield f"{each.kind} {each.name}: {each.what}"
+    gpus = {each.gpu for each in found if each.gpu}
     objects = count(len(found), "object", "objects")
     yield f"to remove: {objects} of {count(len(gpus), 'GPU', 'GPUs')}"
     yield "new pods can then be scheduled to these GPUs immediately, even if their faults remain"
-
-
-def _leader(client: Client, namespace: str) -> Iterator[str]:
-    """Say that a remediator undoes it, where one leads as far as can be seen."""
     try:
-        objects = Reader(client, namespace).objects("leases")
+        read = Reader(client, namespace).objects("leases")
     except ApiError:
         return
-    lead = leading(objects.leases, objects.at)
-    if not lead.why:
-        yield f"remediator {lead.holder} leads: it will create the taints of open incidents again"
+    leader = leader_of(read.leases, read.at)
+    if not leader.problem:
+        yield f"remediator {leader.holder} leads: it will create the taints of open incidents again"
 
 
-def _outcomes(releaser: Remover, rules: Rules, nodes: list[Found]) -> list[Outcome]:
-    def left() -> list[Found]:
-        return [*(found for found, _ in releaser.rules()), *releaser.nodes()]
-
-    return removed(releaser, rules, nodes, left)
-
-
-def _lines(outcomes: list[Outcome], kept: list[str], options: argparse.Namespace) -> Iterator[str]:
-    yield from lines(outcomes, "would be removed" if options.dry_run else "removed")
+def _lines(outcomes: list[Outcome], cordons: list[str], done: str) -> Iterator[str]:
+    yield from outcome_lines(outcomes, done)
     if not outcomes:
         yield "no taint rules or Node conditions of Draguard in this cluster"
-    if kept:
-        yield (
-            f"{count(len(kept), 'cordon for maintenance stays', 'cordons for maintenance stay')} "
-            f"({some(kept)}): users made them; `draguard uncordon --all` removes them"
-        )
+    if cordons:
+        stay = count(len(cordons), "cordon for maintenance stays", "cordons for maintenance stay")
+        yield f"{stay} ({some(cordons)}): users made them; `draguard uncordon --all` removes them"

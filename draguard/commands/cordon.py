@@ -1,27 +1,24 @@
-"""`draguard cordon DEVICE`: keep new work off it, for maintenance; --evict moves who is there."""
+"""`draguard cordon DEVICE`: keep new pods off it, for maintenance; --evict deletes those on it."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from draguard.cluster.cordon_rule import Cordon
-from draguard.cluster.cordons import all_stand, taint_value
+from draguard.cluster.cordons import cordon_all, taint_value
 from draguard.cluster.device_pods import Holder, holders
-from draguard.cluster.find_device import NAMES, Meant, NoDeviceError, meant
+from draguard.cluster.find_device import NAMES, NamedDevices, NoDeviceError, find_devices
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, asked, complain
+from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
 from draguard.connection.whoami import caller
-from draguard.exit_status import DONE, WRONG
+from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
-from draguard.render.cordon_page import Cordons, sheet
-from draguard.render.formats import add_output_flag, give
+from draguard.render.cordon_page import Cordons, cordon_page
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from draguard.safe import shown
-from exporter.model.resource_slices import SliceDevice, inventory
+from exporter.model.resource_slices import inventory
 from kubeapi.client import Client
-from remediator.model.taint_rule import Effect
 
 EXAMPLES = (
     Example("draguard cordon gpu-7/3 --why 'thermal paste'", "no new pod gets GPU 3 of node gpu-7"),
@@ -29,14 +26,14 @@ EXAMPLES = (
     Example("draguard cordon MIG-19ab... --why test", "one slice; its neighbours are unaffected"),
     Example("draguard cordon gpu-7/3 --why x --dry-run", "which devices and pods are affected"),
 )
-WHOEVER = "pods of claims that this version cannot read"
+UNKNOWN_PODS = "pods of claims that this version cannot read"
 NOT_SERVED = (
     "this cluster serves no DeviceTaintRules, so no device can be cordoned; see `draguard doctor`"
 )
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when every cordon stands; 1 when none, or not all; 2 when nothing could be asked."""
+    """Return 0 if every cordon is in place; 1 if none, or not all; 2 without access."""
     parser = teaching(
         "cordon",
         "Cordon a device for maintenance, with a DeviceTaintRule of your own and your own\n"
@@ -57,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if not options.why.strip():
         parser.error("a reason is required: --why TEXT")
-    return asked("cordon", options, lambda client: _cordon(client, options))
+    return run_with_client("cordon", options, lambda client: _cordon(client, options))
 
 
 def _cordon(client: Client, options: argparse.Namespace) -> int:
@@ -65,78 +62,60 @@ def _cordon(client: Client, options: argparse.Namespace) -> int:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects("any_reports", "slices", "claims", "rules")
     if objects.rule_version is None:
-        complain("cordon", NOT_SERVED)
-        return WRONG
+        print_error("cordon", NOT_SERVED)
+        return PROBLEM
     try:
-        named = meant(options.device, published(objects), objects.reports)
+        named = find_devices(options.device, inventory(objects.slices), objects.reports)
     except NoDeviceError as error:
-        complain("cordon", f"{error}{left_out(objects)}")
-        return WRONG
-    cordons = _cordons(named, caller(client).name or "unknown", options)
-    on_it = agreed(reader, objects, named, cordons, options)
-    if on_it is None:
-        return WRONG
-    changed = all_stand(client, objects, cordons, dry=options.dry_run)
-    told = Cordons(
-        word=options.device,
-        what=named.what,
-        gpu=named.gpu,
-        changed=changed,
-        holders=on_it,
-        by=cordons[0].by,
+        print_error("cordon", f"{error}{left_out(objects)}")
+        return PROBLEM
+    by = caller(client).name or "unknown"
+    cordons = tuple(
+        Cordon(
+            target=target,
+            gpu=named.gpu,
+            effect="NoExecute" if options.evict else "NoSchedule",
+            by=by,
+            why=options.why,
+        )
+        for target in named.targets
     )
-    give(told, options.output, lambda: sheet(told, evict=options.evict))
-    return WRONG if any(one.failed for one in changed) else DONE
-
-
-def _cordons(named: Meant, by: str, options: argparse.Namespace) -> tuple[Cordon, ...]:
-    wanted: Effect = "NoExecute" if options.evict else "NoSchedule"
-    return tuple(
-        Cordon(target=one, gpu=named.gpu, effect=wanted, by=by, why=options.why)
-        for one in named.targets
+    pods = agreed_pods(reader, objects, named, cordons, options)
+    if pods is None:
+        return PROBLEM
+    changed = cordon_all(client, objects, cordons, dry=options.dry_run)
+    result = Cordons(
+        word=options.device, what=named.what, gpu=named.gpu, changed=changed, holders=pods, by=by
     )
+    print_result(result, options.output, lambda: cordon_page(result, evict=options.evict))
+    return PROBLEM if any(each.failed for each in changed) else DONE
 
 
-def published(objects: Objects) -> tuple[SliceDevice, ...]:
-    return inventory(objects.slices)
-
-
-def agreed(
+def agreed_pods(
     reader: Reader,
     objects: Objects,
-    named: Meant,
+    named: NamedDevices,
     cordons: Sequence[Cordon],
     options: argparse.Namespace,
 ) -> tuple[Holder, ...] | None:
-    """Return who is on the devices; None when their pods shall not be deleted after all.
+    """Return the pods on the devices; None if the user does not agree to their deletion.
 
-    While a person reads who will go, others may come: then he is asked again.
+    If pods come while the user reads, the command asks again.
     """
-    values = {one.target.name: taint_value(objects.rules, one) for one in cordons}
+    values = {cordon.target.name: taint_value(objects.rules, cordon) for cordon in cordons}
     agreed: frozenset[str] = frozenset()
     while True:
-        on_it = holders(objects.claims, values)
-        going = frozenset(f"{one.namespace}/{one.pod}" for one in on_it if not one.stays)
-        going |= {f"{WHOEVER} ({one})" for one in objects.unreadable if "resourceclaims" in one}
+        pods = holders(objects.claims, values)
+        deleted = frozenset(f"{pod.namespace}/{pod.pod}" for pod in pods if not pod.stays)
+        deleted |= {f"{UNKNOWN_PODS} ({c})" for c in objects.unreadable if "resourceclaims" in c}
         asks = options.evict and not (options.dry_run or options.yes)
-        if not asks or going <= agreed:
-            return on_it
-        if not _asked(named, sorted(going)):
+        if not asks or deleted <= agreed:
+            return pods
+        number = count(len(deleted), "pod", "pods")
+        facts = (
+            f"{named.what} of {named.gpu}: {number} will be deleted:",
+            *(f"  {pod}" for pod in sorted(deleted)),
+        )
+        if not confirmed("cordon", facts, "Delete them?", yes=False):
             return None
-        agreed, objects = going, reader.objects("claims")
-
-
-def _asked(named: Meant, going: Sequence[str]) -> bool:
-    """Ask before pods are deleted, naming them."""
-    pods = count(len(going), "pod", "pods")
-    print(shown(f"{named.what} of {named.gpu}: {pods} will be deleted:"), file=sys.stderr)
-    for pod in going:
-        print(f"  {shown(pod)}", file=sys.stderr)
-    if not sys.stdin.isatty():
-        complain("cordon", "nothing was done: no terminal for confirmation; add --yes to continue")
-        return False
-    print("Delete them? Type yes: ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip() == "yes":
-        return True
-    complain("cordon", "nothing was done")
-    return False
+        agreed, objects = deleted, reader.objects("claims")

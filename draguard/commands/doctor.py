@@ -1,24 +1,24 @@
-"""`draguard doctor`: does this cluster, or this node, have what is needed; each line its remedy."""
+"""`draguard doctor`: whether this cluster, or this node, has what is needed, with remedies."""
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from draguard.cluster.fleet_status import status
-from draguard.cluster.installation import agents, find
+from draguard.cluster.fleet_status import fleet_status
+from draguard.cluster.installation import find_agents, find_installation
 from draguard.cluster.reading import WATCHED, Reader
 from draguard.connection.errors import NotInstalledError, sentence
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, asked
+from draguard.connection.session import add_cluster_flags, run_with_client
 from draguard.doctor import api
 from draguard.doctor.admission import admission
 from draguard.doctor.check import Check, unknown
 from draguard.doctor.rights import rights
 from draguard.doctor.running import exporter, running
-from draguard.exit_status import DONE, WRONG
+from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Lines, Table, Text, Tone
-from draguard.render.formats import add_output_flag, give
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi.client import UNREADABLE, ApiError, Client
 from remediator.controller.emergency import FORBIDDEN
@@ -33,7 +33,7 @@ _TONES: dict[str, Tone] = {"ok": "good", "warn": "warn", "bad": "bad", "unknown"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when nothing is bad; 1 when something is; 2 when the cluster could not be asked."""
+    """Return 0 if nothing is bad; 1 if something is; 2 without access."""
     parser = teaching(
         "doctor",
         "Check whether the cluster meets Draguard's requirements: API versions, feature gates,\n"
@@ -55,72 +55,64 @@ def main(arguments: Sequence[str]) -> int:
     if options.node_local:
         from draguard.doctor.node_local import node_local
 
-        return _tell(node_local(options.flags), options)
-    return asked("doctor", options, lambda client: _look(client, options))
+        return _show(node_local(options.flags), options)
+    return run_with_client("doctor", options, lambda client: _look(client, options))
 
 
 def _look(client: Client, options: argparse.Namespace) -> int:
-    _answers(client)
-    with Progress() as progress:
-        found = tuple(examined(client, options.namespace, progress))
-    return _tell(found, options)
-
-
-def _answers(client: Client) -> None:
-    """Raise ApiError where no API server answers: that is no finding about a cluster."""
     try:
         msgspec.json.decode(client.get("/version"), type=dict[str, object])
     except UNREADABLE as error:
         raise ApiError(f"GET /version: this is not an API server ({error})") from error
+    with Progress() as progress:
+        found = tuple(checks(client, options.namespace, progress))
+    return _show(found, options)
 
 
-def examined(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
-    """Look at everything; what cannot be seen costs its own line only."""
+def checks(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
+    """Look at everything; what cannot be read costs only its own line."""
+
+    def state() -> Iterable[Check]:
+        objects = Reader(client, namespace, progress.read).objects(*WATCHED, spared=WATCHED)
+        installed = find_installation(client, namespace)
+        return running(objects, installed, fleet_status(objects, installed), namespace)
+
     looks: tuple[tuple[str, Callable[[], Iterable[Check]]], ...] = (
         ("API versions", lambda: api.versions(client)),
         ("feature gates", lambda: api.gates(client)),
         ("CRDs", lambda: api.objects(client)),
         ("permissions", lambda: rights(client, namespace)),
-        ("exporter", lambda: (exporter(agents(client, namespace), namespace),)),
-        ("cluster state", lambda: _running(client, namespace, progress)),
+        ("exporter", lambda: (exporter(find_agents(client, namespace), namespace),)),
+        ("cluster state", state),
         ("admission", lambda: admission(client)),
     )
     for about, look in looks:
         progress.says(f"checking {about}")
         try:
             yield from look()
-        except (ApiError, NotInstalledError) as error:
-            yield unknown(about, sentence(error, client.endpoint.server), _remedy(error))
+        except NotInstalledError as error:
+            remedy = "install Draguard (docs/install.md); the lines above show what is missing"
+            yield unknown(about, str(error), remedy)
+        except ApiError as error:
+            remedy = (
+                "ask for the permissions listed in docs/cli.md, Rights"
+                if error.status == FORBIDDEN
+                else "run the command again; see docs/troubleshooting.md"
+            )
+            yield unknown(about, sentence(error, client.endpoint.server), remedy)
 
 
-def _remedy(error: Exception) -> str:
-    """Say what makes visible what could not be looked at."""
-    if isinstance(error, NotInstalledError):
-        return "install Draguard (docs/install.md); the lines above show what is missing"
-    if isinstance(error, ApiError) and error.status == FORBIDDEN:
-        return "ask for the permissions listed in docs/cli.md, Rights"
-    return "run the command again; see docs/troubleshooting.md"
+def _show(found: tuple[Check, ...], options: argparse.Namespace) -> int:
+    print_result(found, options.output, lambda: _page(found))
+    return PROBLEM if any(check.state == "bad" for check in found) else DONE
 
 
-def _running(client: Client, namespace: str, progress: Progress) -> Iterator[Check]:
-    objects = Reader(client, namespace, progress.read).objects(*WATCHED, spared=WATCHED)
-    installed = find(client, namespace)
-    yield from running(objects, installed, status(objects, installed), namespace)
-
-
-def _tell(found: tuple[Check, ...], options: argparse.Namespace) -> int:
-    give(found, options.output, lambda: _sheet(found))
-    return WRONG if any(one.state == "bad" for one in found) else DONE
-
-
-def _sheet(found: tuple[Check, ...]) -> Iterator[Block]:
-    yield Table(("STATE", "FINDING AND REMEDY"), tuple(_rows(found)))
-    counts = {state: sum(one.state == state for one in found) for state in _TONES}
+def _page(found: tuple[Check, ...]) -> Iterator[Block]:
+    rows: list[tuple[Text, ...]] = []
+    for check in found:
+        rows.append((Cell(check.state, _TONES[check.state]), f"{check.about}: {check.says}"))
+        if check.remedy:
+            rows.append(("", Cell(f"-> {check.remedy}", "strong")))
+    yield Table(("STATE", "FINDING AND REMEDY"), tuple(rows))
+    counts = {state: sum(check.state == state for check in found) for state in _TONES}
     yield Lines((", ".join(f"{count} {state}" for state, count in counts.items()),))
-
-
-def _rows(found: tuple[Check, ...]) -> Iterator[tuple[Text, ...]]:
-    for one in found:
-        yield Cell(one.state, _TONES[one.state]), f"{one.about}: {one.says}"
-        if one.remedy:
-            yield "", Cell(f"-> {one.remedy}", "strong")

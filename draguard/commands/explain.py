@@ -4,15 +4,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from draguard.cluster.installation import PolicyInForce, find
-from draguard.cluster.policy_file import policy_of
+from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
 from draguard.connection.errors import sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.session import add_cluster_flags, client_of, complain
-from draguard.exit_status import DONE, WRONG
-from draguard.render.formats import add_output_flag, give
+from draguard.connection.session import add_cluster_flags, client_of, print_error
+from draguard.exit_status import DONE, PROBLEM
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from draguard.render.xid_page import sheet
+from draguard.render.xid_page import xid_page
 from draguard.trial.xid import known
 from kubeapi import clock
 from kubeapi.client import ApiError, Client
@@ -27,13 +26,13 @@ EXAMPLES = (
     Example("draguard explain xid 48 --shipped", "without a cluster"),
 )
 _DIGITS = 5
-"""Far beyond any XID that there is."""
+"""More than any XID has."""
 _QUICK = 5.0
-"""Seconds for an answer: what a code means can be told without one."""
+"""Seconds for an answer: a code can be explained without one."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 when the policy file cannot be read."""
+    """Return 0; 1 if the policy file cannot be read."""
     parser = teaching(
         "explain",
         "Explain an XID: NVIDIA's catalogue, Draguard's class of fault, and what Draguard would\n"
@@ -54,41 +53,36 @@ def main(arguments: Sequence[str]) -> int:
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
-    code = _code(parser, options)
-    try:
-        policy = _policy(options)
-    except PolicyError as error:
-        for one in error.problems:
-            complain("explain", f"{options.policy}: {one}")
-        return WRONG
-    found = known(code, policy.policy, policy.source, clock.now(), mig=options.mig)
-    give(found, options.output, lambda: sheet(found))
-    return DONE
-
-
-def _code(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    """Return the code that was asked for; ends the program where it is none."""
     given: str = (options.code if options.what == "xid" else options.what) or ""
     number = given if given.isdecimal() and len(given) <= _DIGITS else ""
     if options.what != "xid" or not number:
         parser.error(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
-    return int(number)
-
-
-def _policy(options: argparse.Namespace) -> PolicyInForce:
-    if options.policy is not None:
-        return PolicyInForce(policy=policy_of(options.policy), source=str(options.policy))
-    return PolicyInForce(source="shipped") if options.shipped else _in_force(options)
+    try:
+        policy = (
+            policy_of_file(options.policy)
+            if options.policy is not None
+            else PolicyInForce(source="shipped")
+            if options.shipped
+            else _in_force(options)
+        )
+    except PolicyError as error:
+        for problem in error.problems:
+            print_error("explain", f"{options.policy}: {problem}")
+        return PROBLEM
+    found = known(int(number), policy.policy, policy.source, clock.now(), mig=options.mig)
+    print_result(found, options.output, lambda: xid_page(found))
+    return DONE
 
 
 def _in_force(options: argparse.Namespace) -> PolicyInForce:
+    """Return the policy of the cluster; if it cannot be read, the shipped one, with the reason."""
     server = ""
     try:
         endpoint = endpoint_of(options.kubeconfig, options.context)
         server = endpoint.server
         client = client_of(endpoint, _QUICK, Client)
         try:
-            return find(client, options.namespace).policy
+            return find_installation(client, options.namespace).policy
         finally:
             client.close()
     except (EndpointError, ApiError) as error:

@@ -1,19 +1,19 @@
-"""`draguard incidents [NAME]`: what is wrong in the cluster, or one case file."""
+"""`draguard incidents [NAME]`: the open incidents of the cluster, or one incident in detail."""
 
 import argparse
 from collections.abc import Sequence
 
-from draguard.cluster.find_incident import NoIncidentError, meant
+from draguard.cluster.find_incident import NoIncidentError, find_incident
 from draguard.cluster.listing import raw_items
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, asked, complain
-from draguard.exit_status import DONE, WRONG
-from draguard.render.formats import add_output_flag, give
+from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.exit_status import DONE, PROBLEM
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from draguard.render.incident_page import case_file
-from draguard.render.incident_table import lines, table
+from draguard.render.incident_page import incident_page
+from draguard.render.incident_table import incident_lines, incident_table
 from kubeapi.client import ApiError, Client, NotFound
 from remediator.controller.cluster import REPORTS
 
@@ -26,7 +26,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 for no such incident or node, or a list with gaps; 2 when nothing was asked."""
+    """Return 0; 1 for no such incident or node, or an incomplete list; 2 without access."""
     parser = teaching(
         "incidents",
         "List the incidents, one for each fault of a GPU. With a name, show one in detail:\n"
@@ -44,38 +44,38 @@ def main(arguments: Sequence[str]) -> int:
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
-    return asked("incidents", options, lambda client: _told(client, options))
+    return run_with_client("incidents", options, lambda client: _show(client, options))
 
 
-def _told(client: Client, options: argparse.Namespace) -> int:
+def _show(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         objects = Reader(client, options.namespace, progress.read).objects("incidents")
     if options.name is None:
-        return _list(client, objects, options)
+        return _show_list(client, objects, options)
     try:
-        one = meant(options.name, objects.incidents)
+        incident = find_incident(options.name, objects.incidents)
     except NoIncidentError as error:
-        complain("incidents", f"{error}{left_out(objects)}")
-        return WRONG
-    give(one, options.output, lambda: case_file(one, objects.at))
+        print_error("incidents", f"{error}{left_out(objects)}")
+        return PROBLEM
+    print_result(incident, options.output, lambda: incident_page(incident, objects.at))
     return DONE
 
 
-def _list(client: Client, objects: Objects, options: argparse.Namespace) -> int:
-    found = lines(objects.incidents, closed=options.all, node=options.node)
-    if options.node and not found and not _is_known(client, objects, options.node):
-        complain("incidents", f"no report or incident for a node {options.node!r}")
-        return WRONG
-    give(found, options.output, lambda: (table(found, objects.at, options.node),))
+def _show_list(client: Client, objects: Objects, options: argparse.Namespace) -> int:
+    found = incident_lines(objects.incidents, closed=options.all, node=options.node)
+    if options.node and not found and not _exists(client, objects, options.node):
+        print_error("incidents", f"no report or incident for a node {options.node!r}")
+        return PROBLEM
+    print_result(found, options.output, lambda: (incident_table(found, objects.at, options.node),))
     if objects.unreadable:
-        complain("incidents", f"this list is incomplete{left_out(objects)}")
-        return WRONG
+        print_error("incidents", f"this list is incomplete{left_out(objects)}")
+        return PROBLEM
     return DONE
 
 
-def _is_known(client: Client, objects: Objects, node: str) -> bool:
-    """Whether there is such a node, as far as can be told: a slip of the pen is not health."""
-    if any(one.node == node for one in objects.incidents):
+def _exists(client: Client, objects: Objects, node: str) -> bool:
+    """Whether there is such a node, as far as can be seen: a mistyped name is not healthy."""
+    if any(incident.node == node for incident in objects.incidents):
         return True
     try:
         params = {"fieldSelector": f"metadata.name={node}"}
@@ -83,4 +83,4 @@ def _is_known(client: Client, objects: Objects, node: str) -> bool:
     except NotFound:
         return False
     except ApiError:
-        return True  # nobody says that there is none
+        return True  # unknown

@@ -1,49 +1,46 @@
-"""What a user wants for a GPU, written into the spec of its incident for the remediator."""
+"""`draguard hold`, `ignore` and `confirm-repaired`: three intents for a GPU, as one table.
+
+Each is a field of the incident's spec that the remediator reads (`remediator.model.intent`).
+"""
 
 import argparse
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
-from draguard.cluster.find_incident import NoIncidentError, meant
+from draguard.cluster.decide import case_of
+from draguard.cluster.find_incident import NoIncidentError, find_incident
 from draguard.cluster.intents import (
     FOREVER,
-    Said,
+    IntentChange,
     WrongIntentError,
     before_in_words,
-    intent_of,
-    patch,
+    callers_intent,
+    change_of,
+    check,
+    confirmation_refusal,
     until_in_words,
     until_of,
+    write,
 )
-from draguard.cluster.listing import listed
-from draguard.cluster.one_gpu import judged
+from draguard.cluster.leader import leader_of
 from draguard.cluster.reading import Reader, left_out
-from draguard.cluster.unheard import unheard
-from draguard.connection.consent import agreed
-from draguard.connection.server_time import ahead_by, now
-from draguard.connection.session import add_cluster_flags, asked, complain
-from draguard.connection.whoami import caller
-from draguard.exit_status import DONE, WRONG
+from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Cell, Facts
 from draguard.render.consequences import QUESTION, consequences
-from draguard.render.formats import add_output_flag, give
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi import clock
-from kubeapi.client import Client, Conflict, NotFound
-from remediator.controller.writes import INCIDENTS
+from kubeapi.client import ApiError, Client
 from remediator.model.incident import Incident
-from remediator.model.intent import FIELDS, Intent, Kind
+from remediator.model.intent import FIELDS, Kind
 from remediator.plan.case import Case
 
-TRIES = 5
-"""How often an intent is written that another write to the incident comes before."""
 
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the three intents, as a command."""
-
+class IntentCommand(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     kind: Kind
     description: str
@@ -51,41 +48,94 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     endless: bool
     """Whether it may be without an end."""
     standard: str = ""
-    """How long it counts when the user does not say; "" makes it be said."""
+    """The end if the user gives none; "": one is required."""
     means: str
     untaints: bool = False
-    """It removes taints that stand: the user is shown what follows, and asked."""
+    """It removes existing taints, so the command shows the consequences and asks."""
     refusal: Callable[[Incident, Case | None], str] | None = None
-    """Says why it would change nothing now, "" when it would."""
+    """Says why it would change nothing now, "" if it would."""
 
 
-def run(question: Question, arguments: Sequence[str]) -> int:
-    """Return 0 when it is written; 1 when it cannot be meant; 2 when nothing could be asked."""
-    parser = _parser(question)
+HOLD = IntentCommand(
+    command="hold",
+    kind="Hold",
+    description="Pause Draguard on the GPU of an incident until the given time: no new taint, no\n"
+    "stronger taint, no eviction. Existing taints stay, and recovery continues.",
+    examples=(
+        Example("draguard hold INCIDENT --until 4h --reason 'a run must end'", "for four hours"),
+        Example("draguard hold GPU-2fa8... --until 2030-07-30T18:00:00Z --reason x", "by GPU UUID"),
+        Example("draguard hold INCIDENT --remove", "remove the hold"),
+    ),
+    endless=False,
+    means="no new taint and no eviction on this GPU until then; existing taints stay",
+)
+IGNORE = IntentCommand(
+    command="ignore",
+    kind="Ignore",
+    description="Take no action on the fault of an incident until the given time. The remediator\n"
+    "removes its taints from this GPU at once. After that time the fault counts again. If\n"
+    "there are taints, the command asks for confirmation, as `draguard untaint` does.",
+    examples=(
+        Example("draguard ignore INCIDENT --until 2d --reason 'a test board'", "for two days"),
+        Example("draguard ignore INCIDENT --forever --reason 'a test board'", "forever"),
+        Example("draguard ignore INCIDENT --remove", "let the fault count again now"),
+    ),
+    endless=True,
+    untaints=True,
+    means="the remediator removes its taints from this GPU now; the fault counts again at the end",
+)
+CONFIRM_REPAIRED = IntentCommand(
+    command="confirm-repaired",
+    kind="RepairConfirmed",
+    description="Confirm the repair of a GPU that Draguard does not untaint after recovery alone.\n"
+    "The soak time still applies. A later signal overtakes the confirmation. Refused if it\n"
+    "would change nothing: the GPU is still sick, or needs no confirmation.",
+    examples=(
+        Example(
+            "draguard confirm-repaired INCIDENT --reason 'new board, ticket 47'",
+            "the repair is done",
+        ),
+        Example("draguard confirm-repaired INCIDENT --remove", "remove the confirmation"),
+    ),
+    endless=True,
+    standard=FOREVER,
+    refusal=confirmation_refusal,
+    means="the GPU is untainted after its soak time, unless a later signal arrives",
+)
+
+
+def run(row: IntentCommand, arguments: Sequence[str]) -> int:
+    """Return 0 if it is written; 1 if it does not fit the incident; 2 without access."""
+    parser = _parser(row)
     options = parser.parse_args(arguments)
-    times = (FOREVER if options.forever else None, options.until, options.length)
-    said = next((one for one in times if one is not None), question.standard)
-    if not (said or options.remove):
-        endless = ", or --forever" if question.endless else ""
+    given = (FOREVER if options.forever else None, options.until, options.length)
+    ends = next((end for end in given if end is not None), row.standard)
+    if not (ends or options.remove):
+        endless = ", or --forever" if row.endless else ""
         parser.error(f"an end time is required: --until 4h, --until 2030-07-30T18:00:00Z{endless}")
     if not (options.reason.strip() or options.remove):
         parser.error("a reason is required: --reason TEXT")
     try:
-        until_of(said, clock.now()) if said else None
+        until_of(ends, clock.now()) if ends else None
     except WrongIntentError as error:
         parser.error(f"{'--until' if options.until else '--for'}: {error}")
-    ends = "" if options.remove else said
-    return asked(question.command, options, lambda client: _answer(question, client, options, ends))
+    options.ends = "" if options.remove else ends
+    return run_with_client(row.command, options, lambda client: _change(row, client, options))
 
 
-def _parser(question: Question) -> argparse.ArgumentParser:
+hold = partial(run, HOLD)
+ignore = partial(run, IGNORE)
+confirm_repaired = partial(run, CONFIRM_REPAIRED)
+
+
+def _parser(row: IntentCommand) -> argparse.ArgumentParser:
     parser = teaching(
-        question.command,
-        question.description,
-        question.examples,
+        row.command,
+        row.description,
+        row.examples,
         more="The command writes it to the incident's spec, with your user name.",
     )
-    until = "[--until WHEN]" if question.standard else "--until WHEN"
+    until = "[--until WHEN]" if row.standard else "--until WHEN"
     parser.usage = f"{parser.prog} INCIDENT {until} --reason TEXT [FLAGS]"
     parser.add_argument(
         "incident",
@@ -102,156 +152,68 @@ def _parser(question: Question) -> argparse.ArgumentParser:
         help="a duration from now, such as 4h, or a time, such as 2030-07-30T18:00:00Z",
     )
     times.add_argument("--for", dest="length", metavar="WHEN", help="same as --until")
-    if question.endless:
-        standard = " (the default)" if question.standard == FOREVER else ""
+    if row.endless:
+        standard = " (the default)" if row.standard == FOREVER else ""
         times.add_argument("--forever", action="store_true", help=f"no end time{standard}")
     times.add_argument("--remove", action="store_true", help="remove it")
     parser.set_defaults(forever=False)
     parser.add_argument("--overwrite", action="store_true", help="replace the existing one")
-    if question.untaints:
+    if row.untaints:
         parser.add_argument("--yes", action="store_true", help="do not ask before removing taints")
     add_output_flag(parser)
     add_cluster_flags(parser)
     return parser
 
 
-def _answer(question: Question, client: Client, options: argparse.Namespace, ends: str) -> int:
+def _change(row: IntentCommand, client: Client, options: argparse.Namespace) -> int:
     reader = Reader(client, options.namespace)
     objects = reader.objects("incidents")
     try:
-        incident = meant(options.incident, objects.incidents)
-        said = said_of(question.kind, incident, _intent(client, options.reason, ends))
-        if not _meant_so(question, reader, incident, said, at=objects.at, options=options):
-            return WRONG
-        write(client, incident, said, overwrite=options.overwrite)
+        incident = find_incident(options.incident, objects.incidents)
+        intent = callers_intent(client, options.ends, options.reason) if options.ends else None
+        change = change_of(row.kind, incident, intent)
+        check(change, incident, overwrite=options.overwrite)
+        if row.refusal and intent and (why := row.refusal(incident, case_of(reader, incident))):
+            raise WrongIntentError(why)
+        taints = [f"{rule.effect} on {rule.device}" for rule in incident.status.rules]
+        if row.untaints and intent and taints and not options.yes:
+            case = case_of(reader, incident)
+            facts = consequences(incident, case, taints, intent.until, objects.at)
+            if not confirmed(row.command, facts, QUESTION, yes=False):
+                return PROBLEM
+        write(client, incident, change, overwrite=options.overwrite)
     except (NoIncidentError, WrongIntentError) as error:
-        complain(question.command, f"{error}{left_out(objects)}")
-        return WRONG
-    heard = msgspec.structs.replace(said, unheard="" if options.remove else unheard(reader))
-    give(heard, options.output, lambda: (_facts(question, heard, objects.at),))
+        print_error(row.command, f"{error}{left_out(objects)}")
+        return PROBLEM
+    change = msgspec.structs.replace(change, unheard=_not_applied_yet(reader) if intent else "")
+    print_result(change, options.output, lambda: (_facts(row, change, objects.at),))
     return DONE
 
 
-def _meant_so(
-    question: Question,
-    reader: Reader,
-    incident: Incident,
-    said: Said,
-    *,
-    at: datetime,
-    options: argparse.Namespace,
-) -> bool:
-    """Whether the user agrees to what follows. Raises WrongIntentError where nothing would."""
-    fits(said, incident, overwrite=options.overwrite)
-    if said.intent is None:
-        return True
-    if question.refusal and (why := question.refusal(incident, judged(reader, incident))):
-        raise WrongIntentError(why)
-    taints = [f"{one.effect} on {one.device}" for one in incident.status.rules]
-    if not (question.untaints and taints) or options.yes:
-        return True
-    facts = consequences(incident, judged(reader, incident), taints, said.intent.until, at)
-    return agreed(question.command, facts, QUESTION, yes=False)
+def _not_applied_yet(reader: Reader) -> str:
+    """Say why no remediator applies it now, "" if one leads or that cannot be seen."""
+    try:
+        objects = reader.objects("leases")
+    except ApiError:
+        return ""
+    problem = leader_of(objects.leases, objects.at).problem
+    return f"{problem}; takes effect once a remediator runs" if problem else ""
 
 
-def _intent(client: Client, reason: str, ends: str) -> Intent | None:
-    """Return what is wanted: until when by the server's clock, and by whom; None removes it."""
-    if not ends:
-        return None
-    who = caller(client)
-    return intent_of(until_of(ends, now(ahead_by(who))), who.name, reason)
-
-
-def said_of(kind: Kind, incident: Incident, intent: Intent | None) -> Said:
-    before = before_in_words(kind, incident.spec.intents.get(kind))
-    return Said(kind=kind, incident=incident.name, intent=intent, before=before)
-
-
-def write(client: Client, incident: Incident, said: Said, *, overwrite: bool) -> None:
-    """Write exactly onto what was read; where that has changed, look again before it is repeated.
-
-    The remediator writes to an incident as often as something happens, and another
-    user's intent must not be lost. Raises WrongIntentError, ApiError.
-    """
-    before = incident.spec.intents.get(said.kind)
-    for left in reversed(range(TRIES)):
-        fits(said, incident, overwrite=overwrite)
-        body = {
-            "metadata": {
-                "uid": incident.metadata.uid,
-                "resourceVersion": incident.metadata.resource_version,
-            },
-            "spec": {FIELDS[said.kind]: patch(said.intent)},
-        }
-        try:
-            client.merge_patch(f"{INCIDENTS}/{incident.name}", body)
-        except (Conflict, NotFound):
-            if not left:
-                raise
-            incident = _again(client, incident)
-            there = incident.spec.intents.get(said.kind)
-            if there != before:
-                raise WrongIntentError(
-                    f"another user has just changed {incident.name}: "
-                    f"{before_in_words(said.kind, there) or 'it was removed'}"
-                ) from None
-        else:
-            return
-
-
-def _again(client: Client, incident: Incident) -> Incident:
-    """Return the incident as it is now; who may list incidents need not be allowed to get one."""
-    params = {"fieldSelector": f"metadata.name={incident.name}"}
-    found, _ = listed(client, INCIDENTS, Incident, params)
-    if not found or found[0].metadata.uid != incident.metadata.uid:
-        raise WrongIntentError(f"{incident.name} was deleted in the meantime")
-    return found[0]
-
-
-def fits(said: Said, incident: Incident, *, overwrite: bool) -> None:
-    """Raise WrongIntentError where it does not fit what is there."""
-    there = incident.spec.intents.get(said.kind)
-    if not incident.open and said.intent:
-        raise WrongIntentError(
-            f"{incident.name} is closed ({incident.status.phase}); there is nothing to change"
-        )
-    if there and said.intent and there != said.intent and not overwrite:
-        raise WrongIntentError(
-            f"{incident.name} already has one: {said.before}; use --overwrite to replace it"
-        )
-    if there == said.intent and _overtaken(said, incident):
-        raise WrongIntentError(
-            f"{said.before} was overtaken by a later signal; confirm again with another --reason"
-        )
-    if said.intent is None and not there:
-        raise WrongIntentError(f"{incident.name} has no spec.{FIELDS[said.kind]} to remove")
-
-
-def _overtaken(said: Said, incident: Incident) -> bool:
-    """Whether the same words have been overtaken: written once more they change nothing."""
-    return any(
-        (one.kind, one.state) == (said.kind, "Overtaken") and said.intent is not None
-        for one in incident.status.intents
-    )
-
-
-def _facts(question: Question, said: Said, now: datetime) -> Facts:
-    field = f"spec.{FIELDS[said.kind]}"
-    if said.intent is None:
-        return Facts((("incident", said.incident), ("removed", said.before)))
-    intent = said.intent
+def _facts(row: IntentCommand, change: IntentChange, now: datetime) -> Facts:
+    if change.intent is None:
+        return Facts((("incident", change.incident), ("removed", change.before)))
+    intent = change.intent
+    same = change.before == before_in_words(change.kind, intent)
     return Facts(
         (
-            ("incident", said.incident),
-            ("wrote", field),
+            ("incident", change.incident),
+            ("wrote", f"spec.{FIELDS[change.kind]}"),
             ("until", until_in_words(intent, now)),
             ("by", f"{intent.by} (your user name)"),
             ("reason", intent.reason),
-            (
-                "replaces",
-                said.before if said.before != before_in_words(said.kind, intent) else "",
-            ),
-            ("effect", question.means),
-            ("note", Cell(said.unheard, "warn")),
+            ("replaces", "" if same else change.before),
+            ("effect", row.means),
+            ("note", Cell(change.unheard, "warn")),
         )
     )

@@ -4,15 +4,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from draguard.cluster.installation import PolicyInForce
+from draguard.cluster.installation import PolicyInForce, policy_of_file
 from draguard.cluster.plans import Plans, decided_here, known_nodes, of_remediator
-from draguard.cluster.policy_file import policy_of
-from draguard.connection.session import add_cluster_flags, asked, complain
-from draguard.exit_status import DONE, UNASKED, WRONG
-from draguard.nearest import did_you_mean
-from draguard.render.formats import add_output_flag, give
+from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
+from draguard.phrases import did_you_mean
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from draguard.render.plan_page import sheet
+from draguard.render.plan_page import plan_page
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import EndpointError
 from remediator.policy.error import PolicyError
@@ -26,7 +25,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0; 1 when there is no such node or policy file; 2 when nothing could be asked."""
+    """Return 0; 1 if there is no such node or policy file; 2 without access."""
     parser = teaching(
         "plan",
         "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
@@ -43,41 +42,35 @@ def main(arguments: Sequence[str]) -> int:
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
     if options.url:
-        return _ask(options)
+        return _of_remediator(options)
     try:
-        policy = _policy(options.policy)
+        policy = None if options.policy is None else policy_of_file(options.policy)
     except PolicyError as error:
-        for one in error.problems:
-            complain("plan", f"{options.policy}: {one}")
-        return WRONG
-    return asked("plan", options, lambda client: _decide(client, options, policy))
+        for problem in error.problems:
+            print_error("plan", f"{options.policy}: {problem}")
+        return PROBLEM
+    return run_with_client("plan", options, lambda client: _decide(client, options, policy))
 
 
-def _policy(file: Path | None) -> PolicyInForce | None:
-    if file is None:
-        return None
-    return PolicyInForce(policy=policy_of(file), source=str(file))
+def _of_remediator(options: argparse.Namespace) -> int:
+    try:
+        return _show(of_remediator(options.url, options.node), options)
+    except (ApiError, EndpointError) as error:
+        why = f"{options.url}: {error}; check that it is a remediator's --listen address"
+        print_error("plan", why)
+        return NO_ACCESS
 
 
 def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:
     known = known_nodes(client, options.namespace) if options.node else frozenset[str]()
     if options.node and options.node not in known:
-        meant = did_you_mean(options.node, known)
-        complain("plan", f"no report, incident or taint rule for a node {options.node!r}{meant}")
-        return WRONG
-    return _tell(decided_here(client, options.namespace, options.node, policy), options)
+        near = did_you_mean(options.node, known)
+        why = f"no report, incident or taint rule for a node {options.node!r}{near}"
+        print_error("plan", why)
+        return PROBLEM
+    return _show(decided_here(client, options.namespace, options.node, policy), options)
 
 
-def _ask(options: argparse.Namespace) -> int:
-    try:
-        return _tell(of_remediator(options.url, options.node), options)
-    except (ApiError, EndpointError) as error:
-        complain(
-            "plan", f"{options.url}: {error}; check that it is a remediator's --listen address"
-        )
-        return UNASKED
-
-
-def _tell(plans: Plans, options: argparse.Namespace) -> int:
-    give(plans, options.output, lambda: sheet(plans))
+def _show(plans: Plans, options: argparse.Namespace) -> int:
+    print_result(plans, options.output, lambda: plan_page(plans))
     return DONE

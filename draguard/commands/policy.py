@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
-from draguard.cluster.policy_file import policy_of
-from draguard.exit_status import DONE, WRONG
-from draguard.render.formats import add_output_flag, encoded, give
+from draguard.cluster.installation import policy_of_file
+from draguard.exit_status import DONE, PROBLEM
+from draguard.phrases import shown
+from draguard.render.formats import add_output_flag, encoded, print_result
 from draguard.render.help_text import Example, taught, teaching
-from draguard.render.policy_page import sheet
-from draguard.safe import shown
+from draguard.render.policy_page import policy_page
 from draguard.trial.explanation import explain
 from draguard.trial.run import Spot
 from draguard.trial.signal import SLICES, Signal
@@ -31,54 +31,48 @@ EXPLAINED = (
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of a policy file."""
+    """The findings on a policy file."""
 
     file: str
     sound: bool
     problems: tuple[str, ...] = ()
-    """Why it is not sound, each with its line and what to write."""
+    """Why it is invalid, each with its line and the correction."""
     remarks: tuple[str, ...] = ()
-    """What is odd about a sound one."""
+    """Warnings about a valid one."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0, or 1 when the policy cannot be read."""
+    """Return 0, or 1 if the policy is invalid or cannot be read."""
     options = _options(arguments)
     try:
-        policy = policy_of(options.policy) if options.policy else Policy()
+        policy = policy_of_file(options.policy).policy if options.policy else Policy()
     except PolicyError as error:
-        _wrong(options, error)
-        return WRONG
-    if options.command == "check":
-        return _check(options, policy)
-    return _explain(options, policy)
-
-
-def _wrong(options: argparse.Namespace, error: PolicyError) -> None:
-    if options.command == "check" and options.output != "text":
-        found = Checked(file=str(options.policy), sound=False, problems=error.problems)
-        sys.stdout.write(encoded(found, options.output))
-        return
-    for problem in error.problems:
-        print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
+        if options.command == "check" and options.output != "text":
+            found = Checked(file=str(options.policy), sound=False, problems=error.problems)
+            sys.stdout.write(encoded(found, options.output))
+            return PROBLEM
+        for problem in error.problems:
+            print(shown(f"{options.policy}: {problem}"), file=sys.stderr)
+        return PROBLEM
+    return (_check if options.command == "check" else _explain)(options, policy)
 
 
 def _check(options: argparse.Namespace, policy: Policy) -> int:
-    file, odd = str(options.policy), tuple(remarks(policy, clock.now()))
+    file, found = str(options.policy), tuple(remarks(policy, clock.now()))
     if options.output != "text":
-        sys.stdout.write(encoded(Checked(file=file, sound=True, remarks=odd), options.output))
+        sys.stdout.write(encoded(Checked(file=file, sound=True, remarks=found), options.output))
         return DONE
-    for remark in odd:
+    for remark in found:
         print(shown(f"{file}: warning: {remark}"))
     print(shown(f"{file}: valid"))
     return DONE
 
 
 def _explain(options: argparse.Namespace, policy: Policy) -> int:
-    known = {name: getattr(options, name) for name in Signal.__struct_fields__}
+    given = {name: getattr(options, name) for name in Signal.__struct_fields__}
     spot = Spot(node=options.node or options.pool or "node-a", device_class=options.device_class)
-    told = explain(Signal(**known), spot, policy, clock.now())
-    give(told, options.output, lambda: sheet(told))
+    found = explain(Signal(**given), spot, policy, clock.now())
+    print_result(found, options.output, lambda: policy_page(found))
     return DONE
 
 

@@ -3,16 +3,16 @@
 import argparse
 from collections.abc import Sequence
 
-from draguard.cluster.fleet_status import status
-from draguard.cluster.installation import find
+from draguard.cluster.fleet_status import fleet_status
+from draguard.cluster.installation import find_installation
 from draguard.cluster.reading import OPTIONAL, WATCHED, Reader
 from draguard.connection.progress import Progress
-from draguard.connection.session import add_cluster_flags, asked
-from draguard.exit_status import DONE, WRONG
+from draguard.connection.session import add_cluster_flags, run_with_client
+from draguard.exit_status import DONE, PROBLEM
 from draguard.phrases import count
-from draguard.render.formats import add_output_flag, give
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
-from draguard.render.status_page import sheet
+from draguard.render.status_page import status_page
 from kubeapi.client import Client
 
 EXAMPLES = (
@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when it was looked at, whatever was found; 1 when a part may not be read; else 2."""
+    """Return 0, whatever was found; 1 if a part may not be read; 2 without access."""
     parser = teaching(
         "status",
         "Show how many GPUs are healthy, sick or unknown, which reports are stale and which\n"
@@ -35,14 +35,14 @@ def main(arguments: Sequence[str]) -> int:
     add_output_flag(parser)
     add_cluster_flags(parser)
     options = parser.parse_args(arguments)
-    return asked("status", options, lambda client: _told(client, options))
+    return run_with_client("status", options, lambda client: _show(client, options))
 
 
-def _told(client: Client, options: argparse.Namespace) -> int:
+def _show(client: Client, options: argparse.Namespace) -> int:
     with Progress() as progress:
         reader = Reader(client, options.namespace, progress.read)
         objects = reader.objects(*WATCHED, spared=WATCHED)
         progress.says(f"evaluating the GPUs of {count(len(objects.reports), 'node', 'nodes')}")
-        found = status(objects, find(client, options.namespace))
-    give(found, options.output, lambda: sheet(found, objects.at))
-    return WRONG if objects.missing - OPTIONAL else DONE
+        found = fleet_status(objects, find_installation(client, options.namespace))
+    print_result(found, options.output, lambda: status_page(found, objects.at))
+    return PROBLEM if objects.missing - OPTIONAL else DONE

@@ -1,7 +1,7 @@
 """`draguard untaint INCIDENT`: remove Draguard's taints of one GPU, against its verdict.
 
-Where a remediator leads it does so, told by `spec.ignore` of the incident; where none
-leads the rules are removed here, and a later remediator finds the same `spec.ignore`.
+A leading remediator does it, by `spec.ignore` of the incident. If none leads, the rules are
+removed here, and a later remediator finds the same `spec.ignore`.
 """
 
 import argparse
@@ -10,23 +10,26 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.find_incident import NoIncidentError, meant
-from draguard.cluster.intents import FOREVER, WrongIntentError, intent_of, until_in_words, until_of
-from draguard.cluster.leader import leading
+from draguard.cluster.decide import case_of
+from draguard.cluster.find_incident import NoIncidentError, find_incident
+from draguard.cluster.intents import (
+    FOREVER,
+    WrongIntentError,
+    callers_intent,
+    change_of,
+    until_in_words,
+    until_of,
+    write,
+)
+from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
-from draguard.cluster.one_gpu import judged
 from draguard.cluster.reading import Reader, left_out
-from draguard.cluster.removal import Found, Outcome, Remover
-from draguard.cluster.removing import Rules, lines, removed
-from draguard.commands.intents import said_of, write
-from draguard.connection.consent import agreed
-from draguard.connection.server_time import ahead_by, now
-from draguard.connection.session import add_cluster_flags, asked, complain
-from draguard.connection.whoami import caller
-from draguard.exit_status import DONE, WRONG
+from draguard.cluster.removal import Found, Outcome, Remover, Rules, outcome_lines, remove_all
+from draguard.connection.session import add_cluster_flags, confirmed, print_error, run_with_client
+from draguard.exit_status import DONE, PROBLEM
 from draguard.render.blocks import Block, Cell, Facts, Lines
 from draguard.render.consequences import QUESTION, consequences
-from draguard.render.formats import add_output_flag, give
+from draguard.render.formats import add_output_flag, print_result
 from draguard.render.help_text import Example, teaching
 from kubeapi import clock
 from kubeapi.client import Client
@@ -52,7 +55,7 @@ class Untainted(msgspec.Struct, frozen=True, kw_only=True):
     by_remediator: bool
     """A remediator removes the rules; else they were removed here."""
     rules: tuple[Outcome, ...]
-    """What became of the rules that were removed here."""
+    """The outcome of each rule that was removed here."""
     remark: str = ""
 
 
@@ -66,7 +69,7 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 0 when it is done or asked of the remediator; 1 when not; 2 when nothing was asked."""
+    """Return 0 if it is done or requested of the remediator; 1 if not; 2 without access."""
     parser = teaching(
         COMMAND,
         "Remove Draguard's taints from one GPU until the given time, although its fault remains.\n"
@@ -107,95 +110,92 @@ def main(arguments: Sequence[str]) -> int:
         until_of(options.ends, clock.now())
     except WrongIntentError as error:
         parser.error(f"--until: {error}")
-    return asked(COMMAND, options, lambda client: _untaint(client, options))
+    return run_with_client(COMMAND, options, lambda client: _untaint(client, options))
 
 
 def _untaint(client: Client, options: argparse.Namespace) -> int:
-    reader, releaser = Reader(client, options.namespace), Remover(client)
+    reader, remover = Reader(client, options.namespace), Remover(client)
     objects = reader.objects("incidents", "leases", spared=("leases",))
     try:
-        found = _found(releaser, objects, options.incident)
-        who = caller(client)
-        intent = intent_of(until_of(options.ends, now(ahead_by(who))), who.name, options.reason)
-        if not _agreed(reader, found, intent, options):
-            return WRONG
-        done = _done(client, releaser, found, intent, options)
+        found = _found(remover, objects, options.incident)
+        intent = callers_intent(client, options.ends, options.reason)
+        case = case_of(reader, found.incident)
+        taints = [rule.what for rule, _ in found.rules]
+        facts = consequences(found.incident, case, taints, intent.until, found.at)
+        if not confirmed(COMMAND, facts, QUESTION, yes=options.yes or options.dry_run):
+            return PROBLEM
+        outcomes = [] if options.dry_run else _carry_out(client, remover, found, intent)
     except (NoIncidentError, WrongIntentError) as error:
-        complain(COMMAND, f"{error}{left_out(objects)}")
-        return WRONG
-    give(done, options.output, lambda: _sheet(done, found.at))
-    return WRONG if any(one.error for one in done.rules) else DONE
-
-
-def _found(releaser: Remover, objects: Objects, word: str) -> _Found:
-    """Look what there is to untaint. Raises NoIncidentError, WrongIntentError, ApiError."""
-    incident = meant(word, objects.incidents)
-    rules = [one for one in releaser.rules() if _is_of(one[0], incident)]
-    unseen = "leases" in objects.missing
-    why = "" if unseen else leading(objects.leases, objects.at).why
-    if not (incident.open or rules):
-        raise WrongIntentError(f"{incident.name} is closed and has no taints")
-    if not incident.open and not why:
-        raise WrongIntentError(
-            f"{incident.name} is closed; the remediator removes its remaining taints"
-        )
-    remark = UNSEEN if unseen else why
-    return _Found(incident, rules, not why, remark, objects.at)
-
-
-def _is_of(rule: Found, incident: Incident) -> bool:
-    return rule.incident == incident.name or rule.gpu == incident.spec.uuid
-
-
-def _agreed(reader: Reader, found: _Found, intent: Intent, options: argparse.Namespace) -> bool:
-    case = judged(reader, found.incident)
-    taints = [one.what for one, _ in found.rules]
-    facts = consequences(found.incident, case, taints, intent.until, found.at)
-    return agreed(COMMAND, facts, QUESTION, yes=options.yes or options.dry_run)
-
-
-def _done(
-    client: Client, releaser: Remover, found: _Found, intent: Intent, options: argparse.Namespace
-) -> Untainted:
-    incident = found.incident
-    outcomes: list[Outcome] = []
-    if not options.dry_run:
-        if incident.open:
-            before = incident.spec.intents.get("Ignore")
-            expired = before is not None and not counts(before, found.at)
-            said = said_of("Ignore", incident, intent)
-            write(client, incident, said, overwrite=expired or not found.remediator)
-        if not found.remediator:
-            outcomes = removed(releaser, found.rules, [], lambda: _left(releaser, incident))
-    return Untainted(
-        incident=incident.name,
-        gpu=incident.spec.uuid,
+        print_error(COMMAND, f"{error}{left_out(objects)}")
+        return PROBLEM
+    result = Untainted(
+        incident=found.incident.name,
+        gpu=found.incident.spec.uuid,
         intent=intent,
         dry_run=options.dry_run,
         by_remediator=found.remediator,
         rules=tuple(outcomes),
         remark=found.remark,
     )
+    print_result(result, options.output, lambda: _page(result, found.at))
+    return PROBLEM if any(outcome.error for outcome in outcomes) else DONE
 
 
-def _left(releaser: Remover, incident: Incident) -> list[Found]:
-    return [one for one, _ in releaser.rules() if _is_of(one, incident)]
+def _found(remover: Remover, objects: Objects, word: str) -> _Found:
+    """Find what there is to untaint. Raises NoIncidentError, WrongIntentError, ApiError."""
+    incident = find_incident(word, objects.incidents)
+    rules = [rule for rule in remover.rules() if _is_of(rule[0], incident)]
+    unseen = "leases" in objects.missing
+    problem = "" if unseen else leader_of(objects.leases, objects.at).problem
+    if not (incident.open or rules):
+        raise WrongIntentError(f"{incident.name} is closed and has no taints")
+    if not incident.open and not problem:
+        raise WrongIntentError(
+            f"{incident.name} is closed; the remediator removes its remaining taints"
+        )
+    remark = UNSEEN if unseen else problem
+    return _Found(incident, rules, not problem, remark, objects.at)
 
 
-def _sheet(done: Untainted, at: datetime) -> tuple[Block, ...]:
-    if done.dry_run:
+def _is_of(rule: Found, incident: Incident) -> bool:
+    return rule.incident == incident.name or rule.gpu == incident.spec.uuid
+
+
+def _carry_out(client: Client, remover: Remover, found: _Found, intent: Intent) -> list[Outcome]:
+    """Write `spec.ignore`; without a leader, remove the rules, too, and return their outcomes."""
+    incident = found.incident
+    if incident.open:
+        before = incident.spec.intents.get("Ignore")
+        expired = before is not None and not counts(before, found.at)
+        change = change_of("Ignore", incident, intent)
+        write(client, incident, change, overwrite=expired or not found.remediator)
+    if found.remediator:
+        return []
+
+    def left() -> list[Found]:
+        return [rule for rule, _ in remover.rules() if _is_of(rule, incident)]
+
+    return remove_all(remover, found.rules, [], left)
+
+
+def _page(result: Untainted, at: datetime) -> tuple[Block, ...]:
+    if result.dry_run:
         return (Lines(("nothing was changed (--dry-run)",)),)
-    by = "the remediator removes the taints now" if done.by_remediator else "the taints are removed"
-    failed = any(one.error for one in done.rules)
+    by = (
+        "the remediator removes the taints now"
+        if result.by_remediator
+        else "the taints are removed"
+    )
+    failed = any(outcome.error for outcome in result.rules)
     facts = Facts(
         (
-            ("incident", done.incident),
-            ("until", until_in_words(done.intent, at)),
-            ("by", f"{done.intent.by} (your user name)"),
-            ("reason", done.intent.reason),
+            ("incident", result.incident),
+            ("until", until_in_words(result.intent, at)),
+            ("by", f"{result.intent.by} (your user name)"),
+            ("reason", result.intent.reason),
             ("effect", Cell("some taints are not removed", "bad") if failed else by),
-            ("note", Cell(done.remark, "warn")),
-            ("undo", f"draguard ignore {done.incident} --remove"),
+            ("note", Cell(result.remark, "warn")),
+            ("undo", f"draguard ignore {result.incident} --remove"),
         )
     )
-    return facts, Lines(tuple(lines(list(done.rules), "removed")))
+    return facts, Lines(tuple(outcome_lines(list(result.rules), "removed")))

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from draguard.nearest import did_you_mean
-from draguard.phrases import some
+from draguard.phrases import did_you_mean, some
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 
 _STANDARD = Path(".kube") / "config"

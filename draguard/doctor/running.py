@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from importlib import metadata
 
+from draguard.cluster.fleet_status import Status
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
-from draguard.cluster.leader import doubt
+from draguard.cluster.leader import leader_problem
 from draguard.cluster.objects import Objects
-from draguard.cluster.status_values import Status
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from draguard.phrases import count, some
 from exporter.model.node_health import SCHEMA_VERSION
@@ -110,7 +110,7 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
             f"no Deployment uses account {ACCOUNT}",
             "install the remediator (docs/install.md); metrics and reports work without it",
         )
-    why = doubt(found.leader, found.leader_renewed, now)
+    why = leader_problem(found.leader, found.leader_renewed, now)
     if found.leader is None:
         yield unknown(about, "the leader is unknown: you may not read Leases", _RIGHTS)
     elif why:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from draguard.cluster.one_gpu import verdict_in_words
+from draguard.cluster.decide import verdict_in_words
 from draguard.phrases import count, moment
 from remediator.model.incident import Incident
 from remediator.plan.api_words import ours
@@ -26,11 +26,7 @@ def consequences(
     yield f"verdict  {verdict_in_words(case)}"
     yield f"needs    {ours(status.needs) or 'nothing'}"
     number = count(len(taints), "taint will be removed", "taints will be removed")
-    yield f"taints   {number}{_named(taints)}"
+    yield f"taints   {': '.join(filter(None, (number, '; '.join(taints))))}"
     yield "effect   new pods can be scheduled to it immediately, even if its fault remains"
     end = f"{moment(until, now)}; then the fault counts again" if until else "no end time"
     yield f"until    {end}"
-
-
-def _named(taints: Sequence[str]) -> str:
-    return f": {'; '.join(taints)}" if taints else ""

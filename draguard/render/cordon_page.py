@@ -1,4 +1,4 @@
-"""What became of cordons, and who is on the devices. Pure."""
+"""The outcome of cordons, and the pods on the devices, as a page. Pure."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -15,7 +15,7 @@ AGAIN = "not all of it is done; run the same command again: what is done already
 
 class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     word: str
-    """How the person named it."""
+    """How the user named it."""
     what: str
     gpu: str
     by: str
@@ -23,47 +23,47 @@ class Cordons(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[Holder, ...]
 
 
-def sheet(told: Cordons, *, evict: bool) -> Iterator[Block]:
-    yield Facts((("GPU", told.gpu), ("scope", told.what), ("by", told.by)))
-    yield table(told.changed)
+def cordon_page(result: Cordons, *, evict: bool) -> Iterator[Block]:
+    yield Facts((("GPU", result.gpu), ("scope", result.what), ("by", result.by)))
+    yield from _outcomes(result.changed)
     yield Table(
         ("POD", "CLAIM", "DEVICE", "OUTCOME"),
-        tuple(_holder(one, evict=evict) for one in told.holders),
+        tuple(_pod(holder, evict=evict) for holder in result.holders),
         title="Pods on these devices",
     )
-    yield Lines(tuple(_left(told.changed)))
-    yield Lines((f"to undo: draguard uncordon {told.word}",))
+    yield from _note(result.changed)
+    yield Lines((f"to undo: draguard uncordon {result.word}",))
 
 
-def taken_away(changed: tuple[Changed, ...]) -> Iterator[Block]:
+def uncordon_page(changed: tuple[Changed, ...]) -> Iterator[Block]:
     if not changed:
         yield Lines(("no cordons for maintenance",))
         return
-    yield table(changed)
-    yield Lines(tuple(_left(changed)))
+    yield from _outcomes(changed)
+    yield from _note(changed)
 
 
-def _left(changed: tuple[Changed, ...]) -> Iterator[Text]:
-    if any(one.failed for one in changed):
-        yield Cell(AGAIN, "warn")
+def _outcomes(changed: tuple[Changed, ...]) -> Iterator[Block]:
+    rows = tuple(
+        (leaf(c.device), c.effect, c.rule, Cell(c.done, "bad") if c.failed else c.done)
+        for c in changed
+    )
+    yield Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
 
 
-def table(changed: tuple[Changed, ...]) -> Table:
-    rows = tuple((leaf(one.device), one.effect, one.rule, _done(one)) for one in changed)
-    return Table(("DEVICE", "EFFECT", "RULE", "DONE"), rows)
+def _note(changed: tuple[Changed, ...]) -> Iterator[Block]:
+    if any(each.failed for each in changed):
+        yield Lines((Cell(AGAIN, "warn"),))
 
 
-def _done(one: Changed) -> Text:
-    return Cell(one.done, "bad") if one.failed else one.done
-
-
-def _holder(one: Holder, *, evict: bool) -> tuple[Text, ...]:
+def _pod(holder: Holder, *, evict: bool) -> tuple[Text, ...]:
     if not evict:
-        end: Text = "stays"
-    elif one.stays:
-        end = Cell(f"stays: {one.stays}", "warn")
-    elif one.goes_after:
-        end = Cell(f"is deleted after {short(timedelta(seconds=one.goes_after))}", "bad")
+        outcome: Text = "stays"
+    elif holder.stays:
+        outcome = Cell(f"stays: {holder.stays}", "warn")
+    elif holder.goes_after:
+        outcome = Cell(f"is deleted after {short(timedelta(seconds=holder.goes_after))}", "bad")
     else:
-        end = Cell("is deleted", "bad")
-    return f"{one.namespace}/{one.pod}", f"{one.namespace}/{one.claim}", leaf(one.device), end
+        outcome = Cell("is deleted", "bad")
+    pod, claim = f"{holder.namespace}/{holder.pod}", f"{holder.namespace}/{holder.claim}"
+    return pod, claim, leaf(holder.device), outcome

@@ -47,7 +47,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def give(found: object, output: str, in_words: Callable[[], Iterable[Block]]) -> None:
+def print_result(found: object, output: str, in_words: Callable[[], Iterable[Block]]) -> None:
     """Print what was found: as blocks for people, or as it is."""
     if output != "text":
         sys.stdout.write(encoded(found, output))

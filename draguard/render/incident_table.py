@@ -1,11 +1,11 @@
-"""Incidents in a table, one line each. Pure."""
+"""Incidents into one line each, and into a table. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.find_incident import short
+from draguard.cluster.find_incident import short_name
 from draguard.cluster.fleet_status import severity
 from draguard.phrases import age
 from draguard.render.blocks import Cell, Table
@@ -25,51 +25,54 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     opened: datetime | None
     closed: datetime | None
     pods: int
-    """Different pods that hold, or held, a device in scope."""
+    """Different pods to which a device in scope is, or was, allocated."""
     says: str
 
 
-def lines(incidents: Iterable[Incident], *, closed: bool, node: str = "") -> tuple[Line, ...]:
-    """Return the open ones, the worst first; and closed ones after them, the youngest first."""
-    mine = [one for one in incidents if not node or one.node == node]
-    found = sorted((one for one in mine if one.open), key=severity)
+def incident_lines(
+    incidents: Iterable[Incident], *, closed: bool, node: str = ""
+) -> tuple[Line, ...]:
+    """Return the open ones, the worst first, and then closed ones, the youngest first."""
+    mine = [incident for incident in incidents if not node or incident.node == node]
+    found = sorted((incident for incident in mine if incident.open), key=severity)
     if closed:
-        over = [one for one in mine if not one.open]
-        found += sorted(over, key=lambda one: str(one.status.closed_at), reverse=True)
+        over = [incident for incident in mine if not incident.open]
+        found += sorted(over, key=lambda incident: str(incident.status.closed_at), reverse=True)
     return tuple(map(_line, found))
 
 
-def _line(one: Incident) -> Line:
-    affected = {(hold.namespace, hold.pod) for hold in one.status.affected if hold.pod}
+def _line(incident: Incident) -> Line:
+    status = incident.status
+    affected = {(hold.namespace, hold.pod) for hold in status.affected if hold.pod}
     return Line(
-        name=one.name,
-        node=one.node,
-        uuid=one.spec.uuid,
-        fault=one.status.fault,
-        cause=one.status.cause,
-        scope=one.status.scope.summary,
-        phase=one.status.phase,
-        mode=ours(one.status.mode),
-        opened=one.metadata.creation_timestamp,
-        closed=one.status.closed_at,
-        pods=len(affected) + one.status.affected_left_out,
-        says=one.status.message,
+        name=incident.name,
+        node=incident.node,
+        uuid=incident.spec.uuid,
+        fault=status.fault,
+        cause=status.cause,
+        scope=status.scope.summary,
+        phase=status.phase,
+        mode=ours(status.mode),
+        opened=incident.metadata.creation_timestamp,
+        closed=status.closed_at,
+        pods=len(affected) + status.affected_left_out,
+        says=status.message,
     )
 
 
-def table(found: Iterable[Line], now: datetime, node: str = "") -> Table:
+def incident_table(found: Iterable[Line], now: datetime, node: str = "") -> Table:
     rows = tuple(
         (
-            Cell(one.name, short=short(one.name)),
-            one.node,
-            one.fault,
-            one.cause,
-            Cell(one.phase, "bad" if one.phase == "NeedsHuman" else "dim" if one.closed else ""),
-            age(one.opened, now),
-            str(one.pods),
-            one.says,
+            Cell(line.name, short=short_name(line.name)),
+            line.node,
+            line.fault,
+            line.cause,
+            Cell(line.phase, "bad" if line.phase == "NeedsHuman" else "dim" if line.closed else ""),
+            age(line.opened, now),
+            str(line.pods),
+            line.says,
         )
-        for one in found
+        for line in found
     )
     columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
     where = f" on {node}" if node else ""

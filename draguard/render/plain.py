@@ -5,8 +5,8 @@ Nothing is folded, so that `grep` finds whole lines.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from draguard.phrases import shown
 from draguard.render.blocks import Block, Facts, Lines, Table, filled, text_of
-from draguard.safe import shown
 
 _GAP = "  "
 

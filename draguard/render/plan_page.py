@@ -12,7 +12,7 @@ _BEGINNING = len("GPU-2fa81118")
 _DONE = "no sick GPUs, no open incidents, no taint rules"
 
 
-def sheet(plans: Plans) -> Iterator[Block]:
+def plan_page(plans: Plans) -> Iterator[Block]:
     problems = "; ".join(plans.policy_problems)
     policy = Cell(f"{plans.policy}: not readable: {problems}", "bad") if problems else plans.policy
     yield Lines((Cell(plans.source, "dim"),))

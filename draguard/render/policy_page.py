@@ -16,7 +16,7 @@ _SHORT = 600
 """Seconds below which a moment is told in seconds."""
 
 
-def sheet(told: Explanation) -> Iterator[Block]:
+def policy_page(told: Explanation) -> Iterator[Block]:
     yield Facts(tuple(_head(told)))
     yield _rows(told.faults)
     yield Lines(

@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.cluster.find_incident import short
-from draguard.cluster.fleet_status import modes_in_words
-from draguard.cluster.leader import doubt
-from draguard.cluster.status_values import Gpus, Nodes, Rules, Status
+from draguard.cluster.find_incident import short_name
+from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
+from draguard.cluster.leader import leader_problem
 from draguard.phrases import age, count, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text
 
@@ -19,7 +18,7 @@ MODELESS = "unknown: the policy in force cannot be read"
 UNSEEN = Cell("unknown: you may not read it, see below", "warn")
 
 
-def sheet(found: Status, now: datetime) -> Iterator[Block]:
+def status_page(found: Status, now: datetime) -> Iterator[Block]:
     yield Facts(tuple(_facts(found, now)), title=f"Draguard in {found.server}")
     yield _incidents(found, now)
     yield Table(
@@ -132,7 +131,7 @@ def _policy(found: Status) -> Text:
 def _leader(found: Status, now: datetime) -> Text:
     if found.leader is None:
         return UNSEEN
-    why = doubt(found.leader, found.leader_renewed, now)
+    why = leader_problem(found.leader, found.leader_renewed, now)
     if why:
         return Cell(why, "bad")
     return f"{found.leader}, renewed {age(found.leader_renewed, now)} ago"
@@ -141,7 +140,7 @@ def _leader(found: Status, now: datetime) -> Text:
 def _incidents(found: Status, now: datetime) -> Table:
     rows = tuple(
         (
-            Cell(one.name, short=short(one.name)),
+            Cell(one.name, short=short_name(one.name)),
             one.node,
             one.fault,
             one.cause,

@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text as Styled
 
+from draguard.phrases import shown
 from draguard.render.blocks import (
     Block,
     Facts,
@@ -24,7 +25,6 @@ from draguard.render.blocks import (
     text_of,
     tone_of,
 )
-from draguard.safe import shown
 
 _STYLES: dict[Tone, str] = {
     "": "",

@@ -9,7 +9,7 @@ from draguard.trial.xid import Knowledge
 _OTHERWISE = "--lost, --recovery-action 1, --gi 3"
 
 
-def sheet(one: Knowledge) -> Iterator[Block]:
+def xid_page(one: Knowledge) -> Iterator[Block]:
     yield Facts(
         (
             ("catalogue", f"{one.mnemonic}: {one.description}"),

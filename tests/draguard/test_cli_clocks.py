@@ -31,7 +31,7 @@ def shift(monkeypatch: pytest.MonkeyPatch) -> Shift:
 
     def by(time: timedelta) -> None:
         wrong = SimpleNamespace(now=lambda: clock.now() + time)
-        monkeypatch.setattr("draguard.connection.server_time.clock", wrong)
+        monkeypatch.setattr("draguard.connection.whoami.clock", wrong)
 
     return by
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from draguard.cluster.confirmable import refusal
+from draguard.cluster.intents import confirmation_refusal
 from remediator.diagnose.fault import Fault, Healthy, Sick, Unknown, Verdict
 from remediator.model.incident import Condition, IncidentStatus
 from remediator.plan.case import Case
@@ -24,7 +24,7 @@ def case(verdict: Verdict, **more: object) -> Case:
 
 def refused(one: Case | None, **status: object) -> str:
     stored = msgspec.structs.replace(IncidentStatus(phase="Tainted"), **status)
-    return refusal(msgspec.structs.replace(an_incident("a0"), status=stored), one)
+    return confirmation_refusal(msgspec.structs.replace(an_incident("a0"), status=stored), one)
 
 
 @pytest.mark.parametrize("phase", ["Tainted", "NeedsHuman"])

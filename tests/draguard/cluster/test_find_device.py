@@ -5,7 +5,12 @@ import pytest
 
 from draguard.cluster.cordon_rule import Cordon, label_value, manifest
 from draguard.cluster.device_pods import EXTENDED, holders
-from draguard.cluster.find_device import AmbiguousDeviceError, Meant, NoDeviceError, meant
+from draguard.cluster.find_device import (
+    AmbiguousDeviceError,
+    NamedDevices,
+    NoDeviceError,
+    find_devices,
+)
 from exporter.model.device import Device
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
 from exporter.model.resource_slices import SliceDevice
@@ -56,7 +61,7 @@ def reports(*gpus: GpuHealth) -> tuple[NodeDeviceHealth, ...]:
     return (NodeDeviceHealth(ObjectMeta(name="node-a"), NodeHealth(gpus=gpus)),)
 
 
-def names(found: Meant) -> set[str]:
+def names(found: NamedDevices) -> set[str]:
     return {one.device for one in found.targets}
 
 
@@ -79,7 +84,7 @@ def names(found: Meant) -> set[str]:
 def test_a_gpu_means_all_that_is_published_of_it_and_a_slice_itself(
     word: str, devices: set[str]
 ) -> None:
-    found = meant(word, INVENTORY, reports(WHOLE, SLICED, gpu(2)))
+    found = find_devices(word, INVENTORY, reports(WHOLE, SLICED, gpu(2)))
 
     assert names(found) == devices
     assert {one.pool for one in found.targets} == {"node-a"}
@@ -88,7 +93,7 @@ def test_a_gpu_means_all_that_is_published_of_it_and_a_slice_itself(
 def test_a_number_is_the_minor_number_where_a_report_tells_it() -> None:
     moved = msgspec.structs.replace(SLICED, minor=7)
 
-    assert meant("node-a/7", INVENTORY, reports(moved)).gpu == uuid(1)
+    assert find_devices("node-a/7", INVENTORY, reports(moved)).gpu == uuid(1)
 
 
 def test_a_number_does_not_mean_one_that_begins_with_it() -> None:
@@ -96,9 +101,9 @@ def test_a_number_does_not_mean_one_that_begins_with_it() -> None:
         published(gpu(0))[0], device=Device(DRIVER, "node-a", "gpu-10"), uuid=uuid(10)
     )
 
-    assert names(meant("node-a/10", (ten,), ())) == {"gpu-10"}
+    assert names(find_devices("node-a/10", (ten,), ())) == {"gpu-10"}
     with pytest.raises(NoDeviceError):
-        meant("node-a/1", (ten,), ())
+        find_devices("node-a/1", (ten,), ())
 
 
 @pytest.mark.parametrize(
@@ -107,7 +112,7 @@ def test_a_number_does_not_mean_one_that_begins_with_it() -> None:
 )
 def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
     with pytest.raises(NoDeviceError, match="NODE/INDEX"):
-        meant(word, INVENTORY, ())
+        find_devices(word, INVENTORY, ())
 
 
 @pytest.mark.parametrize("part", ["driver", "pool", "device"])
@@ -195,7 +200,7 @@ def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None
 
 def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> None:
     with pytest.raises(NoDeviceError, match="no DRA driver publishes it"):
-        meant("node-a/0", (), reports(WHOLE))
+        find_devices("node-a/0", (), reports(WHOLE))
 
 
 @pytest.mark.parametrize(
@@ -209,9 +214,9 @@ def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> No
 def test_a_number_that_may_be_either_of_two_gpus_is_neither(told: tuple[GpuHealth, ...]) -> None:
     """One that fell off the bus keeps its number in the report, and the next one is given it."""
     with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}; give the UUID"):
-        meant("node-a/0", INVENTORY, reports(*told))
+        find_devices("node-a/0", INVENTORY, reports(*told))
 
 
 def test_a_device_that_is_no_slice_is_not_called_one() -> None:
-    assert meant(str(TWIN.device), INVENTORY, ()).what == "this device only"
-    assert meant(str(PARTITION.device), INVENTORY, ()).what == "one slice"
+    assert find_devices(str(TWIN.device), INVENTORY, ()).what == "this device only"
+    assert find_devices(str(PARTITION.device), INVENTORY, ()).what == "one slice"

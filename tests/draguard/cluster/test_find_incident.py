@@ -2,7 +2,7 @@
 
 import pytest
 
-from draguard.cluster.find_incident import NoIncidentError, meant, short
+from draguard.cluster.find_incident import NoIncidentError, find_incident, short_name
 from exporter.model.node_health import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from tests.draguard.fleet import T0
@@ -31,32 +31,32 @@ FIRST, SECOND = incident(GPU, 1, closed=True), incident(GPU, 2)
     ],
 )
 def test_a_name_a_short_name_or_a_gpu(word: str, found: Incident) -> None:
-    assert meant(word, (FIRST, SECOND)) is found
+    assert find_incident(word, (FIRST, SECOND)) is found
 
 
 def test_a_gpu_whose_incidents_are_all_over_means_the_last() -> None:
     third = incident(GPU, 10, closed=True)
 
-    assert meant(GPU, (FIRST, third)) is third
+    assert find_incident(GPU, (FIRST, third)) is third
 
 
 def test_a_gpu_means_its_open_incident_before_a_later_one_that_is_closed() -> None:
     duplicate = incident(GPU, 3, closed=True)
 
-    assert meant(GPU, (SECOND, duplicate)) is SECOND
+    assert find_incident(GPU, (SECOND, duplicate)) is SECOND
 
 
 def test_a_short_name_of_two_is_refused() -> None:
     with pytest.raises(NoIncidentError, match="give the full name"):
-        meant("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
+        find_incident("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
 
 
 @pytest.mark.parametrize("word", ["", "gpu", "gpu-a0000000", "gpu-a0000000-3", "GPU-x"])
 def test_what_means_nothing_is_refused(word: str) -> None:
     with pytest.raises(NoIncidentError, match="there is no incident"):
-        meant(word, (FIRST, SECOND))
+        find_incident(word, (FIRST, SECOND))
 
 
 def test_only_the_name_of_a_gpus_incident_is_shortened() -> None:
-    assert short(FIRST.name) == "gpu-a0000000-1"
-    assert short("somebody-elses-1") == "somebody-elses-1"
+    assert short_name(FIRST.name) == "gpu-a0000000-1"
+    assert short_name("somebody-elses-1") == "somebody-elses-1"

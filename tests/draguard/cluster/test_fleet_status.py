@@ -7,12 +7,11 @@ import msgspec
 import pytest
 
 from draguard.cluster.decide import Deciding
-from draguard.cluster.fleet_status import modes_in_words, status
+from draguard.cluster.fleet_status import Rules, Status, UnknownGpu, fleet_status, modes_in_words
 from draguard.cluster.installation import Installation, PolicyInForce
 from draguard.cluster.objects import Objects
-from draguard.cluster.status_values import Rules, Status, UnknownGpu
 from draguard.render.plain import plain
-from draguard.render.status_page import MOST, sheet
+from draguard.render.status_page import MOST, status_page
 from exporter.model.node_health import GpuHealth, NodeDeviceHealth, ObjectMeta, SourceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.lease import Lease, LeaseMeta, LeaseSpec
@@ -56,7 +55,7 @@ def objects(*gpus: GpuHealth, at: datetime = T0, **fields: object) -> Objects:
 
 
 def looked_at(found: Objects) -> Status:
-    return status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
+    return fleet_status(found, Installation(policy=PolicyInForce(policy=ENFORCE, source="p")))
 
 
 def known(one: T | None) -> T:
@@ -65,7 +64,7 @@ def known(one: T | None) -> T:
 
 
 def said(found: Status, now: datetime = T0) -> str:
-    return letters(str(list(sheet(found, now))))
+    return letters(str(list(status_page(found, now))))
 
 
 def test_a_silent_agents_word_counts_for_nothing() -> None:
@@ -111,8 +110,8 @@ def test_the_emergency_stop_holds_what_would_be_done() -> None:
 
 
 def test_a_sick_gpu_without_an_incident_is_talked_of() -> None:
-    assert Deciding(objects(dead(0)), 150).talking() == ["node-a"]
-    assert Deciding(objects(gpu(0)), 150).talking() == []
+    assert Deciding(objects(dead(0)), 150).affected_nodes() == ["node-a"]
+    assert Deciding(objects(gpu(0)), 150).affected_nodes() == []
 
 
 def test_a_leader_that_is_silent_or_not_there_is_bad() -> None:
@@ -159,7 +158,7 @@ def rules(**effects: int) -> Rules:
 def test_rules_that_do_not_stand_are_not_counted_out(told: Rules, words: str) -> None:
     found = msgspec.structs.replace(looked_at(objects(gpu(0))), rules=told)
 
-    assert f"\nrules      {words}\n" in plain(sheet(found, T0))
+    assert f"\nrules      {words}\n" in plain(status_page(found, T0))
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,7 @@ def test_what_is_left_out_is_counted_in_the_right_number(more: int, words: str) 
     unknown = (UnknownGpu("node-a", "GPU-x", "it is silent"),) * (MOST + more)
     found = msgspec.structs.replace(looked_at(objects(gpu(0))), unknown=unknown)
 
-    assert f"{words}draguard status -o json" in plain(sheet(found, T0))
+    assert f"{words}draguard status -o json" in plain(status_page(found, T0))
 
 
 def nodes(*names: str) -> tuple[RawNode, ...]:
@@ -181,7 +180,7 @@ def test_a_report_that_outlived_its_node_is_told_and_its_gpus_are_nobodys() -> N
 
     assert (known(found.nodes).stale, known(found.nodes).gone) == ((), ("node-a",))
     assert (known(found.gpus).unknown, found.unknown) == (0, ())
-    assert "0 reporting, 1 deleted, with a report left (node-a)" in plain(sheet(found, LATE))
+    assert "0 reporting, 1 deleted, with a report left (node-a)" in plain(status_page(found, LATE))
 
 
 def test_a_node_that_reports_is_not_gone_and_where_nodes_are_not_seen_none_is() -> None:

@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from draguard.cluster.cordon_rule import Cordon
-from draguard.cluster.find_device import Meant
+from draguard.cluster.find_device import NamedDevices
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader
-from draguard.commands.cordon import agreed
+from draguard.commands.cordon import agreed_pods
 from remediator.model.claim import Claim, ConsumerReference
 from remediator.model.incident import Target
 from tests.draguard.cluster.test_find_device import claim, tolerating
 from tests.remediator.builders import DRIVER, uuid
 
 TARGET = Target(DRIVER, "node-a", "gpu-0", uuid(0))
-MEANT = Meant(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
+NAMED = NamedDevices(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
 CORDON = Cordon(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", why="x")
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -62,7 +62,7 @@ def asked(
     """Gives who is on the device where it was agreed, None where it was not."""
     monkeypatch.setattr(sys, "stdin", Person(types))
     options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
-    found = agreed(Later(*later), first, MEANT, (CORDON,), options)
+    found = agreed_pods(Later(*later), first, NAMED, (CORDON,), options)
     return None if found is None else [one.pod for one in found]
 
 

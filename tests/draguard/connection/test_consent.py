@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from draguard.connection.consent import agreed
+from draguard.connection.session import confirmed
 from draguard.render.consequences import consequences
 from remediator.diagnose.fault import Fault, Sick
 from remediator.plan.case import Case
@@ -26,7 +26,7 @@ def test_only_a_typed_yes_goes_on(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", User(typed))
 
-    assert agreed("untaint", ["verdict  sick"], "Untaint it?", yes=False) == goes_on
+    assert confirmed("untaint", ["verdict  sick"], "Untaint it?", yes=False) == goes_on
 
     said = capsys.readouterr().err
     assert said.startswith("verdict  sick\nUntaint it? Type yes: ")
@@ -39,7 +39,7 @@ def test_without_a_terminal_the_flag_alone_goes_on(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
 
-    assert agreed("untaint", ["verdict  sick\x1b[2J"], "Untaint it?", yes=yes) == yes
+    assert confirmed("untaint", ["verdict  sick\x1b[2J"], "Untaint it?", yes=yes) == yes
 
     said = capsys.readouterr().err
     assert "\x1b" not in said

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from draguard.cluster.plans import Plans
-from draguard.render.incident_page import case_file
+from draguard.render.incident_page import incident_page
 from draguard.render.plain import plain
-from draguard.render.plan_page import sheet
+from draguard.render.plan_page import plan_page
 from exporter.model.node_health import ObjectMeta
 from remediator.controller.debug_plan import NodePlan, Page
 from remediator.diagnose.fault import Need
@@ -34,7 +34,7 @@ def words(**status: object) -> str:
     told = msgspec.structs.replace(
         IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status
     )
-    return plain(case_file(Incident(ObjectMeta(name="gpu-a-1"), spec, told), NOW))
+    return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, told), NOW))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out
     node = NodePlan(node="node-a", sentence="node-a: well", wake_at=NOW + timedelta(minutes=10))
     page = Page(at=NOW, role="nobody", nodes=(node,), left_out=1)
 
-    said = plain(sheet(Plans(source="here", policy="p", page=page)))
+    said = plain(plan_page(Plans(source="here", policy="p", page=page)))
 
     assert "next check at 2026-01-05T15:10:00Z, in 10m" in said
     assert "1 more node is not shown; select one with --node" in said
