@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("kubeapi", "serving", "exporter", "remediator", "draguard", "simulator", "dashboards")
 CODE = (*PACKAGES, "alerts", "deploy", "benchmarks", "tools", "tests")
 OF_THE_DEMO = re.compile(
-    r"(draguard/trial|tools/demo|dashboards|tests/(dashboards|draguard|lab|tools))/"
+    r"(tools/demo|dashboards|tests/(dashboards|draguard|lab|tools))/"
 )
 """A demo has a story, and so have its pictures and the trial of a policy."""
 MARKDOWN = "tests/docs/"

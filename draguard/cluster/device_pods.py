@@ -1,6 +1,6 @@
-"""Who holds devices, and who of them NoExecute moves. Pure."""
+"""Claims into the pods on devices, and which of them NoExecute deletes. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -17,9 +17,9 @@ class Holder(msgspec.Struct, frozen=True, order=True):
     claim: str
     device: str
     stays: str = ""
-    """Why an eviction by taint passes it by, "" when it goes."""
+    """Why NoExecute does not delete it, "" if it does."""
     goes_after: int = 0
-    """Seconds for which its claim tolerates the taint before it is deleted all the same."""
+    """Seconds for which its claim tolerates the taint before the pod is deleted."""
 
 
 EXTENDED = "requested by resource name: NoExecute skips it (kubernetes#141290); delete it yourself"
@@ -27,47 +27,40 @@ _GROUPS = "podgroups"
 
 
 def holders(claims: Iterable[Claim], values: Mapping[Device, str]) -> tuple[Holder, ...]:
-    """Return who holds any of the devices, those with admin access too.
+    """Return the pods to which any of the devices is allocated, also with admin access.
 
-    `values` has the value that the taint of each device has, or would have.
+    `values` has the value that the taint of each device has, or would have. A PodGroup stands for
+    its pods, which are not read here.
     """
-    found = {
-        _holder(claim, pod, result, values[result.name])
-        for claim in claims
-        for result in claim.results
-        if result.name in values
-        for pod in _pods(claim)
-    }
+    found: set[Holder] = set()
+    for claim in claims:
+        meta = claim.metadata
+        for result in claim.results:
+            if result.name not in values:
+                continue
+            stays, after = _tolerance(claim, result, values[result.name])
+            for consumer in claim.consumers:
+                group = f"{_GROUPS}/" if consumer.resource == _GROUPS else ""
+                pod, device = f"{group}{consumer.name}", str(result.name)
+                found.add(Holder(meta.namespace, pod, meta.name, device, stays, after))
     return tuple(sorted(found))
 
 
-def _pods(claim: Claim) -> Iterator[str]:
-    """Give the pods that a claim is reserved for; a group stands for pods not looked up here."""
-    for one in claim.consumers:
-        yield f"{_GROUPS}/{one.name}" if one.resource == _GROUPS else one.name
-
-
-def _holder(claim: Claim, pod: str, result: DeviceResult, value: str) -> Holder:
-    stays, after = _passed_by(claim, result, value)
-    meta = claim.metadata
-    return Holder(meta.namespace, pod, meta.name, str(result.name), stays, after)
-
-
-def _passed_by(claim: Claim, result: DeviceResult, value: str) -> tuple[str, int]:
-    """Return why it is never moved, "" when it is; and after how many seconds."""
+def _tolerance(claim: Claim, result: DeviceResult, value: str) -> tuple[str, int]:
+    """Return why NoExecute never deletes the pods, "" if it does, and after how many seconds."""
     if claim.extended:
         return EXTENDED, 0
-    tolerated = [one for one in result.tolerations if _covers(one, value)]
+    tolerated = [toleration for toleration in result.tolerations if _covers(toleration, value)]
     if not tolerated:
         return "", 0
-    seconds = [one.toleration_seconds for one in tolerated if one.toleration_seconds is not None]
+    seconds = [each.toleration_seconds for each in tolerated if each.toleration_seconds is not None]
     return ("", max(min(seconds), 0)) if seconds else ("tolerates the taint", 0)
 
 
-def _covers(one: Toleration, value: str) -> bool:
-    """Whether the eviction controller honours it: only with the effect spelled out."""
-    if one.effect != "NoExecute":
+def _covers(toleration: Toleration, value: str) -> bool:
+    """Whether the eviction controller applies it: only if the effect is spelled out."""
+    if toleration.effect != "NoExecute":
         return False
-    if one.operator == "Exists":
-        return one.key in {"", KEY}
-    return one.key == KEY and one.value == value
+    if toleration.operator == "Exists":
+        return toleration.key in {"", KEY}
+    return toleration.key == KEY and toleration.value == value

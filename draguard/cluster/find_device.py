@@ -1,4 +1,4 @@
-"""Which devices a person means: by UUID, by node and number, or as DRA names them. Pure."""
+"""A word of the user into devices: a UUID, a node and number, or the name in DRA. Pure."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
@@ -21,15 +21,15 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class NoDeviceError(Exception):
-    """Nothing goes by that name; the message says what to write."""
+    """No device has that name; the message says what to write."""
 
 
 class AmbiguousDeviceError(NoDeviceError):
-    """Two different GPUs go by that name."""
+    """Two different GPUs have that name."""
 
 
 class NamedDevices(msgspec.Struct, frozen=True, kw_only=True):
-    """What one word of a person means."""
+    """The devices that one word names."""
 
     gpu: str
     """UUID of the physical GPU."""
@@ -41,91 +41,81 @@ class NamedDevices(msgspec.Struct, frozen=True, kw_only=True):
 def find_devices(
     word: str, inventory: tuple[SliceDevice, ...], reports: Iterable[NodeDeviceHealth]
 ) -> NamedDevices:
-    """Return the devices that a word names, among what is published now.
+    """Return the devices that a word names, among those published now.
 
-    Whoever names a GPU means every slice of it that is published, and its VFIO
-    twin: taints do not inherit. Raises NoDeviceError.
+    A GPU includes every slice of it that is published, and its VFIO twin, because taints do not
+    inherit. Raises NoDeviceError.
     """
-    told = tuple(reports)
-    minors = tuple((one.metadata.name, gpu.minor, gpu.uuid) for one in told for gpu in _gpus(one))
+    reported = [(report.metadata.name, gpu) for report in reports for gpu in report.status.gpus]
+    minors = tuple((node, gpu.minor, gpu.uuid) for node, gpu in reported)
     found = (
         _by_uuid(word, inventory)
         or _by_number(word, inventory, minors)
         or _by_name(word, inventory)
     )
     if found is None:
-        near = did_you_mean(word, _names(inventory, minors))
+        known = [f"{node}/{minor}" for node, minor, _ in minors if minor is not None]
+        known += [uuid for part in inventory for uuid in (part.parent_uuid, part.uuid) if uuid]
+        near = did_you_mean(word, known)
         raise NoDeviceError(f"no published device is named {word!r}{near}; give {NAMES}")
     if isinstance(found, SliceDevice):
         uuid = found.parent_uuid or found.uuid or ""
         what = "one slice" if found.kind == "mig" else "this device only"
         return NamedDevices(gpu=uuid, what=what, targets=(_target(found, uuid),))
-    return _whole(found, {gpu.uuid: gpu for one in told for gpu in _gpus(one)}, inventory)
-
-
-def _gpus(report: NodeDeviceHealth) -> tuple[GpuHealth, ...]:
-    return report.status.gpus
-
-
-def _names(inventory: tuple[SliceDevice, ...], minors: Minors) -> Iterator[str]:
-    """Give every name that would have been understood, but DRIVER/POOL/DEVICE."""
-    yield from (f"{node}/{minor}" for node, minor, _ in minors if minor is not None)
-    yield from (uuid for one in inventory for uuid in (one.parent_uuid, one.uuid) if uuid)
-
-
-def _whole(
-    uuid: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]
-) -> NamedDevices:
-    own = [one for one in inventory if uuid in (one.uuid, one.parent_uuid)]
-    nodes = sorted({one.node for one in own})
-    parts = [part for node in nodes for part in _parts(uuid, node, gpus, inventory)]
+    bus_ids = {gpu.uuid: gpu.pci_bus_id for _, gpu in reported}
+    parts = list(_parts(found, bus_ids.get(found, ""), inventory))
     if not parts:
         raise NoDeviceError(
-            f"{uuid} is reported, but no DRA driver publishes it: no pod can get it, and there is "
+            f"{found} is reported, but no DRA driver publishes it: no pod can get it, and there is "
             "no device for a taint rule"
         )
-    slices = sum(one.kind == "mig" for one in parts)
+    slices = sum(part.kind == "mig" for part in parts)
     what = "the whole GPU" + (f", {count(slices, 'slice', 'slices')}" if slices else "")
-    return NamedDevices(
-        gpu=uuid, what=what, targets=tuple(sorted(_target(one, uuid) for one in parts))
-    )
+    targets = tuple(sorted(_target(part, found) for part in parts))
+    return NamedDevices(gpu=found, what=what, targets=targets)
 
 
 def _parts(
-    uuid: str, node: str, gpus: dict[str, GpuHealth], inventory: tuple[SliceDevice, ...]
-) -> list[SliceDevice]:
-    """Return what one node publishes of a GPU; a PCI address means something on its node only."""
-    near = tuple(one for one in inventory if one.node == node)
-    told = gpus[uuid].pci_bus_id if uuid in gpus else ""
-    own = (one.pci_bus_id for one in near if uuid in (one.uuid, one.parent_uuid) and one.pci_bus_id)
-    return parts_of(_like(uuid, next(own, told)), near)
+    uuid: str, reported_bus: str, inventory: tuple[SliceDevice, ...]
+) -> Iterator[SliceDevice]:
+    """Give what each node publishes of a GPU; a PCI address is valid on its own node only."""
+    nodes = sorted({part.node for part in inventory if uuid in (part.uuid, part.parent_uuid)})
+    for node in nodes:
+        near = tuple(part for part in inventory if part.node == node)
+        own = (
+            part.pci_bus_id
+            for part in near
+            if uuid in (part.uuid, part.parent_uuid) and part.pci_bus_id
+        )
+        gpu = GpuHealth(
+            uuid=uuid,
+            presence="Unknown",
+            presence_since=_NEVER,
+            pci_bus_id=next(own, reported_bus),
+        )
+        yield from parts_of(gpu, near)
 
 
-def _target(one: SliceDevice, gpu: str) -> Target:
-    name = one.device
-    return Target(name.driver, name.pool, name.device, one.uuid or gpu)
-
-
-def _like(uuid: str, bus: str) -> GpuHealth:
-    """Return a GPU of which only what its parts are found by is known."""
-    return GpuHealth(uuid=uuid, presence="Unknown", presence_since=_NEVER, pci_bus_id=bus)
+def _target(part: SliceDevice, gpu: str) -> Target:
+    name = part.device
+    return Target(name.driver, name.pool, name.device, part.uuid or gpu)
 
 
 def _by_uuid(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str | None:
     wanted = word.lower()
-    for one in inventory:
-        if one.parent_uuid and one.parent_uuid.lower() == wanted:
-            return one.parent_uuid
-        if one.uuid and one.kind != "vfio" and one.uuid.lower() == wanted:
-            return one if one.kind == "mig" else one.uuid
+    for part in inventory:
+        if part.parent_uuid and part.parent_uuid.lower() == wanted:
+            return part.parent_uuid
+        if part.uuid and part.kind != "vfio" and part.uuid.lower() == wanted:
+            return part if part.kind == "mig" else part.uuid
     return None
 
 
 def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) -> str | None:
     """Read NODE/INDEX; the index is the minor number of /dev/nvidiaN, as in the name `gpu-N`.
 
-    A GPU that is gone keeps its number in a report while another one is given it,
-    and a report may be old: where they differ nobody can know which GPU is meant.
+    A GPU that is gone keeps its number in a report while another GPU gets it, and a report may be
+    old. Where they differ, the word is ambiguous.
     """
     node, _, index = word.partition("/")
     index = index.removeprefix("gpu-")
@@ -133,9 +123,9 @@ def _by_number(word: str, inventory: tuple[SliceDevice, ...], minors: Minors) ->
         return None
     found = {uuid for its, minor, uuid in minors if (its, minor) == (node, int(index))}
     found |= {
-        one.parent_uuid or one.uuid or ""
-        for one in inventory
-        if one.node == node and f"{one.device.device}-".startswith(f"gpu-{index}-")
+        part.parent_uuid or part.uuid or ""
+        for part in inventory
+        if part.node == node and f"{part.device.device}-".startswith(f"gpu-{index}-")
     }
     uuids = sorted(found - {""})
     if len(uuids) > 1:
@@ -147,5 +137,5 @@ def _by_name(word: str, inventory: tuple[SliceDevice, ...]) -> SliceDevice | str
     driver, _, rest = word.partition("/")
     pool, _, device = rest.rpartition("/")
     wanted = Device(driver, pool, device)
-    one = next((one for one in inventory if one.device == wanted), None)
-    return one.uuid or one if one is not None and one.kind == "gpu" else one
+    part = next((part for part in inventory if part.device == wanted), None)
+    return part.uuid or part if part is not None and part.kind == "gpu" else part

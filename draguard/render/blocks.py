@@ -1,4 +1,4 @@
-"""What a command has to say, before anybody draws it: facts, tables, lines. Values only. Pure."""
+"""The output of a command as values, before it is printed: facts, tables, lines. Pure."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 Tone = Literal["", "good", "warn", "bad", "dim", "strong"]
-"""What a text means, for terminals with colours; nothing is told by colour alone."""
+"""What a text means, for terminals with colours; no fact is in the colour alone."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -26,14 +26,14 @@ def leaf(*paths: str) -> Cell:
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Names and values beneath each other; a pair without a value is left out."""
+    """Names and values, one pair a line; a pair without a value is left out."""
 
     pairs: tuple[tuple[str, Text], ...]
     title: str = ""
 
 
 class Table(msgspec.Struct, frozen=True):
-    """`nothing` is said in place of a table without rows; "" leaves it out."""
+    """`nothing` is printed in place of a table without rows; "" leaves it out."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Text, ...], ...]
@@ -42,7 +42,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Lines(msgspec.Struct, frozen=True):
-    """Sentences, one on a line; none leaves them out, with their title."""
+    """Sentences, one a line; without any, the title is left out, too."""
 
     texts: tuple[Text, ...]
     title: str = ""
@@ -51,34 +51,36 @@ class Lines(msgspec.Struct, frozen=True):
 Block = Facts | Table | Lines
 
 
-def text_of(one: Text) -> str:
-    return one.text if isinstance(one, Cell) else one
+def text_of(text: Text) -> str:
+    return text.text if isinstance(text, Cell) else text
 
 
-def tone_of(one: Text) -> Tone:
-    return one.tone if isinstance(one, Cell) else ""
+def tone_of(text: Text) -> Tone:
+    return text.tone if isinstance(text, Cell) else ""
 
 
 def shortened(table: Table) -> Table:
     """Return a table with its short texts."""
-    rows = tuple(tuple(map(_short, row)) for row in table.rows)
+    rows = tuple(
+        tuple(
+            Cell(text.short, text.tone) if isinstance(text, Cell) and text.short else text
+            for text in row
+        )
+        for row in table.rows
+    )
     return msgspec.structs.replace(table, rows=rows)
 
 
-def _short(one: Text) -> Text:
-    return Cell(one.short, one.tone) if isinstance(one, Cell) and one.short else one
-
-
 def filled(blocks: Iterable[Block]) -> tuple[Block, ...]:
-    """Return the blocks that say something."""
-    return tuple(one for one in blocks if _says(one))
+    """Return the blocks that have a content."""
 
+    def has_content(block: Block) -> bool:
+        match block:
+            case Facts(pairs):
+                return any(text_of(value) for _, value in pairs)
+            case Table(_, rows, _, nothing):
+                return bool(rows or nothing)
+            case Lines(texts):
+                return bool(texts)
 
-def _says(one: Block) -> bool:
-    match one:
-        case Facts(pairs):
-            return any(text_of(value) for _, value in pairs)
-        case Table(_, rows, _, nothing):
-            return bool(rows or nothing)
-        case Lines(texts):
-            return bool(texts)
+    return tuple(block for block in blocks if has_content(block))

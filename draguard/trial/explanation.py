@@ -1,23 +1,22 @@
-"""What the remediator would make of a signal, step by step, and which row says so. Pure."""
+"""The remediator's response to a signal, step by step in words, with the policy rows. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import groupby
 
 import msgspec
 
-from draguard.trial.run import Happening, Spot, Story, Trial
+from draguard.trial.run import Outcome, Spot, TakenStep, Trial
 from draguard.trial.signal import Signal
 from exporter.model.device import GPU_DRIVER
 from remediator.diagnose.fault import SEVERITY, Fault, Healthy, Unknown, faults_of
-from remediator.model.incident import IncidentStatus
-from remediator.model.taint_rule import Rule
-from remediator.plan.case import Case
 from remediator.plan.steps import (
     ChangeRule,
     CreateRule,
     DeleteRule,
     EvictPod,
     OpenIncident,
+    Step,
     WriteNodeConditions,
     WriteStatus,
 )
@@ -25,7 +24,7 @@ from remediator.policy.duration import spelled
 from remediator.policy.table import MODES, Place, Policy, Row
 
 
-class RowTold(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainedRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the policy, spelled as the file spells it."""
 
     name: str
@@ -42,22 +41,22 @@ class RowTold(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class FaultTold(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainedFault(msgspec.Struct, frozen=True, kw_only=True):
     fault_class: str
     cause: str
     evidence: str
     certain: bool
-    """Whether the evidence suffices to move pods."""
+    """Whether the evidence suffices to evict pods."""
     doubt: str
-    """What is missing while it does not."""
+    """What is missing if it does not."""
     over: bool
-    """Whether the evidence itself says that it is over."""
+    """Whether the evidence itself shows that it is resolved."""
     needs: str
-    row: RowTold
+    row: ExplainedRow
 
 
 class Line(msgspec.Struct, frozen=True):
-    """Something that is done; `after` in seconds since the report came."""
+    """An action; `after` in seconds since the report arrived."""
 
     after: float
     text: str
@@ -76,39 +75,48 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     verdict: str
     why: str
-    """What stands behind the verdict."""
-    faults: tuple[FaultTold, ...]
+    """The reason for the verdict."""
+    faults: tuple[ExplainedFault, ...]
     held: tuple[str, ...]
-    """What holds new harm back now: the emergency stop, a maintenance window."""
+    """What defers new restrictions and disruptions: the emergency stop, a maintenance window."""
     course: Course
     enforced: Course | None
-    """What would be done in enforce mode; None where that is the mode, or nothing is found."""
+    """The response in enforce mode; None if that is the mode, or there is no fault."""
 
 
 def explain(signal: Signal, spot: Spot, policy: Policy, now: datetime) -> Explanation:
     """Try a signal under a policy, and beside it under the same with every class enforced."""
-    story = Trial(signal, spot, policy, now).story()
-    ((case, _),) = story.first.pairs
-    place = _place(case, spot)
+    outcome = Trial(signal, spot, policy, now).run()
+    ((case, _),) = outcome.first.pairs
+    classes = frozenset({spot.device_class} if spot.device_class else ())
+    place = msgspec.structs.replace(case.place, device_classes=classes)
     faults = faults_of(case.verdict)
-    rows = [policy.row(one.fault_class, place) for one in faults]
+    rows = [policy.row(fault.fault_class, place) for fault in faults]
     milder = any(row.mode != MODES[-1] for row in rows)
-    enforced = Trial(signal, spot, _enforced(policy, place), now).story() if milder else None
+    enforced = Trial(signal, spot, _enforced(policy, place), now).run() if milder else None
+    why = ""
+    if isinstance(case.verdict, Unknown):
+        why = case.verdict.why
+    elif isinstance(case.verdict, Healthy):
+        why = case.verdict.evidence
+    held = [f"emergency stop: {policy.stopped}"] if policy.stopped else []
+    held += [pause] if (pause := policy.pause(place, now)) else []
+    claimed = f", claimed through {spot.device_class}" if spot.device_class else ""
     return Explanation(
         signal=signal.in_words(),
-        place=_place_in_words(spot),
+        place=f"node {spot.node}, driver {GPU_DRIVER}, pool {spot.node}{claimed}",
         verdict=type(case.verdict).__name__,
-        why=_why(case),
-        faults=tuple(_fault(one, row) for one, row in zip(faults, rows, strict=True)),
-        held=tuple(_held(policy, place, now)),
-        course=_course(story),
+        why=why,
+        faults=tuple(_fault(fault, row) for fault, row in zip(faults, rows, strict=True)),
+        held=tuple(held),
+        course=_course(outcome),
         enforced=_course(enforced) if enforced else None,
     )
 
 
 def _enforced(policy: Policy, place: Place) -> Policy:
-    """Return the policy as it is at a place, but that every class is enforced there."""
-    rows = (policy.row(one, place) for one in SEVERITY)
+    """Return the policy as it is at a place, but with every class enforced there."""
+    rows = (policy.row(fault_class, place) for fault_class in SEVERITY)
     return msgspec.structs.replace(
         policy,
         rows=tuple(msgspec.structs.replace(row, mode=MODES[-1]) for row in rows),
@@ -118,36 +126,8 @@ def _enforced(policy: Policy, place: Place) -> Policy:
     )
 
 
-def _place(case: Case, spot: Spot) -> Place:
-    classes = frozenset({spot.device_class} if spot.device_class else ())
-    return msgspec.structs.replace(case.place, device_classes=classes)
-
-
-def _held(policy: Policy, place: Place, now: datetime) -> Iterator[str]:
-    if policy.stopped:
-        yield f"emergency stop: {policy.stopped}"
-    pause = policy.pause(place, now)
-    if pause:
-        yield pause
-
-
-def _place_in_words(spot: Spot) -> str:
-    claimed = f", claimed through {spot.device_class}" if spot.device_class else ""
-    return f"node {spot.node}, driver {GPU_DRIVER}, pool {spot.node}{claimed}"
-
-
-def _why(case: Case) -> str:
-    match case.verdict:
-        case Unknown(why):
-            return why
-        case Healthy():
-            return case.verdict.evidence
-        case _:
-            return ""
-
-
-def _fault(fault: Fault, row: Row) -> FaultTold:
-    return FaultTold(
+def _fault(fault: Fault, row: Row) -> ExplainedFault:
+    return ExplainedFault(
         fault_class=fault.fault_class,
         cause=fault.cause,
         evidence=fault.evidence,
@@ -155,12 +135,12 @@ def _fault(fault: Fault, row: Row) -> FaultTold:
         doubt=fault.doubt,
         over=fault.ended is not None,
         needs=fault.needs,
-        row=told(row),
+        row=_row(row),
     )
 
 
-def told(row: Row) -> RowTold:
-    return RowTold(
+def _row(row: Row) -> ExplainedRow:
+    return ExplainedRow(
         name=row.name,
         mode=row.mode,
         ceiling=row.ceiling,
@@ -175,46 +155,33 @@ def told(row: Row) -> RowTold:
     )
 
 
-def _course(story: Story) -> Course:
-    ((_, desired),) = story.last.pairs
+def _course(outcome: Outcome) -> Course:
+    ((_, desired),) = outcome.last.pairs
     return Course(
-        lines=tuple(_lines(story.happenings)),
-        repaired_after=story.repaired_after,
-        released_after=story.released_after,
+        lines=tuple(_lines(outcome.steps)),
+        repaired_after=outcome.repaired_after,
+        released_after=outcome.closed_after,
         end=desired.held or desired.reason,
     )
 
 
-def _lines(happenings: tuple[Happening, ...]) -> Iterator[Line]:
-    """Give a line for each thing that a person would notice; rules of one moment share one."""
-    said = ""
-    for index, one in enumerate(happenings):
-        if isinstance(one.step, WriteStatus):
-            text = _phase(one.step.status)
-            if text != said:
-                yield Line(one.after, text)
-            said = text
-        elif not _goes_on(happenings, index):
-            yield from _step(one, _together(happenings, index))
+def _lines(steps: tuple[TakenStep, ...]) -> Iterator[Line]:
+    """Give a line for each action; rules of one moment with the same effect share one."""
+    phase = ""
+    for (after, effect), group in groupby(steps, lambda taken: (taken.after, _effect(taken.step))):
+        alike = [taken.step for taken in group]
+        if effect:
+            yield Line(after, _rules_in_words(alike, effect))
+            continue
+        for step in alike:
+            texts = list(_in_words(step))
+            if isinstance(step, WriteStatus):
+                texts, phase = [text for text in texts if text != phase], texts[0]
+            yield from (Line(after, text) for text in texts)
 
 
-def _phase(status: IncidentStatus) -> str:
-    """Say a phase and why; a clause of a message may begin with the phase itself."""
-    again = f"{status.phase.lower()}: "
-    clauses = (one.removeprefix(again) for one in status.message.split("; "))
-    return f"{status.phase}: {'; '.join(clauses)}"
-
-
-def _goes_on(happenings: tuple[Happening, ...], index: int) -> bool:
-    """Whether the step before this one has told of it already."""
-    if index == 0:
-        return False
-    one, before = happenings[index], happenings[index - 1]
-    return _effect(one) == _effect(before) != "" and one.after == before.after
-
-
-def _effect(one: Happening) -> str:
-    match one.step:
+def _effect(step: Step) -> str:
+    match step:
         case CreateRule(rule) | ChangeRule(_, rule):
             return rule.effect
         case DeleteRule():
@@ -223,46 +190,40 @@ def _effect(one: Happening) -> str:
             return ""
 
 
-def _together(happenings: tuple[Happening, ...], index: int) -> tuple[Rule, ...]:
-    """Return the rules of a step and of those after it that do the same at the same moment."""
-    first = happenings[index]
-    alike: list[Rule] = []
-    for one in happenings[index:]:
-        if (one.after, _effect(one)) != (first.after, _effect(first)):
-            break
-        match one.step:
-            case CreateRule(rule) | ChangeRule(_, rule):
-                alike.append(rule)
-            case DeleteRule(stored):
-                alike.append(stored)
-            case _:
-                break
-    return tuple(alike)
-
-
-def _step(one: Happening, rules: tuple[Rule, ...]) -> Iterator[Line]:
+def _rules_in_words(steps: list[Step], effect: str) -> str:
+    """Say what steps on taint rules do that have one effect."""
+    rules = [
+        step.stored if isinstance(step, DeleteRule) else step.rule
+        for step in steps
+        if isinstance(step, CreateRule | ChangeRule | DeleteRule)
+    ]
     devices = ", ".join(sorted(rule.device.device for rule in rules))
-    match one.step:
+    match steps[0]:
         case ChangeRule(stored, rule) if stored.effect == rule.effect:
-            yield Line(one.after, f"taint rule on {devices} changed to {rule.fault}={rule.cause}")
-        case CreateRule() | ChangeRule():
-            yield Line(one.after, f"taint rule {_effect(one)} on {devices}")
+            return f"taint rule on {devices} changed to {rule.fault}={rule.cause}"
         case DeleteRule(_, why):
-            yield Line(one.after, f"taint rule removed from {devices}: {why}")
+            return f"taint rule removed from {devices}: {why}"
+        case _:
+            return f"taint rule {effect} on {devices}"
+
+
+def _in_words(step: Step) -> Iterator[str]:
+    match step:
+        case WriteStatus(_, status):
+            # A clause of a message may begin with the phase itself.
+            again = f"{status.phase.lower()}: "
+            clauses = (clause.removeprefix(again) for clause in status.message.split("; "))
+            yield f"{status.phase}: {'; '.join(clauses)}"
         case OpenIncident(incident):
-            yield Line(one.after, f"incident {incident.name} opened")
-            yield from _would(incident.status.scope.summary, one.after)
+            yield f"incident {incident.name} opened"
+            summary = incident.status.scope.summary
+            yield from [f"scope: {summary}"] if summary else []
         case EvictPod(_, pod, delete):
             how = "deleted" if delete else "evicted by the Eviction API"
-            yield Line(one.after, f"pod {pod.namespace}/{pod.pod} is {how}")
+            yield f"pod {pod.namespace}/{pod.pod} is {how}"
         case WriteNodeConditions(node, conditions):
             for condition in conditions:
                 text = f"{condition.type}={condition.status} ({condition.reason})"
-                yield Line(one.after, f"node {node}: {text}: {condition.message}")
+                yield f"node {node}: {text}: {condition.message}"
         case _:
             return
-
-
-def _would(summary: str, after: float) -> Iterator[Line]:
-    if summary:
-        yield Line(after, f"scope: {summary}")

@@ -1,8 +1,8 @@
-"""The remediator's real decisions on one made-up node, with time going on as fast as it can. Pure.
+"""A signal on one simulated node into the steps that the remediator takes, in simulated time. Pure.
 
-What stands between a decision and its effect is played here: an API server that
-takes every step, and pods that leave a device when they are told to. Verdict,
-scope, ladder, budget and plan are the remediator's own (`reconcile.decide_node`).
+The decisions are the remediator's own (`reconcile.decide_node`). Simulated is what lies between a
+decision and its effect: an API server that accepts every step, and pods that leave a device when
+they are evicted.
 """
 
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ import msgspec
 from draguard.trial import signal as signals
 from draguard.trial.signal import GPU, Signal
 from exporter.model.device import GPU_DRIVER, Device
-from exporter.model.node_health import GpuHealth, ObjectMeta
+from exporter.model.node_health import ObjectMeta
 from remediator.diagnose.freshness import RENEWALS_NEEDED
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -37,13 +37,13 @@ from remediator.policy.table import Policy
 
 NAMESPACE = "default"
 TURN = timedelta(milliseconds=50)
-"""What a reconcile with its writes takes here."""
+"""The duration of a reconcile with its writes here."""
 TURNS = 500
-"""More than any story needs; one that is longer is told as far as it came."""
-STANDS = timedelta(minutes=30)
-"""How long the fault stands before it is repaired."""
-LOOKED_AFTER = timedelta(seconds=15)
-"""For what waits for two looks some seconds apart."""
+"""More than any trial needs; a longer one ends here."""
+FAULTY_FOR = timedelta(minutes=30)
+"""How long the fault lasts before the repair."""
+NEXT_READING = timedelta(seconds=15)
+"""For decisions that need two readings some seconds apart."""
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,23 +53,21 @@ class Spot(msgspec.Struct, frozen=True, kw_only=True):
     device_class: str = ""
 
 
-class Happening(msgspec.Struct, frozen=True):
-    """A step that was taken; `after` in seconds since the report came."""
+class TakenStep(msgspec.Struct, frozen=True):
+    """A step and when: `after` in seconds since the report arrived."""
 
     after: float
     step: Step
 
 
-class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a signal."""
-
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     first: NodeDecision
     """The first decision: verdict and desired state."""
-    happenings: tuple[Happening, ...]
+    steps: tuple[TakenStep, ...]
     repaired_after: float | None
-    """When the repair was played; None when the story was over before."""
-    released_after: float | None
-    """When the incident was closed; None when it stayed open."""
+    """When the GPU was repaired; None if the incident had closed before."""
+    closed_after: float | None
+    """When the incident was closed; None if it stayed open."""
     last: NodeDecision
 
 
@@ -82,28 +80,28 @@ class Trial:
         self._sick = signals.sick(signal, now)
         self._repaired_at: datetime | None = None
         self._inventory = signals.published(self._sick, spot.node)
-        self._held = {one.device for one in self._inventory}
+        self._allocated = {part.device for part in self._inventory}
         self._rules: dict[Device, Rule] = {}
         self._incidents: dict[str, Incident] = {}
         self._versions = 0
-        self._looked_again = False
-        """Whether a look without a reason was taken since the last step."""
-        self._happenings: list[Happening] = []
+        self._idle = False
+        """Whether a decision since the last step found nothing to do and nothing to wait for."""
+        self._steps: list[TakenStep] = []
 
-    def story(self) -> Story:
-        """Let the fault stand, then repair it, and tell what was done."""
+    def run(self) -> Outcome:
+        """Let the fault last for a while, then repair the GPU, and return what was done."""
         first = last = self._decide()
-        last = self._until(self._began + STANDS) or last
+        last = self._until(self._began + FAULTY_FOR) or last
         if self._open():
-            self._repaired_at, self._looked_again = self._now, False
+            self._repaired_at, self._idle = self._now, False
             last = self._until(None) or last
-        closed = [one.status.closed_at for one in self._incidents.values()]
+        closed = [incident.status.closed_at for incident in self._incidents.values()]
         done = [at for at in closed if at is not None] if not self._open() else []
-        return Story(
+        return Outcome(
             first=first,
-            happenings=tuple(self._happenings),
+            steps=tuple(self._steps),
             repaired_after=self._after(self._repaired_at) if self._repaired_at else None,
-            released_after=self._after(max(done)) if done else None,
+            closed_after=self._after(max(done)) if done else None,
             last=last,
         )
 
@@ -111,42 +109,39 @@ class Trial:
         return (at - self._began).total_seconds()
 
     def _open(self) -> bool:
-        return any(one.open for one in self._incidents.values())
+        return any(incident.open for incident in self._incidents.values())
 
     def _until(self, end: datetime | None) -> NodeDecision | None:
-        """Decide and act until nothing more happens, or until a moment; returns the last."""
+        """Decide and act until nothing changes, or until a time; returns the last decision."""
         decision: NodeDecision | None = None
         for _ in range(TURNS):
             decision = self._decide()
             for step in decision.steps:
-                self._happenings.append(Happening(self._after(self._now), step))
+                self._steps.append(TakenStep(self._after(self._now), step))
                 self._take(step)
             if decision.steps:
                 self._now += TURN
-                self._looked_again = False
-            elif not self._later(decision, end):
+                self._idle = False
+            elif not self._advance(decision, end):
                 return decision
         return decision
 
-    def _later(self, decision: NodeDecision, end: datetime | None) -> bool:
-        """Go on to when something may change; returns whether anything may before `end`."""
-        moved = {one for one in self._held if self._moves(one)}
-        if moved:
-            self._held -= moved  # the eviction controller has deleted their pods
+    def _advance(self, decision: NodeDecision, end: datetime | None) -> bool:
+        """Advance to when something may change; returns whether anything may before `end`."""
+        no_execute = {d for d, rule in self._rules.items() if rule.effect == "NoExecute"}
+        if no_execute & self._allocated:
+            self._allocated -= no_execute  # the eviction controller has deleted their pods
             self._now += TURN
             return True
-        if decision.wake_at is None and self._looked_again:
+        if decision.wake_at is None and self._idle:
             return False
-        wake = decision.wake_at or self._now + LOOKED_AFTER
-        self._looked_again = decision.wake_at is None
+        wake = decision.wake_at or self._now + NEXT_READING
+        self._idle = decision.wake_at is None
         if end is not None and wake > end:
             self._now = end
             return False
         self._now = max(wake, self._now + TURN)
         return True
-
-    def _moves(self, device: Device) -> bool:
-        return device in self._rules and self._rules[device].effect == "NoExecute"
 
     def _decide(self) -> NodeDecision:
         fleet = Fleet(
@@ -157,29 +152,31 @@ class Trial:
         return decide_node(self._view(), fleet, self._policy, self._now)
 
     def _place(self) -> GpuPlace:
-        claimed = self._held and self._spot.device_class
+        claimed = self._allocated and self._spot.device_class
         classes = {self._spot.device_class} if claimed else set[str]()
         pools = frozenset({f"{GPU_DRIVER}/{self._spot.node}"})
         return GpuPlace(node=self._spot.node, pools=pools, classes=frozenset(classes))
 
-    def _gpu(self) -> GpuHealth:
-        if self._repaired_at is None:
-            return self._sick
-        return signals.repaired(self._sick, self._signal, self._repaired_at, self._now)
-
     def _view(self) -> NodeView:
-        told_at = self._began if self._repaired_at is None else self._now
+        gpu, reported_at = self._sick, self._began
+        if self._repaired_at is not None:
+            reported_at = self._now
+            gpu = signals.repaired(gpu, self._signal, self._repaired_at, self._now)
+        names = [_name(device) for device in sorted(self._allocated)]
         return NodeView(
             node=self._spot.node,
-            report=signals.report(self._gpu(), self._signal, told_at),
+            report=signals.report(gpu, self._signal, reported_at),
             inventory=self._inventory,
             incidents=tuple(self._incidents.values()),
             rules=tuple(self._rules.values()),
-            claims=tuple(_claim(one) for one in sorted(self._held)),
+            claims=tuple(_claim(device) for device in sorted(self._allocated)),
             facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
             nodes_known=True,
             renewals=(self._now,) * RENEWALS_NEEDED,
-            pods=tuple(_pod(one) for one in sorted(self._held)),
+            pods=tuple(
+                PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
+                for name in names
+            ),
             places={GPU: self._place()},
         )
 
@@ -195,7 +192,9 @@ class Trial:
                 )
                 self._incidents[incident.name] = Incident(meta, incident.spec)
             case WriteStatus(incident, status):
-                self._write(incident.name, status=status)
+                found = self._incidents[incident.name]
+                meta = msgspec.structs.replace(found.metadata, resource_version=str(self._versions))
+                self._incidents[incident.name] = Incident(meta, found.spec, status)
             case CreateRule(rule):
                 self._rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
             case ChangeRule(stored, rule):
@@ -205,7 +204,7 @@ class Trial:
             case DeleteIncident(incident):
                 self._incidents.pop(incident.name, None)
             case EvictPod(_, pod):
-                self._held = {one for one in self._held if _name(one) != pod.pod}
+                self._allocated = {device for device in self._allocated if _name(device) != pod.pod}
             case WriteNodeConditions():
                 pass
 
@@ -214,19 +213,9 @@ class Trial:
             rule, uid=uid, resource_version=str(self._versions), time_added=self._now
         )
 
-    def _write(self, name: str, **fields: object) -> None:
-        stored = self._incidents[name]
-        meta = msgspec.structs.replace(stored.metadata, resource_version=str(self._versions))
-        self._incidents[name] = msgspec.structs.replace(stored, metadata=meta, **fields)
-
 
 def _name(device: Device) -> str:
     return f"pod-on-{device.device}"
-
-
-def _pod(device: Device) -> PodFacts:
-    name = _name(device)
-    return PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
 
 
 def _claim(device: Device) -> Claim:

@@ -1,4 +1,4 @@
-"""What is known of an XID: NVIDIA's catalogue, our row, and what the policy makes of it. Pure."""
+"""An XID into NVIDIA's catalogue entry, our row, and the response of the policy. Pure."""
 
 from datetime import datetime
 
@@ -53,7 +53,7 @@ class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     sub_codes: tuple[SubCode, ...]
     policy: str
-    """Where the policy comes from under which it was tried."""
+    """The source of the policy."""
     course: Explanation
 
 
@@ -78,22 +78,19 @@ def known(code: int, policy: Policy, source: str, now: datetime, *, mig: bool = 
 
 
 def _sub_codes(code: int) -> tuple[SubCode, ...]:
-    found = (
-        SubCode(
-            unit="/".join(one.units),
-            reason=_reason(one),
-            error_status=" ".join(f"{status:#010x}" for status in one.statuses) or "any",
-            action=" or ".join(filter(None, (one.action, one.stronger_action))),
-            severity=one.severity,
-            origin=one.origin,
-            effect=one.effect,
+    found: dict[SubCode, None] = {}
+    for row in nvlink5.sorts():
+        if row.code != code:
+            continue
+        mask, value = (word >> 20 & 0x3F for word in row.patterns["v2"])
+        sub_code = SubCode(
+            unit="/".join(row.units),
+            reason=f"{value:#04x}" if mask == 0x3F else "",
+            error_status=" ".join(f"{status:#010x}" for status in row.statuses) or "any",
+            action=" or ".join(filter(None, (row.action, row.stronger_action))),
+            severity=row.severity,
+            origin=row.origin,
+            effect=row.effect,
         )
-        for one in nvlink5.sorts()
-        if one.code == code
-    )
-    return tuple(dict.fromkeys(found))
-
-
-def _reason(one: nvlink5.Sort) -> str:
-    mask, value = (word >> 20 & 0x3F for word in one.patterns["v2"])
-    return f"{value:#04x}" if mask == 0x3F else ""
+        found[sub_code] = None
+    return tuple(found)
