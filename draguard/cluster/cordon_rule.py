@@ -1,4 +1,4 @@
-"""A person's cordon: what its DeviceTaintRule looks like. Pure.
+"""A user's cordon into its DeviceTaintRule, and back. Pure.
 
 It is not the remediator's: another key, another name, no `managed-by`. So the
 remediator shows it and never changes it, and no release takes it away.
@@ -32,7 +32,7 @@ _LABEL_LIMIT = 63
 
 
 class Cordon(msgspec.Struct, frozen=True, kw_only=True):
-    """A cordon for maintenance, wanted or stored."""
+    """A cordon for maintenance, desired or stored."""
 
     target: Target
     gpu: str

@@ -76,7 +76,7 @@ class Deciding:
         fleet = msgspec.structs.replace(self.cache.fleet(), stopped=self._objects.stopped)
         for node in nodes:
             view = self.view(node)
-            incident = any(one.open for one in view.incidents)
+            incident = any(stored.open for stored in view.incidents)
             view = msgspec.structs.replace(view, pods=pods(node) if incident else None)
             yield decide_node(view, fleet, policy, self._objects.at)
 
@@ -104,8 +104,8 @@ def _cache(objects: Objects) -> Cache:
         cache.node(node.metadata.name, facts(node))
     for report in objects.reports:
         cache.report(report.metadata.name, report)
-    for one in objects.slices:
-        cache.slice(one.metadata.name, None, one)
+    for published in objects.slices:
+        cache.slice(published.metadata.name, None, published)
     for claim in objects.claims:
         cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
     for incident in objects.incidents:
@@ -135,7 +135,7 @@ def verdict_in_words(case: Case | None) -> str:
         return "unknown: you may not read its report and its devices"
     match case.verdict:
         case Sick(faults):
-            return f"sick: {'; '.join(dict.fromkeys(one.evidence for one in faults))}"
+            return f"sick: {'; '.join(dict.fromkeys(fault.evidence for fault in faults))}"
         case Healthy():
             return f"healthy: {case.verdict.evidence}"
         case Unknown():

@@ -25,18 +25,20 @@ def find_incident(word: str, incidents: Iterable[Incident]) -> Incident:
     Raises NoIncidentError.
     """
     every = tuple(incidents)
-    named = [one for one in every if word.lower() in {one.name, short_name(one.name)}]
+    named = [
+        incident for incident in every if word.lower() in {incident.name, short_name(incident.name)}
+    ]
     if len(named) == 1:
         return named[0]
     if named:
         raise NoIncidentError(
-            f"{word!r} matches {some(one.name for one in named)}; give the full name"
+            f"{word!r} matches {some(incident.name for incident in named)}; give the full name"
         )
-    uuids = (one.spec.uuid for one in every if one.spec.uuid.lower() == word.lower())
+    uuids = (incident.spec.uuid for incident in every if incident.spec.uuid.lower() == word.lower())
     episodes = of_gpu(every, next(uuids, ""))
     if episodes:
-        return next((one for one in reversed(episodes) if one.open), episodes[-1])
-    known = {name for one in every for name in (short_name(one.name), one.spec.uuid)}
+        return next((incident for incident in reversed(episodes) if incident.open), episodes[-1])
+    known = {name for incident in every for name in (short_name(incident.name), incident.spec.uuid)}
     raise NoIncidentError(
         f"there is no incident {word!r}{did_you_mean(word, known)}; give an incident's name or the "
         "UUID of its GPU: `draguard incidents --all` lists them"

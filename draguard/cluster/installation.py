@@ -85,7 +85,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def images(self) -> tuple[str, ...]:
-        return tuple(one.image for one in self.spec.template.spec.containers)
+        return tuple(container.image for container in self.spec.template.spec.containers)
 
     @property
     def host_pid(self) -> bool:
@@ -103,9 +103,9 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     source: str
     problems: tuple[str, ...] = ()
-    """Why the text that was found is no policy; then `policy` is the shipped one."""
+    """Why the text that was found is invalid; then `policy` is the shipped one."""
     seen: bool = True
-    """Whether it could be looked for, and a remediator was found that has one."""
+    """Whether it could be read, and a remediator was found that has one."""
 
     @property
     def known(self) -> bool:
@@ -126,7 +126,7 @@ SHIPPED = "the shipped policy (every class incident-only)"
 
 
 def find_installation(client: Client, namespace: str) -> Installation:
-    """Look for the remediator in a namespace; who may not look is told so. Raises ApiError."""
+    """Find the remediator of a namespace; without the right, the policy is unknown."""
     try:
         return _found(client, namespace)
     except ApiError as error:
@@ -158,7 +158,11 @@ def find_agents(client: Client, namespace: str) -> Workload | None:
 
 
 def _of_account(workloads: Iterable[Workload], account: str) -> Workload | None:
-    found = (one for one in workloads if one.spec.template.spec.service_account_name == account)
+    found = (
+        workload
+        for workload in workloads
+        if workload.spec.template.spec.service_account_name == account
+    )
     return next(found, None)
 
 
@@ -166,8 +170,8 @@ def _settings(workload: Workload) -> Settings:
     """Return its flags as it reads them; those of another version leave the defaults."""
     words = [
         word
-        for one in workload.spec.template.spec.containers
-        for word in (*(one.command or ()), *(one.args or ()))
+        for container in workload.spec.template.spec.containers
+        for word in (*(container.command or ()), *(container.args or ()))
     ]
     flags = words[words.index("remediator") + 1 :] if "remediator" in words else words
     try:
@@ -206,13 +210,13 @@ def _policy(
 def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] | None:
     """Return (name, key) of the ConfigMap that is mounted as a file's folder."""
     spec = workload.spec.template.spec
-    sources = {one.name: one.config_map for one in spec.volumes or () if one.config_map}
+    sources = {volume.name: volume.config_map for volume in spec.volumes or () if volume.config_map}
     for container in spec.containers:
         for mount in container.volume_mounts or ():
             folder, source = PurePosixPath(mount.mount_path), sources.get(mount.name)
             if source is not None and file.is_relative_to(folder):
                 path = str(file.relative_to(folder))
-                keys = {one.path: one.key for one in source.items or ()}
+                keys = {item.path: item.key for item in source.items or ()}
                 return source.name, keys.get(path, path)
     return None
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from draguard.cluster.listing import Heard, listed, unheard
+from draguard.cluster.listing import OnPage, ignored, listed
 from draguard.cluster.objects import Objects
 from draguard.connection.errors import NotInstalledError, forbidden
 from draguard.connection.whoami import ahead, now
@@ -52,10 +52,10 @@ NOT_INSTALLED = (
 class Reader:
     """Reads one cluster. Every method raises ApiError, or NotInstalledError without the CRDs."""
 
-    def __init__(self, client: Client, namespace: str, heard: Heard = unheard) -> None:
+    def __init__(self, client: Client, namespace: str, on_page: OnPage = ignored) -> None:
         self.client = client
         self.namespace = namespace
-        self._heard = heard
+        self._on_page = on_page
         self._unreadable: dict[str, tuple[str, ...]] = {}
         self._ahead = timedelta()
         self._nowhere: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ class Reader:
         return self._listed(path, kind) if version else ()
 
     def _listed(self, path: str, kind: type[T], *, accept: str = JSON) -> tuple[T, ...]:
-        found, unreadable = listed(self.client, path, kind, accept=accept, heard=self._heard)
+        found, unreadable = listed(self.client, path, kind, accept=accept, on_page=self._on_page)
         if unreadable:
             self._unreadable[path.rpartition("/")[2]] = unreadable
         return tuple(found)

@@ -1,4 +1,4 @@
-"""What the API server refused, as one sentence with what to do about it. Pure."""
+"""An error of the API server into one sentence with its remedy. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ ANONYMOUS = "system:anonymous"
 _ASKING = re.compile(r"^[A-Z]+ /\S*: (asking \S+: )?")
 """What `ApiError` says before the reason, for logs."""
 _WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
-"""Reviews (authentication, authorization) are asked by POST, and change nothing."""
+"""Reviews (authentication, authorization) are POSTs that change nothing."""
 _OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _PLAIN = "Client sent an HTTP request to an HTTPS server"
@@ -56,7 +56,7 @@ def sentence(error: Exception, server: str) -> str:
 
 
 def may_be_done(error: Exception) -> bool:
-    """Whether it was a write that nobody answered: it may be stored all the same."""
+    """Whether it was a write without an answer: it may be stored."""
     silent = isinstance(error, ApiError) and error.status is None
     return silent and _WRITING.match(str(error)) is not None
 

@@ -1,4 +1,4 @@
-"""What a long command is doing: one line on the terminal that stderr is, gone at its end."""
+"""The progress of a long command: one line on a terminal at stderr, cleared at the end."""
 
 import sys
 from threading import Lock
@@ -7,12 +7,12 @@ from types import TracebackType
 from typing import Self
 
 PATIENCE = 1.0
-"""Seconds after which something is said at all: most commands are done by then."""
+"""Seconds before the first line: most commands are done by then."""
 _CLEARED = "\r\x1b[K"
 
 
 class Progress:
-    """Open it with `with`; in a pipe or a file it says nothing."""
+    """Open it with `with`; in a pipe or a file it prints nothing."""
 
     def __init__(self) -> None:
         self._from = monotonic() + PATIENCE
@@ -33,7 +33,7 @@ class Progress:
             print(_CLEARED, end="", file=sys.stderr, flush=True)
 
     def says(self, text: str) -> None:
-        """Say what is done now, in place of what was said before."""
+        """Print what is done now, in place of the line before."""
         if monotonic() < self._from or not sys.stderr.isatty():
             return
         with self._writing:

@@ -1,7 +1,7 @@
-"""A client that waits when the API server asks for it: a busy one says for how long.
+"""A client that waits as long as a busy API server requests, and tries again.
 
-Only what was surely not done is asked again: a read, or a write that was turned
-away at the door (429). Whoever waits can be cut short by `abort`.
+It repeats only what was certainly not done: a read, or a write that was refused with 429. `abort`
+ends a wait.
 """
 
 from threading import Event
@@ -11,12 +11,12 @@ from kubeapi.client import ApiError, Client
 
 TRIES = 5
 LONGEST_WAIT = 10.0
-"""Seconds; who is asked to wait longer is told so, and may decide."""
+"""Seconds; a longer wait is an error, so that the user can decide."""
 BUSY, UNWELL = 429, 503
 
 
-class Patient(Client):
-    """As `Client`, for a person's commands."""
+class RetryingClient(Client):
+    """As `Client`, for commands of a user."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.retrying_client import Patient
+from draguard.connection.retrying_client import RetryingClient
 from draguard.exit_status import NO_ACCESS, PROBLEM
 from draguard.phrases import shown
 from kubeapi.client import ApiError, Client
@@ -60,7 +60,7 @@ def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Cli
         return PROBLEM if may_be_done(error) else NO_ACCESS
 
 
-def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = Patient) -> Client:
+def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = RetryingClient) -> Client:
     """Return a client that waits, at most so many seconds, for an answer. Raises EndpointError."""
     try:
         return kind(endpoint, timeout=timeout, agent="draguard-cli")

@@ -22,7 +22,7 @@ Text = Cell | str
 
 def leaf(*paths: str) -> Cell:
     """Return names such as DRIVER/POOL/DEVICE, of which the last part stands in narrow tables."""
-    return Cell(", ".join(paths), short=", ".join(one.rpartition("/")[2] for one in paths))
+    return Cell(", ".join(paths), short=", ".join(path.rpartition("/")[2] for path in paths))
 
 
 class Facts(msgspec.Struct, frozen=True):

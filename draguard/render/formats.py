@@ -1,4 +1,4 @@
-"""`-o text|json|yaml`, the same for every command: the one way out of what a command found.
+"""A command's result into text, JSON or YAML, by `-o`: the only way to stdout.
 
 JSON and YAML are written in ASCII: what an object holds arrives whole in a
 program, and cannot reach a terminal raw.
@@ -48,7 +48,7 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def print_result(found: object, output: str, in_words: Callable[[], Iterable[Block]]) -> None:
-    """Print what was found: as blocks for people, or as it is."""
+    """Print a result: as blocks, or its fields as JSON or YAML."""
     if output != "text":
         sys.stdout.write(encoded(found, output))
     elif sys.stdout.isatty() and find_spec("rich"):

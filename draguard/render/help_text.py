@@ -6,7 +6,7 @@ from textwrap import fill
 from typing import NamedTuple, TypedDict
 
 WIDTH = 79
-"""Columns: help fits on the narrowest terminal that people use."""
+"""Columns: help fits on the narrowest usual terminal."""
 
 
 class Example(NamedTuple):
@@ -33,7 +33,7 @@ def teaching(
 
 def taught(description: str, examples: Sequence[Example], *, more: str = "") -> Taught:
     """Return what makes a parser's help begin with its purpose and end with examples."""
-    lines = [f"  # {one.says}\n  {one.command}" for one in examples]
+    lines = [f"  # {example.says}\n  {example.command}" for example in examples]
     return Taught(
         description=_filled(description),
         epilog="\n".join(["examples:", *lines, *(["", _filled(more)] if more else [])]),

@@ -13,7 +13,7 @@ _GAP = "  "
 
 def plain(blocks: Iterable[Block]) -> str:
     """Return blocks as text, an empty line between them."""
-    return "\n".join("".join(f"{line}\n" for line in _lines(one)) for one in filled(blocks))
+    return "\n".join("".join(f"{line}\n" for line in _lines(block)) for block in filled(blocks))
 
 
 def _lines(block: Block) -> Iterator[str]:
@@ -21,15 +21,15 @@ def _lines(block: Block) -> Iterator[str]:
         yield shown(block.title)
     match block:
         case Facts(pairs):
-            said = [(shown(name), shown(text_of(value))) for name, value in pairs]
-            yield from _aligned([pair for pair in said if pair[1]])
+            filled_pairs = [(shown(name), shown(text_of(value))) for name, value in pairs]
+            yield from _aligned([pair for pair in filled_pairs if pair[1]])
         case Table(_, (), _, nothing):
             yield shown(nothing)
         case Table(columns, rows):
-            cells = [[shown(text_of(one)) for one in row] for row in rows]
+            cells = [[shown(text_of(cell)) for cell in row] for row in rows]
             yield from _aligned([columns, *cells])
         case Lines(texts):
-            yield from (shown(text_of(one)) for one in texts)
+            yield from (shown(text_of(text)) for text in texts)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Plans for a person: each node's sentence, its steps, its GPUs. Pure."""
+"""Plans as a page: each node's sentence, its steps, its GPUs. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -17,7 +17,7 @@ def plan_page(plans: Plans) -> Iterator[Block]:
     policy = Cell(f"{plans.policy}: not readable: {problems}", "bad") if problems else plans.policy
     yield Lines((Cell(plans.source, "dim"),))
     yield Facts((("policy", policy),))
-    yield Lines(tuple(Cell(one, "warn") for one in plans.remarks))
+    yield Lines(tuple(Cell(remark, "warn") for remark in plans.remarks))
     for node in plans.page.nodes:
         yield from _node(node, plans.page.at)
     if not plans.page.nodes:
@@ -35,14 +35,14 @@ def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
         ("GPU", "VERDICT", "PHASE", "DESIRED", "CURRENT", "DEFERRED", "WHY"),
         tuple(
             (
-                Cell(one.uuid, short=one.uuid[:_BEGINNING]),
-                one.verdict,
-                one.phase,
-                leaf(*one.wanted),
-                leaf(*one.stored),
-                Cell(one.held, "warn"),
-                one.why,
+                Cell(gpu.uuid, short=gpu.uuid[:_BEGINNING]),
+                gpu.verdict,
+                gpu.phase,
+                leaf(*gpu.wanted),
+                leaf(*gpu.stored),
+                Cell(gpu.held, "warn"),
+                gpu.why,
             )
-            for one in node.gpus
+            for gpu in node.gpus
         ),
     )

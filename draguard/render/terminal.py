@@ -44,13 +44,13 @@ _LESS = "FRX"
 
 def show(blocks: Iterable[Block]) -> None:
     """Print blocks on the terminal that stdout is, an empty line between them."""
-    console, said = Console(highlight=False, emoji=False), filled(blocks)
-    if _height(said, console.width) < console.height:
-        _draw(console, said)
+    console, shown_blocks = Console(highlight=False, emoji=False), filled(blocks)
+    if _height(shown_blocks, console.width) < console.height:
+        _draw(console, shown_blocks)
         return
     os.environ.setdefault("LESS", _LESS)
     with console.pager(styles=not console.no_color):
-        _draw(console, said)
+        _draw(console, shown_blocks)
 
 
 def _height(blocks: Iterable[Block], width: int) -> int:
@@ -66,8 +66,8 @@ def _draw(console: Console, blocks: Iterable[Block]) -> None:
             console.print()
         if block.title:
             console.print(Styled(shown(block.title), style=_STYLES["strong"]))
-        for one in _renderables(_fitting(block, console)):
-            console.print(one)
+        for renderable in _renderables(_fitting(block, console)):
+            console.print(renderable)
 
 
 def _fitting(block: Block, console: Console) -> Block:
@@ -104,7 +104,7 @@ def _grid(columns: tuple[str, ...], rows: tuple[tuple[Text, ...], ...]) -> Grid:
     grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_STYLES["dim"])
     for index, name in enumerate(columns):
         longest = max((len(text_of(row[index])) for row in rows), default=0)
-        # What a person copies stays whole: the name of what the row is about.
+        # The name of the row's object stays whole, to be copied.
         whole = index == 0 and longest <= _NAME_WIDTH
         grid.add_column(Styled(name), overflow="fold", no_wrap=whole)
     for row in rows:
@@ -112,5 +112,5 @@ def _grid(columns: tuple[str, ...], rows: tuple[tuple[Text, ...], ...]) -> Grid:
     return grid
 
 
-def _styled(one: Text) -> Styled:
-    return Styled(shown(text_of(one)), style=_STYLES[tone_of(one)])
+def _styled(text: Text) -> Styled:
+    return Styled(shown(text_of(text)), style=_STYLES[tone_of(text)])

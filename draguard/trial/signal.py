@@ -1,4 +1,4 @@
-"""A signal as a person names it on the command line, into a node that has just told of it. Pure.
+"""A signal as named on the command line into the report of a simulated node. Pure.
 
 One GPU, whole or in seven slices, each held by a pod. The report arrives a
 moment after the signal; a recovery action that was named was read in between.
@@ -45,7 +45,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
     reset: bool = False
     drain_reset: bool = False
     log_only: str = ""
-    """`kmsg` or `syslog`: only the kernel log tells of it, read in this way."""
+    """`kmsg` or `syslog`: only the kernel log reports it, read in this way."""
     recovery_action: int | None = None
     driver: str = "580.65.06"
     lost: bool = False
@@ -65,7 +65,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
         parts += [f"on GPU instance {self.gi}"] if self.gi is not None else []
         parts += [
             words
-            for said, words in (
+            for present, words in (
                 (self.reset, "with RST"),
                 (self.drain_reset, "with D-RST"),
                 (self.lost, "the GPU is lost"),
@@ -74,7 +74,7 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True):
                 (self.sram_threshold, "the SRAM error threshold is exceeded"),
                 (self.retired_pending, "a page retirement is pending"),
             )
-            if said
+            if present
         ]
         if self.log_only:
             parts.append(f"only the kernel log reports it ({self.log_only})")
@@ -111,8 +111,8 @@ def sick(signal: Signal, now: datetime) -> GpuHealth:
 
 
 def repaired(gpu: GpuHealth, signal: Signal, since: datetime, now: datetime) -> GpuHealth:
-    """Return the same GPU after a repair at `since`: a new epoch, and nothing wanted any more."""
-    asked = signal.release >= FIRST_WITH_ACTION
+    """Return the same GPU after a repair at `since`: a new epoch, and no action requested."""
+    supported = signal.release >= FIRST_WITH_ACTION
     return msgspec.structs.replace(
         gpu,
         presence="Present",
@@ -120,8 +120,8 @@ def repaired(gpu: GpuHealth, signal: Signal, since: datetime, now: datetime) -> 
         epoch=gpu.epoch + 1,
         epoch_started=since,
         recovery_action=RecoveryAction(
-            support="Supported" if asked else "Unsupported",
-            value=0 if asked else None,
+            support="Supported" if supported else "Unsupported",
+            value=0 if supported else None,
             since=since,
             observed_at=now,
         ),
@@ -200,7 +200,7 @@ def _xid(signal: Signal, code: int, happened: datetime) -> XidRecord:
 
 
 def _sources(signal: Signal, code: int) -> tuple[str, ...]:
-    """Return who told of it: the log, and NVML's event where there is one of that code."""
+    """Return the sources: the log, and NVML's event if there is one of that code."""
     if signal.log_only or code in LOG_ONLY:
         return (signal.log_only or "kmsg",)
     return ("kmsg", "nvml")

@@ -13,7 +13,7 @@ from draguard.cluster.installation import Workload
 from draguard.doctor import api
 from draguard.doctor.admission import Binding, Policy, judged
 from draguard.doctor.check import Check
-from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Asker, Right
+from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Reviews, Right
 from draguard.doctor.running import exporter
 from kubeapi.client import Client
 from simulator.cluster.controlplane import ControlPlane
@@ -34,7 +34,7 @@ def by_name(found: Iterator[Check]) -> dict[str, Check]:
 def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_told(
     crds: None, control_plane: ControlPlane, client: Client
 ) -> None:
-    asker = Asker(client, LEASES)
+    asker = Reviews(client, LEASES)
     control_plane.kubectl("apply", "-f", str(RBAC))
     try:
         await_true("the role counts", lambda: asker.account(ACCOUNT, REMEDIATOR).state == "ok")
@@ -61,7 +61,7 @@ def test_a_right_that_an_account_has_through_its_group_counts(client: Client) ->
         ],
     }
     client.create(f"{root}/clusterrolebindings", binding)
-    asker = Asker(client, LEASES)
+    asker = Reviews(client, LEASES)
     try:
         await_true(
             "the role counts",
@@ -75,7 +75,7 @@ def test_a_right_that_an_account_has_through_its_group_counts(client: Client) ->
 def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlPlane) -> None:
     asker = Client(control_plane.endpoint("remediator"), timeout=60.0)
     try:
-        found = Asker(asker, LEASES).account(ACCOUNT, AGENT)
+        found = Reviews(asker, LEASES).account(ACCOUNT, AGENT)
     finally:
         asker.close()
 
@@ -86,7 +86,7 @@ def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlP
 def test_the_callers_missing_rights_name_what_they_are_for(control_plane: ControlPlane) -> None:
     asker = Client(control_plane.endpoint("remediator"), timeout=60.0)
     try:
-        found = by_name(Asker(asker, LEASES).caller())
+        found = by_name(Reviews(asker, LEASES).caller())
     finally:
         asker.close()
 
