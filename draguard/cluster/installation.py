@@ -126,7 +126,10 @@ SHIPPED = "the shipped policy (every class incident-only)"
 
 
 def find_installation(client: Client, namespace: str) -> Installation:
-    """Find the remediator of a namespace; without the right, the policy is unknown."""
+    """Return the remediator of a namespace; without the right to read it, its policy is unknown.
+
+    Raises ApiError.
+    """
     try:
         return _found(client, namespace)
     except ApiError as error:
