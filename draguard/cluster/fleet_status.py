@@ -9,12 +9,13 @@ import msgspec
 
 from draguard.cluster.cordon_rule import is_maintenance
 from draguard.cluster.decide import Deciding
+from draguard.cluster.incidents import severity
 from draguard.cluster.installation import Installation
 from draguard.cluster.leader import leader_of
 from draguard.cluster.objects import Objects
 from exporter.model.device import Device
 from exporter.model.resource_slices import inventory
-from remediator.diagnose.fault import SEVERITY, Healthy, Sick, Unknown
+from remediator.diagnose.fault import Healthy, Sick, Unknown
 from remediator.model.incident import Incident
 from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
 from remediator.plan.case import Case
@@ -257,13 +258,6 @@ def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
         )
         for incident in sorted((i for i in incidents if i.open), key=severity)
     )
-
-
-def severity(incident: Incident) -> tuple[int, str]:
-    """Order incidents from the worst class; a class of another version comes first."""
-    worst_first: tuple[str, ...] = SEVERITY[::-1]
-    known = incident.status.fault in worst_first
-    return worst_first.index(incident.status.fault) + 1 if known else 0, incident.name
 
 
 def _devices(objects: Objects) -> Devices:

@@ -9,7 +9,7 @@ from draguard.cluster.listing import listed
 from draguard.connection.whoami import ahead_by, caller, now
 from draguard.phrases import moment
 from kubeapi.client import Client, Conflict, NotFound
-from remediator.controller.writes import INCIDENTS
+from kubeapi.resources import INCIDENTS
 from remediator.diagnose.fault import Healthy, Sick
 from remediator.model.incident import Incident
 from remediator.model.intent import BY_LIMIT, FIELDS, REASON_LIMIT, Intent, Kind, in_words

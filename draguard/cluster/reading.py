@@ -19,11 +19,10 @@ from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
-from remediator.controller.cluster import NODES, REPORTS
+from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
-from remediator.controller.writes import INCIDENTS
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode

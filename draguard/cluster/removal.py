@@ -18,7 +18,7 @@ from draguard.phrases import some
 from exporter.model.node_health import ObjectMeta
 from kubeapi.client import ApiError, Client, NotFound
 from kubeapi.discovery import served
-from remediator.controller.cluster import NODES
+from kubeapi.resources import NODES
 from remediator.controller.node_conditions import NodeConditions
 from remediator.controller.versions import GROUP, RULE_VERSIONS
 from remediator.model.node import CONDITION_TYPES, MARK, REPAIR_NEEDED

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from draguard.cluster.find_incident import NoIncidentError, find_incident
+from draguard.cluster.incidents import NoIncidentError, find_incident
 from draguard.cluster.listing import raw_items
 from draguard.cluster.objects import Objects
 from draguard.cluster.reading import Reader, left_out
@@ -15,7 +15,7 @@ from draguard.render.help_text import Example, teaching
 from draguard.render.incident_page import incident_page
 from draguard.render.incident_table import incident_lines, incident_table
 from kubeapi.client import ApiError, Client, NotFound
-from remediator.controller.cluster import REPORTS
+from kubeapi.resources import REPORTS
 
 EXAMPLES = (
     Example("draguard incidents", "open incidents, the most severe first"),

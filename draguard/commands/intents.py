@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from draguard.cluster.decide import case_of
-from draguard.cluster.find_incident import NoIncidentError, find_incident
+from draguard.cluster.incidents import NoIncidentError, find_incident
 from draguard.cluster.intents import (
     FOREVER,
     IntentChange,

@@ -5,8 +5,7 @@ from datetime import datetime
 
 import msgspec
 
-from draguard.cluster.find_incident import short_name
-from draguard.cluster.fleet_status import severity
+from draguard.cluster.incidents import severity, short_name
 from draguard.phrases import age
 from draguard.render.blocks import Cell, Table
 from remediator.model.incident import Incident

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import datetime
 
-from draguard.cluster.find_incident import short_name
 from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
+from draguard.cluster.incidents import short_name
 from draguard.cluster.leader import leader_problem
 from draguard.phrases import age, count, some
 from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from draguard.cluster.find_incident import NoIncidentError, find_incident, short_name
+from draguard.cluster.incidents import NoIncidentError, find_incident, short_name
 from exporter.model.node_health import ObjectMeta
 from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
 from tests.draguard.fleet import T0

@@ -1,9 +1,10 @@
-"""A word of the user into an incident: its name, whole or short, or its GPU's UUID. Pure."""
+"""Incidents by a word of the user (name, short name, GPU's UUID), and by severity. Pure."""
 
 import re
 from collections.abc import Iterable
 
 from draguard.phrases import did_you_mean, some
+from remediator.diagnose.fault import SEVERITY
 from remediator.model.incident import Incident, of_gpu
 
 _NAME = re.compile(r"(?P<gpu>gpu-[0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}-(?P<episode>\d+)")
@@ -43,3 +44,10 @@ def find_incident(word: str, incidents: Iterable[Incident]) -> Incident:
         f"there is no incident {word!r}{did_you_mean(word, known)}; give an incident's name or the "
         "UUID of its GPU: `draguard incidents --all` lists them"
     )
+
+
+def severity(incident: Incident) -> tuple[int, str]:
+    """Order incidents from the worst class; a class of another version comes first."""
+    worst_first: tuple[str, ...] = SEVERITY[::-1]
+    known = incident.status.fault in worst_first
+    return worst_first.index(incident.status.fault) + 1 if known else 0, incident.name
