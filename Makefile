@@ -19,7 +19,7 @@ help: ## Say what can be made
 	@grep -hE '^[a-z0-9.-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9.-]+):.*## /  make \1\t/'
 
 demo: $(STAMP) ## Watch Draguard taint a failed GPU on a real control plane (KEEP=1 leaves it up)
-	$(BIN)/python -m draguard demo $(if $(KEEP),--keep)
+	$(BIN)/python -m tools.demo $(if $(KEEP),--keep)
 
 test: $(STAMP) check ## Set up and test: lint, types, contracts, every package on real servers
 	$(BIN)/python -m tests.lab.builds test

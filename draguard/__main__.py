@@ -1,4 +1,4 @@
-"""The `draguard` command line: which part to run; everything after that is the part's own."""
+"""The `draguard` command line: the first word selects a command, which reads the rest."""
 
 import errno
 import importlib
@@ -29,7 +29,6 @@ act
 
 prepare
   policy check|explain       validate a policy, or simulate a signal under it
-  demo                       show all of it on simulated GPUs
 
 run
   exporter sensor|agent|run  monitor this node's GPUs: metrics and health report
@@ -48,75 +47,87 @@ _WRITING = frozenset(
 )
 _PERHAPS = "interrupted; part of it may be done: check, or run the command again"
 _KUBECTLS = frozenset({"-n", "-o"})
-"""Flags of dcgm-exporter's that are kubectl's, too: who begins with one does not mean that."""
+"""Flags of dcgm-exporter that kubectl has, too: in first place they do not mean dcgm-exporter."""
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG})
-"""What a full disk answers to whoever writes."""
-Main = Callable[[Sequence[str]], int]
+"""Errors of writing to a full or broken disk."""
+_CLI = "cli"
 _COMMANDS = {
-    "status": ("draguard.status.command", "cli"),
-    "incidents": ("draguard.incidents.command", "cli"),
-    "explain": ("draguard.xid.command", "cli"),
-    "plan": ("draguard.plan.command", "cli"),
-    "doctor": ("draguard.doctor.command", "cli"),
-    "hold": ("draguard.answers.hold", "cli"),
-    "untaint": ("draguard.answers.untaint", "cli"),
-    "ignore": ("draguard.answers.ignore", "cli"),
-    "confirm-repaired": ("draguard.answers.confirm", "cli"),
-    "cordon": ("draguard.maintenance.cordon", "cli"),
-    "uncordon": ("draguard.maintenance.uncordon", "cli"),
-    "cleanup": ("draguard.cleanup.command", "cli"),
-    "policy": ("draguard.policy.command", "cli"),
-    "demo": ("draguard.demo.command", "cli,simulator"),
-    "exporter": ("exporter.__main__", "exporter"),
-    "remediator": ("remediator.__main__", "remediator"),
+    "status": ("draguard.commands.status", "main", _CLI),
+    "incidents": ("draguard.commands.incidents", "main", _CLI),
+    "explain": ("draguard.commands.explain", "main", _CLI),
+    "plan": ("draguard.commands.plan", "main", _CLI),
+    "doctor": ("draguard.commands.doctor", "main", _CLI),
+    "hold": ("draguard.commands.intents", "hold", _CLI),
+    "untaint": ("draguard.commands.untaint", "main", _CLI),
+    "ignore": ("draguard.commands.intents", "ignore", _CLI),
+    "confirm-repaired": ("draguard.commands.intents", "confirm_repaired", _CLI),
+    "cordon": ("draguard.commands.cordon", "main", _CLI),
+    "uncordon": ("draguard.commands.uncordon", "main", _CLI),
+    "cleanup": ("draguard.commands.cleanup", "main", _CLI),
+    "policy": ("draguard.commands.policy", "main", _CLI),
+    "exporter": ("exporter.__main__", "main", "exporter"),
+    "remediator": ("remediator.__main__", "main", "remediator"),
 }
-"""Module with the command's `main`, and the extras whose libraries it needs: a node has none of
-the controller's, and the other way round, so only what is asked for is imported."""
+"""Module, function, and the extra whose libraries it needs. Only the module of the command is
+imported: a node has none of the controller's libraries, and the other way round."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status, 2 when there is no such command."""
+    """Run one command; returns its exit status, 2 if there is no such command."""
     _open_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] in (["-h"], ["--help"]):
         print(USAGE, end="")
     elif given[:1] == ["--version"]:
-        print(f"draguard {_version()}")
+        from importlib import metadata  # megabytes that a node's agent does not need
+
+        print(f"draguard {metadata.version('draguard')}")
     elif given and given[0] in _COMMANDS:
         return _run(given[0], given[1:])
     elif given and _is_dcgm_exporters(given[0]):
         return _run("exporter", given)
+    elif given:
+        from draguard.phrases import did_you_mean, shown
+
+        near = did_you_mean(given[0], _COMMANDS)
+        print(
+            f"draguard: unknown command {shown(given[0])!r}{near}\n"
+            "`draguard --help` lists all commands",
+            file=sys.stderr,
+        )
+        return 2
     else:
-        print(_no_command(given[0]) if given else USAGE.rstrip(), file=sys.stderr)
+        print(USAGE.rstrip(), file=sys.stderr)
         return 2
     return 0
 
 
 def _is_dcgm_exporters(word: str) -> bool:
-    """Whether a command line begins with a flag of dcgm-exporter's: its image has no commands."""
+    """Whether a command line begins with a flag of dcgm-exporter: its image has no commands."""
     if not word.startswith("-"):
         return False
     from exporter.flags.dcgm_exporter import ALIASES, OWN, UNUSED
 
-    flags = {(one.flag, one.short) for one in (*ALIASES, *UNUSED)} | OWN
+    flags = {(row.flag, row.short) for row in (*ALIASES, *UNUSED)} | OWN
     spelled = {f"--{flag}" for flag, _ in flags} | {f"-{short}" for _, short in flags if short}
     return word.partition("=")[0] in spelled - _KUBECTLS
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:
+    module, function, extra = _COMMANDS[command]
     try:
-        status = _imported(command)(arguments)
-        sys.stdout.flush()  # here a reader that has gone is noticed
+        run: Callable[[Sequence[str]], int] = getattr(importlib.import_module(module), function)
+        status = run(arguments)
+        sys.stdout.flush()  # here a closed pipe is noticed
     except ModuleNotFoundError as error:
-        extras = _COMMANDS[command][1]
         print(
             f"draguard {command}: the Python module {error.name} is missing; install "
-            f"draguard[{extras}]",
+            f"draguard[{extra}]",
             file=sys.stderr,
         )
         return 2
     except BrokenPipeError:
-        # Whoever read has gone, such as `head`. Nothing is left for Python to write at its end.
+        # The reader, such as `head`, has closed the pipe. Python must write nothing at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BY_SIGNAL + signal.SIGPIPE
     except KeyboardInterrupt:
@@ -133,36 +144,17 @@ def _run(command: str, arguments: Sequence[str]) -> int:
 
 
 def _open_streams() -> None:
-    """Have all three streams: whoever closed one (`>&-`) wants nothing there, and no crash.
+    """Open all three streams: after `>&-` one is closed, and output to it must not crash.
 
-    What stdout cannot spell is spelled out, as stderr does by itself.
+    What stdout cannot encode is escaped, as stderr does by itself.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             stream = Path(os.devnull).open(mode, encoding="utf-8")  # noqa: SIM115 - to the end
             setattr(sys, name, stream)
-    spell_out = getattr(sys.stdout, "reconfigure", None)
-    if spell_out is not None:
-        spell_out(errors="backslashreplace")
-
-
-def _version() -> str:
-    from importlib import metadata  # megabytes that a node's agent does not need
-
-    return metadata.version("draguard")
-
-
-def _no_command(word: str) -> str:
-    from draguard.output.nearest import did_you_mean
-    from draguard.output.safe import shown
-
-    meant = did_you_mean(word, _COMMANDS)
-    return f"draguard: unknown command {shown(word)!r}{meant}\n`draguard --help` lists all commands"
-
-
-def _imported(command: str) -> Main:
-    run: Main = importlib.import_module(_COMMANDS[command][0]).main
-    return run
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
 
 
 if __name__ == "__main__":

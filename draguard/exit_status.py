@@ -1,8 +1,7 @@
-"""With which status every command of `draguard` ends; docs/cli.md says it to users."""
+"""The exit statuses of every command of `draguard`, as docs/cli.md promises them to scripts."""
 
 DONE = 0
-"""What was asked is done, or told."""
-WRONG = 1
-"""It was looked at, and something is wrong, missing, or left undone."""
-UNASKED = 2
-"""Nothing could be asked: a wrong flag, no cluster, no right to look."""
+PROBLEM = 1
+"""It was looked at, and something is wrong, missing, or not done."""
+NO_ACCESS = 2
+"""Nothing was looked at: a wrong flag, no cluster, no right to read."""

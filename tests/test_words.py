@@ -9,8 +9,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kubeapi", "serving", "exporter", "remediator", "draguard", "simulator", "dashboards")
-CODE = (*PACKAGES, "alerts", "deploy", "benchmarks", "tests", "tools")
-OF_THE_DEMO = re.compile(r"(draguard/(demo|policy)|dashboards|tests/(dashboards|draguard|lab))/")
+CODE = (*PACKAGES, "alerts", "deploy", "benchmarks", "tools", "tests")
+OF_THE_DEMO = re.compile(r"(tools/demo|dashboards|tests/(dashboards|draguard|lab|tools))/")
 """A demo has a story, and so have its pictures and the trial of a policy."""
 MARKDOWN = "tests/docs/"
 """There a fenced block is one of code."""

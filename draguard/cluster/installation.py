@@ -8,12 +8,12 @@ kubelet follows it: the flag names a file, the file lies in a mounted ConfigMap.
 from collections.abc import Iterable
 from contextlib import redirect_stderr
 from io import StringIO
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
 from draguard.cluster.listing import listed
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from exporter.model.node_health import ObjectMeta, kubernetes_case
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
 from remediator.controller.emergency import FORBIDDEN
@@ -83,7 +83,7 @@ class Workload(msgspec.Struct, frozen=True):
 
     @property
     def images(self) -> tuple[str, ...]:
-        return tuple(one.image for one in self.spec.template.spec.containers)
+        return tuple(container.image for container in self.spec.template.spec.containers)
 
     @property
     def host_pid(self) -> bool:
@@ -101,9 +101,9 @@ class PolicyInForce(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     source: str
     problems: tuple[str, ...] = ()
-    """Why the text that was found is no policy; then `policy` is the shipped one."""
+    """Why the text that was found is invalid; then `policy` is the shipped one."""
     seen: bool = True
-    """Whether it could be looked for, and a remediator was found that has one."""
+    """Whether it could be read, and a remediator was found that has one."""
 
     @property
     def known(self) -> bool:
@@ -123,8 +123,11 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
 SHIPPED = "the shipped policy (every class incident-only)"
 
 
-def find(client: Client, namespace: str) -> Installation:
-    """Look for the remediator in a namespace; who may not look is told so. Raises ApiError."""
+def find_installation(client: Client, namespace: str) -> Installation:
+    """Return the remediator of a namespace; without the right to read it, its policy is unknown.
+
+    Raises ApiError.
+    """
     try:
         return _found(client, namespace)
     except ApiError as error:
@@ -149,14 +152,18 @@ def _found(client: Client, namespace: str) -> Installation:
     )
 
 
-def agents(client: Client, namespace: str) -> Workload | None:
+def find_agents(client: Client, namespace: str) -> Workload | None:
     """Return the DaemonSet of the node agents. Raises ApiError."""
     path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
     return _of_account(listed(client, path, Workload)[0], AGENT_ACCOUNT)
 
 
 def _of_account(workloads: Iterable[Workload], account: str) -> Workload | None:
-    found = (one for one in workloads if one.spec.template.spec.service_account_name == account)
+    found = (
+        workload
+        for workload in workloads
+        if workload.spec.template.spec.service_account_name == account
+    )
     return next(found, None)
 
 
@@ -164,8 +171,8 @@ def _settings(workload: Workload) -> Settings:
     """Return its flags as it reads them; those of another version leave the defaults."""
     words = [
         word
-        for one in workload.spec.template.spec.containers
-        for word in (*(one.command or ()), *(one.args or ()))
+        for container in workload.spec.template.spec.containers
+        for word in (*(container.command or ()), *(container.args or ()))
     ]
     flags = words[words.index("remediator") + 1 :] if "remediator" in words else words
     try:
@@ -206,12 +213,23 @@ def _policy(
 def _in_config_map(workload: Workload, file: PurePosixPath) -> tuple[str, str] | None:
     """Return (name, key) of the ConfigMap that is mounted as a file's folder."""
     spec = workload.spec.template.spec
-    sources = {one.name: one.config_map for one in spec.volumes or () if one.config_map}
+    sources = {volume.name: volume.config_map for volume in spec.volumes or () if volume.config_map}
     for container in spec.containers:
         for mount in container.volume_mounts or ():
             folder, source = PurePosixPath(mount.mount_path), sources.get(mount.name)
             if source is not None and file.is_relative_to(folder):
                 path = str(file.relative_to(folder))
-                keys = {one.path: one.key for one in source.items or ()}
+                keys = {item.path: item.key for item in source.items or ()}
                 return source.name, keys.get(path, path)
     return None
+
+
+def policy_of_file(path: Path) -> PolicyInForce:
+    """Return the policy of a file. Raises PolicyError, also if the file cannot be read."""
+    from remediator.policy.reading import LARGEST, read  # loads pydantic: not for every start
+
+    try:
+        with path.open("rb") as file:
+            return PolicyInForce(policy=read(file.read(LARGEST + 1)), source=str(path))
+    except OSError as error:
+        raise PolicyError(f"it cannot be read: {error.strerror or error}") from error

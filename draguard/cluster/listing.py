@@ -12,14 +12,14 @@ PAGE = 500
 """Objects in one answer: a cluster with 80,000 claims does not answer them all at once."""
 
 
-Heard = Callable[[str, int, int], None]
-"""Told of which collection, how many objects are here, and how many there are; first of 0 of 0."""
+OnPage = Callable[[str, int, int], None]
+"""Called with a collection, the objects read so far, and their number; first with 0 and 0."""
 
 
 class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     more: str = msgspec.field(name="continue", default="")
     remaining_item_count: int | None = 0
-    """Not told with a selector."""
+    """Missing with a selector."""
 
 
 class _Page(msgspec.Struct, frozen=True):
@@ -30,8 +30,8 @@ class _Page(msgspec.Struct, frozen=True):
 _pages = msgspec.json.Decoder(_Page)
 
 
-def unheard(_collection: str, _here: int, _of: int) -> None:
-    """Tell nobody of a page."""
+def ignored(_collection: str, _here: int, _of: int) -> None:
+    """Ignore a page."""
 
 
 def raw_items(
@@ -40,11 +40,11 @@ def raw_items(
     params: Mapping[str, str] | None = None,
     *,
     accept: str = JSON,
-    heard: Heard = unheard,
+    on_page: OnPage = ignored,
 ) -> Iterator[msgspec.Raw]:
     """Give every object of a collection. Raises ApiError."""
     collection, more, here = path.rpartition("/")[2], "", 0
-    heard(collection, 0, 0)
+    on_page(collection, 0, 0)
     while True:
         query = {"limit": str(PAGE), **(params or {}), **({"continue": more} if more else {})}
         try:
@@ -52,7 +52,7 @@ def raw_items(
         except UNREADABLE as error:
             raise ApiError(f"GET {path}: the response is not a list ({error})") from error
         here += len(page.items or ())
-        heard(collection, here, here + (page.metadata.remaining_item_count or 0))
+        on_page(collection, here, here + (page.metadata.remaining_item_count or 0))
         yield from page.items or ()
         more = page.metadata.more
         if not more:
@@ -77,7 +77,7 @@ def listed(
     params: Mapping[str, str] | None = None,
     *,
     accept: str = JSON,
-    heard: Heard = unheard,
+    on_page: OnPage = ignored,
 ) -> tuple[list[T], tuple[str, ...]]:
     """Return the objects of a collection that can be read, and the names of those that cannot.
 
@@ -85,9 +85,9 @@ def listed(
     once more from the beginning. Raises ApiError.
     """
     try:
-        return _read(raw_items(client, path, params, accept=accept, heard=heard), kind)
+        return _read(raw_items(client, path, params, accept=accept, on_page=on_page), kind)
     except Gone:
-        return _read(raw_items(client, path, params, accept=accept, heard=heard), kind)
+        return _read(raw_items(client, path, params, accept=accept, on_page=on_page), kind)
 
 
 def _read(items: Iterable[msgspec.Raw], kind: type[T]) -> tuple[list[T], tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What the views look at, as the API server stores it at one moment. Values only. Pure."""
+"""What commands read of a cluster, as the API server stores it at one moment. Values only. Pure."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from remediator.model.node import RawNode
 
 
 class Objects(msgspec.Struct, frozen=True, kw_only=True):
-    """What was not asked for is empty."""
+    """What was not requested is empty."""
 
     server: str
     at: datetime
@@ -36,6 +36,6 @@ class Objects(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be read and is gone on without, each in a sentence: a right is missing, or
     the namespace."""
     missing: frozenset[str] = frozenset()
-    """Names of those, as they were asked for: their fields are empty and mean nothing."""
+    """Names of those, as they were requested: their fields are empty and mean nothing."""
     unreadable: tuple[str, ...] = ()
     """Collections with objects that were left out: how many, and some names."""

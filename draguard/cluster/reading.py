@@ -1,28 +1,28 @@
 """The API server's collections into `Objects`. Reads only."""
 
-from collections.abc import Collection, Mapping, Sequence
+import signal
+from collections.abc import Collection, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from draguard.cluster.listing import Heard, listed, unheard
+from draguard.cluster.listing import OnPage, ignored, listed
 from draguard.cluster.objects import Objects
-from draguard.connection import ctrl_c
-from draguard.connection.refusal import NotInstalledError, forbidden
-from draguard.connection.server_time import ahead, now
-from draguard.output.amounts import some
+from draguard.connection.errors import NotInstalledError, forbidden
+from draguard.connection.whoami import ahead, now
+from draguard.phrases import some
 from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import JSON, METADATA_LIST, UNREADABLE, ApiError, Client, NotFound
 from kubeapi.discovery import served
 from kubeapi.lease import Lease, leases
-from remediator.controller.cluster import NODES, REPORTS
+from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from remediator.controller.emergency import FORBIDDEN, NAMESPACES, Namespace, stop_of
 from remediator.controller.feature_gates import StatedRule
 from remediator.controller.versions import DRA_VERSIONS, GROUP, RULE_VERSIONS
-from remediator.controller.writes import INCIDENTS
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
 from remediator.model.node import RawNode
@@ -35,8 +35,8 @@ WATCHED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes
 SIDE_BY_SIDE = 6
 """Lists at a time; a client keeps eight connections."""
 _LOOK = 0.1
-"""Seconds between two looks for Ctrl-C, and between two cuts: a connection that is just being made
-is missed by one."""
+"""Seconds between two checks for Ctrl-C, and between two aborts: one misses a connection that is
+being made."""
 KINDS = (NodeDeviceHealth, Incident, ResourceSlice, Claim, StatedRule, Lease, RawNode, Namespace)
 _MADE = tuple(map(msgspec.json.Decoder, KINDS))
 """msgspec learns a struct at its first use, and crashes where several threads do so at once."""
@@ -51,10 +51,10 @@ NOT_INSTALLED = (
 class Reader:
     """Reads one cluster. Every method raises ApiError, or NotInstalledError without the CRDs."""
 
-    def __init__(self, client: Client, namespace: str, heard: Heard = unheard) -> None:
+    def __init__(self, client: Client, namespace: str, on_page: OnPage = ignored) -> None:
         self.client = client
         self.namespace = namespace
-        self._heard = heard
+        self._on_page = on_page
         self._unreadable: dict[str, tuple[str, ...]] = {}
         self._ahead = timedelta()
         self._nowhere: tuple[str, ...] = ()
@@ -77,25 +77,28 @@ class Reader:
         return Objects(
             server=self.client.endpoint.server,
             at=now(self._ahead),
-            unreadable=tuple(_counted(*one) for one in sorted(self._unreadable.items())),
+            unreadable=tuple(
+                f"{len(names)} {collection} ({some(names)})"
+                for collection, names in sorted(self._unreadable.items())
+            ),
             unseen=(*(forbidden(str(parts[name])) for name in missing), *self._nowhere),
             missing=frozenset(missing),
             **found,
         )
 
     def _side_by_side(self, wanted: Sequence[str]) -> dict[str, Part]:
-        """Read all at once; of several failures the one that is named first is told."""
-        with ctrl_c.put_off(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        """Read all at once; of several failures the one that is named first is raised."""
+        with _interrupt_deferred(), ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
             time = pool.submit(ahead, self.client)
-            reads = {name: pool.submit(self._part, name) for name in wanted}
+            reads = {name: pool.submit(self._read, name) for name in wanted}
             every: list[Future[Any]] = [time, *reads.values()]
             while wait(every, _LOOK).not_done:
-                if ctrl_c.is_waiting():
+                if signal.SIGINT in signal.sigpending():
                     self.client.abort()  # else it would wait for the slowest list
         self._ahead = time.result()
         return {name: read.result() for name, read in reads.items()}
 
-    def _part(self, name: str) -> Part:
+    def _read(self, name: str) -> Part:
         try:
             return _READ[name](self)
         except ApiError as error:
@@ -167,7 +170,7 @@ class Reader:
         return self._listed(path, kind) if version else ()
 
     def _listed(self, path: str, kind: type[T], *, accept: str = JSON) -> tuple[T, ...]:
-        found, unreadable = listed(self.client, path, kind, accept=accept, heard=self._heard)
+        found, unreadable = listed(self.client, path, kind, accept=accept, on_page=self._on_page)
         if unreadable:
             self._unreadable[path.rpartition("/")[2]] = unreadable
         return tuple(found)
@@ -179,8 +182,19 @@ def left_out(objects: Objects) -> str:
     return f"; skipped because this version cannot read them: {unreadable}" if unreadable else ""
 
 
-def _counted(collection: str, names: tuple[str, ...]) -> str:
-    return f"{len(names)} {collection} ({some(names)})"
+@contextmanager
+def _interrupt_deferred() -> Generator[None]:
+    """Let a Ctrl-C come at the end of the block. Threads started inside do not get it either.
+
+    Python raises KeyboardInterrupt anywhere in its main thread. Between taking a lock and the
+    block that releases it, the lock stays taken (bugs.python.org/issue29988); a pool of threads
+    has several such locks.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _READ = {

@@ -1,58 +1,73 @@
-"""Which cluster is meant, in kubectl's order: flags, `$KUBECONFIG`, the home folder, this pod.
+"""Flags, `$KUBECONFIG`, the home folder, this pod: in kubectl's order, into one API server.
 
 Several files are merged as kubectl merges them: the first that names a cluster, a
 user, a context or the current context wins.
 """
 
+import atexit
+import base64
 import logging
 import os
-from collections.abc import Generator, Mapping, Sequence
+import tempfile
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import yaml
 
-from draguard.output.amounts import some
-from draguard.output.nearest import did_you_mean
+from draguard.phrases import did_you_mean, some
 from kubeapi.endpoint import Endpoint, EndpointError, in_cluster
 
 _STANDARD = Path(".kube") / "config"
 """In the home folder."""
+_CERTIFICATE, _KEY = "client-certificate", "client-key"
+_STATIC = frozenset(
+    {"token", "tokenFile", _CERTIFICATE, f"{_CERTIFICATE}-data", _KEY, f"{_KEY}-data"}
+)
+"""Keys of a user that are read here; any other means a login by the `kubernetes` package."""
+
+
+class _ContextBody(msgspec.Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+
+
+class _Context(msgspec.Struct, frozen=True):
+    name: str = ""
+    context: _ContextBody | None = None
+
+
+class _User(msgspec.Struct, frozen=True):
+    name: str = ""
+    user: dict[str, object] | None = None
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    name: str = ""
+    cluster: dict[str, object] | None = None
+
+
+class _Config(msgspec.Struct, frozen=True):
+    """A kubeconfig, cut to what is read here."""
+
+    current: str | None = msgspec.field(name="current-context", default=None)
+    contexts: tuple[_Context, ...] | None = ()
+    users: tuple[_User, ...] | None = ()
+    clusters: tuple[_Cluster, ...] | None = ()
 
 
 def endpoint_of(
     kubeconfig: Path | None, context: str, environ: Mapping[str, str] = os.environ
 ) -> Endpoint:
-    """Return where the API server is, and who asks. Raises EndpointError saying what to do."""
+    """Return the API server and the identity. Raises EndpointError saying what to do."""
     files = _files(kubeconfig, environ)
-    if not files:
-        if context:
-            raise EndpointError(
-                f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
-            )
-        return _of_this_pod()
-    current = _current(files)
-    return _chosen(files, context or (current if len(files) > 1 else ""))
-
-
-def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
-    if kubeconfig is not None:
-        return [kubeconfig]
-    named = [Path(one) for one in environ.get("KUBECONFIG", "").split(os.pathsep) if one]
-    if named:
-        # As with kubectl, a file that is named and not there is no mistake, but all of them are.
-        return [one for one in named if one.exists()] or named[:1]
-    try:
-        standard = Path.home() / _STANDARD
-        return [standard] if standard.exists() else []
-    except RuntimeError:
-        return []  # a user without a home, as in many containers
-    except OSError as error:
-        raise EndpointError(f"cannot read ~/.kube/config: {error}") from error
-
-
-def _of_this_pod() -> Endpoint:
+    if files:
+        return _chosen(files, context)
+    if context:
+        raise EndpointError(
+            f"no kubeconfig found, so there is no context {context!r}; give --kubeconfig"
+        )
     try:
         return in_cluster()
     except EndpointError as error:
@@ -62,32 +77,20 @@ def _of_this_pod() -> Endpoint:
         ) from error
 
 
-class _Choice(msgspec.Struct, frozen=True):
-    user: str = ""
-
-
-class _Context(msgspec.Struct, frozen=True):
-    name: str = ""
-    context: _Choice | None = None
-
-
-class _User(msgspec.Struct, frozen=True):
-    name: str = ""
-    user: dict[str, object] | None = None
-
-
-class _Config(msgspec.Struct, frozen=True):
-    """A kubeconfig, cut to what is read here."""
-
-    current: str | None = msgspec.field(name="current-context", default=None)
-    contexts: tuple[_Context, ...] | None = ()
-    users: tuple[_User, ...] | None = ()
-
-
-def _current(files: Sequence[Path]) -> str:
-    """Return the context that the first file to name one names, "" when none does."""
-    named = [_read(one).current for one in files]
-    return next((one for one in named if one), "")
+def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> list[Path]:
+    if kubeconfig is not None:
+        return [kubeconfig]
+    named = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if named:
+        # As with kubectl, a missing file is no error unless all of them are missing.
+        return [file for file in named if file.exists()] or named[:1]
+    try:
+        standard = Path.home() / _STANDARD
+        return [standard] if standard.exists() else []
+    except RuntimeError:
+        return []  # a user without a home, as in many containers
+    except OSError as error:
+        raise EndpointError(f"cannot read ~/.kube/config: {error}") from error
 
 
 def _read(file: Path) -> _Config:
@@ -106,39 +109,28 @@ def _read(file: Path) -> _Config:
 
 
 def _chosen(files: Sequence[Path], context: str) -> Endpoint:
-    from remediator.controller.kubeconfig import endpoint
-
-    where = os.pathsep.join(map(str, files))
-    _refuse_impersonation(files, context or _current(files))
-    with _overheard() as said:
-        try:
-            found = endpoint(Path(where), context)
-        except EndpointError as error:
-            raise _sentence(files, context, error) from error
-    if said and not (found.token or found.client_cert_file):
-        raise EndpointError(
-            f"the credential plugin of kubeconfig {where} failed: {'; '.join(said)}; "
-            "install it, or log in again"
-        )
-    return _with_sound_token(found, where)
-
-
-def _refuse_impersonation(files: Sequence[Path], context: str) -> None:
-    """Refuse what would be done with more rights than kubectl does it with."""
-    configs = [_read(one) for one in files if one.exists()]
-    contexts = (one for config in configs for one in config.contexts or ())
-    name = next((one.context.user for one in contexts if one.context and one.name == context), "")
-    users = (one for config in configs for one in config.users or ())
-    nothing: Mapping[str, object] = {}
-    said = next((one.user for one in users if one.user and one.name == name), nothing)
-    if any(key == "as" or key.startswith("as-") for key in said):
+    configs = [_read(file) for file in files]
+    current = next((config.current for config in configs if config.current), "")
+    wanted = context or current
+    contexts = [each for config in configs for each in config.contexts or ()]
+    chosen = next((each.context for each in contexts if each.name == wanted), None)
+    users = (each for config in configs for each in config.users or ())
+    user = _entry(each.user for each in users if chosen and each.name == chosen.user)
+    if any(key == "as" or key.startswith("as-") for key in user):
+        name = chosen.user if chosen else ""
         raise EndpointError(
             f"the user {name!r} of the kubeconfig impersonates another user (as), which is not "
             "supported: choose another context with --context"
         )
-
-
-def _with_sound_token(found: Endpoint, where: str) -> Endpoint:
+    where = os.pathsep.join(map(str, files))
+    clusters = (each for config in configs for each in config.clusters or ())
+    cluster = _entry(each.cluster for each in clusters if chosen and each.name == chosen.cluster)
+    found = _static(files, cluster, user)
+    if found is None:
+        known = [each.name for each in contexts]
+        # Of one file the library finds the current context; that of the first file wins otherwise.
+        named = context or (current if len(files) > 1 else "")
+        found = _by_library(where, named, wanted, known)
     token = (found.token or "").strip()
     if token and not (token.isascii() and token.isprintable()):
         raise EndpointError(
@@ -147,37 +139,113 @@ def _with_sound_token(found: Endpoint, where: str) -> Endpoint:
     return msgspec.structs.replace(found, token=token or None)
 
 
+def _entry(found: Iterable[dict[str, object] | None]) -> Mapping[str, object]:
+    """Return the first entry of a name, an empty one if there is none."""
+    return next(iter(found), None) or {}
+
+
+def _static(
+    files: Sequence[Path], cluster: Mapping[str, object], user: Mapping[str, object]
+) -> Endpoint | None:
+    """Return the endpoint of a token or a certificate; None if the library must read it.
+
+    The `kubernetes` package takes as long to import as the rest of a command takes. So it reads
+    only what needs it: plugins and other logins, and entries that are wrong, for its error.
+    """
+    server = cluster.get("server")
+    if not user or user.keys() - _STATIC or not isinstance(server, str):
+        return None
+    folder = Path(files[0]).absolute().parent if len(files) == 1 else None
+    secure = server.startswith("https")
+    try:
+        token = _text(user, "token")
+        if "token" not in user and (token_file := _text(user, "tokenFile")):
+            token = _path(token_file, folder).read_text(encoding="utf-8")
+        return Endpoint(
+            server=server.rstrip("/"),
+            token=token or None,
+            ca_file=_pem(cluster, "certificate-authority", folder) if secure else None,
+            tls_server_name=_text(cluster, "tls-server-name") or None,
+            client_cert_file=_pem(user, _CERTIFICATE, folder) if secure else None,
+            client_key_file=_pem(user, _KEY, folder) if secure else None,
+        )
+    except (OSError, ValueError):
+        return None
+
+
+def _text(entry: Mapping[str, object], key: str) -> str:
+    value = entry.get(key, "")
+    if not isinstance(value, str):
+        raise ValueError(f"{key} is no text")
+    return value
+
+
+def _path(file: str, folder: Path | None) -> Path:
+    """Return the path of a file that exists, relative to its kubeconfig; Raises ValueError."""
+    if folder is None and not Path(file).is_absolute():
+        raise ValueError(f"{file} is relative")
+    path = Path(os.path.normpath((folder or Path()) / file))
+    if not path.is_file():
+        raise ValueError(f"{path} is missing")
+    return path
+
+
+def _pem(entry: Mapping[str, object], key: str, folder: Path | None) -> str | None:
+    """Return the file of a certificate or key; if the kubeconfig contains it, a private copy."""
+    if f"{key}-data" not in entry:
+        file = _text(entry, key)
+        return str(_path(file, folder)) if file else None
+    content = base64.standard_b64decode(_text(entry, f"{key}-data"))
+    if not content:
+        return None
+    number, name = tempfile.mkstemp()  # only its owner may read it
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with os.fdopen(number, "wb") as copy:
+        copy.write(content)
+    return name
+
+
+def _by_library(where: str, context: str, wanted: str, known: Sequence[str]) -> Endpoint:
+    """Let the `kubernetes` package log in, and turn its failures into sentences."""
+    from remediator.controller.kubeconfig import endpoint
+
+    with _logged_errors() as logged:
+        try:
+            found = endpoint(Path(where), context)
+        except EndpointError as error:
+            if not wanted:
+                raise EndpointError(
+                    f"kubeconfig {where} has no current context: run `kubectl config use-context "
+                    f"NAME`, or give --context (available: {some(known) or 'none'})"
+                ) from error
+            if wanted not in known:
+                raise EndpointError(
+                    f"kubeconfig {where} has no context {wanted!r}{did_you_mean(wanted, known)}; "
+                    "`kubectl config get-contexts` lists its contexts"
+                ) from error
+            if isinstance(error.__cause__, AttributeError | TypeError):
+                raise EndpointError(
+                    f"kubeconfig {where}: the login method of context {wanted!r} is not "
+                    "supported; Kubernetes removed auth-provider in 1.26: use an exec plugin"
+                ) from error
+            raise
+    if logged and not (found.token or found.client_cert_file):
+        raise EndpointError(
+            f"the credential plugin of kubeconfig {where} failed: {'; '.join(logged)}; "
+            "install it, or log in again"
+        )
+    return found
+
+
 @contextmanager
-def _overheard() -> Generator[list[str]]:
-    """Gather what the kubeconfig's library logs: a login that failed is no error to it."""
-    said: list[str] = []
+def _logged_errors() -> Generator[list[str]]:
+    """Collect what the library logs: to it, a failed login is no error."""
+    logged: list[str] = []
     handler = logging.Handler(logging.ERROR)
-    handler.emit = lambda record: said.append(record.getMessage())
+    handler.emit = lambda record: logged.append(record.getMessage())
     root = logging.getLogger()
     root.addHandler(handler)
     try:
-        yield said
+        yield logged
     finally:
         root.removeHandler(handler)
-
-
-def _sentence(files: Sequence[Path], context: str, error: EndpointError) -> EndpointError:
-    where = os.pathsep.join(map(str, files))
-    known = [one.name for file in files if file.exists() for one in _read(file).contexts or ()]
-    wanted = context or _current(files)
-    if not wanted:
-        return EndpointError(
-            f"kubeconfig {where} has no current context: run `kubectl config use-context NAME`, "
-            f"or give --context (available: {some(known) or 'none'})"
-        )
-    if wanted not in known:
-        return EndpointError(
-            f"kubeconfig {where} has no context {wanted!r}{did_you_mean(wanted, known)}; "
-            "`kubectl config get-contexts` lists its contexts"
-        )
-    if isinstance(error.__cause__, AttributeError | TypeError):
-        return EndpointError(
-            f"kubeconfig {where}: the login method of context {wanted!r} is not supported; "
-            "Kubernetes removed auth-provider in 1.26: use an exec plugin"
-        )
-    return error

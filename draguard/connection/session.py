@@ -1,18 +1,18 @@
-"""One command's talk with one cluster: its flags, its client, and every failure as a sentence."""
+"""Flags into a client of one cluster; failures into sentences; a question before a danger."""
 
 import argparse
 import gc
 import logging
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
+from draguard.connection.errors import NotInstalledError, may_be_done, sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.patient import Patient
-from draguard.connection.refusal import NotInstalledError, may_be_done, sentence
-from draguard.exit_status import UNASKED, WRONG
-from draguard.output.safe import shown
+from draguard.connection.retrying_client import RetryingClient
+from draguard.exit_status import NO_ACCESS, PROBLEM
+from draguard.phrases import shown
 from kubeapi.client import ApiError, Client
 from kubeapi.endpoint import Endpoint, EndpointError
 
@@ -37,13 +37,13 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]) -> int:
-    """Do something with a client of the chosen cluster; returns the exit status.
+def run_with_client(command: str, options: argparse.Namespace, do: Callable[[Client], int]) -> int:
+    """Call `do` with a client of the chosen cluster; returns the exit status.
 
-    What nobody answers or allows is said on stderr, and ends with 2; a write that nobody
-    answers with 1, as it may be done.
+    A refusal or no answer is printed to stderr, and ends with 2; a write without an answer ends
+    with 1, because it may be done.
     """
-    # What the remediator's code logs on the way is told in the answer; raw it would be obeyed.
+    # What the remediator's code logs is part of the output; raw, a terminal would obey it.
     logging.basicConfig(handlers=[logging.NullHandler()])
     server = ""
     try:
@@ -51,16 +51,16 @@ def asked(command: str, options: argparse.Namespace, do: Callable[[Client], int]
         server = endpoint.server
         client = client_of(endpoint, _TIMEOUT)
         try:
-            with _nothing_collected():
+            with _garbage_collection_off():
                 return do(client)
         finally:
             client.close()
     except (EndpointError, ApiError, NotInstalledError) as error:
-        complain(command, sentence(error, server))
-        return WRONG if may_be_done(error) else UNASKED
+        print_error(command, sentence(error, server))
+        return PROBLEM if may_be_done(error) else NO_ACCESS
 
 
-def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = Patient) -> Client:
+def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = RetryingClient) -> Client:
     """Return a client that waits, at most so many seconds, for an answer. Raises EndpointError."""
     try:
         return kind(endpoint, timeout=timeout, agent="draguard-cli")
@@ -69,7 +69,7 @@ def client_of(endpoint: Endpoint, timeout: float, kind: type[Client] = Patient) 
 
 
 @contextmanager
-def _nothing_collected() -> Generator[None]:
+def _garbage_collection_off() -> Generator[None]:
     """Stop Python's collector of cycles for the length of a command.
 
     All that is read of a cluster is kept until the end. To walk through it again and again is a
@@ -84,5 +84,26 @@ def _nothing_collected() -> Generator[None]:
             gc.enable()
 
 
-def complain(command: str, why: str) -> None:
+def print_error(command: str, why: str) -> None:
     print(f"draguard {command}: {shown(why)}", file=sys.stderr)
+
+
+def confirmed(command: str, facts: Iterable[str], question: str, *, yes: bool) -> bool:
+    """Show the facts, and return whether the user agrees; `yes`: by a flag.
+
+    Without a terminal there is no agreement.
+    """
+    for fact in facts:
+        print(shown(fact), file=sys.stderr)
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        print_error(
+            command, "nothing was done: no terminal for confirmation; add --yes to continue"
+        )
+        return False
+    print(f"{question} Type yes: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip() == "yes":
+        return True
+    print_error(command, "nothing was done")
+    return False

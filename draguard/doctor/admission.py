@@ -1,4 +1,4 @@
-"""Whether admission policies bound what a stolen token can write. Known by what they guard."""
+"""Admission policies into checks: whether they limit what a stolen token can write."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,9 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def resources(self) -> frozenset[str]:
         rules = self.spec.match_constraints.resource_rules if self.spec.match_constraints else ()
-        return frozenset(one.partition("/")[0] for rule in rules or () for one in rule.resources)
+        return frozenset(
+            resource.partition("/")[0] for rule in rules or () for resource in rule.resources
+        )
 
 
 class _BindingSpec(msgspec.Struct, frozen=True, rename=kubernetes_case):
@@ -59,11 +61,13 @@ def admission(client: Client) -> Iterator[Check]:
 def judged(policies: list[Policy], bindings: list[Binding]) -> Iterator[Check]:
     """Judge policies with the bindings that put them in force. Pure."""
     denying = {
-        one.spec.policy_name for one in bindings if "Deny" in (one.spec.validation_actions or ())
+        binding.spec.policy_name
+        for binding in bindings
+        if "Deny" in (binding.spec.validation_actions or ())
     }
     for resource, without in GUARDED.items():
         about = f"admission of {resource}"
-        guards = [one.metadata.name for one in policies if resource in one.resources]
+        guards = [policy.metadata.name for policy in policies if resource in policy.resources]
         bound = sorted(denying.intersection(guards))
         if bound:
             yield ok(about, f"guarded by {', '.join(bound)}")

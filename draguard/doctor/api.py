@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
 from exporter.model.node_health import NodeHealth
 from kubeapi.client import UNREADABLE, ApiError, Client, NotFound
@@ -81,7 +81,7 @@ def versions(client: Client) -> Iterator[Check]:
 
 
 def gates(client: Client) -> Iterator[Check]:
-    """Say which gates are on in the API server; nobody tells of the other components'."""
+    """Check the gates of the API server; those of the other components are not published."""
     try:
         page = client.get("/metrics", accept="text/plain").decode(errors="replace")
     except ApiError as error:
@@ -130,7 +130,7 @@ def objects(client: Client) -> Iterator[Check]:
 
 
 def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struct]]) -> Check:
-    current = [one for one in found.spec.versions if one.served]
+    current = [version for version in found.spec.versions if version.served]
     if not current:
         return bad(about, "no version is served", _APPLY)
     schema = current[-1].schema.schema
@@ -140,7 +140,7 @@ def _fits(about: str, found: _Definition, parts: Mapping[str, type[msgspec.Struc
         for field in msgspec.structs.fields(kind)
         if field.encode_name not in schema.properties.get(part, _Schema()).properties
     ]
-    names = ", ".join(one.name for one in current)
+    names = ", ".join(version.name for version in current)
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
         older = f"{names}, from an older release: it lacks {', '.join(lacking[:3])}{more}"

@@ -1,12 +1,12 @@
-"""One line of the doctor: what was looked at, how it is, what it means, what to do. Pure."""
+"""One line of the doctor: the subject, its state, what it means, the remedy. Pure."""
 
 from typing import Literal
 
 import msgspec
 
 State = Literal["ok", "warn", "bad", "unknown"]
-"""`warn`: something works less; `bad`: something that was asked for does not work; `unknown`: it
-could not be seen, which is neither."""
+"""`warn`: a feature is limited; `bad`: a feature does not work; `unknown`: it could not be
+read, which is neither."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class Check(msgspec.Struct, frozen=True):
     state: State
     says: str
     remedy: str = ""
-    """What to do about it; "" when nothing is to be done."""
+    """What to do about it, "" for nothing."""
 
 
 def ok(about: str, says: str) -> Check:

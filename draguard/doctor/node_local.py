@@ -1,4 +1,4 @@
-"""What the exporter finds on this very node: the same questions as `draguard exporter --check`."""
+"""The state of this node into checks: `draguard exporter --check`, with remedies."""
 
 import logging
 import socket
@@ -13,7 +13,7 @@ from exporter.node.surroundings import missing
 from exporter.settings import Settings, SettingsError
 
 _WITHOUT_IT = frozenset({"gpu-devices", "pod-resources"})
-"""Needs without which there is nothing to see, or nobody to see it for."""
+"""Needs without which there is no data, or no pod to assign it to."""
 _PATIENCE = 2.0
 """Seconds for the sensor to take a connection."""
 
@@ -24,7 +24,7 @@ def node_local(flags: Sequence[str]) -> tuple[Check, ...]:
         settings, _ = parse(["run", *flags])
     except SettingsError as error:
         return (bad("settings", str(error), "use the flags of the exporter on this node"),)
-    logging.disable()  # what goes wrong is in the answer
+    logging.disable()  # failures are in the result
     try:
         needs = (_need(row, settings) for row in CAPABILITIES)
         return (_nvml(settings), _sensor(settings), *needs)
@@ -37,10 +37,10 @@ def _nvml(settings: Settings) -> Check:
         able, text = check(settings)
     except CountersError as error:
         return bad("counters file", str(error), "correct the file given by --collectors")
-    said = next(
-        (line for line in text.splitlines() if line.startswith("NVML: ")), "NVML: no output"
+    line = next(
+        (each for each in text.splitlines() if each.startswith("NVML: ")), "NVML: no output"
     )
-    says = said.removeprefix("NVML: ")
+    says = line.removeprefix("NVML: ")
     if able:
         return ok("NVML", says)
     return bad(

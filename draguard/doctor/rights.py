@@ -1,27 +1,27 @@
-"""Who may do what: the caller, and the ServiceAccounts, by access reviews of the API server."""
+"""Access reviews by the API server into checks: rights of the caller and the ServiceAccounts."""
 
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT
-from draguard.connection.refusal import forbidden
+from draguard.connection.errors import forbidden
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from draguard.output.amounts import some
+from draguard.phrases import some
 from kubeapi.client import UNREADABLE, ApiError, Client
 
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 
 
 class Right(msgspec.Struct, frozen=True, order=True):
-    """One verb on one resource. `namespace`: whether it is asked for in Draguard's own."""
+    """One verb on one resource. `namespaced`: in Draguard's own namespace."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     namespaced: bool = False
     name: str = ""
-    """The one object that it is asked for; "" for any."""
+    """The name of the object, "" for any."""
 
     def words(self) -> str:
         resource, slash, subresource = self.resource.partition("/")
@@ -84,15 +84,15 @@ class _Review(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Asker:
-    """Asks the API server who may do what, in one namespace."""
+class Reviews:
+    """Access reviews by the API server, in one namespace."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
 
     def caller(self) -> Iterator[Check]:
-        """Say which commands the caller has the rights for. Raises ApiError."""
+        """Check for which commands the caller has the rights. Raises ApiError."""
         for what, rights in CALLER.items():
             about = f"your permissions: {what}"
             missing = self._missing(rights, "")
@@ -102,7 +102,7 @@ class Asker:
                 yield ok(about, "all granted")
 
     def account(self, name: str, rights: Iterable[Right]) -> Check:
-        """Say whether a ServiceAccount may do its work."""
+        """Check whether a ServiceAccount has the rights of its program."""
         about = f"permissions of {name}"
         user = f"system:serviceaccount:{self._namespace}:{name}"
         try:
@@ -123,7 +123,7 @@ class Asker:
 
     def _allowed(self, right: Right, verb: str, user: str) -> bool:
         resource, _, subresource = right.resource.partition("/")
-        asked = {
+        attributes = {
             "group": right.group,
             "resource": resource,
             "subresource": subresource,
@@ -132,7 +132,7 @@ class Asker:
             "name": self._namespace if right.name == "*own*" else right.name,
         }
         kind = "SubjectAccessReview" if user else "SelfSubjectAccessReview"
-        spec: dict[str, object] = {"resourceAttributes": asked}
+        spec: dict[str, object] = {"resourceAttributes": attributes}
         if user:
             spec |= {"user": user, "groups": self._groups()}
         body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
@@ -148,8 +148,8 @@ class Asker:
 
 
 def rights(client: Client, namespace: str) -> Iterator[Check]:
-    """Say who lacks which right. Raises ApiError."""
-    asker = Asker(client, namespace)
-    yield from asker.caller()
-    yield asker.account(ACCOUNT, REMEDIATOR)
-    yield asker.account(AGENT_ACCOUNT, AGENT)
+    """Check the caller and both ServiceAccounts. Raises ApiError."""
+    reviews = Reviews(client, namespace)
+    yield from reviews.caller()
+    yield reviews.account(ACCOUNT, REMEDIATOR)
+    yield reviews.account(AGENT_ACCOUNT, AGENT)

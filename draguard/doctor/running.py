@@ -1,15 +1,15 @@
-"""What runs and what it says: agents, their reports, the leader, the policy, versions. Pure."""
+"""What was read into checks: agents, their reports, the leader, the policy, versions. Pure."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from importlib import metadata
 
+from draguard.cluster.fleet_status import Status
 from draguard.cluster.installation import ACCOUNT, AGENT_ACCOUNT, Installation, Workload
+from draguard.cluster.leader import leader_problem
 from draguard.cluster.objects import Objects
 from draguard.doctor.check import Check, bad, ok, unknown, warn
-from draguard.output.amounts import count, some
-from draguard.status.leading import doubt
-from draguard.status.words import Status
+from draguard.phrases import count, some
 from exporter.model.node_health import SCHEMA_VERSION
 from remediator.controller.feature_gates import CONDITION, SILENT_AFTER
 from remediator.model.taint_rule import is_ours
@@ -22,7 +22,7 @@ _LOGS = "kubectl -n {namespace} logs -l app.kubernetes.io/name=draguard --prefix
 def running(
     objects: Objects, installed: Installation, found: Status, namespace: str
 ) -> Iterator[Check]:
-    """Judge what was read of a cluster at one moment."""
+    """Check what was read of a cluster at one moment."""
     yield from _agents(found, namespace)
     yield from _sources(objects, found)
     yield from _leader(found, installed, objects.at)
@@ -30,7 +30,7 @@ def running(
     yield from _versions(objects, installed)
     yield from _effect(objects)
     yield _stop(objects, namespace)
-    yield from (unknown("cluster state", one, _RIGHTS) for one in objects.unseen)
+    yield from (unknown("cluster state", right, _RIGHTS) for right in objects.unseen)
     yield from _unreadable(objects)
 
 
@@ -39,14 +39,14 @@ def exporter(found: Workload | None, namespace: str) -> Check:
     if found is None:
         remedy = "install the exporter (docs/install.md); without it there is no GPU data"
         return warn("exporter", f"no DaemonSet in {namespace} uses account {AGENT_ACCOUNT}", remedy)
-    wanted, ready = found.status.desired_number_scheduled, found.status.number_ready
-    says = f"DaemonSet {found.metadata.name}: ready on {ready} of {wanted} nodes"
+    desired, ready = found.status.desired_number_scheduled, found.status.number_ready
+    says = f"DaemonSet {found.metadata.name}: ready on {ready} of {desired} nodes"
     if not found.host_pid:
         says += "; per-pod shares (draguard_pod_*) are off (exporter.podShares)"
-    if not wanted:
+    if not desired:
         remedy = "its node selector matches no node: see docs/install.md for the labels"
         return warn("exporter", says, remedy)
-    if ready < wanted:
+    if ready < desired:
         remedy = f"kubectl -n {namespace} describe daemonset {found.metadata.name}"
         return bad("exporter", says, remedy)
     return ok("exporter", says)
@@ -74,8 +74,8 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
         says = f"{silent}: {some(nodes.stale)}; the state of {whose} GPUs is unknown"
         yield bad("agents", says, logs)
     if nodes.gone:
-        one, many = "report belongs to a deleted node", "reports belong to deleted nodes"
-        left = count(len(nodes.gone), one, many)
+        singular, plural = "report belongs to a deleted node", "reports belong to deleted nodes"
+        left = count(len(nodes.gone), singular, plural)
         remedy = "if the node will not return: kubectl delete nodedevicehealths NAME"
         yield warn("agents", f"{left}: {some(nodes.gone)}", remedy)
     if not nodes.unwatched and not nodes.stale:
@@ -87,18 +87,18 @@ def _agents(found: Status, namespace: str) -> Iterator[Check]:
 
 def _sources(objects: Objects, found: Status) -> Iterator[Check]:
     """Give a line for each source that is down, in its own words, with the nodes."""
-    down = {(one.node, one.source) for one in found.sources_down or ()}
-    told: dict[tuple[str, str, str], list[str]] = {}
+    down = {(down_source.node, down_source.source) for down_source in found.sources_down or ()}
+    nodes_by_source: dict[tuple[str, str, str], list[str]] = {}
     for report in objects.reports:
-        for one in report.status.sources:
-            if (report.metadata.name, one.name) in down:
-                told.setdefault((one.name, one.reason, one.message), []).append(
+        for source in report.status.sources:
+            if (report.metadata.name, source.name) in down:
+                nodes_by_source.setdefault((source.name, source.reason, source.message), []).append(
                     report.metadata.name
                 )
-    for (source, reason, message), nodes in sorted(told.items()):
+    for (source, reason, message), nodes in sorted(nodes_by_source.items()):
         remedy = message or "run `draguard doctor --node-local` in the sensor container"
         yield bad(f"source {source}", f"{reason} on {some(nodes)}", remedy)
-    if not told and found.nodes and found.nodes.reporting:
+    if not nodes_by_source and found.nodes and found.nodes.reporting:
         yield ok("sources", "all up on reporting nodes")
 
 
@@ -110,7 +110,7 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
             f"no Deployment uses account {ACCOUNT}",
             "install the remediator (docs/install.md); metrics and reports work without it",
         )
-    why = doubt(found.leader, found.leader_renewed, now)
+    why = leader_problem(found.leader, found.leader_renewed, now)
     if found.leader is None:
         yield unknown(about, "the leader is unknown: you may not read Leases", _RIGHTS)
     elif why:
@@ -124,11 +124,11 @@ def _leader(found: Status, installed: Installation, now: datetime) -> Iterator[C
 
 def _policy(installed: Installation, now: datetime) -> Iterator[Check]:
     policy = installed.policy
-    for one in policy.problems:
+    for problem in policy.problems:
         remedy = (
             "correct it (`draguard policy check FILE`); until then the last valid policy applies"
         )
-        yield bad("policy", f"{policy.source}: {one}", remedy)
+        yield bad("policy", f"{policy.source}: {problem}", remedy)
     if policy.problems:
         return
     yield ok("policy", policy.source)
@@ -147,10 +147,10 @@ def _versions(objects: Objects, installed: Installation) -> Iterator[Check]:
             _RIGHTS,
         )
         return
-    agents = {one.status.agent_version for one in objects.reports} - {""}
+    agents = {report.status.agent_version for report in objects.reports} - {""}
     odd = sorted(agents - {mine})
-    schemas = {one.status.schema_version for one in objects.reports}
-    far = sorted(one for one in schemas if abs(one - SCHEMA_VERSION) > 1)
+    schemas = {report.status.schema_version for report in objects.reports}
+    far = sorted(schema for schema in schemas if abs(schema - SCHEMA_VERSION) > 1)
     if far:
         newer = f"reports have schema {far[0]}; this version reads up to {SCHEMA_VERSION + 1}"
         yield bad("versions", newer, "upgrade agents and remediator to the same release")
@@ -166,15 +166,15 @@ def _versions(objects: Objects, installed: Installation) -> Iterator[Check]:
 
 
 def _effect(objects: Objects) -> Iterator[Check]:
-    """Say whether anybody acts on our rules: the eviction controller says so in each NoExecute."""
+    """Check whether our rules take effect: the eviction controller reports it in each NoExecute."""
     about = "taint rules take effect"
     ours = [r for r in objects.rules if is_ours(r) and r.spec.taint.effect == "NoExecute"]
     before = objects.at - timedelta(seconds=SILENT_AFTER)
     due = [r for r in ours if (since := r.spec.taint.time_added) is not None and since < before]
     silent = [
-        one.metadata.name
-        for one in due
-        if CONDITION not in {c.type for c in one.status.conditions or ()}
+        rule.metadata.name
+        for rule in due
+        if CONDITION not in {c.type for c in rule.status.conditions or ()}
     ]
     if "rules" in objects.missing:
         yield unknown(about, "you may not read DeviceTaintRules", _RIGHTS)
@@ -211,8 +211,8 @@ def _unreadable(objects: Objects) -> Iterable[Check]:
     return (
         warn(
             "objects",
-            f"{one} cannot be read by this version",
+            f"{collection} cannot be read by this version",
             "upgrade all components to the same release",
         )
-        for one in objects.unreadable
+        for collection in objects.unreadable
     )

@@ -15,6 +15,7 @@ from exporter.model.node_health import NodeDeviceHealth
 from exporter.model.resource_slices import ResourceSlice
 from kubeapi.client import UNREADABLE, Client
 from kubeapi.reflector import Reflector
+from kubeapi.resources import INCIDENTS, NODES, REPORTS
 from kubeapi.store import Change
 from remediator.controller import feature_gates
 from remediator.controller.agents import Agents
@@ -36,7 +37,7 @@ from remediator.controller.watches import (
     unreadable_rules,
     unreadable_slices,
 )
-from remediator.controller.writes import INCIDENTS, Writer
+from remediator.controller.writes import Writer
 from remediator.diagnose.fault import NODE_LEVEL, Fault
 from remediator.model.claim import Claim
 from remediator.model.incident import Incident
@@ -49,9 +50,6 @@ from remediator.plan.fleet import Fleet
 from remediator.plan.steps import Step
 from remediator.plan.trust import Blind, WatchedKind
 from remediator.plan.view import NodeView
-
-REPORTS = "/apis/draguard.dev/v1alpha1/nodedevicehealths"
-NODES = "/api/v1/nodes"
 
 
 class Asked(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kubeapi.client import ApiError, Client, Conflict, NotFound
+from kubeapi.resources import INCIDENTS
 from remediator.controller.cache import Cache
 from remediator.controller.evictions import Evictions
 from remediator.controller.incident_rights import REFUSALS, IncidentRights
@@ -39,7 +40,6 @@ from remediator.plan.steps import (
 )
 
 _log = logging.getLogger(__name__)
-INCIDENTS = "/apis/draguard.dev/v1alpha1/deviceincidents"
 
 
 def _is_urgent(step: Step) -> bool:

@@ -11,7 +11,7 @@ import yaml
 
 from deploy.program import run
 from deploy.sources import ROOT
-from draguard.policy.command import main as policy_command
+from draguard.commands.policy import main as policy_command
 from tests.deploy.dockerfile import stages
 
 PAGES = ROOT / "docs"

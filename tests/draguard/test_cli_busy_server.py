@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from draguard.cluster.listing import listed
-from draguard.connection.patient import LONGEST_WAIT, TRIES, Patient
+from draguard.connection.retrying_client import LONGEST_WAIT, TRIES, RetryingClient
 from kubeapi.client import ApiError, Gone
 from kubeapi.endpoint import Endpoint
 from tests.draguard.test_cli_errors import config, written
@@ -66,7 +66,7 @@ def moody() -> Moody:
 
 
 @pytest.fixture
-def client(moody: Moody) -> Iterator[Patient]:
+def client(moody: Moody) -> Iterator[RetryingClient]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -88,20 +88,20 @@ def client(moody: Moody) -> Iterator[Patient]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        one = Patient(Endpoint(server=f"http://127.0.0.1:{server.server_port}"), timeout=60)
+        one = RetryingClient(Endpoint(server=f"http://127.0.0.1:{server.server_port}"), timeout=60)
         yield one
         one.close()
         server.shutdown()
 
 
-def names(client: Patient) -> list[str]:
+def names(client: RetryingClient) -> list[str]:
     found, _ = listed(client, THINGS, _Thing)
     return [one.metadata["name"] for one in found]
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_waited_for_as_long_as_it_asks(
-    status: int, moody: Moody, client: Patient
+    status: int, moody: Moody, client: RetryingClient
 ) -> None:
     moody.script = [(status, "1")]
     began = monotonic()
@@ -112,7 +112,7 @@ def test_a_busy_server_is_waited_for_as_long_as_it_asks(
 
 
 def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
-    moody: Moody, client: Patient
+    moody: Moody, client: RetryingClient
 ) -> None:
     moody.script = [(429, "1"), (429, "1")]
 
@@ -124,18 +124,18 @@ def test_a_write_that_was_turned_away_at_the_door_is_tried_again(
 @pytest.mark.parametrize(
     ("status", "wait", "do"),
     [
-        (503, "1", Patient.create),  # it may have been stored
-        (409, "1", Patient.create),
-        (500, "1", Patient.get),
-        (429, "", Patient.get),  # nobody says for how long
-        (429, str(int(LONGEST_WAIT) + 1), Patient.get),
+        (503, "1", RetryingClient.create),  # it may have been stored
+        (409, "1", RetryingClient.create),
+        (500, "1", RetryingClient.get),
+        (429, "", RetryingClient.get),  # nobody says for how long
+        (429, str(int(LONGEST_WAIT) + 1), RetryingClient.get),
     ],
 )
 def test_everything_else_is_told_at_once(
-    status: int, wait: str, do: Callable[..., bytes], moody: Moody, client: Patient
+    status: int, wait: str, do: Callable[..., bytes], moody: Moody, client: RetryingClient
 ) -> None:
     moody.script = [(status, wait)]
-    body: Sequence[object] = [{}] if do is Patient.create else []
+    body: Sequence[object] = [{}] if do is RetryingClient.create else []
 
     with pytest.raises(ApiError) as error:
         do(client, THINGS, *body)
@@ -143,7 +143,7 @@ def test_everything_else_is_told_at_once(
     assert (error.value.status, len(moody.asked)) == (status, 1)
 
 
-def test_patience_ends(moody: Moody, client: Patient) -> None:
+def test_patience_ends(moody: Moody, client: RetryingClient) -> None:
     moody.script = [(429, "1")] * (TRIES + 3)
 
     with pytest.raises(ApiError, match="429"):
@@ -151,7 +151,9 @@ def test_patience_ends(moody: Moody, client: Patient) -> None:
     assert len(moody.asked) == TRIES
 
 
-def test_whoever_waits_is_let_go_when_the_command_ends(moody: Moody, client: Patient) -> None:
+def test_whoever_waits_is_let_go_when_the_command_ends(
+    moody: Moody, client: RetryingClient
+) -> None:
     moody.script = [(429, str(int(LONGEST_WAIT)))] * TRIES
 
     def ask() -> None:
@@ -170,7 +172,9 @@ def test_whoever_waits_is_let_go_when_the_command_ends(moody: Moody, client: Pat
     assert monotonic() - began < LONGEST_WAIT * TRIES / 2
 
 
-def test_a_list_that_the_server_forgot_half_way_is_read_anew(moody: Moody, client: Patient) -> None:
+def test_a_list_that_the_server_forgot_half_way_is_read_anew(
+    moody: Moody, client: RetryingClient
+) -> None:
     moody.script, moody.only_from = [(410, "")], "second"
 
     assert names(client) == ["a", "b", "c"]
@@ -178,7 +182,7 @@ def test_a_list_that_the_server_forgot_half_way_is_read_anew(moody: Moody, clien
 
 
 def test_a_list_that_is_forgotten_again_and_again_is_given_up(
-    moody: Moody, client: Patient
+    moody: Moody, client: RetryingClient
 ) -> None:
     moody.script, moody.only_from = [(410, "")] * 5, "second"
 

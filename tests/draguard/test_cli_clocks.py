@@ -14,8 +14,8 @@ from remediator.controller.agents import AGENT_LEASE_PREFIX
 from remediator.controller.leader import LEASE_NAME
 from remediator.model.intent import Intent
 from tests.chain.scene import INCIDENTS, LEASES
+from tests.draguard.cluster.test_fleet_status import LATE, known, lease, looked_at, objects, said
 from tests.draguard.fleet import LOST_INCIDENT, T0, Fleet
-from tests.draguard.test_status_of_objects import LATE, known, lease, looked_at, objects, said
 from tests.draguard.told import told
 from tests.remediator.builders import gpu
 
@@ -31,7 +31,7 @@ def shift(monkeypatch: pytest.MonkeyPatch) -> Shift:
 
     def by(time: timedelta) -> None:
         wrong = SimpleNamespace(now=lambda: clock.now() + time)
-        monkeypatch.setattr("draguard.connection.server_time.clock", wrong)
+        monkeypatch.setattr("draguard.connection.whoami.clock", wrong)
 
     return by
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from draguard.__main__ import main
+from draguard.connection.errors import forbidden, sentence
 from draguard.connection.kubeconfig import endpoint_of
-from draguard.connection.refusal import forbidden, sentence
-from draguard.connection.session import asked
+from draguard.connection.session import run_with_client
 from kubeapi.client import ApiError
 from kubeapi.endpoint import EndpointError
 from tests.chain.proxy import Proxy
@@ -306,6 +306,6 @@ def test_pythons_collector_rests_while_a_command_reads_and_works_again_after_it(
     options = argparse.Namespace(kubeconfig=path, context="")
     resting: list[bool] = []
 
-    asked("status", options, lambda _: resting.append(not gc.isenabled()) or 0)
+    run_with_client("status", options, lambda _: resting.append(not gc.isenabled()) or 0)
 
     assert (resting, gc.isenabled()) == ([True], True)

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from draguard.output.formats import encoded
-from draguard.output.plain import plain
-from draguard.output.safe import LIMIT, shown
-from draguard.output.sheet import Cell, Facts, Lines, Table
+from draguard.phrases import LIMIT, shown
+from draguard.render.blocks import Cell, Facts, Lines, Table
+from draguard.render.formats import encoded
+from draguard.render.plain import plain
 from kubeapi.client import NotFound
 from remediator.model.incident import (
     Condition,

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from draguard.__main__ import main
-from draguard.maintenance.rule import KEY
-from draguard.output.plain import plain
-from draguard.status.sheet import sheet
+from draguard.cluster.cordon_rule import KEY
+from draguard.render.plain import plain
+from draguard.render.status_page import status_page
 from kubeapi.client import ApiError, NotFound
 from tests.chain.scene import INCIDENTS
+from tests.draguard.cluster.test_fleet_status import looked_at, objects
 from tests.draguard.fleet import SICK_DEVICE, T0, Fleet
-from tests.draguard.test_status_of_objects import looked_at, objects
 from tests.draguard.told import told
 from tests.lab.cluster import RULES, Json
 from tests.remediator.builders import gpu
@@ -94,7 +94,9 @@ class TestAnIncidentThatCannotBeRead:
         unreadable = ("1 deviceincidents (gpu-odd-1)",)
         found = looked_at(objects(gpu(0), unreadable=unreadable))
 
-        assert "incidents  none open among those that can be read\n" in plain(sheet(found, T0))
+        assert "incidents  none open among those that can be read\n" in plain(
+            status_page(found, T0)
+        )
 
 
 ODD_TIMES: tuple[str, ...] = (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from draguard.__main__ import main
-from draguard.maintenance.rule import KEY, Cordon, manifest
+from draguard.cluster.cordon_rule import KEY, Cordon, manifest
 from kubeapi.client import NotFound
 from remediator.model.incident import IncidentSpec, IncidentStatus, Target, merge_patch
 from tests.chain.proxy import Proxy, Write

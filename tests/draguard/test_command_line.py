@@ -12,7 +12,7 @@ from draguard.__main__ import main
 
 def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
-    assert {"exporter", "remediator", "demo"} <= set(capsys.readouterr().out.split())
+    assert {"exporter", "remediator", "incidents"} <= set(capsys.readouterr().out.split())
 
 
 def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_it_says_which_version_it_is(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     ("command", "flag"),
-    [("exporter", "--nvml-library-dir"), ("remediator", "--policy"), ("demo", "--keep")],
+    [("exporter", "--nvml-library-dir"), ("remediator", "--policy"), ("incidents", "--all")],
 )
 def test_flags_belong_to_the_part(
     command: str, flag: str, capsys: pytest.CaptureFixture[str]
@@ -82,26 +82,10 @@ def test_flags_belong_to_the_part(
 def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delitem(sys.modules, "draguard.demo.command", raising=False)
-    monkeypatch.delitem(sys.modules, "draguard.demo.screen", raising=False)
-    monkeypatch.setitem(sys.modules, "rich.live", None)
-    assert main(["demo"]) == 2
+    monkeypatch.delitem(sys.modules, "draguard.commands.policy", raising=False)
+    monkeypatch.delitem(sys.modules, "draguard.render.formats", raising=False)
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert main(["policy"]) == 2
     said = capsys.readouterr().err
-    assert "rich.live is missing" in said
-    assert "draguard[cli,simulator]" in said
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [(None, "No such file"), ("defaults: {mode: harsh}", "harsh"), ("a: [", "no YAML")],
-)
-def test_a_policy_that_cannot_be_read_is_a_sentence(
-    text: str | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    policy = tmp_path / "policy.yaml"
-    if text is not None:
-        policy.write_text(text, encoding="utf-8")
-    assert main(["demo", f"--policy={policy}"]) == 2
-    said_so = capsys.readouterr().err
-    assert said in said_so
-    assert str(policy) in said_so
+    assert "yaml is missing" in said
+    assert "draguard[cli]" in said

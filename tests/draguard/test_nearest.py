@@ -2,7 +2,7 @@
 
 import pytest
 
-from draguard.output.nearest import did_you_mean
+from draguard.phrases import did_you_mean
 
 UUIDS = ["GPU-2fa81118-aa", "GPU-2fa81118-ab", "GPU-77777777-aa", ""]
 

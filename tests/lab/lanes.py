@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
-SERVERS = ("alerts", "chain", "deploy", "docs", "draguard")
+SERVERS = ("alerts", "chain", "deploy", "docs", "draguard", "tools")
 """Folders below `tests/` whose tests start servers and wait for what those do."""
 TOGETHER = ("test_rendered.py", "test_rendered_hostile.py")
 """Files that share what takes a minute to play once per worker."""

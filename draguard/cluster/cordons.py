@@ -1,0 +1,187 @@
+"""Cordons into DeviceTaintRules, each by itself, and the outcome of each.
+
+Two users may work on the same device, and the API server may refuse one of several or not answer.
+So a write that lost a race reads again before it is repeated, one that failed ends no other, and
+one without an answer is not called undone.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import msgspec
+
+from draguard.cluster.cordon_rule import (
+    CORDONED_BY,
+    WHY,
+    Cordon,
+    device_of,
+    is_maintenance,
+    label_value,
+    manifest,
+)
+from draguard.cluster.listing import listed
+from draguard.cluster.objects import Objects
+from draguard.phrases import some
+from kubeapi.client import ApiError, Client, Conflict, NotFound
+from remediator.controller.feature_gates import StatedRule
+from remediator.controller.versions import GROUP
+from remediator.model.taint_rule import EFFECTS
+
+RULES = "devicetaintrules"
+FAILED = "NOT"
+"""How `Changed.done` begins if nothing was done, or that is unknown."""
+UNTRIED = f"{FAILED} tried: the server does not answer"
+TRIES = 4
+"""How often a write is tried that another write precedes."""
+_NO_RIGHTS = (401, 403)
+
+
+class Changed(msgspec.Struct, frozen=True):
+    device: str
+    effect: str
+    rule: str
+    done: str
+    """`cordoned`, `already cordoned by ...`, `uncordoned`, `would be ...`, `NOT ...: why`."""
+
+    @property
+    def failed(self) -> bool:
+        return self.done.startswith(FAILED)
+
+
+def rules_path(objects: Objects) -> str:
+    return f"/apis/{GROUP}/{objects.rule_version}/{RULES}"
+
+
+def cordon_all(
+    client: Client, objects: Objects, cordons: Sequence[Cordon], *, dry: bool
+) -> tuple[Changed, ...]:
+    """Put every cordon in place, or say of each why not.
+
+    Raises ApiError if the very first shows that the caller may do none of it.
+    """
+    changed: list[Changed] = []
+    silent = False
+    for cordon in cordons:
+        if silent:
+            changed.append(_changed(cordon, UNTRIED))
+            continue
+        try:
+            changed.append(_put_in_place(client, objects, cordon, dry=dry))
+        except ApiError as error:
+            if not changed and error.status in _NO_RIGHTS:
+                raise
+            silent = error.status is None
+            done = f"{FAILED} {'verified as ' * silent}cordoned: {error}"
+            changed.append(_changed(cordon, done))
+    return tuple(changed)
+
+
+def _changed(cordon: Cordon, done: str) -> Changed:
+    return Changed(str(cordon.target.name), cordon.effect, cordon.name, done)
+
+
+def _put_in_place(client: Client, objects: Objects, cordon: Cordon, *, dry: bool) -> Changed:
+    """Create one cordon, or raise the effect of the stored one; it is never lowered here."""
+    path = rules_path(objects)
+    stored = stored_cordon(objects.rules, cordon)
+    for left in reversed(range(TRIES)):
+        if stored is not None and _reaches(stored, cordon):
+            name, effect = stored.metadata.name, stored.spec.taint.effect
+            return Changed(str(cordon.target.name), effect, name, already_cordoned(stored))
+        if dry:
+            return _changed(cordon, "would be cordoned")
+        try:
+            if stored is None:
+                client.create(path, manifest(cordon, objects.rule_version or "", objects.at))
+            else:
+                meta = stored.metadata
+                seen = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+                change = {"metadata": seen, "spec": {"taint": {"effect": cordon.effect}}}
+                client.merge_patch(f"{path}/{meta.name}", change)
+        except (Conflict, NotFound):
+            if not left:
+                raise
+            # By a list: the right to list rules does not include the right to get one.
+            name = stored.metadata.name if stored else cordon.name
+            params = {"fieldSelector": f"metadata.name={name}"}
+            stored = stored_cordon(listed(client, path, StatedRule, params)[0], cordon)
+        else:
+            return _changed(cordon, "cordoned")
+    raise AssertionError("the last try returns or raises")
+
+
+def already_cordoned(stored: StatedRule) -> str:
+    """Say by whom and why: the stored cordon, not the one requested now."""
+    notes = stored.metadata.annotations
+    by = notes.get(CORDONED_BY) or "an unknown user"
+    return f"already cordoned by {by}: {notes.get(WHY) or 'no reason given'}"
+
+
+def stored_cordon(rules: Sequence[StatedRule], cordon: Cordon) -> StatedRule | None:
+    """Return the stored cordon for maintenance of the same device."""
+    same = (r for r in rules if is_maintenance(r) and device_of(r) == cordon.target.name)
+    return next(same, None)
+
+
+def taint_value(rules: Sequence[StatedRule], cordon: Cordon) -> str:
+    """Return the value of the taint: raising a cordon keeps that of its creator."""
+    stored = stored_cordon(rules, cordon)
+    return stored.spec.taint.value if stored else label_value(cordon.by)
+
+
+def _reaches(stored: StatedRule, cordon: Cordon) -> bool:
+    effect = stored.spec.taint.effect
+    return effect in EFFECTS and EFFECTS.index(effect) >= EFFECTS.index(cordon.effect)
+
+
+def uncordon_all(
+    client: Client, objects: Objects, cordons: Sequence[StatedRule], *, dry: bool
+) -> tuple[Changed, ...]:
+    """Delete exactly the cordons that were read, and return the outcome of each.
+
+    Raises as `cordon_all` does.
+    """
+    changed: list[Changed] = []
+    silent = False
+    for cordon in cordons:
+        done = "would be uncordoned" if dry else UNTRIED if silent else "uncordoned"
+        try:
+            if done == "uncordoned":
+                exactly = {"preconditions": {"uid": cordon.metadata.uid}}
+                with suppress(NotFound):  # another user has removed it
+                    client.delete(f"{rules_path(objects)}/{cordon.metadata.name}", exactly)
+        except ApiError as error:
+            if not changed and error.status in _NO_RIGHTS:
+                raise
+            silent = error.status is None
+            done = f"{FAILED} {'verified as ' * silent}uncordoned: {error}"
+        effect, name = cordon.spec.taint.effect, cordon.metadata.name
+        changed.append(Changed(str(device_of(cordon)), effect, name, done))
+    return tuple(changed)
+
+
+def verified(
+    client: Client, objects: Objects, cordons: Sequence[StatedRule], changed: Sequence[Changed]
+) -> tuple[Changed, ...]:
+    """Return each outcome after a look at what remains: a requested deletion may not be done."""
+    try:
+        found, unreadable = listed(client, rules_path(objects), StatedRule)
+        hidden = f"this version cannot read {some(unreadable)}" if unreadable else ""
+    except ApiError as error:
+        found, hidden = [], str(error)
+    left = {rule.metadata.name: rule.metadata.uid for rule in found}
+    outcomes: list[Changed] = []
+    for cordon, outcome in zip(cordons, changed, strict=True):
+        uid = left.get(outcome.rule)
+        if hidden:
+            done = outcome.done if outcome.failed else f"{FAILED} verified as removed: {hidden}"
+        elif uid is None:
+            done = "uncordoned"
+        elif uid != cordon.metadata.uid:
+            done = f"{FAILED} uncordoned: another user has cordoned it again"
+        elif outcome.failed:
+            done = outcome.done
+        else:
+            done = f"{FAILED} uncordoned: it still exists, a finalizer blocks its deletion"
+        outcomes.append(msgspec.structs.replace(outcome, done=done))
+    return tuple(outcomes)

@@ -1,0 +1,142 @@
+"""`Objects` into verdicts and decisions, by the remediator's own code. Writes nothing.
+
+Some things only the running remediator knows: that the policy, a driver or an agent has just
+changed, the application XIDs that it has counted, and since when each agent has reported by its
+clock. Here an agent's age comes from its Lease and its report, against the API server's clock.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import Reader
+from draguard.phrases import short
+from kubeapi.client import ApiError
+from remediator.controller.agents import AGENT_LEASE_PREFIX
+from remediator.controller.cache import Cache
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.diagnose.freshness import RENEWALS_NEEDED, Freshness, Sign
+from remediator.model.incident import Incident
+from remediator.model.node import facts
+from remediator.model.pod import PodFacts
+from remediator.plan.case import Case
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.view import NodeView, cases
+from remediator.policy.table import Policy
+from remediator.settings import parse
+
+Pods = Callable[[str], tuple[PodFacts, ...] | None]
+_NEEDED = ("reports", "slices", "claims", "rules", "incidents", "leases", "nodes")
+"""Collections that a verdict on one GPU needs."""
+
+
+class Deciding:
+    """One moment of the cluster. `stale_after` as the remediator's flag, in seconds."""
+
+    def __init__(self, objects: Objects, stale_after: float) -> None:
+        self._objects = objects
+        self._freshness = Freshness(stale_after, lambda: 0.0)
+        self._stale_after = timedelta(seconds=stale_after)
+        self._ahead: dict[str, timedelta] = {}
+        """By node: how far ahead of the server's clock its agent dates what it writes."""
+        self.cache = _cache(objects)
+        for report in objects.reports:
+            self._heard(report.metadata.name, "report", report.status.observed_at)
+        for lease in objects.leases:
+            prefix, is_agents, node = lease.metadata.name.partition(AGENT_LEASE_PREFIX)
+            if is_agents and not prefix:
+                self._heard(node, "Lease", lease.spec.renew_time)
+
+    def stale(self, node: str) -> str:
+        """Say why a node's report is not to be believed, "" when it is."""
+        why = self._freshness.stale(node)
+        if why and "leases" in self._objects.missing:
+            return f"the state of the agent of {node} is unknown: you may not read its Lease"
+        if why and node in self._ahead:
+            return (
+                f"the clock of {node} is {short(self._ahead[node])} ahead of the API server's: "
+                "the state of its agent is unknown"
+            )
+        return why
+
+    def cases(self) -> Iterator[Case]:
+        """Judge every GPU that a report, an incident or a rule speaks of."""
+        for node in sorted(self.cache.nodes()):
+            yield from cases(self.view(node))
+
+    def view(self, node: str) -> NodeView:
+        """Return a node's view; that agents confirm their reports takes time to be seen."""
+        confirmed = (self._objects.at,) * RENEWALS_NEEDED
+        return msgspec.structs.replace(self.cache.view(node, self.stale), renewals=confirmed)
+
+    def decisions(self, nodes: list[str], policy: Policy, pods: Pods) -> Iterator[NodeDecision]:
+        """Decide about nodes as the worker would."""
+        fleet = msgspec.structs.replace(self.cache.fleet(), stopped=self._objects.stopped)
+        for node in nodes:
+            view = self.view(node)
+            incident = any(stored.open for stored in view.incidents)
+            view = msgspec.structs.replace(view, pods=pods(node) if incident else None)
+            yield decide_node(view, fleet, policy, self._objects.at)
+
+    def affected_nodes(self) -> list[str]:
+        """Return the nodes with an open incident, a rule of ours, or a GPU that is sick."""
+        found = {incident.node for incident in self._objects.incidents if incident.open}
+        found |= {rule.node for rule in self.cache.rules()}
+        found |= {case.node for case in self.cases() if isinstance(case.verdict, Sick)}
+        return sorted(found - {""})
+
+    def _heard(self, node: str, sign: Sign, at: datetime | None) -> None:
+        """Take in a date by the node's clock; one far ahead may be long past, and says nothing."""
+        ahead = at - self._objects.at if at is not None else timedelta()
+        if ahead > self._stale_after:
+            self._ahead[node] = ahead
+            return
+        read_at = self._objects.at
+        self._freshness.listed(node, sign, min(at, read_at) if at else None, read_at)
+
+
+def _cache(objects: Objects) -> Cache:
+    cache = Cache(lambda _: None)
+    cache.nodes_known = bool(objects.nodes)
+    for node in objects.nodes:
+        cache.node(node.metadata.name, facts(node))
+    for report in objects.reports:
+        cache.report(report.metadata.name, report)
+    for published in objects.slices:
+        cache.slice(published.metadata.name, None, published)
+    for claim in objects.claims:
+        cache.claim(f"{claim.metadata.namespace}/{claim.metadata.name}", None, claim)
+    for incident in objects.incidents:
+        cache.incident(incident.name, incident)
+    for rule in objects.rules:
+        cache.rule(rule.metadata.name, rule)
+    return cache
+
+
+def case_of(reader: Reader, incident: Incident) -> Case | None:
+    """Return the verdict on the GPU of an incident; None if the caller may read too little for one.
+
+    Raises ApiError where the server does not answer.
+    """
+    try:
+        objects = reader.objects(*_NEEDED, spared=("leases", "nodes"))
+    except ApiError as error:
+        if error.status is None:
+            raise
+        return None
+    view = Deciding(objects, parse([]).stale_after).view(incident.node)
+    return next((case for case in cases(view) if case.uuid == incident.spec.uuid), None)
+
+
+def verdict_in_words(case: Case | None) -> str:
+    if case is None:
+        return "unknown: you may not read its report and its devices"
+    match case.verdict:
+        case Sick(faults):
+            return f"sick: {'; '.join(dict.fromkeys(fault.evidence for fault in faults))}"
+        case Healthy():
+            return f"healthy: {case.verdict.evidence}"
+        case Unknown():
+            return f"unknown: {case.verdict.why}"

@@ -1,0 +1,295 @@
+"""One moment of a cluster into `Status`: nodes, GPUs, taint rules, incidents, leader. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from draguard.cluster.cordon_rule import is_maintenance
+from draguard.cluster.decide import Deciding
+from draguard.cluster.incidents import severity
+from draguard.cluster.installation import Installation
+from draguard.cluster.leader import leader_of
+from draguard.cluster.objects import Objects
+from exporter.model.device import Device
+from exporter.model.resource_slices import inventory
+from remediator.diagnose.fault import Healthy, Sick, Unknown
+from remediator.model.incident import Incident
+from remediator.model.taint_rule import TAINT_EFFECTS, foreign_rule, is_ours
+from remediator.plan.case import Case
+from remediator.policy.table import MODES, Policy
+
+T = TypeVar("T")
+KINDS = ("gpu", "mig")
+"""Of published devices, what is counted; a VFIO twin is the same hardware again."""
+
+
+class SourceDown(msgspec.Struct, frozen=True):
+    node: str
+    source: str
+    reason: str
+
+
+class UnknownGpu(msgspec.Struct, frozen=True):
+    node: str
+    uuid: str
+    why: str
+
+
+class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+    reporting: int
+    """Nodes whose report is believed."""
+    stale: tuple[str, ...]
+    """Nodes whose last report is stale."""
+    unwatched: tuple[str, ...]
+    """Nodes that publish GPUs and have no report at all."""
+    gone: tuple[str, ...] = ()
+    """Names of stale reports of a deleted Node, which stay. Their GPUs are counted only if an
+    incident is open."""
+
+
+class Gpus(msgspec.Struct, frozen=True, kw_only=True):
+    """`unknown` counts what is published by unwatched nodes too."""
+
+    healthy: int = 0
+    storied: int = 0
+    """Of the healthy ones, those with an open incident: not untainted yet."""
+    sick: int = 0
+    unknown: int = 0
+
+
+class OpenIncident(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    node: str
+    fault: str
+    cause: str
+    phase: str
+    affected: int
+    message: str
+    held: str
+    opened: datetime | None
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    served: str
+    """Version of DeviceTaintRule, "" where rules are not served."""
+    ours: dict[str, int]
+    """By effect."""
+    maintenance: int
+    others: int
+
+
+class Devices(msgspec.Struct, frozen=True, kw_only=True):
+    """Published GPUs and slices; `tainted`: by any rule, also of other users.
+
+    None where claims, or rules, may not be read.
+    """
+
+    published: int
+    held: int | None
+    tainted: int | None
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """None stands for what is not known, because the caller may not read it."""
+
+    server: str
+    dra: str
+    """Version of resource.k8s.io, "" without Dynamic Resource Allocation."""
+    nodes: Nodes | None
+    gpus: Gpus | None
+    unknown: tuple[UnknownGpu, ...] | None
+    devices: Devices | None
+    sources_down: tuple[SourceDown, ...] | None
+    rules: Rules | None
+    incidents: tuple[OpenIncident, ...] | None
+    modes: dict[str, str] | None
+    """Mode of each class of fault in the policy, outside of its overrides. None: not known, also
+    where the policy cannot be read."""
+    policy: str
+    """Where that policy comes from."""
+    policy_problems: tuple[str, ...]
+    leader: str | None
+    """The last holder of the remediator's Lease, "" if there was none."""
+    leader_renewed: datetime | None
+    stopped: str | None
+    unseen: tuple[str, ...]
+    """Rights that the caller lacks; what they would show is left out."""
+    missing: tuple[str, ...]
+    """The collections that are unknown for lack of them, by the names in `Reader`."""
+    unreadable: tuple[str, ...]
+
+
+def fleet_status(objects: Objects, installed: Installation) -> Status:
+    """Return the whole status; of a collection that may not be read, None."""
+    deciding = Deciding(objects, installed.settings.stale_after)
+    silent = tuple(
+        report.metadata.name for report in objects.reports if deciding.stale(report.metadata.name)
+    )
+    existing = {node.metadata.name for node in objects.nodes}
+    gone = frozenset(silent) - existing if existing else frozenset[str]()
+    stale = tuple(node for node in silent if node not in gone)
+    cases = [case for case in deciding.cases() if case.node not in gone or _has_incident(case)]
+    unwatched = _unwatched(objects, deciding)
+    unknown = (*_unknown(cases), *_of_unwatched(unwatched))
+    healthy = [case for case in cases if isinstance(case.verdict, Healthy)]
+    leader = leader_of(objects.leases, objects.at)
+    reports = _Readable(objects, "reports")
+    return Status(
+        server=objects.server,
+        dra=objects.dra_version or "",
+        nodes=reports(
+            Nodes(
+                reporting=len(objects.reports) - len(silent),
+                stale=stale,
+                unwatched=tuple(unwatched),
+                gone=tuple(sorted(gone)),
+            )
+        ),
+        gpus=reports(
+            Gpus(
+                healthy=len(healthy),
+                storied=sum(map(_has_incident, healthy)),
+                sick=sum(isinstance(case.verdict, Sick) for case in cases),
+                unknown=len(unknown),
+            )
+        ),
+        unknown=reports(unknown),
+        devices=_Readable(objects, "slices")(_devices(objects)),
+        sources_down=reports(
+            tuple(
+                SourceDown(report.metadata.name, source.name, source.reason)
+                for report in objects.reports
+                if report.metadata.name not in stale  # its report does not describe the present
+                for source in report.status.sources
+                if not source.up
+            )
+        ),
+        rules=_Readable(objects, "rules")(_rules(objects)),
+        incidents=_Readable(objects, "incidents")(open_incidents(objects.incidents)),
+        modes=modes(installed.policy.policy) if installed.policy.known else None,
+        policy=installed.policy.source,
+        policy_problems=installed.policy.problems,
+        leader=_Readable(objects, "leases")(leader.holder),
+        leader_renewed=leader.renewed,
+        stopped=_Readable(objects, "stop")(objects.stopped),
+        unseen=objects.unseen,
+        missing=tuple(sorted(objects.missing)),
+        unreadable=objects.unreadable,
+    )
+
+
+def _unknown(cases: Iterable[Case]) -> Iterator[UnknownGpu]:
+    for case in cases:
+        if isinstance(case.verdict, Unknown):
+            yield UnknownGpu(case.node, case.uuid, case.verdict.why)
+
+
+def _of_unwatched(unwatched: Mapping[str, set[str]]) -> Iterator[UnknownGpu]:
+    for node, uuids in unwatched.items():
+        for uuid in sorted(uuids):
+            yield UnknownGpu(node, uuid, f"{node} publishes it but has no report")
+
+
+class _Readable:
+    """Passes a value on if its collection may be read, else None."""
+
+    def __init__(self, objects: Objects, collection: str) -> None:
+        self._readable = collection not in objects.missing
+
+    def __call__(self, value: T) -> T | None:
+        return value if self._readable else None
+
+
+def _has_incident(case: Case) -> bool:
+    return any(incident.open for incident in case.incidents)
+
+
+def _unwatched(objects: Objects, deciding: Deciding) -> dict[str, set[str]]:
+    """Return the GPUs that nodes without a report publish, by node."""
+    reported = {report.metadata.name for report in objects.reports}
+    found: dict[str, set[str]] = {}
+    for uuid, place in deciding.cache.census.places.items():
+        if place.node not in reported:
+            found.setdefault(place.node, set()).add(uuid)
+    return dict(sorted(found.items()))
+
+
+def modes(policy: Policy) -> dict[str, str]:
+    return {row.fault_class: row.mode for row in policy.rows}
+
+
+def modes_in_words(found: Mapping[str, str]) -> str:
+    """Say the modes from the strongest, the most common one as `all others`."""
+    by_mode = {mode: [name for name, its in found.items() if its == mode] for mode in MODES}
+    if len(found) in map(len, by_mode.values()):
+        return f"{next(mode for mode in MODES if by_mode[mode])}: every class"
+    common = max(by_mode, key=lambda mode: len(by_mode[mode]))
+    parts = [
+        f"{mode}: {', '.join(by_mode[mode])}"
+        for mode in reversed(MODES)
+        if by_mode[mode] and mode != common
+    ]
+    return "; ".join([*parts, f"{common}: all others"])
+
+
+def open_incidents(incidents: Iterable[Incident]) -> tuple[OpenIncident, ...]:
+    """Return the open ones, the worst class first."""
+    return tuple(
+        OpenIncident(
+            name=incident.name,
+            node=incident.node,
+            fault=incident.status.fault,
+            cause=incident.status.cause,
+            phase=incident.status.phase,
+            affected=len({(p.namespace, p.pod) for p in incident.status.affected if p.pod}),
+            message=incident.status.message,
+            held=next(
+                (
+                    condition.reason
+                    for condition in incident.status.conditions
+                    if condition.type == "Held" and condition.status == "True"
+                ),
+                "",
+            ),
+            opened=incident.metadata.creation_timestamp,
+        )
+        for incident in sorted((i for i in incidents if i.open), key=severity)
+    )
+
+
+def _devices(objects: Objects) -> Devices:
+    published = {part.device for part in inventory(objects.slices) if part.kind in KINDS}
+    results = (result for claim in objects.claims for result in claim.results)
+    allocated = {result.name for result in results if not result.admin_access}
+    return Devices(
+        published=len(published),
+        held=_Readable(objects, "claims")(len(published & allocated)),
+        tainted=_Readable(objects, "rules")(_tainted(published, objects)),
+    )
+
+
+def _tainted(published: set[Device], objects: Objects) -> int:
+    """Count devices that a rule keeps new pods from; a rule without a device selects many."""
+    rules = [
+        foreign_rule(raw) for raw in objects.rules if raw.spec.taint.effect in TAINT_EFFECTS[1:]
+    ]
+    exact = {Device(rule.driver, rule.pool, rule.device) for rule in rules}
+    broad = [rule for rule in rules if not (rule.driver and rule.pool and rule.device)]
+    found = published & exact
+    found |= {device for device in published if any(rule.selects(device) for rule in broad)}
+    return len(found)
+
+
+def _rules(objects: Objects) -> Rules:
+    maintenance = [raw for raw in objects.rules if is_maintenance(raw)]
+    mine = [raw for raw in objects.rules if is_ours(raw) and not is_maintenance(raw)]
+    effects = Counter(raw.spec.taint.effect for raw in mine)
+    return Rules(
+        served=objects.rule_version or "",
+        ours=dict.fromkeys(TAINT_EFFECTS, 0) | effects,
+        maintenance=len(maintenance),
+        others=len(objects.rules) - len(mine) - len(maintenance),
+    )

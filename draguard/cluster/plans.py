@@ -1,0 +1,104 @@
+"""The decisions of this moment: made here from a fresh reading, or read from a remediator."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from draguard.cluster.decide import Deciding
+from draguard.cluster.installation import PolicyInForce, find_installation
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import WATCHED, Reader
+from draguard.connection.progress import Progress
+from draguard.connection.session import client_of
+from kubeapi.client import UNREADABLE, ApiError, Client
+from kubeapi.endpoint import Endpoint
+from remediator.controller.debug_plan import MOST, Page, told
+from remediator.controller.node_pods import NodePods
+from remediator.model.pod import PodFacts
+from remediator.policy.table import without_rules
+
+PATH = "/debug/plan"
+_QUICK = 10.0
+"""Seconds for a page of a process that has it in memory."""
+HERE = (
+    "Computed here by the remediator's own code, from the current objects of the API server. Only "
+    "a running remediator knows recent changes of the policy, a driver or an agent (which defer "
+    "evictions for a while) and its count of application XIDs; query it with --url."
+)
+
+
+class Plans(msgspec.Struct, frozen=True, kw_only=True):
+    source: str
+    """What decided, and what that leaves out."""
+    policy: str
+    policy_problems: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """What could not be read."""
+    page: Page
+
+
+def of_remediator(url: str, node: str) -> Plans:
+    """Read the plan of a remediator. Raises ApiError, EndpointError."""
+    client = client_of(Endpoint(server=url.removesuffix("/").removesuffix(PATH)), _QUICK, Client)
+    try:
+        body = client.get(PATH, {"format": "json", **({"node": node} if node else {})})
+        page = msgspec.json.decode(body, type=Page)
+    except UNREADABLE as error:
+        raise ApiError(f"{url}{PATH} is not a remediator's plan ({error})") from error
+    finally:
+        client.close()
+    return Plans(source=f"The remediator at {url}: {page.role}.", policy="its own", page=page)
+
+
+def decided_here(client: Client, namespace: str, node: str, policy: PolicyInForce | None) -> Plans:
+    """Decide from the cluster as it is. Raises ApiError, NotInstalledError."""
+    installed = find_installation(client, namespace)
+    chosen = policy or installed.policy
+    pods, unlisted = NodePods(client), list[str]()
+
+    def pods_of(node: str) -> tuple[PodFacts, ...] | None:
+        found = pods.of(node)
+        if found is None:
+            unlisted.append(node)
+        return found
+
+    with Progress() as progress:
+        objects = Reader(client, namespace, progress.read).objects(*WATCHED)
+        progress.says("deciding")
+        deciding = Deciding(objects, installed.settings.stale_after)
+        nodes = [node] if node else deciding.affected_nodes()
+        effective = chosen.policy if objects.rule_version else without_rules(chosen.policy)
+        decisions = deciding.decisions(nodes[:MOST], effective, pods_of)
+        plans = tuple(told(decision, everything=bool(node)) for decision in decisions)
+    return Plans(
+        source=HERE,
+        policy=chosen.source,
+        policy_problems=chosen.problems,
+        remarks=tuple(_remarks(objects, chosen, unlisted)),
+        page=Page(at=objects.at, role="nobody", nodes=plans, left_out=len(nodes[MOST:])),
+    )
+
+
+def known_nodes(client: Client, namespace: str) -> frozenset[str]:
+    """Return the nodes that a report, an incident or a rule names."""
+    with Progress() as progress:
+        reader = Reader(client, namespace, progress.read)
+        objects = reader.objects("reports", "incidents", "rules")
+    return Deciding(objects, 1.0).cache.nodes()
+
+
+def _remarks(objects: Objects, policy: PolicyInForce, unlisted: list[str]) -> Iterator[str]:
+    if not policy.known:
+        yield (
+            "computed with the shipped policy: the policy of a running remediator is unknown, so "
+            "its plan may differ"
+        )
+    if not objects.rule_version:
+        yield "this cluster serves no DeviceTaintRules: incidents only, whatever the policy says"
+    if objects.stopped:
+        yield f"emergency stop: {objects.stopped}"
+    yield from (f"not read: {right}" for right in objects.unseen)
+    for node in unlisted:
+        yield f"the pods of {node} cannot be listed, so none of them counts as evicted or gone"
+    for collection in objects.unreadable:
+        yield f"skipped because this version cannot read them: {collection}"

@@ -1,0 +1,91 @@
+"""`draguard explain xid N`: what a code means, and what would be done about it here."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from draguard.cluster.installation import PolicyInForce, find_installation, policy_of_file
+from draguard.connection.errors import sentence
+from draguard.connection.kubeconfig import endpoint_of
+from draguard.connection.session import add_cluster_flags, client_of, print_error
+from draguard.exit_status import DONE, PROBLEM
+from draguard.render.formats import add_output_flag, print_result
+from draguard.render.help_text import Example, teaching
+from draguard.render.xid_page import xid_page
+from draguard.trial.xid import known
+from kubeapi import clock
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import EndpointError
+from remediator.policy.error import PolicyError
+
+EXAMPLES = (
+    Example("draguard explain xid 79", "the GPU fell off the bus"),
+    Example("draguard explain xid 94 --mig", "on a GPU with MIG slices"),
+    Example("draguard explain xid 149", "with the NVLink5 sub-codes"),
+    Example("draguard explain xid 95 --policy FILE", "under another policy"),
+    Example("draguard explain xid 48 --shipped", "without a cluster"),
+)
+_DIGITS = 5
+"""More than any XID has."""
+_QUICK = 5.0
+"""Seconds for an answer: a code can be explained without one."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 if the policy file cannot be read."""
+    parser = teaching(
+        "explain",
+        "Explain an XID: NVIDIA's catalogue, Draguard's class of fault, and what Draguard would\n"
+        "do under the policy in force in the cluster. If no cluster can be reached, the output\n"
+        "says so and uses the shipped policy.",
+        EXAMPLES,
+    )
+    parser.add_argument("what", metavar="xid", help="the word `xid`")
+    parser.add_argument(
+        "code", nargs="?", metavar="N", help="number in the kernel log: NVRM: Xid ...: N"
+    )
+    parser.add_argument("--mig", action="store_true", help="the GPU has MIG slices")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+    )
+    chosen.add_argument("--shipped", action="store_true", help="use the shipped policy, no cluster")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    given: str = (options.code if options.what == "xid" else options.what) or ""
+    number = given if given.isdecimal() and len(given) <= _DIGITS else ""
+    if options.what != "xid" or not number:
+        parser.error(f"write `draguard explain xid {number or 79}`; the kernel log has the number")
+    try:
+        policy = (
+            policy_of_file(options.policy)
+            if options.policy is not None
+            else PolicyInForce(source="shipped")
+            if options.shipped
+            else _in_force(options)
+        )
+    except PolicyError as error:
+        for problem in error.problems:
+            print_error("explain", f"{options.policy}: {problem}")
+        return PROBLEM
+    found = known(int(number), policy.policy, policy.source, clock.now(), mig=options.mig)
+    print_result(found, options.output, lambda: xid_page(found))
+    return DONE
+
+
+def _in_force(options: argparse.Namespace) -> PolicyInForce:
+    """Return the policy of the cluster; if it cannot be read, the shipped one, with the reason."""
+    server = ""
+    try:
+        endpoint = endpoint_of(options.kubeconfig, options.context)
+        server = endpoint.server
+        client = client_of(endpoint, _QUICK, Client)
+        try:
+            return find_installation(client, options.namespace).policy
+        finally:
+            client.close()
+    except (EndpointError, ApiError) as error:
+        return PolicyInForce(
+            source=f"shipped; the policy of a cluster is unknown: {sentence(error, server)}"
+        )

@@ -1,0 +1,76 @@
+"""`draguard plan`: what the remediator would do now, and why."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from draguard.cluster.installation import PolicyInForce, policy_of_file
+from draguard.cluster.plans import Plans, decided_here, known_nodes, of_remediator
+from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.exit_status import DONE, NO_ACCESS, PROBLEM
+from draguard.phrases import did_you_mean
+from draguard.render.formats import add_output_flag, print_result
+from draguard.render.help_text import Example, teaching
+from draguard.render.plan_page import plan_page
+from kubeapi.client import ApiError, Client
+from kubeapi.endpoint import EndpointError
+from remediator.policy.error import PolicyError
+
+EXAMPLES = (
+    Example("draguard plan", "all nodes with an open incident, a taint rule or a sick GPU"),
+    Example("draguard plan --node gpu-7", "all GPUs of one node, healthy ones too"),
+    Example("draguard plan --policy new.yaml", "what another policy would do"),
+    Example("draguard plan --url http://10.0.3.7:9401", "the plan of a running remediator"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0; 1 if there is no such node or policy file; 2 without access."""
+    parser = teaching(
+        "plan",
+        "Show what the remediator would do now for each GPU with an incident, and why. Nothing is\n"
+        "written. Needs no remediator and no port-forward: the command runs the same code.",
+        EXAMPLES,
+    )
+    parser.add_argument("--node", default="", metavar="NAME", help="all GPUs of one node")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--policy", type=Path, metavar="FILE", help="instead of the policy in force"
+    )
+    chosen.add_argument("--url", default="", help="show the plan of this remediator")
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    if options.url:
+        return _of_remediator(options)
+    try:
+        policy = None if options.policy is None else policy_of_file(options.policy)
+    except PolicyError as error:
+        for problem in error.problems:
+            print_error("plan", f"{options.policy}: {problem}")
+        return PROBLEM
+    return run_with_client("plan", options, lambda client: _decide(client, options, policy))
+
+
+def _of_remediator(options: argparse.Namespace) -> int:
+    try:
+        return _show(of_remediator(options.url, options.node), options)
+    except (ApiError, EndpointError) as error:
+        why = f"{options.url}: {error}; check that it is a remediator's --listen address"
+        print_error("plan", why)
+        return NO_ACCESS
+
+
+def _decide(client: Client, options: argparse.Namespace, policy: PolicyInForce | None) -> int:
+    known = known_nodes(client, options.namespace) if options.node else frozenset[str]()
+    if options.node and options.node not in known:
+        near = did_you_mean(options.node, known)
+        why = f"no report, incident or taint rule for a node {options.node!r}{near}"
+        print_error("plan", why)
+        return PROBLEM
+    return _show(decided_here(client, options.namespace, options.node, policy), options)
+
+
+def _show(plans: Plans, options: argparse.Namespace) -> int:
+    print_result(plans, options.output, lambda: plan_page(plans))
+    return DONE

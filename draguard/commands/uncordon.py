@@ -1,0 +1,109 @@
+"""`draguard uncordon DEVICE`: remove cordons for maintenance, and nothing else."""
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from draguard.cluster.cordon_rule import device_of, is_maintenance
+from draguard.cluster.cordons import RULES, uncordon_all, verified
+from draguard.cluster.find_device import (
+    NAMES,
+    AmbiguousDeviceError,
+    NoDeviceError,
+    find_devices,
+)
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import Reader
+from draguard.commands.cordon import NOT_SERVED
+from draguard.connection.progress import Progress
+from draguard.connection.session import add_cluster_flags, print_error, run_with_client
+from draguard.exit_status import DONE, PROBLEM
+from draguard.phrases import count
+from draguard.render.cordon_page import uncordon_page
+from draguard.render.formats import add_output_flag, print_result
+from draguard.render.help_text import Example, teaching
+from exporter.model.device import Device
+from exporter.model.resource_slices import inventory
+from kubeapi.client import Client
+from remediator.controller.feature_gates import StatedRule
+from remediator.model.taint_rule import GPU, UUID, is_ours
+
+EXAMPLES = (
+    Example("draguard uncordon gpu-7/3", "every cordon for maintenance on that GPU"),
+    Example("draguard uncordon --all --dry-run", "which cordons for maintenance exist"),
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Return 0 if they are gone; 1 if there was none; 2 without access."""
+    parser = teaching(
+        "uncordon",
+        "Remove cordons that any user has made with `draguard cordon`. Taints of the remediator\n"
+        "stay.",
+        EXAMPLES,
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("device", nargs="?", metavar="DEVICE", help=NAMES)
+    which.add_argument("--all", action="store_true", help="every cordon for maintenance")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="show what would be removed, change nothing"
+    )
+    add_output_flag(parser)
+    add_cluster_flags(parser)
+    options = parser.parse_args(arguments)
+    return run_with_client("uncordon", options, lambda client: _uncordon(client, options))
+
+
+def _uncordon(client: Client, options: argparse.Namespace) -> int:
+    with Progress() as progress:
+        reader = Reader(client, options.namespace, progress.read)
+        objects = reader.objects("any_reports", "slices", "rules")
+    if objects.rule_version is None:
+        print_error("uncordon", NOT_SERVED)
+        return PROBLEM
+    every = [rule for rule in objects.rules if is_maintenance(rule)]
+    try:
+        cordons = every if options.all else named_cordons(options.device, every, objects)
+    except AmbiguousDeviceError as error:
+        print_error("uncordon", str(error))
+        return PROBLEM
+    changed = uncordon_all(client, objects, cordons, dry=options.dry_run)
+    if cordons and not options.dry_run:
+        changed = verified(client, objects, cordons, changed)
+    if not changed and not options.all:
+        ours = sum(map(is_ours, objects.rules))
+        whose = count(ours, "taint rule belongs", "taint rules belong")
+        hint = f"; {whose} to the remediator: see `draguard incidents`" if ours else ""
+        why = f"there is no cordon for maintenance on {options.device!r}{hint}"
+        print_error("uncordon", why)
+    else:
+        print_result(changed, options.output, lambda: uncordon_page(changed))
+    hidden = [collection for collection in objects.unreadable if RULES in collection]
+    for collection in hidden:
+        print_error("uncordon", f"skipped because this version cannot read them: {collection}")
+    left = hidden or not (changed or options.all) or any(each.failed for each in changed)
+    return PROBLEM if left else DONE
+
+
+def named_cordons(word: str, cordons: Iterable[StatedRule], objects: Objects) -> list[StatedRule]:
+    """Return the cordons of a device; if it is no longer published, by their labels.
+
+    Raises AmbiguousDeviceError.
+    """
+    devices: set[Device] = set()
+    try:
+        found = find_devices(word, inventory(objects.slices), objects.reports)
+        devices = {target.name for target in found.targets}
+    except AmbiguousDeviceError:
+        raise
+    except NoDeviceError:
+        pass
+
+    def labelled(cordon: StatedRule) -> bool:
+        uuids = (cordon.metadata.labels.get(UUID), cordon.metadata.labels.get(GPU))
+        return word.lower() in {uuid.lower() for uuid in uuids if uuid}
+
+    return [
+        cordon
+        for cordon in cordons
+        if (device := device_of(cordon)) in devices or word == str(device) or labelled(cordon)
+    ]

@@ -1,0 +1,106 @@
+"""An error of the API server into one sentence with its remedy. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from kubeapi.client import ApiError
+from remediator.controller.emergency import FORBIDDEN
+
+_RIGHT = re.compile(
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\S+) (?:resource "(?P<resource>[^"]*)" '
+    r'in API group "(?P<group>[^"]*)"(?: in the namespace "(?P<namespace>[^"]*)")?'
+    r'|path "(?P<path>[^"]*)")'
+)
+
+
+class NotInstalledError(Exception):
+    """Draguard's objects are not served; the message says what to install."""
+
+
+ANONYMOUS = "system:anonymous"
+"""What an API server calls who brings no credentials."""
+_ASKING = re.compile(r"^[A-Z]+ /\S*: (asking \S+: )?")
+"""What `ApiError` says before the reason, for logs."""
+_WRITING = re.compile(r"^(POST|PUT|PATCH|DELETE) /(?!apis/auth)")
+"""Reviews (authentication, authorization) are POSTs that change nothing."""
+_OTHER_NAME = re.compile(r"(Hostname|IP address) mismatch, certificate is not valid for '[^']*'")
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_PLAIN = "Client sent an HTTP request to an HTTPS server"
+_ELSEWHERE = "{why}; {server} redirects, which no API server does: check its address"
+_BUSY = "{why}; the server is overloaded or failing: try again"
+_MEANINGS: Mapping[int, str] = {
+    401: "{server} rejected the credentials of the kubeconfig (401): they are wrong or expired; "
+    "log in again",
+    410: "{why}; the list expired while it was read: try again",
+    **dict.fromkeys((301, 302, 303, 307, 308), _ELSEWHERE),
+    **dict.fromkeys((429, 500, 502, 503, 504), _BUSY),
+}
+"""By status."""
+_OUR_GROUPS = ("draguard.dev", "resource.k8s.io")
+
+
+def sentence(error: Exception, server: str) -> str:
+    """Say what is wrong and what to do."""
+    if not isinstance(error, ApiError):
+        return str(error)
+    if error.status is None:
+        unsure = ". It may or may not be done: check, or run the command again"
+        return _silent(error.message, server) + (unsure if may_be_done(error) else "")
+    if error.status == FORBIDDEN:
+        return forbidden(error.message)
+    if _PLAIN in error.message:
+        return f"{server} requires https: correct its address in the kubeconfig"
+    wait = f" (the server requests a wait of {error.retry_after:g} s)" if error.retry_after else ""
+    why = f"{error.message}{wait}"
+    return _MEANINGS.get(error.status, "{why}").format(why=why, server=server)
+
+
+def may_be_done(error: Exception) -> bool:
+    """Whether it was a write without an answer: it may be stored."""
+    silent = isinstance(error, ApiError) and error.status is None
+    return silent and _WRITING.match(str(error)) is not None
+
+
+def _silent(message: str, server: str) -> str:
+    why = _ASKING.sub("", message)
+    other = _OTHER_NAME.search(message)
+    if other:
+        return (
+            f"the certificate of {server} is for another server ({other[0]}): use the name in the "
+            "certificate; behind a tunnel, set it as tls-server-name in the kubeconfig"
+        )
+    if _UNTRUSTED in message:
+        return (
+            f"the certificate of {server} is not trusted: put its CA into the kubeconfig "
+            f"(certificate-authority); insecure-skip-tls-verify is not supported ({why})"
+        )
+    return (
+        f"no answer from {server}: {why}; check that it is the right cluster "
+        "(`kubectl config current-context`) and that it runs. Proxies are not used"
+    )
+
+
+def forbidden(message: str) -> str:
+    """Name the verb and the resource that are missing, as far as the server does."""
+    found = _RIGHT.search(message)
+    if found is None:
+        return message
+    if found["user"] == ANONYMOUS:
+        return (
+            f"the server treats you as {ANONYMOUS}: the user of this context has no credentials in "
+            "the kubeconfig; log in, or choose another context with --context"
+        )
+    what = found["path"] or ".".join(filter(None, (found["resource"], found["group"])))
+    where = f" in namespace {found['namespace']}" if found["namespace"] else ""
+    return (
+        f"{found['user']} may not {found['verb']} {what}{where}; "
+        f"ask for a role that allows the verb {found['verb']} on {what}{_role(found)}"
+    )
+
+
+def _role(found: re.Match[str]) -> str:
+    """Name the chart's ClusterRole that has such a right."""
+    if found["group"] not in _OUR_GROUPS:
+        return ""
+    name = "draguard-view" if found["verb"] in {"get", "list"} else "draguard-operator"
+    return f", such as the chart's {name}"

@@ -1,0 +1,32 @@
+"""What a user is shown before Draguard's taints of a GPU are removed. Pure."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from draguard.cluster.decide import verdict_in_words
+from draguard.phrases import count, moment
+from remediator.model.incident import Incident
+from remediator.plan.api_words import ours
+from remediator.plan.case import Case
+
+QUESTION = "Untaint it?"
+
+
+def consequences(
+    incident: Incident,
+    case: Case | None,
+    taints: Sequence[str],
+    until: datetime | None,
+    now: datetime,
+) -> Iterator[str]:
+    """Give what is known of the GPU, and what follows, one fact a line."""
+    status = incident.status
+    where = f"{incident.spec.uuid} on {incident.node}"
+    yield f"GPU      {where}, incident {incident.name} ({status.phase})"
+    yield f"verdict  {verdict_in_words(case)}"
+    yield f"needs    {ours(status.needs) or 'nothing'}"
+    number = count(len(taints), "taint will be removed", "taints will be removed")
+    yield f"taints   {': '.join(filter(None, (number, '; '.join(taints))))}"
+    yield "effect   new pods can be scheduled to it immediately, even if its fault remains"
+    end = f"{moment(until, now)}; then the fault counts again" if until else "no end time"
+    yield f"until    {end}"

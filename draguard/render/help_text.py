@@ -1,0 +1,45 @@
+"""How `--help` is laid out: what a command is for, and examples that can be pasted."""
+
+import argparse
+from collections.abc import Sequence
+from textwrap import fill
+from typing import NamedTuple, TypedDict
+
+WIDTH = 79
+"""Columns: help fits on the narrowest usual terminal."""
+
+
+class Example(NamedTuple):
+    command: str
+    says: str
+
+
+class Taught(TypedDict):
+    """Settings of an `ArgumentParser`."""
+
+    description: str
+    epilog: str
+    formatter_class: type[argparse.RawDescriptionHelpFormatter]
+
+
+def teaching(
+    name: str, description: str, examples: Sequence[Example], *, more: str = ""
+) -> argparse.ArgumentParser:
+    """Return a parser for `draguard NAME` whose help ends with examples."""
+    return argparse.ArgumentParser(
+        prog=f"draguard {name}", **taught(description, examples, more=more)
+    )
+
+
+def taught(description: str, examples: Sequence[Example], *, more: str = "") -> Taught:
+    """Return what makes a parser's help begin with its purpose and end with examples."""
+    lines = [f"  # {example.says}\n  {example.command}" for example in examples]
+    return Taught(
+        description=_filled(description),
+        epilog="\n".join(["examples:", *lines, *(["", _filled(more)] if more else [])]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _filled(text: str) -> str:
+    return fill(" ".join(text.split()), WIDTH, break_on_hyphens=False)

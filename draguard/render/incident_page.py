@@ -1,0 +1,171 @@
+"""One incident as a page for the user on call: state, repair, affected pods, history. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from draguard.phrases import age, moment, stamp
+from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text, Tone, leaf
+from remediator.model.claim import ADMIN, EXTENDED_RESOURCE, GANG
+from remediator.model.incident import Incident, PodHold
+from remediator.model.intent import IntentRecord
+from remediator.plan import overrides
+from remediator.plan.api_words import need_of, ours
+
+_VIA = {
+    "": "a claim",
+    ADMIN: "admin access",
+    EXTENDED_RESOURCE: "an extended resource",
+    GANG: "its gang (not evicted)",
+}
+_TONES: dict[str, Tone] = {"NeedsHuman": "bad", "Recovered": "good"}
+_DRAIN = "kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"
+_UNCORDON = "kubectl uncordon {node}"
+_RUNBOOKS = "alerts/runbooks"
+_STEPS: dict[str, tuple[str, ...]] = {
+    "gpu-reset": (
+        "wait until the GPU is drained (phase Drained), then reset it on {node}:",
+        "nvidia-smi --gpu-reset -i {uuid}",
+    ),
+    "node-reboot": ("drain the node, reboot it, uncordon it:", _DRAIN, _UNCORDON),
+    "replacement": (
+        "drain the node, have the board replaced, uncordon the node:",
+        _DRAIN,
+        _UNCORDON,
+    ),
+    "fabric-recovery": ("repair the NVLink fabric of {node}",),
+    "diagnosis": (
+        "wait until the GPU is drained (phase Drained), then diagnose it on {node}:",
+        "dcgmi diag --run 3",
+    ),
+    "person": (
+        "find out why the GPU failed, or have it replaced; then confirm the repair:",
+        "draguard confirm-repaired {name} --reason 'new board'",
+    ),
+}
+"""By need; the first line says what, the others are commands."""
+_RUNBOOK = "DraguardDeviceTainted"
+_RUNBOOK_BY_NEED = {"fabric-recovery": "DraguardFabricFault", "person": "DraguardNeedsHuman"}
+_NODE_LEVEL = frozenset({"node-reboot", "replacement"})
+_BY_PHASE = {
+    "Verifying": "nothing: the GPU is healthy; Draguard untaints it after the soak time",
+    "Suspected": "nothing yet: Draguard waits for more evidence",
+}
+
+
+def incident_page(incident: Incident, now: datetime) -> Iterator[Block]:
+    """Give the whole incident, in the order in which a user who is paged needs it."""
+    status = incident.status
+    yield Facts(tuple(_facts(incident, now)), title=incident.name)
+    yield Lines(tuple(repair_steps(incident)), title="What to do")
+    yield from _devices(incident)
+    for title, holds, more in (
+        ("Affected pods", status.affected, status.affected_left_out),
+        ("Evicted pods", status.evicted, status.evicted_left_out),
+    ):
+        rows = tuple(_pod(hold) for hold in holds)
+        yield Table(("POD", "CLAIM", "DEVICE", "VIA", "TOLERATES"), rows, title=title)
+        yield Lines((f"and {more} more",) if more else ())
+    yield Lines(tuple(_override(record, now) for record in status.intents), title="User overrides")
+    yield Lines(status.foreign, title="Changes by others to these devices")
+    yield Lines(status.informed, title="NVLink neighbours that may be affected")
+    yield Lines(status.evidence, title="Evidence")
+    yield Table(
+        ("TIME", "AGO", "PHASE", "EVENT"),
+        tuple(
+            (stamp(line.time), age(line.time, now), line.phase, line.text)
+            for line in status.timeline
+        ),
+        title="Timeline",
+    )
+    yield Lines(tuple(pause_commands(incident)), title="To pause Draguard on this GPU")
+
+
+def _facts(incident: Incident, now: datetime) -> Iterator[tuple[str, Text]]:
+    status = incident.status
+    since = age(status.phase_since, now)
+    phase = f"{status.phase or 'not decided yet'}{f', for {since}' if since else ''}"
+    yield "phase", Cell(phase, _TONES.get(status.phase, "strong"))
+    yield "message", status.message
+    yield "GPU", f"{incident.spec.uuid} on {incident.node}"
+    yield "fault", f"class {status.fault}, cause {status.cause}" if status.fault else ""
+    yield "scope", status.scope.summary
+    yield "mode", ours(status.mode)
+    yield "needs", "" if need_of(status.needs) == "nothing" else ours(status.needs)
+    yield "opened", moment(incident.metadata.creation_timestamp, now)
+    yield "closed", moment(status.closed_at, now)
+    yield "healthy", moment(status.healthy_since, now)
+    yield "recurrence", f"incident {status.recurrence} of this GPU" if status.recurrence > 1 else ""
+    sticky = "you must confirm its repair" if status.untaint == "OnConfirmation" else ""
+    yield "sticky", sticky if incident.open else ""
+    yield "duplicate", f"of {status.duplicate_of}" if status.duplicate_of else ""
+
+
+def _devices(incident: Incident) -> Iterator[Block]:
+    status = incident.status
+    rules = {rule.device: rule for rule in status.rules}
+    would = {plan.device: plan.effect for plan in status.would_taint}
+    devices = [*(str(target.name) for target in status.scope.devices), *rules, *would]
+    rows = tuple(
+        (
+            device,
+            rules[device].effect if device in rules else "no rule",
+            would.get(device, ""),
+            rules[device].name if device in rules else "",
+        )
+        for device in dict.fromkeys(devices)
+    )
+    yield Table(("DEVICE", "RULE", "PLANNED", "NAME"), rows, title="Devices and rules")
+    yield Table(
+        ("CONDITION", "STATUS", "REASON", "MESSAGE"),
+        tuple(
+            (c.type, c.status, c.reason, c.message)
+            for c in status.conditions
+            if c.status != "False"
+        ),
+        title="Conditions",
+    )
+
+
+def _pod(hold: PodHold) -> tuple[Text, ...]:
+    pod = f"{hold.namespace}/{hold.pod}" if hold.pod else "no pod (the claim stays allocated)"
+    claim = f"{hold.namespace}/{hold.claim}"
+    return pod, claim, leaf(hold.device), _VIA.get(hold.via, hold.via), hold.tolerates
+
+
+def _override(record: IntentRecord, now: datetime) -> str:
+    """Say what a user requested, its state, and how far its end is."""
+    distance = moment(record.until, now).partition(", ")[2]
+    return overrides.in_words(record) + (f" ({distance})" if distance else "")
+
+
+def repair_steps(incident: Incident) -> Iterator[str]:
+    """Give what a user does to repair the GPU, commands indented, and the runbook."""
+    if not incident.open:
+        return
+    phase = incident.status.phase
+    need = "person" if phase == "NeedsHuman" else need_of(incident.status.needs)
+    steps = _STEPS.get(need)
+    if steps is None or phase == "Verifying":
+        yield _BY_PHASE.get(phase, "nothing: no repair is needed")
+        return
+    words = {"node": incident.node, "uuid": incident.spec.uuid, "name": incident.name}
+    first, *commands = steps
+    yield first.format(**words)
+    yield from (f"  {command.format(**words)}" for command in commands)
+    more = ", docs/handover.md" if need in _NODE_LEVEL else ""
+    yield f"runbook: {_RUNBOOKS}/{_RUNBOOK_BY_NEED.get(need, _RUNBOOK)}.md{more}"
+
+
+def pause_commands(incident: Incident) -> Iterator[str]:
+    """Give the commands that pause Draguard on the GPU, or end a pause."""
+    if not incident.open:
+        return
+    in_force = {record.kind for record in incident.status.intents if record.state == "InForce"}
+    if "Hold" in in_force:
+        yield f"draguard hold {incident.name} --remove"
+    else:
+        yield f"draguard hold {incident.name} --until 4h --reason 'a run must end first'"
+    if "Ignore" in in_force:
+        yield f"draguard ignore {incident.name} --remove"
+    else:
+        yield f"draguard untaint {incident.name} --until 4h --reason 'a test board'"

@@ -1,0 +1,48 @@
+"""Plans as a page: each node's sentence, its steps, its GPUs. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from draguard.cluster.plans import Plans
+from draguard.phrases import count, moment
+from draguard.render.blocks import Block, Cell, Facts, Lines, Table, leaf
+from remediator.controller.debug_plan import NodePlan
+
+_BEGINNING = len("GPU-2fa81118")
+_DONE = "no sick GPUs, no open incidents, no taint rules"
+
+
+def plan_page(plans: Plans) -> Iterator[Block]:
+    problems = "; ".join(plans.policy_problems)
+    policy = Cell(f"{plans.policy}: not readable: {problems}", "bad") if problems else plans.policy
+    yield Lines((Cell(plans.source, "dim"),))
+    yield Facts((("policy", policy),))
+    yield Lines(tuple(Cell(remark, "warn") for remark in plans.remarks))
+    for node in plans.page.nodes:
+        yield from _node(node, plans.page.at)
+    if not plans.page.nodes:
+        yield Lines((Cell(_DONE, "good"),))
+    if plans.page.left_out:
+        left_out = count(plans.page.left_out, "more node is", "more nodes are")
+        yield Lines((f"{left_out} not shown; select one with --node",))
+
+
+def _node(node: NodePlan, now: datetime) -> Iterator[Block]:
+    steps = [f"would do: {step}" for step in node.steps] or ["nothing to do now"]
+    steps += [f"next check at {moment(node.wake_at, now)}"] if node.wake_at else []
+    yield Lines((node.sentence, *steps), title=f"Node {node.node}")
+    yield Table(
+        ("GPU", "VERDICT", "PHASE", "DESIRED", "CURRENT", "DEFERRED", "WHY"),
+        tuple(
+            (
+                Cell(gpu.uuid, short=gpu.uuid[:_BEGINNING]),
+                gpu.verdict,
+                gpu.phase,
+                leaf(*gpu.wanted),
+                leaf(*gpu.stored),
+                Cell(gpu.held, "warn"),
+                gpu.why,
+            )
+            for gpu in node.gpus
+        ),
+    )

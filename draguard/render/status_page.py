@@ -1,0 +1,154 @@
+"""`Status` as a page: the few lines that say whether an administrator must act. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+
+from draguard.cluster.fleet_status import Gpus, Nodes, Rules, Status, modes_in_words
+from draguard.cluster.incidents import short_name
+from draguard.cluster.leader import leader_problem
+from draguard.phrases import age, count, some
+from draguard.render.blocks import Block, Cell, Facts, Lines, Table, Text
+
+MOST = 10
+"""Rows of a table; the whole of it is in `-o json`."""
+UNREADABLE = Cell("unknown: you may not read it, see below", "warn")
+
+
+def status_page(found: Status, now: datetime) -> Iterator[Block]:
+    yield Facts(tuple(_facts(found, now)), title=f"Draguard in {found.server}")
+    columns = ("INCIDENT", "NODE", "CLASS", "CAUSE", "PHASE", "AGE", "PODS", "MESSAGE")
+    rows = tuple(
+        (
+            Cell(incident.name, short=short_name(incident.name)),
+            incident.node,
+            incident.fault,
+            incident.cause,
+            Cell(incident.phase, "bad" if incident.phase == "NeedsHuman" else ""),
+            age(incident.opened, now),
+            str(incident.affected),
+            incident.message,
+        )
+        for incident in (found.incidents or ())[:MOST]
+    )
+    yield Table(columns, rows, title="Open incidents")
+    yield Table(
+        ("NODE", "GPU", "WHY"),
+        tuple((gpu.node, gpu.uuid, gpu.why) for gpu in (found.unknown or ())[:MOST]),
+        title="Unknown GPUs",
+    )
+    yield Lines(tuple(_notes(found)))
+
+
+def _facts(found: Status, now: datetime) -> Iterator[tuple[str, Text]]:
+    yield "nodes", _nodes(found.nodes) if found.nodes else UNREADABLE
+    yield "GPUs", _gpus(found.gpus) if found.gpus else UNREADABLE
+    yield "devices", _devices(found)
+    yield "sources", _sources(found)
+    yield "rules", _rules(found.rules) if found.rules else UNREADABLE
+    yield "incidents", _incidents(found)
+    if found.modes is None:
+        yield "mode", Cell("unknown: the policy in force cannot be read", "warn")
+    else:
+        yield "mode", modes_in_words(found.modes)
+    problem = some(found.policy_problems, 1)
+    policy = Cell(f"{found.policy}: not readable: {problem}", "bad") if problem else found.policy
+    yield "policy", policy
+    if found.leader is None:
+        yield "leader", UNREADABLE
+    elif problem := leader_problem(found.leader, found.leader_renewed, now):
+        yield "leader", Cell(problem, "bad")
+    else:
+        yield "leader", f"{found.leader}, renewed {age(found.leader_renewed, now)} ago"
+    if found.stopped:
+        stop = f"all new restrictions and disruptions are stopped: {found.stopped}"
+        yield "stop", Cell(stop, "bad")
+
+
+def _nodes(nodes: Nodes) -> Text:
+    parts = [f"{nodes.reporting} reporting"]
+    if nodes.stale:
+        parts.append(f"{len(nodes.stale)} stale ({some(nodes.stale)})")
+    if nodes.unwatched:
+        parts.append(f"{len(nodes.unwatched)} without an agent ({some(nodes.unwatched)})")
+    if nodes.gone:
+        parts.append(f"{len(nodes.gone)} deleted, with a report left ({some(nodes.gone)})")
+    return Cell(", ".join(parts), "warn" if nodes.stale or nodes.unwatched else "")
+
+
+def _gpus(gpus: Gpus) -> Text:
+    tone = "bad" if gpus.sick else "warn" if gpus.unknown else "good" if gpus.healthy else "warn"
+    incident = f" ({gpus.storied} with an open incident)" if gpus.storied else ""
+    counts = f"{gpus.healthy} healthy{incident}, {gpus.sick} sick, {gpus.unknown} unknown"
+    return Cell(counts, tone)
+
+
+def _devices(found: Status) -> Text:
+    devices = found.devices
+    if devices is None:
+        return UNREADABLE
+    if not found.dra:
+        return Cell(
+            "this cluster serves no ResourceSlices: Dynamic Resource Allocation is off, or older "
+            "than Kubernetes 1.32; see `draguard doctor`",
+            "warn",
+        )
+    allocated, tainted = (
+        "an unknown number" if number is None else str(number)
+        for number in (devices.held, devices.tainted)
+    )
+    return f"{devices.published} published, {allocated} allocated, {tainted} tainted"
+
+
+def _sources(found: Status) -> Text:
+    if found.nodes is None or found.sources_down is None:
+        return UNREADABLE
+    if not found.sources_down:
+        return "all up on reporting nodes" if found.nodes.reporting else ""
+    nodes: defaultdict[str, list[str]] = defaultdict(list)
+    for down in found.sources_down:
+        nodes[f"{down.source} down ({down.reason})"].append(down.node)
+    parts = [f"{what} on {some(where)}" for what, where in sorted(nodes.items())]
+    return Cell("; ".join(parts), "warn")
+
+
+def _rules(rules: Rules) -> Text:
+    if not rules.served:
+        return Cell(
+            "not served by this cluster: nothing is tainted, whatever the policy says; "
+            "see `draguard doctor`",
+            "warn",
+        )
+    ours = ", ".join(f"{number} {effect}" for effect, number in rules.ours.items() if number)
+    more = [f"{rules.maintenance} for maintenance"] if rules.maintenance else []
+    more += [f"{rules.others} from others"] if rules.others else []
+    return "; ".join([ours or "0 from Draguard", *more])
+
+
+def _incidents(found: Status) -> Text:
+    if found.incidents is None:
+        return UNREADABLE
+    if not found.incidents and any("deviceincidents" in name for name in found.unreadable):
+        return Cell("none open among those that can be read", "warn")
+    if not found.incidents:
+        return Cell("none open", "good")
+    human = sum(incident.phase == "NeedsHuman" for incident in found.incidents)
+    held = sum(bool(incident.held) for incident in found.incidents)
+    parts = [f"{len(found.incidents)} open"]
+    parts += [f"{human} in NeedsHuman"] if human else []
+    parts += [f"{held} deferred or on hold"] if held else []
+    return Cell(", ".join(parts), "bad")
+
+
+def _notes(found: Status) -> Iterator[Text]:
+    """Say what the page leaves out, and what could not be read."""
+    incidents, unknown = (len(rows or ()) - MOST for rows in (found.incidents, found.unknown))
+    if incidents > 0:
+        yield f"{count(incidents, 'more incident', 'more incidents')}: draguard incidents"
+    if unknown > 0:
+        yield f"{count(unknown, 'more unknown GPU', 'more unknown GPUs')}: draguard status -o json"
+    yield from (Cell(f"not read: {right}", "warn") for right in found.unseen)
+    if found.unreadable:
+        yield Cell(
+            f"skipped because this version cannot read them: {', '.join(found.unreadable)}", "warn"
+        )

@@ -1,0 +1,116 @@
+"""Sheets on a terminal. The door to rich of all commands that tell.
+
+Colours, long cells folded at its width, and a pager where the sheet is longer
+than the screen. Nothing that an object holds is obeyed.
+"""
+
+import io
+import os
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text as Styled
+
+from draguard.phrases import shown
+from draguard.render.blocks import (
+    Block,
+    Facts,
+    Lines,
+    Table,
+    Text,
+    Tone,
+    filled,
+    shortened,
+    text_of,
+    tone_of,
+)
+
+_STYLES: dict[Tone, str] = {
+    "": "",
+    "good": "green",
+    "warn": "yellow",
+    "bad": "red",
+    "dim": "dim",
+    "strong": "bold",
+}
+_UNBOUNDED = 100_000
+"""Columns in which nothing is folded."""
+_NAME_WIDTH = 24
+"""Characters up to which a row's first cell is not folded."""
+_LESS = "FRX"
+"""What git gives to `less` too: colours, and no pager for a single screen."""
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Print blocks on the terminal that stdout is, an empty line between them."""
+    console, shown_blocks = Console(highlight=False, emoji=False), filled(blocks)
+    if _height(shown_blocks, console.width) < console.height:
+        _draw(console, shown_blocks)
+        return
+    os.environ.setdefault("LESS", _LESS)
+    with console.pager(styles=not console.no_color):
+        _draw(console, shown_blocks)
+
+
+def _height(blocks: Iterable[Block], width: int) -> int:
+    """Return how many lines blocks take on a terminal of a width."""
+    page = io.StringIO()
+    _draw(Console(file=page, width=width, highlight=False, emoji=False, no_color=True), blocks)
+    return page.getvalue().count("\n")
+
+
+def _draw(console: Console, blocks: Iterable[Block]) -> None:
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        if block.title:
+            console.print(Styled(shown(block.title), style=_STYLES["strong"]))
+        for renderable in _renderables(_fitting(block, console)):
+            console.print(renderable)
+
+
+def _fitting(block: Block, console: Console) -> Block:
+    if isinstance(block, Table):
+        unbounded = console.options.update(width=_UNBOUNDED)
+        natural = console.measure(_grid(block.columns, block.rows), options=unbounded).maximum
+        return shortened(block) if natural > console.width else block
+    return block
+
+
+def _renderables(block: Block) -> Iterator[RenderableType]:
+    match block:
+        case Facts(pairs):
+            yield _facts(pairs)
+        case Table(_, (), _, nothing):
+            yield Styled(shown(nothing))
+        case Table(columns, rows):
+            yield _grid(columns, rows)
+        case Lines(texts):
+            yield from map(_styled, texts)
+
+
+def _facts(pairs: tuple[tuple[str, Text], ...]) -> Grid:
+    grid = Grid.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style=_STYLES["dim"])
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if text_of(value):
+            grid.add_row(Styled(shown(name)), _styled(value))
+    return grid
+
+
+def _grid(columns: tuple[str, ...], rows: tuple[tuple[Text, ...], ...]) -> Grid:
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style=_STYLES["dim"])
+    for index, name in enumerate(columns):
+        longest = max((len(text_of(row[index])) for row in rows), default=0)
+        # The name of the row's object stays whole, to be copied.
+        whole = index == 0 and longest <= _NAME_WIDTH
+        grid.add_column(Styled(name), overflow="fold", no_wrap=whole)
+    for row in rows:
+        grid.add_row(*map(_styled, row))
+    return grid
+
+
+def _styled(text: Text) -> Styled:
+    return Styled(shown(text_of(text)), style=_STYLES[tone_of(text)])

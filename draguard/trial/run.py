@@ -1,0 +1,230 @@
+"""A signal on one simulated node into the steps that the remediator takes, in simulated time. Pure.
+
+The decisions are the remediator's own (`reconcile.decide_node`). Simulated is what lies between a
+decision and its effect: an API server that accepts every step, and pods that leave a device when
+they are evicted.
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from draguard.trial import signal as signals
+from draguard.trial.signal import GPU, Signal
+from exporter.model.device import GPU_DRIVER, Device
+from exporter.model.node_health import ObjectMeta
+from remediator.diagnose.freshness import RENEWALS_NEEDED
+from remediator.model.claim import Claim
+from remediator.model.incident import Incident
+from remediator.model.node import NodeFacts
+from remediator.model.pod import PodFacts
+from remediator.model.taint_rule import Rule
+from remediator.plan.fleet import Fleet, GpuPlace
+from remediator.plan.reconcile import NodeDecision, decide_node
+from remediator.plan.steps import (
+    ChangeRule,
+    CreateRule,
+    DeleteIncident,
+    DeleteRule,
+    EvictPod,
+    OpenIncident,
+    Step,
+    WriteNodeConditions,
+    WriteStatus,
+)
+from remediator.plan.view import NodeView
+from remediator.policy.table import Policy
+
+NAMESPACE = "default"
+TURN = timedelta(milliseconds=50)
+"""The duration of a reconcile with its writes here."""
+TURNS = 500
+"""More than any trial needs; a longer one ends here."""
+FAULTY_FOR = timedelta(minutes=30)
+"""How long the fault lasts before the repair."""
+NEXT_READING = timedelta(seconds=15)
+"""For decisions that need two readings some seconds apart."""
+
+
+class Spot(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the GPU is. NVIDIA's driver names a pool after its node."""
+
+    node: str = "node-a"
+    device_class: str = ""
+
+
+class TakenStep(msgspec.Struct, frozen=True):
+    """A step and when: `after` in seconds since the report arrived."""
+
+    after: float
+    step: Step
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    first: NodeDecision
+    """The first decision: verdict and desired state."""
+    steps: tuple[TakenStep, ...]
+    repaired_after: float | None
+    """When the GPU was repaired; None if the incident had closed before."""
+    closed_after: float | None
+    """When the incident was closed; None if it stayed open."""
+    last: NodeDecision
+
+
+class Trial:
+    """One GPU, its pods, and what is stored about it."""
+
+    def __init__(self, signal: Signal, spot: Spot, policy: Policy, now: datetime) -> None:
+        self._signal, self._spot, self._policy = signal, spot, policy
+        self._began = self._now = now
+        self._sick = signals.sick(signal, now)
+        self._repaired_at: datetime | None = None
+        self._inventory = signals.published(self._sick, spot.node)
+        self._allocated = {part.device for part in self._inventory}
+        self._rules: dict[Device, Rule] = {}
+        self._incidents: dict[str, Incident] = {}
+        self._versions = 0
+        self._idle = False
+        """Whether a decision since the last step found nothing to do and nothing to wait for."""
+        self._steps: list[TakenStep] = []
+
+    def run(self) -> Outcome:
+        """Let the fault last for a while, then repair the GPU, and return what was done."""
+        first = last = self._decide()
+        last = self._until(self._began + FAULTY_FOR) or last
+        if self._open():
+            self._repaired_at, self._idle = self._now, False
+            last = self._until(None) or last
+        closed = [incident.status.closed_at for incident in self._incidents.values()]
+        done = [at for at in closed if at is not None] if not self._open() else []
+        return Outcome(
+            first=first,
+            steps=tuple(self._steps),
+            repaired_after=self._after(self._repaired_at) if self._repaired_at else None,
+            closed_after=self._after(max(done)) if done else None,
+            last=last,
+        )
+
+    def _after(self, at: datetime) -> float:
+        return (at - self._began).total_seconds()
+
+    def _open(self) -> bool:
+        return any(incident.open for incident in self._incidents.values())
+
+    def _until(self, end: datetime | None) -> NodeDecision | None:
+        """Decide and act until nothing changes, or until a time; returns the last decision."""
+        decision: NodeDecision | None = None
+        for _ in range(TURNS):
+            decision = self._decide()
+            for step in decision.steps:
+                self._steps.append(TakenStep(self._after(self._now), step))
+                self._take(step)
+            if decision.steps:
+                self._now += TURN
+                self._idle = False
+            elif not self._advance(decision, end):
+                return decision
+        return decision
+
+    def _advance(self, decision: NodeDecision, end: datetime | None) -> bool:
+        """Advance to when something may change; returns whether anything may before `end`."""
+        no_execute = {d for d, rule in self._rules.items() if rule.effect == "NoExecute"}
+        if no_execute & self._allocated:
+            self._allocated -= no_execute  # the eviction controller has deleted their pods
+            self._now += TURN
+            return True
+        if decision.wake_at is None and self._idle:
+            return False
+        wake = decision.wake_at or self._now + NEXT_READING
+        self._idle = decision.wake_at is None
+        if end is not None and wake > end:
+            self._now = end
+            return False
+        self._now = max(wake, self._now + TURN)
+        return True
+
+    def _decide(self) -> NodeDecision:
+        fleet = Fleet(
+            rules=tuple(self._rules.values()),
+            incidents=tuple(self._incidents.values()),
+            places={GPU: self._place()},
+        )
+        return decide_node(self._view(), fleet, self._policy, self._now)
+
+    def _place(self) -> GpuPlace:
+        claimed = self._allocated and self._spot.device_class
+        classes = {self._spot.device_class} if claimed else set[str]()
+        pools = frozenset({f"{GPU_DRIVER}/{self._spot.node}"})
+        return GpuPlace(node=self._spot.node, pools=pools, classes=frozenset(classes))
+
+    def _view(self) -> NodeView:
+        gpu, reported_at = self._sick, self._began
+        if self._repaired_at is not None:
+            reported_at = self._now
+            gpu = signals.repaired(gpu, self._signal, self._repaired_at, self._now)
+        names = [_name(device) for device in sorted(self._allocated)]
+        return NodeView(
+            node=self._spot.node,
+            report=signals.report(gpu, self._signal, reported_at),
+            inventory=self._inventory,
+            incidents=tuple(self._incidents.values()),
+            rules=tuple(self._rules.values()),
+            claims=tuple(_claim(device) for device in sorted(self._allocated)),
+            facts=NodeFacts(name=self._spot.node, uid="node", conditions=()),
+            nodes_known=True,
+            renewals=(self._now,) * RENEWALS_NEEDED,
+            pods=tuple(
+                PodFacts(namespace=NAMESPACE, name=name, uid=f"uid-{name}", claims=(name,))
+                for name in names
+            ),
+            places={GPU: self._place()},
+        )
+
+    def _take(self, step: Step) -> None:
+        self._versions += 1
+        match step:
+            case OpenIncident(incident):
+                meta = ObjectMeta(
+                    name=incident.name,
+                    uid=f"uid-{incident.name}",
+                    resource_version=str(self._versions),
+                    creation_timestamp=self._now,
+                )
+                self._incidents[incident.name] = Incident(meta, incident.spec)
+            case WriteStatus(incident, status):
+                found = self._incidents[incident.name]
+                meta = msgspec.structs.replace(found.metadata, resource_version=str(self._versions))
+                self._incidents[incident.name] = Incident(meta, found.spec, status)
+            case CreateRule(rule):
+                self._rules[rule.device] = self._stamped(rule, f"uid-{self._versions}")
+            case ChangeRule(stored, rule):
+                self._rules[rule.device] = self._stamped(rule, stored.uid)
+            case DeleteRule(stored):
+                self._rules.pop(stored.device, None)
+            case DeleteIncident(incident):
+                self._incidents.pop(incident.name, None)
+            case EvictPod(_, pod):
+                self._allocated = {device for device in self._allocated if _name(device) != pod.pod}
+            case WriteNodeConditions():
+                pass
+
+    def _stamped(self, rule: Rule, uid: str) -> Rule:
+        return msgspec.structs.replace(
+            rule, uid=uid, resource_version=str(self._versions), time_added=self._now
+        )
+
+
+def _name(device: Device) -> str:
+    return f"pod-on-{device.device}"
+
+
+def _claim(device: Device) -> Claim:
+    name = _name(device)
+    content = {
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "status": {
+            "allocation": {"devices": {"results": [msgspec.to_builtins(device)]}},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
+        },
+    }
+    return msgspec.convert(content, Claim)

@@ -1,0 +1,222 @@
+"""Which devices a person's word means."""
+
+import msgspec
+import pytest
+
+from draguard.cluster.cordon_rule import Cordon, label_value, manifest
+from draguard.cluster.device_pods import EXTENDED, holders
+from draguard.cluster.find_device import (
+    AmbiguousDeviceError,
+    NamedDevices,
+    NoDeviceError,
+    find_devices,
+)
+from exporter.model.device import Device
+from exporter.model.node_health import GpuHealth, NodeDeviceHealth, NodeHealth, ObjectMeta
+from exporter.model.resource_slices import SliceDevice
+from remediator.model.claim import (
+    Allocation,
+    Claim,
+    ClaimMarks,
+    ClaimMeta,
+    ClaimStatus,
+    ConsumerReference,
+    DeviceAllocation,
+    DeviceResult,
+    Toleration,
+)
+from remediator.model.incident import Target
+from tests.draguard.fleet import T0
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+
+WHOLE, SLICED = gpu(0), mig_gpu(1, slices=3)
+PARTITION = SliceDevice(
+    device=Device(DRIVER, "node-a", "gpu-2-mig-1g10gb-19-0"),
+    kind="mig",
+    parent_uuid=uuid(2),
+    node="node-a",
+)
+"""Of dynamic MIG: it has no UUID of its own yet, and its GPU is published beside it."""
+TWIN = SliceDevice(
+    device=Device(DRIVER, "node-a", "gpu-vfio-0"),
+    kind="vfio",
+    uuid="of-its-address",
+    pci_bus_id=WHOLE.pci_bus_id,
+    node="node-a",
+)
+ELSEWHERE = msgspec.structs.replace(
+    TWIN, device=Device(DRIVER, "node-b", "gpu-vfio-0"), node="node-b"
+)
+INVENTORY = (
+    *published(WHOLE),
+    *published(SLICED),
+    *published(gpu(2)),
+    PARTITION,
+    TWIN,
+    ELSEWHERE,
+)
+
+
+def reports(*gpus: GpuHealth) -> tuple[NodeDeviceHealth, ...]:
+    return (NodeDeviceHealth(ObjectMeta(name="node-a"), NodeHealth(gpus=gpus)),)
+
+
+def names(found: NamedDevices) -> set[str]:
+    return {one.device for one in found.targets}
+
+
+@pytest.mark.parametrize(
+    ("word", "devices"),
+    [
+        (uuid(0), {"gpu-0", "gpu-vfio-0"}),
+        (uuid(0).upper(), {"gpu-0", "gpu-vfio-0"}),
+        ("node-a/0", {"gpu-0", "gpu-vfio-0"}),
+        ("node-a/gpu-0", {"gpu-0", "gpu-vfio-0"}),
+        (f"{DRIVER}/node-a/gpu-0", {"gpu-0", "gpu-vfio-0"}),
+        (uuid(1), {f"gpu-1-mig-1g10gb-19-{start}" for start in range(3)}),
+        ("node-a/1", {f"gpu-1-mig-1g10gb-19-{start}" for start in range(3)}),
+        (f"{DRIVER}/node-a/gpu-1-mig-1g10gb-19-1", {"gpu-1-mig-1g10gb-19-1"}),
+        (uuid(2), {"gpu-2", "gpu-2-mig-1g10gb-19-0"}),
+        (str(PARTITION.device), {"gpu-2-mig-1g10gb-19-0"}),
+        (str(TWIN.device), {"gpu-vfio-0"}),
+    ],
+)
+def test_a_gpu_means_all_that_is_published_of_it_and_a_slice_itself(
+    word: str, devices: set[str]
+) -> None:
+    found = find_devices(word, INVENTORY, reports(WHOLE, SLICED, gpu(2)))
+
+    assert names(found) == devices
+    assert {one.pool for one in found.targets} == {"node-a"}
+
+
+def test_a_number_is_the_minor_number_where_a_report_tells_it() -> None:
+    moved = msgspec.structs.replace(SLICED, minor=7)
+
+    assert find_devices("node-a/7", INVENTORY, reports(moved)).gpu == uuid(1)
+
+
+def test_a_number_does_not_mean_one_that_begins_with_it() -> None:
+    ten = msgspec.structs.replace(
+        published(gpu(0))[0], device=Device(DRIVER, "node-a", "gpu-10"), uuid=uuid(10)
+    )
+
+    assert names(find_devices("node-a/10", (ten,), ())) == {"gpu-10"}
+    with pytest.raises(NoDeviceError):
+        find_devices("node-a/1", (ten,), ())
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["", "/", "//", "node-a", "node-a/", "GPU-x", "a/b/c/d", "node-z/0", f"node-a/{5000 * '9'}"],
+)
+def test_what_means_nothing_is_refused_with_what_to_write(word: str) -> None:
+    with pytest.raises(NoDeviceError, match="NODE/INDEX"):
+        find_devices(word, INVENTORY, ())
+
+
+@pytest.mark.parametrize("part", ["driver", "pool", "device"])
+def test_a_cordon_without_a_part_of_its_name_cannot_be_made(part: str) -> None:
+    target = msgspec.structs.replace(Target(DRIVER, "node-a", "gpu-0", uuid(0)), **{part: " "})
+    cordon = Cordon(target=target, gpu=uuid(0), effect="NoSchedule", by="ana", why="x")
+
+    with pytest.raises(ValueError, match="would match other devices"):
+        manifest(cordon, "v1", T0)
+
+
+@pytest.mark.parametrize(
+    ("who", "label"),
+    [
+        ("ana", "ana"),
+        ("ana@example.com", "ana-example.com"),
+        ("system:serviceaccount:ops:bot", "system-serviceaccount-ops-bot"),
+        ("ü" * 9, "unnamed"),
+        ("", "unnamed"),
+        ("a" * 70, "a" * 63),
+        (f"{'a' * 62}:b", "a" * 62),
+    ],
+)
+def test_who_cordoned_is_a_label_whatever_the_name(who: str, label: str) -> None:
+    assert label_value(who) == label
+
+
+def tolerating(**more: object) -> Toleration:
+    content = {
+        "key": "draguard.dev/maintenance",
+        "operator": "Exists",
+        "effect": "NoExecute",
+    }
+    return Toleration(**{**content, **more})  # pyright: ignore[reportArgumentType] - as the rows say
+
+
+def claim(*tolerations: Toleration, extended: bool = False, admin: bool = False) -> Claim:
+    result = DeviceResult(
+        DRIVER, "node-a", "gpu-0", admin_access=admin, tolerations=tuple(tolerations)
+    )
+    return Claim(
+        ClaimMeta(
+            name="c", namespace="ns", annotations=ClaimMarks(extended="true" if extended else "")
+        ),
+        ClaimStatus(
+            Allocation(DeviceAllocation((result,))), (ConsumerReference("p", "pods", "u"),)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "stays", "after"),
+    [
+        (claim(), "", 0),
+        (claim(admin=True), "", 0),
+        (claim(extended=True), EXTENDED, 0),
+        (claim(tolerating(key="")), "tolerates the taint", 0),
+        (claim(Toleration(operator="Exists")), "", 0),
+        (claim(tolerating(key="draguard.dev/lost")), "", 0),
+        (claim(tolerating(toleration_seconds=30)), "", 30),
+        (claim(tolerating(toleration_seconds=0)), "", 0),
+        (claim(tolerating(toleration_seconds=-5)), "", 0),
+        (claim(tolerating(operator="Equal", value="ana")), "tolerates the taint", 0),
+        (claim(tolerating(operator="Equal", value="ben")), "", 0),
+    ],
+)
+def test_who_an_eviction_by_taint_moves(one: Claim, stays: str, after: int) -> None:
+    (found,) = holders([one], {Device(DRIVER, "node-a", "gpu-0"): "ana"})
+
+    assert (found.stays, found.goes_after) == (stays, after)
+
+
+def test_a_claim_for_a_group_of_pods_is_not_taken_for_one_without_pods() -> None:
+    group = (ConsumerReference("batch", "podgroups", "u"),)
+    one = claim()
+    assert one.status is not None
+    one = msgspec.structs.replace(
+        one, status=msgspec.structs.replace(one.status, reserved_for=group)
+    )
+
+    (found,) = holders([one], {Device(DRIVER, "node-a", "gpu-0"): "ana"})
+
+    assert (found.pod, found.stays) == ("podgroups/batch", "")
+
+
+def test_a_gpu_that_is_reported_and_not_published_is_not_called_cordoned() -> None:
+    with pytest.raises(NoDeviceError, match="no DRA driver publishes it"):
+        find_devices("node-a/0", (), reports(WHOLE))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (WHOLE, msgspec.structs.replace(SLICED, minor=0)),
+        (msgspec.structs.replace(SLICED, minor=0),),
+    ],
+    ids=["two of one number", "an old report"],
+)
+def test_a_number_that_may_be_either_of_two_gpus_is_neither(told: tuple[GpuHealth, ...]) -> None:
+    """One that fell off the bus keeps its number in the report, and the next one is given it."""
+    with pytest.raises(AmbiguousDeviceError, match=f"{uuid(0)} or {uuid(1)}; give the UUID"):
+        find_devices("node-a/0", INVENTORY, reports(*told))
+
+
+def test_a_device_that_is_no_slice_is_not_called_one() -> None:
+    assert find_devices(str(TWIN.device), INVENTORY, ()).what == "this device only"
+    assert find_devices(str(PARTITION.device), INVENTORY, ()).what == "one slice"

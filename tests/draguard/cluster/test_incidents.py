@@ -1,0 +1,62 @@
+"""Which incident a person's word means."""
+
+import pytest
+
+from draguard.cluster.incidents import NoIncidentError, find_incident, short_name
+from exporter.model.node_health import ObjectMeta
+from remediator.model.incident import Incident, IncidentSpec, IncidentStatus
+from tests.draguard.fleet import T0
+from tests.remediator.builders import uuid
+
+GPU, OTHER = uuid(0), "GPU-a0000000-1111-0000-0000-000000000000"
+
+
+def incident(gpu: str, episode: int, *, closed: bool = False) -> Incident:
+    status = IncidentStatus(closed_at=T0 if closed else None)
+    name = f"{gpu.lower()}-{episode}"
+    return Incident(ObjectMeta(name=name), IncidentSpec("node-a", gpu), status)
+
+
+FIRST, SECOND = incident(GPU, 1, closed=True), incident(GPU, 2)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [
+        (FIRST.name, FIRST),
+        ("gpu-a0000000-1", FIRST),
+        ("GPU-A0000000-2", SECOND),
+        (GPU, SECOND),
+        (GPU.lower(), SECOND),
+    ],
+)
+def test_a_name_a_short_name_or_a_gpu(word: str, found: Incident) -> None:
+    assert find_incident(word, (FIRST, SECOND)) is found
+
+
+def test_a_gpu_whose_incidents_are_all_over_means_the_last() -> None:
+    third = incident(GPU, 10, closed=True)
+
+    assert find_incident(GPU, (FIRST, third)) is third
+
+
+def test_a_gpu_means_its_open_incident_before_a_later_one_that_is_closed() -> None:
+    duplicate = incident(GPU, 3, closed=True)
+
+    assert find_incident(GPU, (SECOND, duplicate)) is SECOND
+
+
+def test_a_short_name_of_two_is_refused() -> None:
+    with pytest.raises(NoIncidentError, match="give the full name"):
+        find_incident("gpu-a0000000-1", (FIRST, incident(OTHER, 1)))
+
+
+@pytest.mark.parametrize("word", ["", "gpu", "gpu-a0000000", "gpu-a0000000-3", "GPU-x"])
+def test_what_means_nothing_is_refused(word: str) -> None:
+    with pytest.raises(NoIncidentError, match="there is no incident"):
+        find_incident(word, (FIRST, SECOND))
+
+
+def test_only_the_name_of_a_gpus_incident_is_shortened() -> None:
+    assert short_name(FIRST.name) == "gpu-a0000000-1"
+    assert short_name("somebody-elses-1") == "somebody-elses-1"

@@ -1,0 +1,227 @@
+"""`cordon` and `uncordon` on a real cluster: real scheduler, real eviction controller."""
+
+from collections.abc import Callable
+
+import pytest
+
+from draguard.__main__ import main
+from draguard.cluster.cordon_rule import CORDONED_BY, KEY, SINCE, WHY, Cordon
+from draguard.cluster.cordon_rule import manifest as manifest_of
+from exporter.model.device import Device
+from remediator.model.incident import Target
+from remediator.model.taint_rule import Rule, manifest
+from simulator.cluster.workloads import claim, gpu_request, pod, pod_spec
+from tests.chain.scene import resource_slice
+from tests.draguard.fleet import T0
+from tests.draguard.test_cli_terminal import on_terminal
+from tests.draguard.told import told
+from tests.lab.cluster import RULES, Cluster, Json, await_true
+from tests.remediator.builders import DRIVER, gpu, mig_gpu, published, uuid
+
+Tell = Callable[..., str]
+NODE_B = mig_gpu(0, slices=3, uuid=uuid(0, "node-b"))
+
+
+@pytest.fixture
+def tell(crds: None, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> Tell:
+    """Two whole GPUs on node-a, one GPU in three slices on node-b; gives what a command printed."""
+    for node, boards in (("node-a", (gpu(0), gpu(1))), ("node-b", (NODE_B,))):
+        cluster.player.add_node(node)
+        devices = [one for board in boards for one in published(board, node)]
+        cluster.player.publish(node, [resource_slice(node, devices)])
+
+    def run(*arguments: str, ends: int = 0) -> str:
+        return told(capsys, *arguments, "--kubeconfig", str(cluster.plane.kubeconfig), ends=ends)
+
+    return run
+
+
+def train(cluster: Cluster, name: str) -> str:
+    """Run a pod with one whole GPU; gives the device's name once it holds it."""
+    cluster.add("resource.k8s.io/v1", "resourceclaims", claim(name, gpu_request()))
+    cluster.add("v1", "pods", pod(name, pod_spec(shared_claim=name)))
+    return await_true(f"{name} holds a device", lambda: cluster.device_of(name))
+
+
+def cordons(cluster: Cluster) -> dict[str, str]:
+    """Return the effect of each cordon for maintenance, by `pool/device`."""
+    found: dict[str, str] = {}
+    for one in cluster.items(RULES):
+        selector, taint = one["spec"]["deviceSelector"], one["spec"]["taint"]
+        if taint["key"] == KEY:
+            found[f"{selector['pool']}/{selector['device']}"] = taint["effect"]
+    return found
+
+
+def test_a_cordoned_gpu_keeps_its_pod_and_gets_no_new_one(tell: Tell, cluster: Cluster) -> None:
+    held = train(cluster, "first")
+    index = held[-1]
+
+    assert "stays" in tell("cordon", f"node-a/{index}", "--why", "thermal paste")
+    assert cordons(cluster) == {held: "NoSchedule"}
+    (rule,) = cluster.items(RULES)
+    assert rule["metadata"]["labels"][CORDONED_BY] == rule["spec"]["taint"]["value"] == "admin"
+    assert rule["metadata"]["annotations"][WHY] == "thermal paste"
+    assert rule["metadata"]["annotations"][SINCE]
+    assert "app.kubernetes.io/managed-by" not in rule["metadata"]["labels"]
+    assert train(cluster, "second") != held
+    assert cluster.device_of("first") == held
+
+
+def test_a_gpu_means_every_slice_of_it_and_uncordon_takes_exactly_those_away(
+    tell: Tell, cluster: Cluster
+) -> None:
+    other = rule_of_the_remediator(cluster)
+    tell("cordon", uuid(0, "node-b"), "--why", "swap")
+    tell("cordon", "node-a/gpu-0", "--why", "swap")
+
+    slices = {f"node-b/{one.device.device}": "NoSchedule" for one in published(NODE_B, "node-b")}
+    assert cordons(cluster) == {**slices, "node-a/gpu-0": "NoSchedule"}
+
+    tell("uncordon", uuid(0, "node-b"))
+
+    assert cordons(cluster) == {"node-a/gpu-0": "NoSchedule"}
+    assert other in {one["metadata"]["name"] for one in cluster.items(RULES)}
+
+
+def test_a_slice_means_that_slice(tell: Tell, cluster: Cluster) -> None:
+    part = published(NODE_B, "node-b")[1]
+
+    tell("cordon", str(part.uuid), "--why", "test")
+    assert cordons(cluster) == {f"node-b/{part.device.device}": "NoSchedule"}
+
+    tell("uncordon", str(part.device))
+    assert cordons(cluster) == {}
+
+
+def test_with_evict_the_pods_are_named_first_and_moved_by_kubernetes_itself(
+    tell: Tell, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = train(cluster, "first")
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+
+    assert main(["cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", *where]) == 1
+    said = capsys.readouterr().err
+    assert "1 pod will be deleted:\n  default/first\n" in said
+    assert "add --yes" in said
+    assert cordons(cluster) == {}
+
+    tell("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict", "--yes")
+
+    assert cordons(cluster) == {held: "NoExecute"}
+    await_true("the pod is gone", lambda: not cluster.pods())
+
+
+def test_who_types_yes_is_obeyed_and_who_does_not_is_not(tell: Tell, cluster: Cluster) -> None:
+    held = train(cluster, "first")
+    command = ("cordon", f"node-a/{held[-1]}", "--why", "swap", "--evict")
+    where = ("--kubeconfig", str(cluster.plane.kubeconfig))
+
+    said = on_terminal(*command, *where, types="no\n", ends=(1,))
+    assert "default/first" in said
+    assert "nothing was done" in said
+    assert cordons(cluster) == {}
+
+    on_terminal(*command, *where, types="yes\n")
+    assert cordons(cluster) == {held: "NoExecute"}
+
+
+def test_a_cordon_that_does_not_stand_is_said_beside_those_that_do(
+    tell: Tell, cluster: Cluster
+) -> None:
+    """Somebody's object has the name that the cordon of the second slice would get."""
+    second = published(NODE_B, "node-b")[1].device
+    target = Target(second.driver, second.pool, second.device, "MIG-x")
+    cordon = Cordon(target=target, gpu="GPU-x", effect="NoSchedule", by="ana", why="x")
+    body: Json = manifest_of(cordon, "v1", T0)
+    body["spec"]["taint"]["key"] = "example.com/other"
+    cluster.client.create(RULES, body)
+
+    said = tell("cordon", "node-b/0", "--why", "x", ends=1)
+
+    assert said.count("NOT cordoned: ") == 1
+    assert len(cordons(cluster)) == 2
+
+
+def test_a_cordon_that_a_finalizer_keeps_is_not_called_gone(tell: Tell, cluster: Cluster) -> None:
+    tell("cordon", "node-a/0", "--why", "x")
+    (rule,) = cluster.items(RULES)
+    path = f"{cluster.rules}/{rule['metadata']['name']}"
+    cluster.client.merge_patch(path, {"metadata": {"finalizers": ["example.com/keep"]}})
+    try:
+        assert "NOT uncordoned: it still exists" in tell("uncordon", "node-a/0", ends=1)
+    finally:
+        cluster.client.merge_patch(path, {"metadata": {"finalizers": None}})
+
+
+def test_a_cordon_is_raised_and_never_doubled_or_lowered(tell: Tell, cluster: Cluster) -> None:
+    assert "cordoned" in tell("cordon", "node-a/0", "--why", "x")
+    assert "already cordoned by admin: x" in tell("cordon", "node-a/0", "--why", "y")
+
+    tell("cordon", "node-a/0", "--why", "x", "--evict")
+    assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
+
+    assert "already cordoned" in tell("cordon", "node-a/0", "--why", "x")
+    assert cordons(cluster) == {"node-a/gpu-0": "NoExecute"}
+
+
+def test_release_leaves_it_and_says_so(tell: Tell, cluster: Cluster) -> None:
+    rule_of_the_remediator(cluster)
+    tell("cordon", "node-a/1", "--why", "x")
+
+    said = tell("cleanup", "--all", "--yes")
+
+    assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
+    assert len(cluster.items(RULES)) == 1
+    assert "1 cordon for maintenance stays (draguard-maintenance-" in said
+    tell("uncordon", "--all")
+    assert cordons(cluster) == {}
+
+
+def test_release_leaves_it_even_when_somebody_labels_it_as_ours(
+    tell: Tell, cluster: Cluster
+) -> None:
+    tell("cordon", "node-a/1", "--why", "x")
+    (rule,) = cluster.items(RULES)
+    labels = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "draguard"}}}
+    cluster.client.merge_patch(f"{cluster.rules}/{rule['metadata']['name']}", labels)
+
+    tell("cleanup", "--all", "--yes")
+
+    assert cordons(cluster) == {"node-a/gpu-1": "NoSchedule"}
+
+
+def test_a_device_that_is_published_no_more_is_uncordoned_by_its_uuid(
+    tell: Tell, cluster: Cluster
+) -> None:
+    tell("cordon", uuid(1), "--why", "x")
+    cluster.player.publish("node-a", [resource_slice("node-a", [])], new_generation=True)
+
+    tell("uncordon", uuid(1))
+
+    assert cordons(cluster) == {}
+
+
+@pytest.mark.parametrize("word", ["GPU-none", "node-a/7", "node-a/gpu-x", "a/b/c", "\x1b[31m"])
+def test_a_device_that_nobody_publishes_is_not_cordoned(
+    word: str, tell: Tell, cluster: Cluster
+) -> None:
+    assert tell("cordon", word, "--why", "x", ends=1) == ""
+    assert tell("uncordon", word, ends=1) == ""
+    assert cordons(cluster) == {}
+
+
+def rule_of_the_remediator(cluster: Cluster) -> str:
+    one = Rule(
+        device=Device(DRIVER, "node-b", "gpu-0-mig-1g10gb-19-0"),
+        effect="NoSchedule",
+        fault="gpu",
+        cause="xid-95",
+        incident="gpu-b-1",
+        uuid=uuid(0, "node-b"),
+        gpu=uuid(0, "node-b"),
+        node="node-b",
+    )
+    body: Json = manifest(one, "v1")
+    cluster.client.create(RULES, body)
+    return one.name

@@ -1,0 +1,110 @@
+"""Before pods are deleted a person is asked, about exactly those that will be."""
+
+import argparse
+import io
+import sys
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+
+from draguard.cluster.cordon_rule import Cordon
+from draguard.cluster.find_device import NamedDevices
+from draguard.cluster.objects import Objects
+from draguard.cluster.reading import Reader
+from draguard.commands.cordon import agreed_pods
+from remediator.model.claim import Claim, ConsumerReference
+from remediator.model.incident import Target
+from tests.draguard.cluster.test_find_device import claim, tolerating
+from tests.remediator.builders import DRIVER, uuid
+
+TARGET = Target(DRIVER, "node-a", "gpu-0", uuid(0))
+NAMED = NamedDevices(gpu=uuid(0), what="the whole GPU", targets=(TARGET,))
+CORDON = Cordon(target=TARGET, gpu=uuid(0), effect="NoExecute", by="ana", why="x")
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+class Later(Reader):
+    """Reads what is there by the time that a person has answered."""
+
+    def __init__(self, *later: Objects) -> None:
+        self._later = list(later)
+
+    def objects(self, *wanted: str, spared: object = ()) -> Objects:  # noqa: ARG002 - as the reader's
+        return self._later.pop(0)
+
+
+class Person(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def held(*pods: str, unreadable: tuple[str, ...] = ()) -> Objects:
+    return of(*(by(pod) for pod in pods), unreadable=unreadable)
+
+
+def of(*claims: Claim, unreadable: tuple[str, ...] = ()) -> Objects:
+    return Objects(server="s", at=NOW, claims=claims, unreadable=unreadable)
+
+
+def by(pod: str, one: Claim | None = None) -> Claim:
+    one = one or claim()
+    assert one.status is not None
+    consumers = (ConsumerReference(pod, "pods", "u"),)
+    return msgspec.structs.replace(
+        one, status=msgspec.structs.replace(one.status, reserved_for=consumers)
+    )
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, types: str, first: Objects, *later: Objects, yes: bool = False
+) -> list[str] | None:
+    """Gives who is on the device where it was agreed, None where it was not."""
+    monkeypatch.setattr(sys, "stdin", Person(types))
+    options = argparse.Namespace(evict=True, dry_run=False, yes=yes)
+    found = agreed_pods(Later(*later), first, NAMED, (CORDON,), options)
+    return None if found is None else [one.pod for one in found]
+
+
+def test_who_comes_while_a_person_reads_is_asked_about_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    two = held("first", "second")
+
+    assert asked(monkeypatch, "yes\nyes\n", held("first"), two, two) == ["first", "second"]
+    assert capsys.readouterr().err.count("ns/second") == 1
+    assert asked(monkeypatch, "yes\nno\n", held("first"), two) is None
+
+
+def test_who_has_gone_meanwhile_is_no_new_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, "yes\n", held("first", "second"), held("second")) == ["second"]
+
+
+def test_nobody_is_asked_about_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asked(monkeypatch, "", held()) == []
+    assert asked(monkeypatch, "", held("first"), yes=True) == ["first"]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        claim(tolerating(toleration_seconds=300)),
+        claim(tolerating(operator="Equal", value="ben")),
+    ],
+    ids=["for a while", "somebody else's"],
+)
+def test_a_pod_that_will_be_deleted_all_the_same_is_asked_about(
+    one: Claim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked(monkeypatch, "no\n", of(by("first", one))) is None
+
+
+def test_claims_that_cannot_be_read_may_hold_the_device(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hidden = held(unreadable=("1 resourceclaims (odd)",))
+
+    assert asked(monkeypatch, "no\n", hidden) is None
+    assert "pods of claims that this version cannot read (1 resourceclaims (odd))" in (
+        capsys.readouterr().err
+    )

@@ -1,0 +1,197 @@
+"""`hold`, `ignore`, `confirm-repaired`: what is written is what the remediator reads."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from draguard.cluster.intents import WrongIntentError, intent_of, patch, until_of
+from kubeapi import clock
+from remediator.model.intent import FIELDS, Intent, Kind
+from tests.chain.scene import INCIDENTS
+from tests.draguard.fleet import LOST_INCIDENT, SICK, SLICE_INCIDENT, Fleet
+from tests.draguard.told import masked, matches, told
+
+Tell = Callable[..., str]
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+END = datetime(2099, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def tell(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> Tell:
+    def run(*arguments: str, ends: int = 0) -> str:
+        return told(capsys, *arguments, "--kubeconfig", fleet.kubeconfig, ends=ends)
+
+    return run
+
+
+def said(fleet: Fleet, incident: str, kind: Kind) -> Intent | None:
+    spec = fleet.cluster.get(f"{INCIDENTS}/{incident}")["spec"]
+    found = spec.get(FIELDS[kind])
+    return msgspec.convert(found, Intent) if found else None
+
+
+@pytest.mark.parametrize(
+    ("command", "kind", "agreed"), [("hold", "Hold", ()), ("ignore", "Ignore", ("--yes",))]
+)
+def test_an_intent_is_read_as_it_was_meant_and_removed(
+    command: str, kind: Kind, agreed: tuple[str, ...], fleet: Fleet, tell: Tell
+) -> None:
+    began = clock.now()
+
+    given = ("--until", "4h", "--reason", "a run must end; then we look")
+    words = tell(command, LOST_INCIDENT, *given, *agreed)
+
+    matches(command, masked(words))
+    read = said(fleet, LOST_INCIDENT, kind)
+    assert read is not None
+    assert (read.by, read.reason) == ("admin", "a run must end; then we look")
+    assert read.until is not None
+    assert abs(read.until - began - timedelta(hours=4)) < timedelta(minutes=2)
+
+    tell(command, LOST_INCIDENT, "--remove")
+    assert said(fleet, LOST_INCIDENT, kind) is None
+
+
+def test_a_gpu_stands_for_its_open_incident(fleet: Fleet, tell: Tell) -> None:
+    tell("hold", SICK, "--until", "2099-01-01T00:00:00Z", "--reason", "x")
+
+    assert said(fleet, LOST_INCIDENT, "Hold") == Intent(until=END, by="admin", reason="x")
+    tell("hold", SICK, "--remove")
+
+
+def test_an_intent_that_is_there_is_not_lost_by_accident(fleet: Fleet, tell: Tell) -> None:
+    """One without an end leaves none of the end before it."""
+    until = ("--until", "2099-01-01T00:00:00Z")
+    tell("ignore", SLICE_INCIDENT, *until, "--reason", "mine", "--yes")
+
+    tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--yes", ends=1)
+    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(until=END, by="admin", reason="mine")
+
+    tell("ignore", SLICE_INCIDENT, "--forever", "--reason", "other", "--overwrite", "--yes")
+    assert said(fleet, SLICE_INCIDENT, "Ignore") == Intent(by="admin", reason="other")
+    tell("ignore", SLICE_INCIDENT, "--remove")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["gpu-none-1", "--until", "1h", "--reason", "x"], "there is no incident"),
+        ([LOST_INCIDENT, "--until", "1h", "--reason", "a\x1b[31mb"], "not printable"),
+        ([LOST_INCIDENT, "--until", "1h", "--reason", "x" * 600], "longer than 512"),
+        ([LOST_INCIDENT, "--remove"], "has no spec.hold to remove"),
+    ],
+)
+def test_what_the_server_would_refuse_is_not_written(
+    arguments: list[str],
+    why: str,
+    fleet: Fleet,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["hold", *arguments, "--kubeconfig", fleet.kubeconfig]) == 1
+    assert why in capsys.readouterr().err
+    assert said(fleet, LOST_INCIDENT, "Hold") is None
+
+
+@pytest.mark.parametrize("command", ["hold", "ignore", "confirm-repaired"])
+@pytest.mark.parametrize("flag", ["--for", "--until"])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("soon", "'soon' is no duration; write 500ms, 3s, 10m, 24h or 30d; or give a time"),
+        ("4hours", "'4hours' is no duration"),
+        ("2026-02-30T00:00:00Z", "is no duration; write"),
+        ("2099-01-01T00:00:00", "is no duration; write"),
+        ("2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z is in the past"),
+        ("0s", "0s is in the past"),
+        ("9999d", "9999d is longer than 3660 days"),
+    ],
+)
+def test_what_is_no_time_to_come_is_a_wrong_flag_and_no_cluster_is_asked(
+    command: str, flag: str, text: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, LOST_INCIDENT, flag, text, "--reason", "x", "--kubeconfig", "/nowhere"])
+
+    assert ended.value.code == 2
+    assert f"draguard {command}: error: {flag}: " in (said := capsys.readouterr().err)
+    assert why in said
+
+
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        ("ignore", ["--reason", "x"]),
+        ("ignore", ["--until", "1h"]),
+        ("hold", ["--reason", "x"]),
+        ("hold", ["--forever", "--reason", "x"]),
+        ("confirm-repaired", []),
+    ],
+)
+def test_an_end_and_a_reason_have_to_be_said(
+    command: str, missing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, LOST_INCIDENT, *missing])
+
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "until"),
+    [
+        ("30m", "2026-01-05T12:30:00+00:00"),
+        ("4h", "2026-01-05T16:00:00+00:00"),
+        ("2d", "2026-01-07T12:00:00+00:00"),
+        ("2026-07-30T18:00:00Z", "2026-07-30T18:00:00+00:00"),
+        ("2026-07-30T18:00:00+02:00", "2026-07-30T16:00:00+00:00"),
+        ("2026-07-30T18:00:00.5Z", "2026-07-30T18:00:00+00:00"),
+    ],
+)
+def test_a_length_of_time_and_a_moment_are_stored_as_a_moment(text: str, until: str) -> None:
+    end = until_of(text, NOW)
+
+    assert end is not None
+    assert end.isoformat() == until
+
+
+def test_without_an_end_the_one_before_is_removed_by_name() -> None:
+    intent = intent_of(until_of("forever", NOW), "ana", " x ")
+
+    assert patch(intent) == {"until": None, "by": "ana", "reason": "x"}
+    assert patch(None) is None
+
+
+def test_either_flag_takes_either_and_says_how_far_it_is(fleet: Fleet, tell: Tell) -> None:
+    lasts = tell("hold", LOST_INCIDENT, "--until", "4h", "--reason", "x")
+    tell("hold", LOST_INCIDENT, "--remove")
+    ends = tell("hold", LOST_INCIDENT, "--for", "2099-01-01T00:00:00+02:00", "--reason", "x")
+
+    assert "Z, in 4h\n" in lasts
+    read = said(fleet, LOST_INCIDENT, "Hold")
+    assert read == Intent(until=END - timedelta(hours=2), by="admin", reason="x")
+    assert "2098-12-31T22:00:00Z, in " in ends
+    tell("hold", LOST_INCIDENT, "--remove")
+
+
+def test_a_confirmation_that_nothing_waits_for_is_refused(fleet: Fleet, tell: Tell) -> None:
+    tell("confirm-repaired", LOST_INCIDENT, "--reason", "new board", ends=1)
+
+    assert said(fleet, LOST_INCIDENT, "RepairConfirmed") is None
+
+
+def test_a_repair_that_is_waited_for_is_confirmed(fleet: Fleet, tell: Tell) -> None:
+    words = tell("confirm-repaired", SLICE_INCIDENT, "--reason", "new board, ticket 47")
+
+    matches("confirm-repaired", masked(words))
+    read = said(fleet, SLICE_INCIDENT, "RepairConfirmed")
+    assert read == Intent(by="admin", reason="new board, ticket 47")
+    tell("confirm-repaired", SLICE_INCIDENT, "--remove")
+
+
+def test_a_server_that_does_not_say_who_asks_gets_nothing_written() -> None:
+    with pytest.raises(WrongIntentError, match="did not return your user name"):
+        intent_of(None, "", "x")

@@ -1,0 +1,60 @@
+"""What hurts when it is wrong is asked about, and without a terminal not done."""
+
+import io
+import sys
+
+import pytest
+
+from draguard.connection.session import confirmed
+from draguard.render.consequences import consequences
+from remediator.diagnose.fault import Fault, Sick
+from remediator.plan.case import Case
+from tests.remediator.builders import NODE, T0, at, uuid
+from tests.remediator.plan.fleets import an_incident
+
+
+class User(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("typed", "goes_on"), [("yes\n", True), ("y\n", False), ("\n", False), ("", False)]
+)
+def test_only_a_typed_yes_goes_on(
+    typed: str, goes_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", User(typed))
+
+    assert confirmed("untaint", ["verdict  sick"], "Untaint it?", yes=False) == goes_on
+
+    said = capsys.readouterr().err
+    assert said.startswith("verdict  sick\nUntaint it? Type yes: ")
+    assert ("nothing was done" in said) != goes_on
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_without_a_terminal_the_flag_alone_goes_on(
+    yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
+
+    assert confirmed("untaint", ["verdict  sick\x1b[2J"], "Untaint it?", yes=yes) == yes
+
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert ("no terminal for confirmation; add --yes to continue" in said) != yes
+
+
+def test_the_verdict_the_needs_and_what_follows_are_shown() -> None:
+    fault = Fault(fault_class="lost", cause="xid-79", last_seen=T0, evidence="XID 79, off the bus")
+    case = Case(node=NODE, uuid=uuid(0), verdict=Sick((fault,)))
+    one = an_incident("a0", needs="node-reboot")
+
+    said = "\n".join(consequences(one, case, ["NoExecute on gpu-0"], at(4 * 3600), at(0)))
+
+    assert "verdict  sick: XID 79, off the bus\n" in said
+    assert "needs    node-reboot\n" in said
+    assert "taints   1 taint will be removed: NoExecute on gpu-0\n" in said
+    assert "new pods can be scheduled to it immediately, even if its fault remains" in said
+    assert "Z, in 4h; then the fault counts again" in said

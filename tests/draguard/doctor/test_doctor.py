@@ -1,0 +1,269 @@
+"""`draguard doctor`: each finding with its remedy, and none for what cannot be known."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import pytest
+
+from draguard.__main__ import main
+from draguard.cluster.installation import Workload
+from draguard.doctor import api
+from draguard.doctor.admission import Binding, Policy, judged
+from draguard.doctor.check import Check
+from draguard.doctor.rights import ACCOUNT, AGENT, REMEDIATOR, Reviews, Right
+from draguard.doctor.running import exporter
+from kubeapi.client import Client
+from simulator.cluster.controlplane import ControlPlane
+from simulator.node import SimulatedNode
+from tests.chain.conftest import install
+from tests.chain.proxy import Proxy
+from tests.chain.scene import LEASES
+from tests.draguard.told import told
+from tests.lab.cluster import await_true
+
+RBAC = Path(__file__).parents[3] / "deploy" / "manifests" / "remediator-rights.yaml"
+
+
+def by_name(found: Iterator[Check]) -> dict[str, Check]:
+    return {one.about: one for one in found}
+
+
+def test_an_account_with_the_shipped_role_may_do_its_work_and_one_without_is_told(
+    crds: None, control_plane: ControlPlane, client: Client
+) -> None:
+    asker = Reviews(client, LEASES)
+    control_plane.kubectl("apply", "-f", str(RBAC))
+    try:
+        await_true("the role counts", lambda: asker.account(ACCOUNT, REMEDIATOR).state == "ok")
+    finally:
+        control_plane.kubectl("delete", "-f", str(RBAC))
+    words = "may not list/watch nodedevicehealths.draguard.dev"
+    # Roles of the namespace and of the cluster are forgotten one after the other.
+    await_true("it is gone", lambda: words in asker.account(ACCOUNT, REMEDIATOR).says)
+    lacking = asker.account(ACCOUNT, REMEDIATOR)
+    assert lacking.state == "bad"
+    assert lacking.remedy
+
+
+def test_a_right_that_an_account_has_through_its_group_counts(client: Client) -> None:
+    root, name = "/apis/rbac.authorization.k8s.io/v1", {"name": "group-of-a-test"}
+    pods = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+    client.create(f"{root}/clusterroles", {"metadata": name, "rules": [pods]})
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": name,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", **name},
+        "subjects": [
+            {"apiGroup": group, "kind": "Group", "name": f"system:serviceaccounts:{LEASES}"}
+        ],
+    }
+    client.create(f"{root}/clusterrolebindings", binding)
+    asker = Reviews(client, LEASES)
+    try:
+        await_true(
+            "the role counts",
+            lambda: asker.account("anybody", [Right("", "pods", ("list",))]).state == "ok",
+        )
+    finally:
+        client.delete(f"{root}/clusterrolebindings/{name['name']}")
+        client.delete(f"{root}/clusterroles/{name['name']}")
+
+
+def test_who_may_not_ask_is_told_so_and_it_is_no_finding(control_plane: ControlPlane) -> None:
+    asker = Client(control_plane.endpoint("remediator"), timeout=60.0)
+    try:
+        found = Reviews(asker, LEASES).account(ACCOUNT, AGENT)
+    finally:
+        asker.close()
+
+    assert found.state == "unknown"
+    assert "may not create subjectaccessreviews.authorization.k8s.io" in found.says
+
+
+def test_the_callers_missing_rights_name_what_they_are_for(control_plane: ControlPlane) -> None:
+    asker = Client(control_plane.endpoint("remediator"), timeout=60.0)
+    try:
+        found = by_name(Reviews(asker, LEASES).caller())
+    finally:
+        asker.close()
+
+    taint = found["your permissions: cordon, uncordon, cleanup"]
+    assert taint.state == "warn"
+    assert "create/patch/delete devicetaintrules.resource.k8s.io" in taint.says
+
+
+def test_a_subresource_is_spelled_as_kubectl_does() -> None:
+    assert Right("", "pods/eviction", ("create",)).words() == "pods/eviction"
+    assert Right("g.x", "a/status", ("patch",)).words() == "a.g.x/status"
+
+
+def test_a_gate_that_is_off_is_a_warning_where_it_is_needed() -> None:
+    found = by_name(
+        api.gate_checks({"DRADeviceTaintRules": False, "DRAPartitionableDevices": False})
+    )
+
+    assert found["gate DRADeviceTaintRules"].state == "warn"
+    assert "--feature-gates=DRADeviceTaintRules=true" in found["gate DRADeviceTaintRules"].remedy
+    assert found["gate DRAPartitionableDevices"].state == "ok"
+    assert found["gate DRADeviceTaints"].state == "unknown"
+
+
+def test_a_crd_that_is_missing_is_bad_and_one_of_an_older_version_is_a_warning(
+    crds: None, control_plane: ControlPlane, client: Client
+) -> None:
+    assert {one.state for one in api.objects(client)} == {"ok"}
+
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/deviceincidents.draguard.dev"
+    stored: dict[str, Any] = msgspec.json.decode(client.get(path))
+    version = stored["spec"]["versions"][0]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["untaint"]
+    # No replacement: the server's controllers write to it as well.
+    client.merge_patch(path, {"spec": {"versions": stored["spec"]["versions"]}})
+    try:
+        found = by_name(api.objects(client))["CRD deviceincidents"]
+    finally:
+        install(control_plane, client)
+    assert found.state == "warn"
+    assert "it lacks status.untaint, so these fields are not stored" in found.says
+
+
+def test_a_crd_that_is_not_there(control_plane: ControlPlane) -> None:
+    with Proxy(control_plane.endpoint()) as proxy:
+        proxy.refuse, proxy.refused_path = 404, "customresourcedefinitions"
+        endpoint = msgspec.structs.replace(control_plane.endpoint(), server=proxy.url, ca_file=None)
+        client = Client(endpoint, timeout=60.0)
+        found = by_name(api.objects(client))
+        client.close()
+
+    assert {one.state for one in found.values()} == {"bad"}
+
+
+GUARD = msgspec.convert(
+    {
+        "metadata": {"name": "draguard-reports"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{"resources": ["nodedevicehealths/status"]}]}
+        },
+    },
+    Policy,
+)
+
+
+def test_a_policy_counts_when_a_binding_makes_it_deny() -> None:
+    denies = msgspec.convert(
+        {"spec": {"policyName": "draguard-reports", "validationActions": ["Deny"]}}, Binding
+    )
+    warns = msgspec.convert(
+        {"spec": {"policyName": "draguard-reports", "validationActions": ["Warn"]}}, Binding
+    )
+    about = "admission of nodedevicehealths"
+
+    assert by_name(judged([GUARD], [denies]))[about].state == "ok"
+    assert by_name(judged([GUARD], [warns]))[about].state == "warn"
+    assert by_name(judged([GUARD], []))[about].state == "warn"
+    assert by_name(judged([], [denies]))[about].state == "warn"
+
+
+@pytest.fixture(scope="module")
+def older(control_plane_built: None) -> Iterator[ControlPlane]:
+    """As 1.35 is by default: no rules, and their gates off."""
+    with ControlPlane(apiserver_flags=["--emulated-version=1.35"]) as plane:
+        client = Client(plane.endpoint(), timeout=60.0)
+        install(plane, client)
+        client.close()
+        yield plane
+
+
+def test_it_says_what_is_off_and_nothing_crashes(
+    older: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(older.kubeconfig))
+
+    doctor = told(capsys, "doctor", *where, ends=1)
+    assert "warn     DeviceTaintRules: not served" in doctor
+    assert "warn     gate DRADeviceTaintRules: off" in doctor
+    assert "--runtime-config=resource.k8s.io/v1beta2=true" in doctor
+    lines = msgspec.json.decode(told(capsys, "doctor", "-o", "json", *where, ends=1))
+    assert [one for one in lines if one["state"] != "ok" and not one["remedy"]] == []
+    assert "not served by this cluster: nothing is tainted" in told(capsys, "status", *where)
+    assert "incidents only, whatever the policy says" in told(capsys, "plan", *where)
+    assert "no taint rules or Node conditions of Draguard" in told(
+        capsys, "cleanup", "--all", "--yes", *where
+    )
+    told(capsys, "cordon", "node-a/0", "--why", "x", *where, ends=1)
+
+
+def test_on_a_node_it_looks_at_nvml_the_sockets_and_what_is_needed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        # Short paths: a unix socket's has 107 bytes at most.
+        TemporaryDirectory(prefix="dg-") as root,
+        SimulatedNode(Path(root), "node-a").create("3xH100") as node,
+    ):
+        monkeypatch.setenv("DRAGUARD_SIM_SCENARIO", str(node.scenario.path))
+        flags = [*node.exporter_flags(), f"--sensor-socket={root}/none.sock"]
+        said = told(capsys, "doctor", "--node-local", "-o", "json", "--", *flags, ends=1)
+
+    found = {one["about"]: one for one in msgspec.json.decode(said)}
+    assert found["NVML"]["state"] == "ok"
+    assert found["NVML"]["says"].startswith("3 GPUs, driver")
+    assert found["sensor socket"]["state"] == "bad"
+    assert found["sensor: pod-resources"]["state"] == "ok"
+    assert found["agent: api-server"]["state"] == "warn"
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "says"),
+    [
+        ({"desiredNumberScheduled": 3, "numberReady": 3}, "ok", "ready on 3 of 3 nodes"),
+        ({"desiredNumberScheduled": 3, "numberReady": 1}, "bad", "ready on 1 of 3 nodes"),
+        ({}, "warn", "ready on 0 of 0 nodes"),
+    ],
+)
+def test_the_exporter_is_ready_where_it_should_run(
+    status: dict[str, int], state: str, says: str
+) -> None:
+    workload = msgspec.convert({"metadata": {"name": "e"}, "status": status}, Workload)
+
+    found = exporter(workload, LEASES)
+
+    assert (found.state, says in found.says) == (state, True)
+    assert bool(found.remedy) == (state != "ok")
+
+
+@pytest.mark.parametrize(("host_pid", "told"), [("true", False), ("false", True)])
+def test_it_says_when_nobody_looks_who_uses_a_shared_gpu(host_pid: str, *, told: bool) -> None:
+    raw = """{"metadata": {"name": "e"},
+      "spec": {"template": {"spec": {"hostPID": HOST_PID, "containers": []}}},
+      "status": {"desiredNumberScheduled": 3, "numberReady": 3}}"""
+
+    found = exporter(msgspec.json.decode(raw.replace("HOST_PID", host_pid), type=Workload), LEASES)
+
+    assert ("exporter.podShares" in found.says) == told
+
+
+def test_a_cluster_without_the_exporter_is_told_what_to_install() -> None:
+    assert "no DaemonSet" in exporter(None, LEASES).says
+
+
+def test_flags_of_the_exporter_need_the_node(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--", "--dcgm=off"])
+
+    assert ended.value.code == 2
+
+
+def test_a_cluster_that_is_only_partly_seen_costs_the_lines_that_cannot_be_seen(
+    crds: None, control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ("--kubeconfig", str(control_plane.kubeconfig), "--context", "remediator")
+    said = told(capsys, "doctor", *where)
+
+    assert "ok       Dynamic Resource Allocation: " in said
+    assert "unknown  cluster state: " in said
+    assert "may not list" in said
+    assert "unknown  feature gates: " in said

@@ -1,0 +1,125 @@
+"""One incident, and one node's plan, as people read them: every time with its distance."""
+
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from draguard.cluster.plans import Plans
+from draguard.render.incident_page import incident_page
+from draguard.render.plain import plain
+from draguard.render.plan_page import plan_page
+from exporter.model.node_health import ObjectMeta
+from remediator.controller.debug_plan import NodePlan, Page
+from remediator.diagnose.fault import Need
+from remediator.model.incident import (
+    Condition,
+    Incident,
+    IncidentSpec,
+    IncidentStatus,
+    TimelineEntry,
+)
+from remediator.model.intent import IntentRecord
+from remediator.plan.api_words import NEEDS
+from tests.draguard.fleet import T0
+
+ROOT = Path(__file__).parents[3]
+NOW = T0 + timedelta(hours=3)
+
+
+def words(**status: object) -> str:
+    spec = IncidentSpec(node="node-a", uuid="GPU-a")
+    told = msgspec.structs.replace(
+        IncidentStatus(fault="lost", cause="xid-79", phase="Tainted"), **status
+    )
+    return plain(incident_page(Incident(ObjectMeta(name="gpu-a-1"), spec, told), NOW))
+
+
+@pytest.mark.parametrize(
+    ("until", "end"),
+    [
+        (T0 + timedelta(hours=7), "by ana: a run (in 4h)\n"),
+        (T0 + timedelta(hours=2), "by ana: a run (1h ago)\n"),
+        (None, "ignore without end by ana: a run\n"),
+    ],
+)
+def test_an_intent_says_how_far_its_end_is(until: datetime | None, end: str) -> None:
+    record = IntentRecord(
+        kind="Ignore", until=until, by="ana", reason="a run", state="InForce", seen_time=T0
+    )
+
+    assert end in words(intents=(record,))
+
+
+def test_the_timeline_says_how_long_ago_each_step_was() -> None:
+    steps = (TimelineEntry(T0, "Suspected", "seen"), TimelineEntry(NOW, "Tainted", "done"))
+
+    said = words(timeline=steps)
+
+    assert "2026-01-05T12:00:00Z  3h   Suspected  seen" in said
+    assert "2026-01-05T15:00:00Z  0s   Tainted    done" in said
+
+
+def test_a_plan_says_in_how_long_it_looks_again_and_how_many_nodes_it_leaves_out() -> None:
+    node = NodePlan(node="node-a", sentence="node-a: well", wake_at=NOW + timedelta(minutes=10))
+    page = Page(at=NOW, role="nobody", nodes=(node,), left_out=1)
+
+    said = plain(plan_page(Plans(source="here", policy="p", page=page)))
+
+    assert "next check at 2026-01-05T15:10:00Z, in 10m" in said
+    assert "1 more node is not shown; select one with --node" in said
+
+
+@pytest.mark.parametrize(
+    ("needs", "steps"),
+    [
+        ("gpu-reset", ["nvidia-smi --gpu-reset -i GPU-a"]),
+        ("node-reboot", ["kubectl drain node-a ", "reboot", "docs/handover.md"]),
+        ("replacement", ["kubectl drain node-a ", "replaced", "docs/handover.md"]),
+        ("fabric-recovery", ["runbook: alerts/runbooks/DraguardFabricFault.md"]),
+        ("diagnosis", ["dcgmi diag"]),
+        ("person", ["draguard confirm-repaired gpu-a-1 ", "DraguardNeedsHuman.md"]),
+    ],
+)
+def test_the_page_says_first_what_to_do_and_last_how_to_pause(
+    needs: Need, steps: list[str]
+) -> None:
+    said = words(needs=NEEDS[needs])
+    first, _, last = said.partition("To pause Draguard on this GPU")
+
+    assert [one for one in steps if one not in first.partition("What to do")[2]] == []
+    assert "runbook: alerts/runbooks/" in first
+    assert "draguard hold gpu-a-1 --until" in last
+    assert "draguard untaint gpu-a-1 --until" in last
+
+
+def test_every_need_has_its_steps_and_every_page_is_there() -> None:
+    for need in set(NEEDS) - {"nothing"}:
+        (page,) = re.findall(r"alerts/runbooks/\w+\.md", words(needs=NEEDS[need]))
+        assert (ROOT / page).is_file()
+
+
+def test_a_pause_that_is_in_force_can_be_ended_and_is_not_offered_again() -> None:
+    kinds = ("Hold", "Ignore")
+    records = tuple(
+        IntentRecord(kind=kind, by="ana", reason="x", state="InForce", seen_time=T0)
+        for kind in kinds
+    )
+
+    said = words(intents=records)
+
+    assert "draguard hold gpu-a-1 --remove" in said
+    assert "draguard ignore gpu-a-1 --remove" in said
+    assert "--until" not in said.partition("To pause Draguard")[2]
+
+
+def test_conditions_that_are_as_expected_are_left_out() -> None:
+    held = Condition("Held", "True", "Budget", T0, "evict.node is used up")
+    fine = Condition("TaintIgnored", "False", "AsExpected", T0)
+
+    said = words(conditions=(held, fine))
+
+    assert "Held" in said
+    assert "TaintIgnored" not in said

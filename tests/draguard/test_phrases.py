@@ -1,0 +1,38 @@
+"""Ages, distances and counts as people write them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from draguard.phrases import age, count, moment, some
+
+NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("away", "said"),
+    [
+        (timedelta(hours=4), "2026-01-05T16:00:00Z, in 4h"),
+        (timedelta(hours=4) - timedelta(seconds=2), "2026-01-05T15:59:58Z, in 4h"),
+        (timedelta(seconds=30), "2026-01-05T12:00:30Z, in 30s"),
+        (timedelta(0), "2026-01-05T12:00:00Z, 0s ago"),
+        (timedelta(minutes=-90), "2026-01-05T10:30:00Z, 1h ago"),
+        (timedelta(days=-3), "2026-01-02T12:00:00Z, 3d ago"),
+    ],
+)
+def test_a_moment_is_told_with_how_far_it_is(away: timedelta, said: str) -> None:
+    assert moment(NOW + away, NOW) == said
+
+
+def test_never_has_no_age_and_no_moment() -> None:
+    assert (age(None, NOW), moment(None, NOW)) == ("", "")
+
+
+def test_a_clock_that_runs_ahead_makes_no_negative_age() -> None:
+    assert age(NOW + timedelta(hours=1), NOW) == "0s"
+
+
+def test_one_is_one_and_many_are_counted() -> None:
+    assert count(1, "agent is", "agents are") == "1 agent is"
+    assert count(2, "agent is", "agents are") == "2 agents are"
+    assert some(["a", "b", "c", "d"]) == "a, b, c and 1 more"

@@ -1,0 +1,131 @@
+"""The whole demo as its user starts it, without a terminal."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 500
+"""Seconds for a story that takes one minute where nothing else runs."""
+ROOT = Path(__file__).parents[3]
+CLAIMS = f"draguard-ports-{os.getuid()}"
+"""An empty file by which processes agree on ports (`simulator.cluster.ports`): it stays."""
+
+pytestmark = [pytest.mark.usefixtures("control_plane_built"), pytest.mark.verify]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where the demo puts its temporary files; short, because unix sockets lie in it."""
+    made = Path(tempfile.mkdtemp(prefix="d-"))
+    claims = made.parent / CLAIMS
+    claims.touch(mode=0o600)
+    # Else it would agree on ports with itself alone, and take one that a test here was given.
+    (made / CLAIMS).hardlink_to(claims)
+    yield made
+    shutil.rmtree(made)
+
+
+@contextmanager
+def running(folder: Path, *flags: str) -> Generator["subprocess.Popen[str]"]:
+    demo = subprocess.Popen(
+        [sys.executable, "-m", "tools.demo", *flags],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        yield demo
+    finally:
+        demo.kill()
+        demo.communicate()
+
+
+def left_of(folder: Path) -> list[str]:
+    """Return the files and processes that are left of a demo."""
+    lines: list[str] = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in line:
+            lines.append(line)
+    return [*(str(one) for one in folder.iterdir() if one.name != CLAIMS), *lines]
+
+
+def await_nothing_left(folder: Path) -> None:
+    deadline = time.monotonic() + 60
+    while left := left_of(folder):
+        assert time.monotonic() < deadline, f"left behind: {left}"
+        time.sleep(0.05)
+
+
+def read_until(demo: "subprocess.Popen[str]", text: str) -> str:
+    """Return what the demo said up to a line with `text`."""
+    assert demo.stdout is not None
+    said: list[str] = []
+    for line in demo.stdout:
+        said.append(line)
+        if text in line:
+            return "".join(said)
+    raise AssertionError(f"ended without saying {text!r}: {''.join(said)}")
+
+
+def test_the_story_comes_out_right_and_nothing_is_left(folder: Path) -> None:
+    with running(folder) as demo:
+        said, _ = demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 0, said
+    assert "The story came out right" in said
+    assert said.count("│ ok │") == 5
+    assert "the eviction controller deletes" in said
+    await_nothing_left(folder)
+
+
+def test_a_remediator_that_may_only_watch_makes_the_story_wrong_and_keep_stays_up(
+    folder: Path, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("defaults: {mode: incident-only, settle: 1s, soak: 2s}\n", encoding="utf-8")
+    with running(folder, f"--policy={policy}", "--keep") as demo:
+        said = read_until(demo, "Logs:")
+        demo.send_signal(signal.SIGINT)
+        demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == 1
+    assert "act 2 (a contained error in one MIG slice): expected: " in said
+    assert "seen: no rule was made" in said
+    assert "act 3 (a GPU falls off the bus): not played" in said
+    assert "Everything stays up until Ctrl-C" in said
+    assert "kubectl get ndh,di" in said
+    await_nothing_left(folder)
+
+
+@pytest.mark.parametrize(
+    ("moment", "number", "code"),
+    [
+        ("starting etcd", signal.SIGINT, 130),
+        ("starting 3 exporters", signal.SIGINT, 130),
+        ("Act 2", signal.SIGTERM, 130),
+        ("Act 1", signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_an_end_at_any_moment_leaves_nothing(
+    folder: Path, moment: str, number: signal.Signals, code: int
+) -> None:
+    with running(folder) as demo:
+        read_until(demo, moment)
+        demo.send_signal(number)
+        demo.communicate(timeout=PATIENCE)
+    assert demo.returncode == code
+    await_nothing_left(folder)

@@ -1,0 +1,207 @@
+"""A scene as a live view on a terminal, or as plain lines without one. The one door to rich."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from tools.demo import summary
+from tools.demo.diary import Entry
+from tools.demo.expectations import Check, Outcome
+from tools.demo.picture import Picture, Seat, strength
+from tools.demo.story import Scene
+
+COLUMNS = {"story": "bold", "seen": "cyan", "decided": "yellow", "done": "magenta"}
+_MARKS = {
+    "lost": ("✖", "bold red"),
+    "NoExecute": ("■", "red"),
+    "NoSchedule": ("▲", "yellow"),
+    "busy": ("●", "green"),
+    "free": ("○", "dim"),
+}
+_LEGEND = {
+    "busy": "held by a pod",
+    "free": "free",
+    "NoSchedule": "NoSchedule",
+    "NoExecute": "NoExecute",
+    "lost": "lost",
+}
+_PHASES = {"Recovered": "green", "Verifying": "cyan", "Drained": "red", "Evicting": "bold red"}
+_PLAIN_WIDTH = 180
+_WIDTHS = (26, 26, 32, 44, 10, 12, None)
+"""Of the summary's columns."""
+_INCIDENTS = 3
+_SMALL = 30
+"""Lines of a terminal on which there is room for one incident only."""
+_LEAST_DIARY = 4
+_REFRESH_SECONDS = 0.25
+
+
+class Screen:
+    """What the demo says to whoever looks; use it in a `with` block of `live` for the story."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(highlight=False)
+        if not self._console.is_terminal:
+            self._console.width = _PLAIN_WIDTH
+        self.live = Live(console=self._console, auto_refresh=False, vertical_overflow="crop")
+        self._shown = 0
+        self._drawn_at = -1.0
+
+    @property
+    def is_terminal(self) -> bool:
+        return self._console.is_terminal
+
+    def say(self, line: str, at: float | None = None) -> None:
+        clock = "" if at is None else f"{at:6.1f} s  "
+        self._console.print(Text(f"{clock}{line}"), soft_wrap=True)
+
+    def show(self, scene: Scene) -> None:
+        """Draw the scene; without a terminal only what is new in the diary is printed."""
+        if not self.is_terminal:
+            self._print_new(scene.entries)
+        elif scene.at - self._drawn_at >= _REFRESH_SECONDS:
+            self._drawn_at = scene.at
+            width, height = self._console.size
+            self.live.update(view(scene, width, height - 1), refresh=True)
+
+    def end_act(self, outcome: Outcome) -> None:
+        if not self.is_terminal:
+            for check in outcome.checks:
+                self._console.print(check_line(check), soft_wrap=True)
+
+    def summary(self, outcomes: list[Outcome], took: float) -> None:
+        self._console.print()
+        self._console.print(summary_table(outcomes))
+        for complaint in summary.complaints(outcomes):
+            self.say(f"FAILED: {complaint}")
+        good = all(one.good for one in outcomes)
+        verdict = "The story came out right" if good else "The story came out WRONG"
+        self.say(f"{verdict}, {took:.0f} s after the demo began.")
+
+    def _print_new(self, entries: tuple[Entry, ...]) -> None:
+        for entry in entries[self._shown :]:
+            self._console.print(diary_line(entry), soft_wrap=True)
+        self._shown = len(entries)
+
+
+def view(scene: Scene, width: int, height: int) -> RenderableType:
+    """Return the whole live view, at most `height` lines: the diary gets what is left."""
+    tells = Text(scene.tells, style="bold")
+    checks = [check_line(check) for check in scene.checks]
+    incidents = list(_incidents(scene.picture, _INCIDENTS if height > _SMALL else 1))
+    nodes = {seat.node for seat in scene.picture.seats}
+    wrapped = len(scene.tells) // width + 1
+    used = 4 + wrapped + 2 * len(nodes) + len(checks) + len(incidents)
+    room = max(height - used, _LEAST_DIARY)
+    return Group(
+        _line((f"{_clock(scene.at)}  {scene.title}", "bold reverse")),
+        tells,
+        grid(scene.picture),
+        _legend(),
+        *checks,
+        *incidents,
+        Text(),
+        *(diary_line(entry) for entry in scene.entries[-room:]),
+    )
+
+
+def grid(picture: Picture) -> Table:
+    """Return nodes by GPUs; each cell says who holds the device and what taints it."""
+    rows: list[list[Text]] = []
+    for node, seats in groupby(picture.seats, key=lambda seat: seat.node):
+        cells = [_cell(list(of_gpu)) for _, of_gpu in groupby(seats, key=lambda seat: seat.gpu)]
+        rows.append([Text(node, style="bold"), *cells])
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(no_wrap=True)
+    numbers = range(max((len(row) for row in rows), default=1) - 1)
+    for _ in numbers:
+        table.add_column(ratio=1, no_wrap=True)
+    table.add_row(Text(), *(Text(f"GPU {number}", style="dim") for number in numbers))
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _cell(seats: list[Seat]) -> Text:
+    """Two lines: who sits there; which taint is on it."""
+    taint = max((seat.effect for seat in seats), key=strength)
+    below = Text(f"\n{taint}", style=_MARKS[taint][1] if taint in _MARKS else "")
+    if len(seats) > 1 or seats[0].is_slice:
+        return Text.assemble(*(_mark(seat) for seat in seats), below)
+    return Text.assemble(_mark(seats[0]), (f" {_who(seats[0])}", _mark(seats[0])[1]), below)
+
+
+def state(seat: Seat) -> str:
+    """Return the worst that is true of a device, a key of the legend."""
+    if seat.presence == "Lost":
+        return "lost"
+    if seat.effect in _MARKS:
+        return seat.effect
+    return "busy" if seat.holder else "free"
+
+
+def _mark(seat: Seat) -> tuple[str, str]:
+    return _MARKS[state(seat)]
+
+
+def _who(seat: Seat) -> str:
+    """Return the part of a pod's name that tells it from its siblings."""
+    if seat.holder:
+        return seat.holder.pod.rpartition("-")[2]
+    return {"lost": "lost", "free": "free"}.get(state(seat), "empty")
+
+
+def _legend() -> Text:
+    parts = [Text.assemble(_MARKS[name], f" {says}") for name, says in _LEGEND.items()]
+    return Text("   ").join(parts)
+
+
+def check_line(check: Check) -> Text:
+    if check.seen:
+        return _line(("  … ", "yellow"), check.expected, (f"  ({check.seen})", "dim"))
+    return _line(("  ✔ ", "bold green"), check.expected)
+
+
+def _incidents(picture: Picture, most: int) -> Iterator[Text]:
+    for one in picture.incidents[:most]:
+        status = one.status
+        where = next((seat for seat in picture.seats if seat.gpu == one.spec.uuid), None)
+        number = "?" if where is None or where.number is None else where.number
+        yield _line(
+            "  incident ",
+            (f"{one.node} GPU {number}", "bold"),
+            f" {status.cause}, {status.scope.summary}: ",
+            (status.phase, _PHASES.get(status.phase, "yellow")),
+            f"  {status.message}",
+        )
+
+
+def diary_line(entry: Entry) -> Text:
+    news = entry.news
+    column = COLUMNS[news.column]
+    return _line((f"{entry.at:6.1f} s  ", "dim"), (f"{news.column:<8} ", column), news.text)
+
+
+def _line(*parts: str | tuple[str, str]) -> Text:
+    text = Text.assemble(*parts)
+    text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
+def summary_table(outcomes: list[Outcome]) -> Table:
+    table = Table(title="What happened", title_style="bold", show_lines=True)
+    for heading, width in zip(summary.HEADINGS, _WIDTHS, strict=True):
+        # Device names are longer than a column on a small terminal, and must be readable.
+        table.add_column(heading, overflow="fold", max_width=width)
+    for row in summary.rows(outcomes):
+        style = {"ok": "green", "FAILED": "bold red"}.get(row[-1], "dim")
+        table.add_row(*row[:-1], Text(row[-1], style=style))
+    return table
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60:02d}:{int(seconds) % 60:02d}"

@@ -1,0 +1,100 @@
+"""The outcomes of the acts as rows of a table of words. Pure."""
+
+from itertools import groupby
+
+from tools.demo.expectations import Acted, Outcome
+
+HEADINGS = ("Act", "Seen", "Decided", "Done", "XID to NoSchedule", "NoExecute to pod gone", "")
+_PRESENCE = {"Lost": "GPU lost", "Present": "GPU back", "Unknown": "GPU silent"}
+
+
+def rows(outcomes: list[Outcome]) -> list[tuple[str, ...]]:
+    """Return one row of `HEADINGS` per act."""
+    return [_row(number, one) for number, one in enumerate(outcomes, 1)]
+
+
+def complaints(outcomes: list[Outcome]) -> list[str]:
+    """Return one sentence per expectation that was not met."""
+    found: list[str] = []
+    for number, one in enumerate(outcomes, 1):
+        if one.problem:
+            found.append(f"act {number} ({one.title}): {one.problem}")
+        found += [
+            f"act {number} ({one.title}): expected: {check.expected}; seen: {check.seen}"
+            for check in one.checks
+            if check.seen
+        ]
+    return found
+
+
+def _row(number: int, outcome: Outcome) -> tuple[str, ...]:
+    title = f"{number} {outcome.title}"
+    acted = outcome.acted
+    if acted is None:
+        return (title, "", "", "", "", "", "not played")
+    verdict = "ok" if outcome.good else "FAILED"
+    return (
+        title,
+        _seen(acted),
+        _decided(acted),
+        _done(acted),
+        _took(acted.began, acted.heard("rule", acted.target.name, "NoSchedule")),
+        _took(acted.heard("rule", acted.target.name, "NoExecute"), _gone(acted)),
+        verdict,
+    )
+
+
+def _seen(acted: Acted) -> str:
+    codes = list(dict.fromkeys(one.news.value for one in acted.news("xid")))
+    counts = [
+        acted.now.xids.get((acted.target.gpu, int(code)), 0)
+        - acted.before.xids.get((acted.target.gpu, int(code)), 0)
+        for code in codes
+    ]
+    words = [
+        f"XID {code} x{count}" if count > 1 else f"XID {code}"
+        for code, count in zip(codes, counts, strict=True)
+    ]
+    words += [f"GPU instance {one.news.value}" for one in acted.news("instance")]
+    words += [_PRESENCE.get(one.news.value, one.news.value) for one in acted.news("presence")]
+    return ", ".join(words) or "-"
+
+
+def _decided(acted: Acted) -> str:
+    found = groupby(one.news.value for one in acted.news("phase"))
+    return " > ".join(phase for phase, _ in found) or "nothing to do"
+
+
+def _done(acted: Acted) -> str:
+    tainted = {one.news.subject for one in acted.news("rule") if one.news.value}
+    freed = {one.news.subject for one in acted.news("rule") if not one.news.value}
+    moved = {one.news.subject for one in acted.news("evicted")}
+    started = len({one.news.subject for one in acted.news("given")}) - len(moved)
+    stayed = len(acted.before.held().keys() & acted.now.held().keys())
+    words = [
+        _devices(tainted - freed, "tainted"),
+        _devices(tainted & freed, "tainted, then free again"),
+        _devices(freed - tainted, "free again"),
+        _pods(started, "started") if started > 0 else "",
+        _pods(len(moved), "moved"),
+        f"{stayed} stayed",
+    ]
+    return "; ".join(filter(None, words))
+
+
+def _devices(names: set[str], became: str) -> str:
+    return f"{', '.join(sorted(names))} {became}" if names else ""
+
+
+def _pods(count: int, did: str) -> str:
+    return {0: f"no pod {did}", 1: f"1 pod {did}"}.get(count, f"{count} pods {did}")
+
+
+def _gone(acted: Acted) -> float | None:
+    holder = acted.target.holder
+    found = acted.news("gone", holder.uid) if holder else iter(())
+    return next((one.at for one in found), None)
+
+
+def _took(begin: float | None, end: float | None) -> str:
+    return "-" if begin is None or end is None else f"{end - begin:.2f} s"
