@@ -293,9 +293,9 @@ class TestOurPolicy:
 
 
 class _TaintsEveryXid(Peer):
-    def take(self, one: Happening) -> None:
-        if one.kind == "xid":
-            self.taint(self.whole(one.gpu), one.at)
+    def take(self, happening: Happening) -> None:
+        if happening.kind == "xid":
+            self.taint(self.whole(happening.gpu), happening.at)
 
 
 def _scored(parameters: Parameters, profile: str) -> Score:
