@@ -1,10 +1,10 @@
-"""Ages, distances and counts as people write them."""
+"""Ages, distances, counts, and suggestions for a wrong name."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from draguard.phrases import age, count, moment, some
+from draguard.phrases import age, count, did_you_mean, moment, some
 
 NOW = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -36,3 +36,27 @@ def test_one_is_one_and_many_are_counted() -> None:
     assert count(1, "agent is", "agents are") == "1 agent is"
     assert count(2, "agent is", "agents are") == "2 agents are"
     assert some(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+
+
+UUIDS = ["GPU-2fa81118-aa", "GPU-2fa81118-ab", "GPU-77777777-aa", ""]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "offered"),
+    [
+        ("statu", ["status", "plan"], " (did you mean status?)"),
+        ("nodea/0", ["node-a/0", "rack-7/3"], " (did you mean node-a/0?)"),
+        ("gpu-2FA8", UUIDS, " (did you mean GPU-2fa81118-aa or GPU-2fa81118-ab?)"),
+        ("node-a", ["node-a/0", "node-a/1", "node-a/2", "node-a/3"], "node-a/2?)"),
+        ("something else", ["status"], ""),
+        ("", ["status"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_what_begins_so_is_offered_and_else_what_is_alike(
+    word: str, known: list[str], offered: str
+) -> None:
+    said = did_you_mean(word, known)
+
+    assert said.endswith(offered)
+    assert bool(said) == bool(offered)
