@@ -15,6 +15,7 @@ import msgspec
 import yaml
 from yaml.composer import ComposerError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.reader import ReaderError
 
 from remediator.policy.error import PolicyError
 
@@ -58,17 +59,25 @@ def compose(text: str | bytes) -> Document:
     """Read one YAML document; an empty text is an empty mapping. Raises PolicyError."""
     if len(text) > LARGEST:
         raise PolicyError(f"the file is larger than {LARGEST >> 10} KiB; no policy needs that")
+    root = _root(_decoded(text))
+    lines: dict[Path, int] = {}
+    value = _value(root, (), lines) if root is not None else None
+    return Document({} if value is None else value, lines)
+
+
+def _root(text: str) -> Node | None:
     try:
-        root = _Loader(_decoded(text)).get_single_node()
-        lines: dict[Path, int] = {}
-        value = _value(root, (), lines) if root is not None else None
+        loader = _Loader(text)
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        why = f"no YAML: the character U+{error.character:04X} is not allowed"
+        raise PolicyError(f"line {line}: {why}") from error
+    try:
+        return loader.get_single_node()
     except yaml.MarkedYAMLError as error:
         raise PolicyError(_marked(error)) from error
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        if isinstance(error, PolicyError):
-            raise
-        raise PolicyError(f"no YAML: {error}") from error
-    return Document({} if value is None else value, lines)
+    except (ValueError, OverflowError, RecursionError) as error:  # escapes that are no characters
+        raise PolicyError(f"line {loader.line + 1}: no YAML: {error}") from error
 
 
 def _decoded(text: str | bytes) -> str:
@@ -135,7 +144,11 @@ def _value(node: Node, path: Path, lines: dict[Path, int]) -> Any:
     if isinstance(node, ScalarNode) and kind == "str":
         return _whole_characters(node)
     if isinstance(node, ScalarNode) and kind in _SCALARS:
-        return _SCALARS[kind][1](node.value)
+        try:
+            return _SCALARS[kind][1](node.value)
+        except ValueError as error:
+            why = f"a number of {len(node.value)} digits is too long"
+            raise PolicyError(f"line {lines[path]}: {why}") from error
     raise PolicyError(f"line {lines[path]}: the tag {node.tag} is not read; leave it out")
 
 

@@ -113,6 +113,6 @@ def check_web_config(raw: bytes) -> None:
 
 
 TARGETS = (
-    Target("counters-file", 45, make_counters, check_counters),
+    Target("counters-file", 40, make_counters, check_counters),
     Target("web-config", 22, make_web_config, check_web_config),
 )

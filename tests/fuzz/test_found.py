@@ -18,6 +18,8 @@ from exporter.sensor.nvml.gpu import RECOVERY_ACTION, GpuReader, SampleOptions
 from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError, number_of
 from exporter.sensor.nvml.links import Links, Traffic
 from kubeapi import client, store
+from remediator.policy.error import PolicyError
+from remediator.policy.reading import read
 from serving import web_config
 from tests.exporter.metrics import pages
 from tests.exporter.worlds import BUS, START, Sensed, at, gpu, seen
@@ -172,3 +174,12 @@ def test_a_signal_travels_with_its_time() -> None:
     signal = Signal(kind="xid", source="nvml", at=at(1), code=79)
     frame = protocol.encode(protocol.Happened(signal))[5:]
     assert protocol.decode(frame, protocol.from_child) == protocol.Happened(signal)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"\\ud800": 1', 'emergency_stop: {by: "\\ud800", why: x}', "budget: {evict: {node: %s}}"],
+)
+def test_a_policy_that_no_decision_could_use_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(PolicyError, match=r"^line 1: "):
+        read(text.replace("%s", "9" * 400))
