@@ -10,7 +10,6 @@ from exporter.metrics.counters import Counter, CounterType
 from exporter.metrics.metric import Family, MetricType, Sample
 from exporter.metrics.rows import Row
 from exporter.metrics.view import View
-from exporter.metrics.windows import clock_mask
 from exporter.model.readings import HealthFinding
 from exporter.model.xid import lookup
 
@@ -126,7 +125,7 @@ def _clock_events(view: View) -> Iterator[Sample]:
     window = _window(view.snapshot.shown.clock_window)
     for row in view.gpus:
         counts = view.snapshot.windows.clocks.get(row.gpu.uuid, {})
-        if not counts and clock_mask(row.gpu) is not None:
+        if not counts and row.gpu.slowdown is not None:
             yield row.with_labels(window), 0
         for name, count in counts.items():
             yield row.with_labels(window, ("clock_event", name)), count

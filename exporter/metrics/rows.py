@@ -5,7 +5,7 @@ the GPU instance is a row beside theirs: memory and all that they share is its, 
 the label GPU_CI_ID tells theirs apart.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -91,8 +91,7 @@ class Layout:
         self._nvml = snapshot.nvml or snapshot.relayed or NvmlReading(at=snapshot.at)
         self._dcgm: Mapping[Key, Values] = values.by_entity(snapshot.dcgm)
         # Without NVML a value is DCGM's or none: not even the number of a GPU is NVML's.
-        own = snapshot.nvml is not None
-        self._wanted: Collection[int] = frozenset(counters.wanted if own else ())
+        self._known = snapshot.nvml is not None
         self._fields: Sequence[Counter] = () if options.preset == "lean" else counters.labels
         self._xids = {gpu.uuid: by_instance(gpu.xids) for gpu in snapshot.report.gpus}
         uuids = [gpu.uuid for gpu in self._nvml.gpus]
@@ -100,7 +99,7 @@ class Layout:
 
     def of(self, gpu: GpuReading) -> tuple[Row, tuple[Row, ...], tuple[Row, ...]]:
         """Return the rows of a GPU, of its slices and of its links."""
-        whole = values.of_gpu(gpu, self._nvml, self._dcgm, self._wanted)
+        whole = values.of_gpu(gpu, self._nvml, self._dcgm, known=self._known)
         slices = tuple(self._slices(gpu))
         links = self._links(gpu)
         rest, of_slices = values.divided(whole, [one.values for one in slices])
@@ -126,11 +125,11 @@ class Layout:
                 yield from self._divided(gpu, group)
                 continue
             (part,) = group
-            found = values.of_slice(gpu, part, self._dcgm, self._wanted, alone=True)
+            found = values.of_slice(gpu, part, self._dcgm, alone=True)
             yield _Slice(part, Scope(part.gi, part.ci), (part.uuid,), found)
 
     def _divided(self, gpu: GpuReading, group: Sequence[MigReading]) -> Iterator[_Slice]:
-        read = [values.of_slice(gpu, part, self._dcgm, self._wanted, alone=False) for part in group]
+        read = [values.of_slice(gpu, part, self._dcgm, alone=False) for part in group]
         gi = group[0].gi
         shared = values.of_instance(gpu, gi, self._dcgm)
         for found in reversed(read):

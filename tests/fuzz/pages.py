@@ -109,7 +109,6 @@ def _gpu(random: Random, index: int) -> GpuReading:
         mig=bool(parts),
         instances=parts or None,
         fb_used=hostile.whole(random),
-        power=hostile.whole(random),
         slowdown=hostile.whole(random),
         values=_values(random),
         links=tuple(

@@ -78,7 +78,7 @@ LINK_FIELDS = frozenset(
 GPU_FIELDS = frozenset((*_COUNTED, *SUMS, *RATE_TOTAL.values()))
 """Ids that are told for the GPU, but read through its links."""
 NOT_WITH_MIG = frozenset((409, 419, 429, 439, 1220))
-"""Totals of `nvml_table` that are 0 on a GPU in MIG mode because its links are off."""
+"""Totals of `table` that are 0 on a GPU in MIG mode because its links are off."""
 
 
 @cache

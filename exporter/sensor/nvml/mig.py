@@ -83,12 +83,11 @@ class Slices:
         gi = live.key[1]
         part = live.part
         identity = self._known.get(live.key) or self._identify(gpu, live)
-        used, free = memory_of(part)
         values = part.values(_TABLE, wanted)
         if sharers[gi] == 1:
             # GPM counts by GPU instance: with several slices in it, it is nobody's own.
             values |= self._gpm.of_slice(live.key, fields, part, (gpu, gi), wanted)
-        return msgspec.structs.replace(identity, fb_used=used, fb_free=free, values=values)
+        return msgspec.structs.replace(identity, fb_used=used_memory(part), values=values)
 
     def _identify(self, gpu: Any, live: _Live) -> MigReading:
         uuid, gi, ci = live.key
@@ -110,14 +109,8 @@ class Slices:
         return found
 
 
-def memory_of(fields: Fields) -> tuple[int | None, int | None]:
-    """Return (used, free) in bytes; version 2 keeps the driver's reserve out of "used"."""
-    told = fields.get("nvmlDeviceGetMemoryInfo_v2") or fields.get("nvmlDeviceGetMemoryInfo")
-    if told is None:
-        return None, None
-    used, free = int(told.used), int(told.free)
-    return _plausible(used), _plausible(free)
-
-
-def _plausible(size: int) -> int | None:
-    return None if MEBIBYTES.take(size) is None else size
+def used_memory(fields: Fields) -> int | None:
+    """Return bytes of framebuffer; version 2 keeps the driver's reserve out of "used"."""
+    memory = fields.get("nvmlDeviceGetMemoryInfo_v2") or fields.get("nvmlDeviceGetMemoryInfo")
+    # Plausible or not by the bounds of the field that pages show, which is rounded.
+    return None if memory is None or MEBIBYTES.take(memory.used) is None else int(memory.used)

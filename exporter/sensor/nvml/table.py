@@ -3,7 +3,7 @@
 A `Field` is a number of nvmlDeviceGetFieldValues, of which one call reads all; a
 `Call` is a call of its own, whose answer may serve several ids. What is not in
 the table is DCGM's to tell; 230 (the last XID) comes from events. Profiling and
-per-link fields have tables of their own (`nvml_gpm`, `nvml_link_table`). Meanings
+per-link fields have tables of their own (`gpm`, `link_table`). Meanings
 and units: dcgm_fields.h and DcgmCacheManager of DCGM 4.x, nvml.h of API 13. Pure.
 """
 
@@ -89,6 +89,7 @@ def _fabric(kind: Unit | None, pick: Callable[[Any], Any]) -> tuple[Source, ...]
     return _row("nvmlDeviceGetGpuFabricInfoV", kind, pick=pick)
 
 
+RETIREMENT_PENDING = _row("nvmlDeviceGetRetiredPagesPendingStatus", unit.SWITCH)
 _REASONS = "nvmlDeviceGetCurrentClocks{}Reasons"
 _LOCATIONS = {0: 314, 1: 316, 2: 318, 3: 320, 4: 322, 5: 334, 6: 336, 7: 342}
 """NVML_MEMORY_LOCATION_* to the DCGM id of its volatile corrected errors."""
@@ -212,7 +213,7 @@ TABLE: Table = {
     },
     390: (Field("NVML_FI_DEV_RETIRED_SBE"),),
     391: (Field("NVML_FI_DEV_RETIRED_DBE"),),
-    392: (Field("NVML_FI_DEV_RETIRED_PENDING"),),
+    392: (Field("NVML_FI_DEV_RETIRED_PENDING"), *RETIREMENT_PENDING),
     393: _remapped("UNC", 1, unit.NUMBER),
     394: _remapped("COR", 0, unit.NUMBER),
     395: _remapped("FAILURE", 3, unit.SWITCH),

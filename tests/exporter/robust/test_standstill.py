@@ -44,7 +44,7 @@ def test_after_a_standstill_of_all_no_gpu_is_said_to_hang(node: SimulatedNode) -
 
 def test_an_agent_that_stood_still_does_not_call_its_sensor_silent(node: SimulatedNode) -> None:
     at = node.root / "sensor.sock"
-    told = protocol.Observed(seen(gpu(1, temperature=40)))
+    told = protocol.Observed(seen(gpu(1, values={150: 40})))
     frames = frame(protocol.Welcome("run-1", "boot-1")), frame(told)
     with (
         FakeSensor(at, *frames) as sensor,

@@ -270,7 +270,6 @@ def test_identity_is_that_of_the_board(told: GpuReading) -> None:
 
 
 def test_the_readings_own_fields_agree_with_the_table(told: GpuReading) -> None:
-    assert (told.gpu_util, told.mem_util, told.temperature, told.power) == (41, 42, 61, 345_678)
     assert (told.fb_used, told.recovery_supported, told.recovery_action) == (1234 << 20, True, 4)
     assert (told.sbe_volatile, told.dbe_volatile) == (10_000, 20_000)
     assert (told.sbe_aggregate, told.dbe_aggregate) == (30_000, 40_000)
