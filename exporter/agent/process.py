@@ -309,36 +309,26 @@ class Agent:
             edges = self._edges.counts()
             corrections = self._settling.corrections(time.monotonic())
         holders = self._attribution.holders(seen, report)
-        common = Snapshot(
+        relayed = self._relayed(seen, report) if seen else None
+        others = other_drivers(seen, self._attribution.published()) if seen else {}
+        if seen is not None and seen.nvml is not None:
+            seen = msgspec.structs.replace(seen, nvml=selected(seen.nvml, self._selection))
+        return Snapshot(
             node=self._settings.node_name,
             at=report.observed_at or clock.now(),
             report=report,
+            seen=seen,
+            relayed=selected(relayed, self._selection) if relayed else None,
             shown=shown(self._settings, self._counters.current),
             reloads=self._counters.reloads,
             windows=windows,
             clock_edges=edges,
             xid_corrections=corrections,
             holders=holders,
+            other_drivers=others,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
             agent_sources=self._sources(),
             render_seconds=self._render_seconds,
-        )
-        if seen is None:
-            return common
-        relayed = self._relayed(seen, report)
-        return msgspec.structs.replace(
-            common,
-            nvml=selected(seen.nvml, self._selection) if seen.nvml else None,
-            dcgm=seen.dcgm,
-            relayed=selected(relayed, self._selection) if relayed else None,
-            hang=seen.hang,
-            other_drivers=other_drivers(seen, self._attribution.published()),
-            rejected=seen.rejected,
-            refused=seen.refused,
-            cut=seen.cut,
-            signals_dropped=seen.signals_dropped,
-            restarts=seen.restarts,
-            dcgm_restarts=seen.dcgm_restarts,
         )
 
     def _relayed(self, seen: Observation, report: NodeHealth) -> NvmlReading | None:

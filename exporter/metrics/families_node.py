@@ -1,6 +1,6 @@
 """Families on the node, on the sources of the page and on the page itself. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import get_args
 
 from exporter.metrics import labels, relay
@@ -9,6 +9,7 @@ from exporter.metrics.fields import by_id
 from exporter.metrics.metric import Metric, Sample
 from exporter.metrics.view import View
 from exporter.model.node_health import SourceHealth
+from exporter.model.readings import Observation
 
 
 def _expected(view: View) -> Iterator[Sample]:
@@ -55,7 +56,8 @@ def _last_success(view: View) -> Iterator[Sample]:
 
 def _hangs(view: View) -> Iterator[Sample]:
     uuid = view.options.named("UUID")
-    if (hang := view.snapshot.hang) is not None:
+    seen = view.snapshot.seen
+    if seen is not None and (hang := seen.hang) is not None:
         gpu = "" if hang.gpu is None else str(hang.gpu)
         yield labels.text((("gpu", gpu), (uuid, hang.uuid), ("call", hang.call))), 1
     for reading in view.snapshot.nvml.gpus if view.snapshot.nvml else ():
@@ -87,9 +89,16 @@ def _render_seconds(view: View) -> Iterator[Sample]:
         yield "", view.snapshot.render_seconds
 
 
-def _count(count: int | None) -> Iterator[Sample]:
-    if count is not None:
-        yield "", count
+def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable[Sample]]:
+    def samples(view: View) -> Iterator[Sample]:
+        if view.snapshot.seen is not None:
+            yield "", count(view.snapshot.seen)
+
+    return samples
+
+
+def _rejected(view: View) -> Iterator[Sample]:
+    return _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {})
 
 
 def _rows_left_out(view: View) -> Iterator[Sample]:
@@ -196,7 +205,7 @@ METRICS: tuple[Metric, ...] = (
         source="kernel log",
         needs="kernel log",
         kept=True,
-        samples=lambda view: _by_reason(view.snapshot.rejected),
+        samples=_rejected,
     ),
     Metric(
         name="draguard_sensor_frames_refused_total",
@@ -204,7 +213,7 @@ METRICS: tuple[Metric, ...] = (
         help="Frames on the sensor's socket that could not be read.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.refused),
+        samples=_of_sensor(lambda seen: seen.refused),
     ),
     Metric(
         name="draguard_observations_cut_total",
@@ -213,7 +222,7 @@ METRICS: tuple[Metric, ...] = (
         "source that was cut says so.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.cut),
+        samples=_of_sensor(lambda seen: seen.cut),
     ),
     Metric(
         name="draguard_signals_dropped_total",
@@ -221,7 +230,7 @@ METRICS: tuple[Metric, ...] = (
         help="Signals lost because no agent took them from the sensor in time.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.signals_dropped),
+        samples=_of_sensor(lambda seen: seen.signals_dropped),
     ),
     Metric(
         name="draguard_nvml_answers_refused_total",
@@ -237,7 +246,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the NVML library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.restarts),
+        samples=_of_sensor(lambda seen: seen.restarts),
     ),
     Metric(
         name="draguard_dcgm_restarts_total",
@@ -245,7 +254,7 @@ METRICS: tuple[Metric, ...] = (
         help="Times the process that holds the DCGM library was started again.",
         source="the exporter",
         kept=True,
-        samples=lambda view: _count(view.snapshot.dcgm_restarts),
+        samples=_of_sensor(lambda seen: seen.dcgm_restarts),
     ),
     Metric(
         name="draguard_join_misses",

@@ -217,7 +217,6 @@ def check_world(world: World) -> None:
         windows=world.windows,
         shown=shown,
         agent_sources=(world.agent,),
-        rejected=world.seen.rejected,
         join_misses={hostile.TEXTS[7]: 1},
     )
     series = pages.read(page(what))

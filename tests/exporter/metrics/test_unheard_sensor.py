@@ -10,6 +10,7 @@ from tests.exporter.worlds import START, at
 
 COUNTS = {
     "draguard_sensor_frames_refused_total": "refused",
+    "draguard_observations_cut_total": "cut",
     "draguard_signals_dropped_total": "signals_dropped",
     "draguard_nvml_restarts_total": "restarts",
     "draguard_dcgm_restarts_total": "dcgm_restarts",

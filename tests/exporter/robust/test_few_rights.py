@@ -25,6 +25,7 @@ def is_complete(exporter: Exporter) -> None:
         'draguard_source_up{source="nvml"} 1',
         'draguard_source_up{source="kmsg"} 1',
         'draguard_source_up{source="podresources"} 1',
+        "DCGM_FI_DEV_GPU_TEMP",
     )
     assert len(page.series("DCGM_FI_DEV_GPU_TEMP")) == 3
     assert len(page.series("DCGM_FI_DEV_FB_FREE")) == 9
