@@ -47,17 +47,16 @@ def _failed(thread: threading.ExceptHookArgs) -> None:
 
 
 def _leave() -> None:
-    _log.warning("not everything ended in time (%s); what is left ends with this process", _where())
+    # What the main thread waits for.
+    main = threading.main_thread().ident
+    stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
+    _log.warning(
+        "not everything ended in time (%s); what is left ends with this process",
+        " < ".join(one.name for one in reversed(stack[-4:])),
+    )
     # 0: it was asked to. Children are ended by the kernel (`pdeathsig`).
     logging.shutdown()
     os._exit(0)
-
-
-def _where() -> str:
-    """Say what the main thread waits for."""
-    main = threading.main_thread().ident
-    stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
-    return " < ".join(one.name for one in reversed(stack[-4:]))
 
 
 class Ending:

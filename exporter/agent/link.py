@@ -80,7 +80,11 @@ class SensorLink:
                 heard = self._once()
             except protocol.VersionSkewError as error:
                 heard = 0
-                self._complain_of_version(str(error))
+                self._listener.unheard(
+                    f"the sensor at {self._path} is of another version ({error}): use one image "
+                    "for both",
+                    VERSION_SKEW,
+                )
             except protocol.WireError as error:
                 heard = 0
                 self._complain(str(error))
@@ -100,20 +104,29 @@ class SensorLink:
                 UNREACHABLE,
             )
 
-    def _complain_of_version(self, what: str) -> None:
-        self._listener.unheard(
-            f"the sensor at {self._path} is of another version ({what}): use one image for both",
-            VERSION_SKEW,
-        )
-
     def _once(self) -> int:
         """Connect and read until the connection ends; returns how many messages came."""
-        channel = self._connect()
+        try:
+            channel = protocol.Channel(_connected(self._path))
+        except OSError as error:
+            raise protocol.Closed(f"cannot connect: {error}") from error
         heard = 0
         try:
-            self._greet(channel)
+            with self._speaking:
+                self._channel = channel
+                if self._stopping.is_set():
+                    # Who stops may have found no connection to end.
+                    raise protocol.Closed("stopping")
+                channel.send(self._listener.hello())
             while True:
-                message = self._next(channel)
+                message: protocol.ToAgent | None = None
+                try:
+                    message = channel.receive(protocol.to_agent)
+                except protocol.UnknownKindError as error:
+                    self._on_refused()
+                    self._listener.unknown(
+                        f"{error}, and is left out: the sensor is newer than this agent"
+                    )
                 if self._channel is not channel:
                     # A closed socket still gives what had arrived.
                     raise protocol.Closed("connecting anew")
@@ -129,28 +142,6 @@ class SensorLink:
         finally:
             self._channel = None
             channel.close()
-
-    def _greet(self, channel: protocol.Channel) -> None:
-        with self._speaking:
-            self._channel = channel
-            if self._stopping.is_set():
-                # Who stops may have found no connection to end.
-                raise protocol.Closed("stopping")
-            channel.send(self._listener.hello())
-
-    def _next(self, channel: protocol.Channel) -> protocol.ToAgent | None:
-        try:
-            return channel.receive(protocol.to_agent)
-        except protocol.UnknownKindError as error:
-            self._on_refused()
-            self._listener.unknown(f"{error}, and is left out: the sensor is newer than this agent")
-            return None
-
-    def _connect(self) -> protocol.Channel:
-        try:
-            return protocol.Channel(_connected(self._path))
-        except OSError as error:
-            raise protocol.Closed(f"cannot connect: {error}") from error
 
     def _take(self, message: protocol.ToAgent) -> None:
         match message:

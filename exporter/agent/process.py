@@ -80,6 +80,7 @@ class Agent:
         self._blind = ""
         """Why nothing is heard of the sensor, as it was last reported."""
         self._skew = ""
+        """What the sensor sent that only a newer agent understands."""
         self._silent: frozenset[str] = frozenset()
         """GPUs that NVML could not read when it spoke last."""
         self._without_nvml = False
@@ -130,7 +131,8 @@ class Agent:
         """Say why there is no fresh local snapshot, "" when there is one."""
         with self._lock:
             if self._observation is None:
-                return "no observation from the sensor: " + _first_message(self._report)
+                said = (source.message for source in self._report.sources if source.message)
+                return "no observation from the sensor: " + next(said, "not connected yet")
             age = time.monotonic() - self._spoke
             if age > self._stale_after():
                 return f"the sensor said nothing for {age:.0f} s"
@@ -261,20 +263,17 @@ class Agent:
             self._dirty.clear()
             self._check_freshness()
             try:
-                self._page = self._rendered()
+                if self._counters.look():
+                    self._link.want(wanted(self._counters.current))
+                begun = time.perf_counter()
+                # Not in a variable: it would keep the page before this one in memory.
+                self._page = page(self.snapshot(), *self.metrics.forms())
+                self._render_seconds = time.perf_counter() - begun
             except Exception:  # noqa: BLE001 - logged; the page before would look fresh
                 self._page = None
                 self.metrics.render_failures.inc()
                 _log.exception("the page cannot be rendered, so none is served")
             self._stopping.wait(_RENDER_GAP)
-
-    def _rendered(self) -> Page:
-        if self._counters.look():
-            self._link.want(wanted(self._counters.current))
-        begun = time.perf_counter()
-        found = page(self.snapshot(), *self.metrics.forms())
-        self._render_seconds = time.perf_counter() - begun
-        return found
 
     def _check_freshness(self) -> None:
         with self._lock:
@@ -313,6 +312,12 @@ class Agent:
         others = other_drivers(seen, self._attribution.published()) if seen else {}
         if seen is not None and seen.nvml is not None:
             seen = msgspec.structs.replace(seen, nvml=selected(seen.nvml, self._selection))
+        sources = (*self._attribution.sources(), *self._shares)
+        if self._reporter is not None:
+            sources += (self._reporter.source(),)
+        if self._skew:
+            skew = SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew)
+            sources += (skew,)
         return Snapshot(
             node=self._settings.node_name,
             at=report.observed_at or clock.now(),
@@ -327,7 +332,7 @@ class Agent:
             holders=holders,
             other_drivers=others,
             join_misses=dict(Counter(reason for reason, _ in holders.misses)),
-            agent_sources=self._sources(),
+            agent_sources=sources,
             render_seconds=self._render_seconds,
         )
 
@@ -339,17 +344,3 @@ class Agent:
             said = relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
             _log.warning("%s", said)
         return found
-
-    def _sources(self) -> tuple[SourceHealth, ...]:
-        reports = () if self._reporter is None else (self._reporter.source(),)
-        return (*self._attribution.sources(), *self._shares, *reports, *self._skewed())
-
-    def _skewed(self) -> tuple[SourceHealth, ...]:
-        """Return a source for a sensor that says what this agent does not understand."""
-        if not self._skew:
-            return ()
-        return (SourceHealth(name="sensor", state="Up", reason=VERSION_SKEW, message=self._skew),)
-
-
-def _first_message(report: NodeHealth) -> str:
-    return next((one.message for one in report.sources if one.message), "not connected yet")

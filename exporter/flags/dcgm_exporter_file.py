@@ -52,11 +52,16 @@ def parse(data: bytes, name: str) -> FileSettings:
     try:
         root = read(data)
         leaves = _Leaves(root)
+        found = [ignored for leaf in leaves.all for ignored in _told(leaf, name)]
+        ignored = tuple(found[:MOST_TOLD])
+        if len(found) > MOST_TOLD:
+            message = f"{len(found) - MOST_TOLD} more keys of {name} have no effect"
+            ignored += (Ignored("file", "...", "Unknown", message),)
         return FileSettings(
             given=dict(_given(leaves)),
             rows=tuple(_rows(root)),
             intervals=tuple(_intervals(leaves)),
-            ignored=tuple(_ignored(leaves, name)),
+            ignored=ignored,
         )
     except YamlError as error:
         raise SettingsError(f"--config-file: {name}, {error}") from error
@@ -100,7 +105,12 @@ class _Leaves:
     """Every value of a document with its key; where a key is not known, all that is below it."""
 
     def __init__(self, root: Node) -> None:
-        self.version = _version(root)
+        node = _mapping(root, "the file").get("version")
+        said = _words(_plain(node, "version")) if node else ""
+        if said not in _VERSIONS:
+            line = node.line if node else root.line
+            raise YamlError(line, f"version must be 1 or 2{f', not {said!r:.80}' if said else ''}")
+        self.version = _VERSIONS[said]
         self._keys = {key.path: key for key in KEYS if self.version in key.versions}
         self._above = {above for path in self._keys for above in _ways_to(path)}
         self.all = tuple(self._below(root, "", ""))
@@ -139,22 +149,25 @@ def _ways_to(path: str) -> Iterator[str]:
 _VERSIONS = {"1": 1, "2": 2}
 
 
-def _version(root: Node) -> int:
-    node = _mapping(root, "the file").get("version")
-    said = _words(_plain(node, "version")) if node else ""
-    if said not in _VERSIONS:
-        line = node.line if node else root.line
-        raise YamlError(line, f"version must be 1 or 2{f', not {said!r:.80}' if said else ''}")
-    return _VERSIONS[said]
-
-
 def _given(leaves: _Leaves) -> Iterator[tuple[str, Any]]:
     if (file := leaves.get("metrics.file")) and _words(file):
         yield "collectors", Path(_words(file))
     if (address := leaves.get("server.address")) and _words(address):
-        yield "listen", _address(address, "server.address")
+        text = _words(address)
+        port = re.fullmatch(r"\S*:([0-9]{1,5})", text)
+        if port is None or int(port[1]) > _LAST_PORT:
+            raise YamlError(
+                address.line, f"server.address must be host:port or :port, not {text!r:.80}"
+            )
+        yield "listen", text
     if scrapes := leaves.get("server.maxConcurrentScrapes"):
-        yield "max_scrapes", _count(scrapes, "server.maxConcurrentScrapes")
+        text = str(scrapes.value)
+        if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
+            raise YamlError(
+                scrapes.line,
+                f"server.maxConcurrentScrapes must be a number above 0, not {text!r:.80}",
+            )
+        yield "max_scrapes", int(text)
 
 
 def _rows(root: Node) -> Iterator[WrittenRow]:
@@ -192,14 +205,6 @@ def _intervals(leaves: _Leaves) -> Iterator[Every]:
             yield Every(leaf.path, _seconds(leaf.node, leaf.path), whole)
 
 
-def _ignored(leaves: _Leaves, name: str) -> Iterator[Ignored]:
-    found = [one for leaf in leaves.all for one in _told(leaf, name)]
-    yield from found[:MOST_TOLD]
-    if len(found) > MOST_TOLD:
-        message = f"{len(found) - MOST_TOLD} more keys of {name} have no effect"
-        yield Ignored("file", "...", "Unknown", message)
-
-
 def _told(leaf: _Leaf, name: str) -> Iterator[Ignored]:
     path = leaf.path[:_LONGEST_PATH]
     where = f"{path} on line {leaf.node.line} of {name}"
@@ -229,21 +234,6 @@ def _seconds(node: Node, path: str) -> float:
     if seconds > _LONGEST:
         raise YamlError(node.line, f"{path} must be 24h or less, not {text!r:.80}")
     return seconds
-
-
-def _address(node: Node, path: str) -> str:
-    text = _words(node)
-    port = re.fullmatch(r"\S*:([0-9]{1,5})", text)
-    if port is None or int(port[1]) > _LAST_PORT:
-        raise YamlError(node.line, f"{path} must be host:port or :port, not {text!r:.80}")
-    return text
-
-
-def _count(node: Node, path: str) -> int:
-    text = str(node.value)
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not int(text):
-        raise YamlError(node.line, f"{path} must be a number above 0, not {text!r:.80}")
-    return int(text)
 
 
 def _plain(node: Node, path: str) -> Node:

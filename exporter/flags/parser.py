@@ -74,16 +74,12 @@ def parse(
     if instead := _instead_of(given.get("collectors")):
         said.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
-    _check_devices(settings)
-    return settings, tuple(said)
-
-
-def _check_devices(settings: Settings) -> None:
     for name in ("devices", *_OF_DCGM):
         try:
             parse_devices(getattr(settings, name))
         except SelectionError as error:
             raise SettingsError(f"{flag_of(name)}: {error}") from error
+    return settings, tuple(said)
 
 
 def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Ignored]:

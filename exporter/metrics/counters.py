@@ -126,7 +126,7 @@ def _checked(written: Iterable[tuple[int, Callable[[str], Counter | None]]], nam
         rows.setdefault(row.name, row)
     if bad and not rows:
         raise CountersError(bad[0].reason, f"{bad[0]} (no row of the file can be shown)")
-    labels = sorted((row for row in rows.values() if row.type == "label"), key=_name)
+    labels = sorted((row for row in rows.values() if row.type == "label"), key=lambda row: row.name)
     metrics = tuple(row for row in rows.values() if row.type != "label")
     said = [f"{error} (the row is left out)" for error in bad]
     if (more := left_out.total() - len(bad)) > 0:
@@ -173,7 +173,18 @@ def _row(line: str, where: str) -> Counter | None:
 
 
 def _counter(row: WrittenRow, where: str) -> Counter:
-    return Counter(row.name, _field(row.name, where), _type(row.type, where), row.help)
+    field = fields.by_name(row.name)
+    if field is None:
+        hint = "correct the name or delete the line"
+        if row.name.startswith("dcgm_"):
+            hint = "the lower-case names of dcgm-exporter 1.x are not known; use the DCGM_FI_* name"
+        raise _BadRowError("UnknownField", f"{where}: {_short(row.name)} is no DCGM field; {hint}")
+    if row.type not in get_args(CounterType):
+        known = ", ".join(get_args(CounterType))
+        raise _BadRowError(
+            "UnknownType", f"{where}: {_short(row.type)} is no Prometheus type; use one of {known}"
+        )
+    return Counter(row.name, field, cast("CounterType", row.type), row.help)
 
 
 def _columns(line: str, where: str) -> list[str]:
@@ -190,32 +201,5 @@ def _columns(line: str, where: str) -> list[str]:
         ) from None
 
 
-def _field(name: str, where: str) -> Field:
-    field = fields.by_name(name)
-    if field is None:
-        hint = _hint(name)
-        raise _BadRowError("UnknownField", f"{where}: {_short(name)} is no DCGM field; {hint}")
-    return field
-
-
-def _hint(name: str) -> str:
-    if name.startswith("dcgm_"):
-        return "the lower-case names of dcgm-exporter 1.x are not known; use the DCGM_FI_* name"
-    return "correct the name or delete the line"
-
-
-def _type(kind: str, where: str) -> CounterType:
-    if kind not in get_args(CounterType):
-        known = ", ".join(get_args(CounterType))
-        raise _BadRowError(
-            "UnknownType", f"{where}: {_short(kind)} is no Prometheus type; use one of {known}"
-        )
-    return cast("CounterType", kind)  # checked one line above
-
-
 def _short(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:77] + "...")
-
-
-def _name(row: Counter) -> str:
-    return row.name

@@ -56,7 +56,14 @@ class CountersFile:
         try:
             new = self._read()
         except CountersError as error:
-            self._refuse(error)
+            failures = self.reloads.failures + 1
+            self.reloads = Reloads(failures=failures, last_ok=False)
+            # A file that stays bad is looked at again only when it changes; say each thing once.
+            if str(error) != self._said:
+                self._said = str(error)
+                _log.error(
+                    "the new counters file is refused, the old one stays in force: %s", error
+                )
             return False
         changed = new != self.current
         if self._said:
@@ -82,14 +89,6 @@ class CountersFile:
                 "file, or leave the setting out for the default set",
             ) from error
         return counters.parse(data, str(self._path))
-
-    def _refuse(self, error: CountersError) -> None:
-        failures = self.reloads.failures + 1
-        self.reloads = Reloads(failures=failures, last_ok=False)
-        # A file that stays bad is looked at again only when it changes; say each thing once.
-        if str(error) != self._said:
-            self._said = str(error)
-            _log.error("the new counters file is refused, the old one stays in force: %s", error)
 
     def _tell_notes(self) -> None:
         for note in self.current.notes:

@@ -29,6 +29,8 @@ def debug_page(snapshot: Snapshot) -> str:
     report = snapshot.report
     index = {one.uuid: one.index for one in (snapshot.nvml.gpus if snapshot.nvml else ())}
     gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
+    misses = [(device, reason, MISSES[reason]) for reason, device in snapshot.holders.misses]
+    ignored = [(row.source, row.name, row.reason, row.message) for row in snapshot.shown.ignored]
     parts = (
         [
             f"node {_plain(snapshot.node)}, boot {_plain(report.boot_id) or 'not known'}, "
@@ -39,9 +41,9 @@ def debug_page(snapshot: Snapshot) -> str:
         _section("MIG SLICES", _SLICES, _slices(snapshot)),
         _section("HOLDERS", _HOLDERS, _holders(snapshot)),
         _section("DEVICES WITHOUT A POD'S LABELS", _UNLABELLED, _unlabelled(snapshot)),
-        _section("HOLDS WITHOUT A DEVICE", _MISSES, _misses(snapshot)),
+        _section("HOLDS WITHOUT A DEVICE", _MISSES, misses),
         _section(f"LAST {_LAST_XIDS} XIDS", _XIDS, _xids(report)),
-        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, _ignored(snapshot)),
+        _section("SETTINGS WITHOUT EFFECT", _SETTINGS, ignored),
     )
     return "\n".join(line for part in parts for line in part) + "\n"
 
@@ -165,30 +167,16 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
 _JOINING = ("podresources", "resourceslices", "claims")
 
 
-def _misses(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for reason, device in snapshot.holders.misses:
-        yield device, reason, MISSES[reason]
-
-
-def _ignored(snapshot: Snapshot) -> Iterator[Sequence[object]]:
-    for one in snapshot.shown.ignored:
-        yield one.source, one.name, one.reason, one.message
-
-
 def _xids(report: NodeHealth) -> Iterator[Sequence[object]]:
     records = [(gpu, record) for gpu in report.gpus for record in gpu.xids]
     records.sort(key=lambda pair: pair[1].last_seen, reverse=True)
     for gpu, record in records[:_LAST_XIDS]:
-        yield _xid(gpu, record, report.driver_version)
-
-
-def _xid(gpu: GpuHealth, record: XidRecord, driver: str) -> Sequence[object]:
-    known = lookup(record.code)
-    return (
-        *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
-        *(known.xid_class, record.count, "+".join(record.sources)),
-        _link_words(record, driver) + (record.message or known.description),
-    )
+        known = lookup(record.code)
+        yield (
+            *(_at(record.last_seen), gpu.uuid, record.gi, f"{record.code} {known.mnemonic}"),
+            *(known.xid_class, record.count, "+".join(record.sources)),
+            _link_words(record, report.driver_version) + (record.message or known.description),
+        )
 
 
 def _link_words(record: XidRecord, driver: str) -> str:

@@ -93,10 +93,6 @@ def _of_claims(value: Callable[[ClaimMemory], int | None]) -> Callable[[View], I
     return samples
 
 
-def _ratio(share: PodShare) -> float | None:
-    return None if share.sm_util is None else share.sm_util / 100
-
-
 METRICS: tuple[Metric, ...] = (
     Metric(
         name="draguard_device_allocation_info",
@@ -137,7 +133,7 @@ METRICS: tuple[Metric, ...] = (
         labels=(*_DEVICE, "pod", "namespace", "pod_uid"),
         source="nvmlDeviceGetProcessUtilization, cgroups",
         needs="host pids",
-        samples=_of_pods(_ratio),
+        samples=_of_pods(lambda share: None if share.sm_util is None else share.sm_util / 100),
     ),
     Metric(
         name="draguard_claim_memory_declared_bytes",

@@ -69,15 +69,11 @@ def _last_xid(view: View) -> Iterator[Sample]:
         message = lookup(code).description if last else _NO_ERROR
         yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
     for row in view.relayed.devices:
-        yield from _relayed_xid(row)
-
-
-def _relayed_xid(row: Row) -> Iterator[Sample]:
-    """Give the last XID that DCGM itself remembers; the report may not know this GPU."""
-    code = row.values.get(fields.XID_ERRORS)
-    if isinstance(code, int):
-        message = lookup(code).description if code else _NO_ERROR
-        yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
+        # The last XID that DCGM itself remembers; the report may not know this GPU.
+        code = row.values.get(fields.XID_ERRORS)
+        if isinstance(code, int):
+            message = lookup(code).description if code else _NO_ERROR
+            yield row.with_labels(("err_code", str(code)), ("err_msg", message)), code
 
 
 def _xid_counts(view: View) -> Iterator[Sample]:

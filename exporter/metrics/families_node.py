@@ -7,6 +7,7 @@ from exporter.metrics import labels, relay
 from exporter.metrics.counters import RowReason
 from exporter.metrics.fields import by_id
 from exporter.metrics.metric import Metric, Sample
+from exporter.metrics.snapshot import Snapshot
 from exporter.metrics.view import View
 from exporter.model.node_health import SourceHealth
 from exporter.model.readings import Observation
@@ -19,11 +20,6 @@ def _expected(view: View) -> Iterator[Sample]:
     for source, count in (("pci", on_bus), ("resourceslices", inventory.published)):
         if count is not None:
             yield labels.text((("source", source),)), count
-
-
-def _seen(view: View) -> Iterator[Sample]:
-    if (seen := view.snapshot.report.inventory.seen) is not None:
-        yield "", seen
 
 
 def _missing(view: View) -> Iterator[Sample]:
@@ -79,26 +75,18 @@ def _sample_seconds(view: View) -> Iterator[Sample]:
             yield labels.text((("source", source),)), reading.took
 
 
-def _answers_refused(view: View) -> Iterator[Sample]:
-    if view.snapshot.nvml is not None:
-        yield "", view.snapshot.nvml.refused
+def _single(value: Callable[[Snapshot], float | None]) -> Callable[[View], Iterable[Sample]]:
+    """Give one sample without labels, none where the value is not known."""
 
-
-def _render_seconds(view: View) -> Iterator[Sample]:
-    if view.snapshot.render_seconds is not None:
-        yield "", view.snapshot.render_seconds
-
-
-def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable[Sample]]:
     def samples(view: View) -> Iterator[Sample]:
-        if view.snapshot.seen is not None:
-            yield "", count(view.snapshot.seen)
+        if (known := value(view.snapshot)) is not None:
+            yield "", known
 
     return samples
 
 
-def _rejected(view: View) -> Iterator[Sample]:
-    return _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {})
+def _of_sensor(count: Callable[[Observation], int]) -> Callable[[View], Iterable[Sample]]:
+    return _single(lambda snapshot: count(snapshot.seen) if snapshot.seen else None)
 
 
 def _rows_left_out(view: View) -> Iterator[Sample]:
@@ -133,7 +121,7 @@ METRICS: tuple[Metric, ...] = (
         "that were let go. No sample while NVML is down.",
         source="NVML",
         kept=True,
-        samples=_seen,
+        samples=_single(lambda snapshot: snapshot.report.inventory.seen),
     ),
     Metric(
         name="draguard_gpu_missing",
@@ -205,7 +193,7 @@ METRICS: tuple[Metric, ...] = (
         source="kernel log",
         needs="kernel log",
         kept=True,
-        samples=_rejected,
+        samples=lambda view: _by_reason(view.snapshot.seen.rejected if view.snapshot.seen else {}),
     ),
     Metric(
         name="draguard_sensor_frames_refused_total",
@@ -238,7 +226,7 @@ METRICS: tuple[Metric, ...] = (
         help="Answers of NVML that make no sense and are not shown.",
         source="NVML",
         kept=True,
-        samples=_answers_refused,
+        samples=_single(lambda snapshot: snapshot.nvml and snapshot.nvml.refused),
     ),
     Metric(
         name="draguard_nvml_restarts_total",
@@ -271,7 +259,7 @@ METRICS: tuple[Metric, ...] = (
         help="Counters files that were refused since the start; the one before stays in force.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.reloads.failures),),
+        samples=_single(lambda snapshot: snapshot.reloads.failures),
     ),
     Metric(
         name="draguard_counters_last_reload_success",
@@ -279,7 +267,7 @@ METRICS: tuple[Metric, ...] = (
         help="1: the counters file as it lies there is in force. 0: it was refused.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", int(view.snapshot.reloads.last_ok)),),
+        samples=_single(lambda snapshot: int(snapshot.reloads.last_ok)),
     ),
     Metric(
         name="draguard_counters_rows_left_out",
@@ -317,7 +305,7 @@ METRICS: tuple[Metric, ...] = (
         help="What it took to render the page before this one.",
         source="the exporter",
         kept=True,
-        samples=_render_seconds,
+        samples=_single(lambda snapshot: snapshot.render_seconds),
     ),
     Metric(
         name="draguard_snapshot_timestamp_seconds",
@@ -325,6 +313,6 @@ METRICS: tuple[Metric, ...] = (
         help="When the sensor last sent a snapshot; time() minus this is the snapshot's age.",
         source="the exporter",
         kept=True,
-        samples=lambda view: (("", view.snapshot.at.timestamp()),),
+        samples=_single(lambda snapshot: snapshot.at.timestamp()),
     ),
 )

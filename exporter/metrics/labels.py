@@ -232,23 +232,16 @@ def pod_pairs(options: Options, owners: Sequence[Holder]) -> tuple[tuple[str, st
 def _pod_labels(holder: Holder) -> Pairs:
     spelled: dict[str, list[str]] = {}
     for key, value in sorted(holder.pod_labels):
-        spelled.setdefault(_spelled(key), []).append(value)
+        name = _NOT_IN_A_NAME.sub("_", key)
+        spelled.setdefault(f"_{name}" if name[:1].isdigit() else name, []).append(value)
     for name, values in spelled.items():
         if len(values) > 1:
             for number, value in enumerate(values, start=1):
                 yield f"label_{name}_conflict{number}", value
         else:
-            yield f"label_{name}" if _taken(name) else name, values[0]
-
-
-def _spelled(key: str) -> str:
-    name = _NOT_IN_A_NAME.sub("_", key)
-    return f"_{name}" if name[:1].isdigit() else name
-
-
-def _taken(name: str) -> bool:
-    # Names that begin with two underscores are Prometheus's own.
-    return name in RESERVED or name.startswith(("__", "dra_", "DCGM_", "label_")) or not name
+            # Names that begin with two underscores are Prometheus's own.
+            reserved = name in RESERVED or name.startswith(("__", "dra_", "DCGM_", "label_"))
+            yield f"label_{name}" if reserved or not name else name, values[0]
 
 
 RESERVED = frozenset(

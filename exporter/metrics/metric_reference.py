@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from exporter.metrics import counters, fields
-from exporter.metrics.counters import Counter
 from exporter.metrics.families import METRICS
 from exporter.metrics.families_gpu import GPU
 from exporter.metrics.metric import Metric
@@ -48,13 +47,9 @@ def _default() -> Iterator[str]:
     yield from _table(("metric", "type", "DCGM field", "unit", "of", "what it says"))
     known = counters.default()
     for row in (*known.metrics, *known.labels):
-        yield _counter(row)
-
-
-def _counter(row: Counter) -> str:
-    field = row.field
-    number = f"{field.id}, `{field.renamed}` as of 4.6" if field.renamed else str(field.id)
-    return _row((f"`{row.name}`", row.type, number, field.unit, _LEVELS[field.level], row.help))
+        field = row.field
+        number = f"{field.id}, `{field.renamed}` as of 4.6" if field.renamed else str(field.id)
+        yield _row((f"`{row.name}`", row.type, number, field.unit, _LEVELS[field.level], row.help))
 
 
 def _numbers() -> Iterator[str]:

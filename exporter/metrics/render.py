@@ -5,7 +5,7 @@ Own renderer for the device families: prometheus_client renames counters without
 """
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -77,7 +77,9 @@ def families(laid_out: View) -> Iterator[Family]:
                 dropped[family.name] = left
         if shown.samples:
             yield shown
-    yield _dropped(dropped)
+    samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
+    text = "Series left out of this page because of the cap on series, by family."
+    yield Family(DROPPED, "gauge", text, samples or {"": 0})
 
 
 def _sound(family: Family) -> Family:
@@ -93,16 +95,6 @@ def _within(family: Family, room: int) -> Family:
         return family
     kept = dict(list(family.samples.items())[:room])
     return msgspec.structs.replace(family, samples=kept)
-
-
-def _dropped(dropped: Mapping[str, int]) -> Family:
-    samples = {labels.text((("family", name),)): count for name, count in dropped.items()}
-    return Family(
-        DROPPED,
-        "gauge",
-        "Series left out of this page because of the cap on series, by family.",
-        samples or {"": 0},
-    )
 
 
 def _rendered(
@@ -122,7 +114,8 @@ def _head(family: Family, *, openmetrics: bool) -> bytes:
         name = name.removesuffix("_total")
     elif openmetrics and kind == "untyped":
         kind = "unknown"
-    said = _help(family.help, openmetrics=openmetrics)
+    escaped = family.help.replace("\\", r"\\").replace("\n", r"\n")
+    said = escaped.replace('"', r"\"") if openmetrics else escaped
     return f"# HELP {name} {said}\n# TYPE {name} {kind}\n".encode(errors="replace")
 
 
@@ -133,8 +126,3 @@ def _body(family: Family) -> bytes:
         for found, value in family.samples.items()
     ]
     return "".join(lines).encode(errors="replace")
-
-
-def _help(text: str, *, openmetrics: bool) -> str:
-    escaped = text.replace("\\", r"\\").replace("\n", r"\n")
-    return escaped.replace('"', r"\"") if openmetrics else escaped

@@ -118,7 +118,7 @@ class Layout:
 
     def _slices(self, gpu: GpuReading) -> Iterator[_Slice]:
         by_gi: dict[int, list[MigReading]] = {}
-        for part in sorted(gpu.instances or (), key=_gi_ci):
+        for part in sorted(gpu.instances or (), key=lambda part: (part.gi, part.ci)):
             by_gi.setdefault(part.gi, []).append(part)
         for group in by_gi.values():
             if len(group) > 1:
@@ -221,7 +221,3 @@ class Layout:
 
 def _identity(gpu: GpuReading) -> Identity:
     return Identity(gpu.index, gpu.uuid, gpu.bus_id, gpu.product)
-
-
-def _gi_ci(part: MigReading) -> tuple[int, int]:
-    return part.gi, part.ci

@@ -68,7 +68,9 @@ def claim_memory(reading: NvmlReading, holders: Holders) -> Iterator[ClaimMemory
         owners = [one for one in holders.owners(uuid) if one.dra is not None]
         by_claim: dict[tuple[str, ...], list[Holder]] = {}
         for one in owners:
-            by_claim.setdefault(_claim(one), []).append(one)
+            if claim := one.dra:
+                key = (claim.claim_namespace, claim.claim, claim.share_id)
+                by_claim.setdefault(key, []).append(one)
         for group in by_claim.values():
             others = [one for one in owners if one not in group]
             used = _claim_used(gpu, part, group, others)
@@ -122,8 +124,3 @@ def _processes(gpu: GpuReading, part: MigReading | None) -> list[ProcessReading]
         found = [one for one in found if one.gi == part.gi and one.ci in (None, part.ci)]
     used = part.fb_used if part else gpu.fb_used
     return None if not found and (used or 0) > _CLEARLY_USED else found
-
-
-def _claim(holder: Holder) -> tuple[str, ...]:
-    claim = holder.dra
-    return (claim.claim_namespace, claim.claim, claim.share_id) if claim else ()

@@ -69,7 +69,7 @@ def divided(whole: Values, parts: Sequence[Values]) -> tuple[Values, tuple[Value
     A field that is by its nature of parts stays with them, if any has it; any other
     stays with the whole, if that has it.
     """
-    taken = {field for part in parts for field in part if _of_parts(field)}
+    taken = {field for part in parts for field in part if _level(field) in ("gi", "ci", "link")}
     kept = {field: value for field, value in whole.items() if field not in taken}
     return kept, tuple(
         {field: value for field, value in part.items() if field not in kept} for part in parts
@@ -85,10 +85,6 @@ def of_gpu_instance(field: int) -> bool:
 
 
 _MEMORY = frozenset((90, 92, 93, 250, 251, 252, 253, 254))
-
-
-def _of_parts(field: int) -> bool:
-    return _level(field) in ("gi", "ci", "link")
 
 
 @cache

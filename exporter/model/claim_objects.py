@@ -5,7 +5,7 @@ no `exactly`). Pure.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -135,7 +135,12 @@ def detail_of(claim: RawClaim) -> ClaimDetail:
     status = claim.status or _Status()
     devices = status.allocation.devices if status.allocation else _Results()
     reserved = status.reserved_for or ()
-    classes = _classes(claim.spec.devices.requests or ())
+    classes: dict[str, str] = {}
+    for request in claim.spec.devices.requests or ():
+        exact = request.exactly
+        classes[request.name] = exact.device_class_name if exact else request.device_class_name
+        for part in request.first_available or ():
+            classes[f"{request.name}/{part.name}"] = part.device_class_name
     return ClaimDetail(
         uid=claim.metadata.uid,
         results=tuple(_result(one, classes) for one in devices.results or ()),
@@ -152,15 +157,6 @@ def class_of_extended(detail: ClaimDetail) -> str:
     """Return the DeviceClass behind an extended resource, "" when its requests name several."""
     classes = {one.device_class for one in detail.results}
     return classes.pop() if len(classes) == 1 else ""
-
-
-def _classes(requests: Iterable[_Request]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for one in requests:
-        found[one.name] = one.exactly.device_class_name if one.exactly else one.device_class_name
-        for part in one.first_available or ():
-            found[f"{one.name}/{part.name}"] = part.device_class_name
-    return found
 
 
 def _result(one: _Result, classes: Mapping[str, str]) -> ResultDetail:

@@ -157,9 +157,9 @@ def _sort(row: dict[str, str]) -> Sort:
 
 
 def _patterns(row: dict[str, str], column: str) -> dict[Layout, tuple[int, int]]:
-    return {layout: _pattern(text) for layout in _LAYOUTS if (text := row[f"{column}_{layout}"])}
-
-
-def _pattern(text: str) -> tuple[int, int]:
-    mask = "".join("0" if bit == "-" else "1" for bit in text)
-    return int(mask, 2), int(text.replace("-", "0"), 2)
+    found: dict[Layout, tuple[int, int]] = {}
+    for layout in _LAYOUTS:
+        if text := row[f"{column}_{layout}"]:
+            mask = "".join("0" if bit == "-" else "1" for bit in text)
+            found[layout] = int(mask, 2), int(text.replace("-", "0"), 2)
+    return found

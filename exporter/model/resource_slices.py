@@ -201,8 +201,11 @@ def inventory(
         kept.setdefault((device.device.driver, device.device.pool), []).append(device)
     found: dict[Device, SliceDevice] = {}
     for key, members in pools.items():
-        complete = _newest_complete(members)
-        published = kept.get(key, []) if complete is None else _devices(complete)
+        generations: dict[int, list[ResourceSlice]] = {}
+        for member in members:
+            generations.setdefault(member.spec.pool.generation, []).append(member)
+        complete = [number for number, parts in generations.items() if _whole(parts)]
+        published = _devices(generations[max(complete)]) if complete else kept.get(key, [])
         found.update((device.device, device) for device in published)
     return tuple(found[name] for name in sorted(found))
 
@@ -212,20 +215,12 @@ def incomplete(slices: Iterable[ResourceSlice]) -> frozenset[PoolKey]:
     pools: dict[PoolKey, list[ResourceSlice]] = {}
     for one in slices:
         pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
-    return frozenset(key for key, members in pools.items() if not _whole(_newest(members)))
-
-
-def _newest(members: list[ResourceSlice]) -> list[ResourceSlice]:
-    newest = max(one.spec.pool.generation for one in members)
-    return [one for one in members if one.spec.pool.generation == newest]
-
-
-def _newest_complete(members: list[ResourceSlice]) -> list[ResourceSlice] | None:
-    for generation in sorted({one.spec.pool.generation for one in members}, reverse=True):
-        candidates = [one for one in members if one.spec.pool.generation == generation]
-        if _whole(candidates):
-            return candidates
-    return None
+    found: set[PoolKey] = set()
+    for key, members in pools.items():
+        newest = max(member.spec.pool.generation for member in members)
+        if not _whole([member for member in members if member.spec.pool.generation == newest]):
+            found.add(key)
+    return frozenset(found)
 
 
 def _whole(generation: list[ResourceSlice]) -> bool:

@@ -125,15 +125,12 @@ class Sensor:
     def add(self, signal: Signal) -> None:
         """Number a signal, pair it, keep it, and have the GPUs looked at because of it."""
         if signal.kind not in PASSING:
-            self._keep(signal)
+            with self.changed:
+                numbered = self._placed(signal, self._ring.number_next())
+                self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
+                self.changed.notify_all()
         if signal.kind != "identity":
             self._ask()
-
-    def _keep(self, signal: Signal) -> None:
-        with self.changed:
-            numbered = self._placed(signal, self._ring.number_next())
-            self._ring.append(self._dedup.pair(numbered, self._deaf if signal.past else ()))
-            self.changed.notify_all()
 
     def refuse(self) -> None:
         """Count a frame that could not be read."""
@@ -166,7 +163,14 @@ class Sensor:
         A position of another run (the node was rebooted), or whose agent is gone, gets nothing.
         """
         with self.changed:
-            self.changed.wait_for(lambda: self._is_behind(position))
+            self.changed.wait_for(
+                lambda: (
+                    position.backlog
+                    or position.state != self._state
+                    or position.number < self._ring.last_number
+                    or not self._is_live(position)
+                )
+            )
             if not self._is_live(position):
                 return None, None
             signals = self._take(position)
@@ -194,14 +198,6 @@ class Sensor:
     def _is_live(self, position: Position) -> bool:
         return position.run == self._ring.run and not position.over
 
-    def _is_behind(self, position: Position) -> bool:
-        return (
-            bool(position.backlog)
-            or position.state != self._state
-            or position.number < self._ring.last_number
-            or not self._is_live(position)
-        )
-
     def _take(self, position: Position) -> Signals | None:
         waiting = position.backlog + self._ring.after(position.number, position.counted_to)
         position.number = self._ring.last_number
@@ -217,9 +213,10 @@ class Sensor:
         return Signals(tuple(batch), last)
 
     def _observation(self) -> Observation:
+        dcgm = (self._dcgm.source,) if self._dcgm else ()
         return Observation(
             at=clock.now(),
-            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *self._dcgm_source()),
+            sources=(self._nvml.source, self._kernel_log(), self._node.pods, *dcgm),
             nvml=self._nvml.reading,
             hang=self._nvml.hang or (self._dcgm.hang if self._dcgm else None),
             dcgm=self._dcgm.reading if self._dcgm else None,
@@ -303,9 +300,6 @@ class Sensor:
         if not self._kmsg.up:
             return self._kmsg
         return msgspec.structs.replace(self._kmsg, last_success=clock.now())
-
-    def _dcgm_source(self) -> tuple[SourceHealth, ...]:
-        return () if self._dcgm is None else (self._dcgm.source,)
 
     def _placed(self, signal: Signal, number: int) -> Signal:
         """Number a signal, and name its GPU in both ways where NVML told them."""

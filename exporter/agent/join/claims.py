@@ -164,7 +164,13 @@ class _Join:
         key = key_of(claim)
         detail = self._known.details.get(key)
         pod = self._known.pods.get((container.namespace, container.pod))
-        for result in _results(claim, detail) or (None,):
+        wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
+        results = [
+            result
+            for result in (detail.results if detail else ())
+            if (result.driver, result.pool, result.device, result.share_id) == wanted
+        ]
+        for result in results or (None,):
             if pod and result and not pod.asked(container.container, claim.claim, result.request):
                 continue
             yield Holder(
@@ -206,15 +212,6 @@ def _of_claim(
         "pod_group": ",".join(detail.pod_groups) if detail else "",
         "resource": resource or (detail.resource if detail else ""),
     }
-
-
-def _results(claim: ClaimDevice, detail: ClaimDetail | None) -> tuple[ResultDetail, ...]:
-    wanted = (claim.driver, claim.pool, claim.device, claim.share_id)
-    return tuple(
-        one
-        for one in (detail.results if detail else ())
-        if (one.driver, one.pool, one.device, one.share_id) == wanted
-    )
 
 
 def _declared(

@@ -56,10 +56,13 @@ class Allowed:
         self._patterns = tuple(map(_compiled, patterns))
 
     def of(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted((key, value) for key, value in labels.items() if self._has(key)))
-
-    def _has(self, key: str) -> bool:
-        return not self._patterns or any(one.search(key) for one in self._patterns)
+        return tuple(
+            sorted(
+                (key, value)
+                for key, value in labels.items()
+                if not self._patterns or any(pattern.search(key) for pattern in self._patterns)
+            )
+        )
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

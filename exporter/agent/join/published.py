@@ -11,8 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from exporter.agent.join.refusals import reason_of
 from exporter.agent.report.ledger import Published
+from exporter.kube import reason_of
 from exporter.model.node_health import SourceHealth
 from exporter.model.resource_slices import ResourceSlice, SliceDevice, inventory
 from kubeapi import clock
@@ -164,7 +164,9 @@ class PublishedDevices:
         # Inside of the lock: who looked first must not have the last word.
         with self._lock:
             settled = reflector.synced
-            slices = [one for one in reflector.items().values() if self._is_ours(one)]
+            slices = [
+                entry for entry in reflector.items().values() if entry.spec.node_name == self._node
+            ]
             found = inventory(slices, self._devices)
             if not settled:
                 # While a list is still coming in, what it has not named yet is not gone.
@@ -176,9 +178,6 @@ class PublishedDevices:
             if news:
                 self._devices = found
         return news
-
-    def _is_ours(self, one: ResourceSlice) -> bool:
-        return one.spec.node_name == self._node
 
 
 def _down(reason: str, message: str = "") -> SourceHealth:

@@ -24,7 +24,7 @@ from exporter.model.node_health import (
     SwitchHealth,
     VersionSince,
 )
-from exporter.model.readings import STARTING, GpuReading, NvmlReading, Observation
+from exporter.model.readings import STARTING, NvmlReading, Observation
 from exporter.model.signals import ERRORS, Signal
 
 __all__ = [
@@ -160,35 +160,42 @@ def observe(
         if reason == STARTING:
             # Nothing was said yet: a restarting agent must not make its GPUs unknown.
             return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
-        _unread(gpus, seen, reason)
+        hung = seen.hang.uuid if seen.hang else None
+        for uuid, gpu in gpus.items():
+            why = presence.HUNG if uuid == hung else f"Nvml{reason}"
+            gpus[uuid] = presence.unread(gpu, why, seen.at)
     else:
         if driver and nvml.driver_version and nvml.driver_version != driver:
-            gpus = _other_driver(gpus, seen.at)
+            # The kernel's own line about the load may have been counted already.
+            gpus = {
+                uuid: gpu
+                if gpu.presence_reason == presence.DRIVER_RELOADED
+                else presence.next_epoch(gpu, seen.at)
+                for uuid, gpu in gpus.items()
+            }
         driver = nvml.driver_version or driver
         _read_all(gpus, nvml)
         listed = {reading.uuid for reading in nvml.gpus}
         _miss(gpus, listed, seen, published, bus, lost_after)
-        before -= _forget(gpus, listed)
+        # Of too many GPUs those that were gone first are dropped, with their records.
+        gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
+        dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
+        before -= sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
     before -= _forget_phantoms(gpus, bus)
     naming.name_by_bus(gpus, published.by_bus if published else {})
     on_pci = {uuid: config_space.updated(gpu, seen, bus) for uuid, gpu in gpus.items()}
     return _with_gpus(
-        _dated(report, driver, seen.at, clock_step),
+        msgspec.structs.replace(
+            report,
+            agent_since=_clock_was_set(report.agent_since, clock_step),
+            driver_since=_clock_was_set(report.driver_since, clock_step).seen(driver, seen.at),
+        ),
         on_pci,
         sources=seen.sources,
         driver_version=driver,
         observed_at=seen.at,
         inventory=inventory.taken(bus, nvml.gpus if nvml else None, published),
         xids_dropped=report.xids_dropped + _dropped(gpus) - before,
-    )
-
-
-def _dated(report: NodeHealth, driver: str, at: datetime, step: timedelta) -> NodeHealth:
-    """Return the report with since when its versions are there, after a look at the driver."""
-    return msgspec.structs.replace(
-        report,
-        agent_since=_clock_was_set(report.agent_since, step),
-        driver_since=_clock_was_set(report.driver_since, step).seen(driver, at),
     )
 
 
@@ -273,13 +280,6 @@ def _dropped(gpus: Gpus) -> int:
     return sum(gpu.xids_dropped for gpu in gpus.values())
 
 
-def _unread(gpus: Gpus, seen: Observation, reason: str) -> None:
-    hung = seen.hang.uuid if seen.hang else None
-    for uuid, gpu in gpus.items():
-        why = presence.HUNG if uuid == hung else f"Nvml{reason}"
-        gpus[uuid] = presence.unread(gpu, why, seen.at)
-
-
 def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
     bearers = Counter(reading.uuid for reading in nvml.gpus)
     for reading in nvml.gpus:
@@ -287,15 +287,11 @@ def _read_all(gpus: Gpus, nvml: NvmlReading) -> None:
             known = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
             gpus[reading.uuid] = presence.ambiguous(known, nvml.at)
         else:
-            _read(gpus, reading, nvml.at)
-
-
-def _read(gpus: Gpus, reading: GpuReading, at: datetime) -> None:
-    naming.rename(gpus, reading.bus_id, reading.uuid)
-    old = gpus.get(reading.uuid) or presence.blank(reading.uuid, at)
-    gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, at), at)
-    # Once more, as the name may have been ambiguous up to now.
-    naming.rename(gpus, reading.bus_id, reading.uuid)
+            naming.rename(gpus, reading.bus_id, reading.uuid)
+            old = gpus.get(reading.uuid) or presence.blank(reading.uuid, nvml.at)
+            gpus[reading.uuid] = xid_counts.completed(presence.read(old, reading, nvml.at), nvml.at)
+            # Once more, as the name may have been ambiguous up to now.
+            naming.rename(gpus, reading.bus_id, reading.uuid)
 
 
 def _miss(  # noqa: PLR0917 - what is there, what should be, and when
@@ -321,13 +317,6 @@ def _miss(  # noqa: PLR0917 - what is there, what should be, and when
             )
 
 
-def _forget(gpus: Gpus, listed: set[str]) -> int:
-    """Drop what was gone first of too many GPUs; returns how many XID records went or had gone."""
-    gone = sorted(gpus.keys() - listed, key=lambda uuid: (gpus[uuid].presence_since, uuid))
-    dropped = [gpus.pop(uuid) for uuid in gone[:-MAX_GONE]]
-    return sum(len(gpu.xids) + gpu.xids_dropped for gpu in dropped)
-
-
 def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
     """Drop GPUs of which only syslog(2) told and that the kernel does not list.
 
@@ -342,16 +331,6 @@ def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
         and all(record.sources == ("syslog",) for record in gpu.xids)
     ]
     return sum(len(gpu.xids) + gpu.xids_dropped for gpu in map(gpus.pop, phantoms))
-
-
-def _other_driver(gpus: Gpus, at: datetime) -> Gpus:
-    # The kernel's own line about the load may have been counted already.
-    return {
-        uuid: gpu
-        if gpu.presence_reason == presence.DRIVER_RELOADED
-        else presence.next_epoch(gpu, at)
-        for uuid, gpu in gpus.items()
-    }
 
 
 def _with_gpus(report: NodeHealth, gpus: dict[str, GpuHealth], **fields: object) -> NodeHealth:

@@ -190,14 +190,12 @@ class Reporter:
         self._metrics.report_fields_dropped.set(len(acceptance.fields_dropped(warnings)))
         self._metrics.report_success.set(clock.now().timestamp())
         # Last: who sees the state finds the figures that belong to it.
-        self._tell(self._acceptance(warnings))
+        if self._sizing.size == "Whole":
+            self._tell(acceptance.accepted(warnings, clock.now()))
+        else:
+            self._tell(acceptance.reduced(self._sizing.size, self._refusal, clock.now()))
         self._accepted.set()
         return 0.0
-
-    def _acceptance(self, warnings: list[str]) -> SourceHealth:
-        if self._sizing.size == "Whole":
-            return acceptance.accepted(warnings, clock.now())
-        return acceptance.reduced(self._sizing.size, self._refusal, clock.now())
 
     def _fail(self, error: ApiError) -> float:
         self._accepted.clear()

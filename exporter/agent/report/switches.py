@@ -30,7 +30,11 @@ def counted(
         return switches, 1
     by_code = {one.code: one for one in (old.sxids if old else ())}
     by_code[signal.code] = _once_more(by_code.get(signal.code), signal)
-    kept = _bounded(by_code)
+    least = sorted(
+        by_code.values(), key=lambda one: (bool(one.fatal), one.count, one.last_seen.timestamp())
+    )
+    going = least[: max(0, len(by_code) - MAX_CODES)]
+    kept = tuple(by_code[code] for code in sorted(by_code.keys() - {one.code for one in going}))
     by_bus[signal.bus_id] = SwitchHealth(pci_bus_id=signal.bus_id, sxids=kept)
     return tuple(by_bus[bus] for bus in sorted(by_bus)), len(by_code) - len(kept)
 
@@ -68,13 +72,3 @@ def _once_more(old: SxidRecord | None, signal: Signal) -> SxidRecord:
 
 def _severity(fatal: bool | None) -> SxidSeverity:  # noqa: FBT001 - the value itself
     return "Unknown" if fatal is None else "Fatal" if fatal else "NonFatal"
-
-
-def _bounded(by_code: dict[int, SxidRecord]) -> tuple[SxidRecord, ...]:
-    going = sorted(by_code.values(), key=_keep_last)[: max(0, len(by_code) - MAX_CODES)]
-    codes = by_code.keys() - {one.code for one in going}
-    return tuple(by_code[code] for code in sorted(codes))
-
-
-def _keep_last(record: SxidRecord) -> tuple[bool, int, float]:
-    return bool(record.fatal), record.count, record.last_seen.timestamp()

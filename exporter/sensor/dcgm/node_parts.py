@@ -5,7 +5,7 @@ nothing. Of that only what the device options choose is watched. Modules of the 
 read these, and need not be there; what is missing is a remark and no error.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -97,15 +97,16 @@ class _Reader:
             said = f"{error.call} answers {name_of(error.code)}"
             self.remarks.append(f"no {_NAMES[about]} is listed: {said} ({_MODULES[about]})")
             return
-        self.places |= {entity: part for entity, part in listed if _is_chosen(part, chosen)}
+        self.places |= {
+            entity: part
+            for entity, part in listed
+            if (part.of is None and chosen.has(part.id))
+            or (part.of is not None and chosen.has_part(part.id, part.of))
+        }
         named = chosen.wholes if kind in ("switch", "cpu") else chosen.parts
         if missing := sorted((named or frozenset()) - {part.id for _, part in listed}):
             numbers = ", ".join(map(str, missing))
             self.remarks.append(f"DCGM lists no {_NAMES[kind]} {numbers}, as {option} names")
-
-
-def _is_chosen(part: NodePart, chosen: Selection) -> bool:
-    return chosen.has(part.id) if part.of is None else chosen.has_part(part.id, part.of)
 
 
 def _switches(library: Library) -> Listed:
@@ -115,13 +116,10 @@ def _switches(library: Library) -> Listed:
 
 def _links(library: Library) -> Listed:
     for switch, states in library.link_states().switches.items():
-        for link in _there(states):
-            entity = Kind.LINK, link_entity(switch, link, Kind.SWITCH)
-            yield entity, NodePart(kind="link", id=link, of=switch)
-
-
-def _there(states: Sequence[int]) -> Iterator[int]:
-    return (link for link, state in enumerate(states) if state in LINKS_THERE)
+        for link, state in enumerate(states):
+            if state in LINKS_THERE:
+                entity = Kind.LINK, link_entity(switch, link, Kind.SWITCH)
+                yield entity, NodePart(kind="link", id=link, of=switch)
 
 
 def _cpus(library: Library) -> Listed:

@@ -31,7 +31,7 @@ from exporter.sensor.kernel_log.kmsg_file import (
 from exporter.sensor.kernel_log.quoted import LINE_END
 from exporter.sensor.kernel_log.record_order import RecordOrder
 from exporter.sensor.kernel_log.syslog import KernelText, SyslogError
-from exporter.sensor.kernel_log.syslog_text import Line, News, SyslogText
+from exporter.sensor.kernel_log.syslog_text import Line, SyslogText
 from kubeapi import clock
 
 _log = logging.getLogger(__name__)
@@ -192,7 +192,14 @@ class KernelLogReader:
                 self._on_rejected(news.lost)
             now = clock.now()
             # Anew each time: a step of the wall clock must not move what comes after it.
-            self._hand_on(_timed(news), now - timedelta(seconds=time.monotonic()), before, now)
+            if not news.timed:
+                raise KernelLogError(
+                    "NoTimes",
+                    "syslog(2) gives lines without their time, so that records cannot be told from "
+                    "lines that users write: write Y to /sys/module/printk/parameters/time, or "
+                    "mount /dev/kmsg",
+                )
+            self._hand_on(news.lines, now - timedelta(seconds=time.monotonic()), before, now)
             if before is None:
                 message = f"read by syslog(2), some seconds late at most: {refused}"
                 self._on_source(
@@ -261,16 +268,6 @@ def as_line(record: KernelRecord, order: RecordOrder) -> Line:
     message = (record.message or b"").replace(b"\n", LINE_END.encode())
     head = b"%d,%d,%d,-;" % (record.facility << 3 | record.priority, place, record.microseconds)
     return Line(place, record.microseconds, head + message)
-
-
-def _timed(news: News) -> Iterator[Line]:
-    if not news.timed:
-        raise KernelLogError(
-            "NoTimes",
-            "syslog(2) gives lines without their time, so that records cannot be told from lines "
-            "that users write: write Y to /sys/module/printk/parameters/time, or mount /dev/kmsg",
-        )
-    return news.lines
 
 
 def device_records(

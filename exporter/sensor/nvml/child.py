@@ -97,15 +97,13 @@ def _serve(channel: Sender, sampler: Sampler, notes: mmap.mmap) -> None:
         if registered:
             listener.hear_devices()
         unheard = events.unheard(sampler.handles, sampler.uuid_of)
-        channel.sampled(_marked(reading, unheard), sampler.overdue())
+        if unheard:
+            gpus = (
+                msgspec.structs.replace(gpu, unheard=gpu.index in unheard) for gpu in reading.gpus
+            )
+            reading = msgspec.structs.replace(reading, gpus=tuple(gpus))
+        channel.sampled(reading, sampler.overdue())
         request = channel.request()
-
-
-def _marked(reading: NvmlReading, unheard: frozenset[int]) -> NvmlReading:
-    if not unheard:
-        return reading
-    gpus = (msgspec.structs.replace(one, unheard=one.index in unheard) for one in reading.gpus)
-    return msgspec.structs.replace(reading, gpus=tuple(gpus))
 
 
 class _Listener:

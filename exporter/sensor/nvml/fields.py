@@ -12,7 +12,7 @@ from exporter.model.readings import Values
 from exporter.sensor.nvml import library as nvml
 from exporter.sensor.nvml.library import Caller, FieldAnswer, NvmlError
 from exporter.sensor.nvml.table import Call, Field, Source, Table
-from exporter.sensor.nvml.units import Unit, text_of
+from exporter.sensor.nvml.units import text_of
 
 FieldKey = tuple[int, int]
 """NVML field id, scope id."""
@@ -161,19 +161,16 @@ class Fields:
             answers = [FieldAnswer(error.code)] * len(keys) if unknown or error.absent else []
         found = dict(zip(keys, answers, strict=False))
         for key, answer in found.items():
-            self._weigh(key, answer)
+            self.lost = self.lost or answer.code == nvml.LOST
+            self._tally.refused += answer.code == nvml.REFUSED
+            if answer.code in (*nvml.LACKING, nvml.INVALID_ARGUMENT):
+                self._lacking.add(key, answer.code)
         return found
-
-    def _weigh(self, key: FieldKey, answer: FieldAnswer) -> None:
-        self.lost = self.lost or answer.code == nvml.LOST
-        self._tally.refused += answer.code == nvml.REFUSED
-        if answer.code in (*nvml.LACKING, nvml.INVALID_ARGUMENT):
-            self._lacking.add(key, answer.code)
 
     def _value(self, source: Source) -> int | float | str | None:
         if source not in self._values:
             raw = self._raw_field(source) if isinstance(source, Field) else self._raw(source)
-            taken = None if raw is None else _taken(source.unit, raw)
+            taken = text_of(raw) if source.unit is None else source.unit.take(raw)
             self._tally.refused += raw is not None and taken is None
             # A string that is not filled in is no value.
             self._values[source] = None if taken == "" else taken
@@ -206,7 +203,3 @@ def keys_of(sources: Iterable[Source]) -> list[FieldKey]:
     fields = (source for source in sources if isinstance(source, Field))
     numbered = ((field_number(field.name), field.scope) for field in fields)
     return [(number, scope) for number, scope in numbered if number is not None]
-
-
-def _taken(unit: Unit | None, raw: Any) -> int | float | str | None:
-    return text_of(raw) if unit is None else unit.take(raw)

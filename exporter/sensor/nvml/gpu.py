@@ -1,6 +1,5 @@
 """One physical GPU in one pass: what health needs, and what the page shows."""
 
-from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -80,36 +79,32 @@ class GpuReader:
         known.lacking.begin_pass()
         fields = Fields(self._call, index, handle, known.lacking, self._tally)
         mig = _mig(fields)
-        links = self._links(key, fields, known, options.fields, mig=bool(mig))
+        if known.links is None and not fields.lost:
+            known.links = count_links(fields)
+        count = 0 if mig else known.links or 0
+        links = Links(key, fields, options.fields, self._traffic, count=count)
         shown = options.fields - link_table.NOT_WITH_MIG if mig else options.fields
         on_page = (source for number in shown for source in TABLE.get(number, ()))
         keys = keys_of((*_HEALTH, *on_page))
         fields.prefetch([(RECOVERY_ACTION, 0), *keys, *links.keys()])
-        told = _health(fields) | {"mig": mig, "links": links.read(), "fabric": _fabric(fields)}
+        told: dict[str, Any] = _health(fields) | {
+            "mig": mig,
+            "links": links.read(),
+            "fabric": _fabric(fields),
+        }
         told["values"] = fields.values(TABLE, shown) | links.values
         told["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
         if mig and not fields.lost:
             told["instances"] = known.slices.read(index, handle, fields, options.fields)
         if options.processes:
             told["processes"] = self._shares.read(key, fields, mig=bool(mig))
-        self._notice_cut(known, told)
-        return told | {"lost": fields.lost, "error": fields.error}
-
-    def _links(
-        self, key: str, fields: Fields, known: Known, wanted: Collection[int], *, mig: bool
-    ) -> Links:
-        if known.links is None and not fields.lost:
-            known.links = count_links(fields)
-        count = 0 if mig else known.links or 0
-        return Links(key, fields, wanted, self._traffic, count=count)
-
-    def _notice_cut(self, known: Known, told: dict[str, Any]) -> None:
-        """A GPU that is cut otherwise supports other things: what it lacked is asked again."""
+        # A GPU that is cut otherwise supports other things: what it lacked is asked again.
         uuids = frozenset(one.uuid for one in told.get("instances") or ())
         cut = (told["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
             known.lacking.clear()
         known.cut = cut
+        return told | {"lost": fields.lost, "error": fields.error}
 
 
 def _health(fields: Fields) -> dict[str, Any]:

@@ -98,19 +98,14 @@ def per_link(link: int) -> dict[int, tuple[Source, ...]]:
         **counted(link),
     }
     for counter, number in ERROR_PER_LINK.items():
-        sources = _errors(counter, link)
+        sources: tuple[Source, ...] = (Call("nvmlDeviceGetNvLinkErrorCounter", (link, counter)),)
+        if link < 12:
+            # Field values end with the twelfth link.
+            sources = (Field(f"NVML_FI_DEV_NVLINK_{_NAMES[counter]}_ERROR_COUNT_L{link}"), *sources)
         found[number] = sources
         if link < LINKS:
             found[ERROR_LANES[counter][link]] = sources
     return found
-
-
-def _errors(counter: int, link: int) -> tuple[Source, ...]:
-    call = Call("nvmlDeviceGetNvLinkErrorCounter", (link, counter))
-    if link >= 12:
-        # Field values end with the twelfth link.
-        return (call,)
-    return (Field(f"NVML_FI_DEV_NVLINK_{_NAMES[counter]}_ERROR_COUNT_L{link}"), call)
 
 
 @cache

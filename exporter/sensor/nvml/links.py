@@ -6,7 +6,7 @@ has none. On a GPU in MIG mode NVLinks are off and their counters say nothing.
 """
 
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from exporter.model.readings import LinkReading, Values
 from exporter.sensor.nvml import library as nvml
@@ -124,13 +124,10 @@ class Links:
             counted = self._counted(scope, way)
             # The lane's field and the link's share one counter but not one memory.
             key = f"{way} {number}"
-            rate = None if counted is None else self._rate(scope, key, counted)
-            if rate is not None:
-                found[number] = rate
+            if counted is not None:
+                rate = self._traffic.rate(self._gpu, scope, key, counted, self._now)
+                found |= {} if rate is None else {number: rate}
         return found
-
-    def _rate(self, scope: int, key: str, counted: int) -> int | None:
-        return self._traffic.rate(self._gpu, scope, key, counted, self._now)
 
     def _counted(self, scope: int, way: str) -> int | None:
         sent, received = (self._fields.whole([flow]) for flow in _flows(scope))
@@ -142,15 +139,16 @@ class Links:
         found: Values = {}
         for number in links.SUMS:
             if number in self._wanted and self._count:
-                # Counters that make sense one by one may not all together.
-                total = unit.NUMBER.take(
-                    _total(self._part(number, link) for link in range(self._count))
-                )
+                parts = [
+                    self._fields.whole([links.sum_field(number, link)])
+                    for link in range(self._count)
+                ]
+                known = [part for part in parts if part is not None]
+                # A sum with an unknown part is unknown. Counters that make sense one by one may
+                # not all together.
+                total = unit.NUMBER.take(sum(known) if len(known) == len(parts) else None)
                 found |= {} if total is None else {number: total}
         return found
-
-    def _part(self, number: int, link: int) -> int | None:
-        return self._fields.whole([links.sum_field(number, link)])
 
 
 def _lanes(link: int) -> dict[str, int]:
@@ -169,10 +167,3 @@ _LANE_FIELDS = frozenset(
 def _flows(scope: int) -> tuple[Field, Field]:
     sent, received = links.SENT_FIELD, links.RECEIVED_FIELD
     return (Field(sent.name, sent.unit, scope), Field(received.name, received.unit, scope))
-
-
-def _total(parts: Iterable[int | None]) -> int | None:
-    """Add up; a sum with an unknown part is unknown."""
-    told = list(parts)
-    known = [part for part in told if part is not None]
-    return sum(known) if len(known) == len(told) else None

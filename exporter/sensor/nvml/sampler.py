@@ -99,7 +99,12 @@ class Sampler:
         self._leave_overdue(found)
         self._find_peers(found)
         self._leave_overdue(found)
-        self._forget(found, skip)
+        self.handles = found.handles
+        # Of GPUs that are gone nothing is remembered.
+        there = (*found.live, *found.silent, *skip)
+        keys = {facts.key for index, facts in self._facts.items() if index in there}
+        self._known = {key: known for key, known in self._known.items() if key in keys}
+        self._reader.end_pass(keys)
         return NvmlReading(
             at=begun,
             driver_version=self._driver,
@@ -169,13 +174,6 @@ class Sampler:
             fields = Fields(self._call, index, handle, Lacking(), self._tally)
             known = self._facts[index] = _introduced(known, fields)
         return known
-
-    def _forget(self, found: _Pass, skip: frozenset[int]) -> None:
-        self.handles = found.handles
-        there = (*found.live, *found.silent, *skip)
-        keys = {facts.key for index, facts in self._facts.items() if index in there}
-        self._known = {key: known for key, known in self._known.items() if key in keys}
-        self._reader.end_pass(keys)
 
     def _with_peers(self, found: _Pass) -> tuple[GpuReading, ...]:
         live = {reading.uuid for reading in found.live.values()}

@@ -57,10 +57,6 @@ def _errors(name: str, kind: int, counter: int) -> tuple[Source, ...]:
     return (Field(name), Call("nvmlDeviceGetTotalEccErrors", (kind, counter)))
 
 
-def _located(kind: int, counter: int, location: int) -> tuple[Source, ...]:
-    return (Call("nvmlDeviceGetMemoryErrorCounter", (kind, counter, location)),)
-
-
 def _throttled(name: str, policy: int) -> tuple[Source, ...]:
     field = Field(f"NVML_FI_DEV_PERF_POLICY_{name}", unit.NANOSECONDS)
     pick = attrgetter("violationTime")
@@ -199,7 +195,7 @@ TABLE: Table = {
     312: _errors("NVML_FI_DEV_ECC_SBE_AGG_TOTAL", _CORRECTED, _AGGREGATE),
     313: _errors("NVML_FI_DEV_ECC_DBE_AGG_TOTAL", _UNCORRECTED, _AGGREGATE),
     **{
-        first + kind: _located(kind, counter, location)
+        first + kind: (Call("nvmlDeviceGetMemoryErrorCounter", (kind, counter, location)),)
         for counter, firsts in ((_VOLATILE, _LOCATIONS), (_AGGREGATE, _AGGREGATES))
         for location, first in firsts.items()
         for kind in (_CORRECTED, _UNCORRECTED)

@@ -177,25 +177,25 @@ class VendorChild(Generic[R]):
         try:
             self._work(process)
         except Ended as ended:
-            self._count(ended)
+            # After a process that worked failures are counted anew.
+            steady = time.monotonic() - self._began >= _STEADY_SECONDS
+            left_out = ended.hang is not None and ended.hang.gpu is not None
+            if self._answered and (steady or left_out or ended.reason not in _RECURRING):
+                self._failures = 0
             self._down(ended)
             return False
         else:
             return True
         finally:
-            self._end(process)
+            # A child in uninterruptible sleep is waited for, however long.
+            if not process.end():
+                self._stuck(process)
+            self._drain()
 
     def _await_look(self) -> None:
         while not self._stopping.is_set():
             if self._inbox.get() in (_Mark.LOOK, _Mark.STOP):
                 return
-
-    def _count(self, ended: Ended) -> None:
-        """Begin to count failures anew after a process that worked."""
-        steady = time.monotonic() - self._began >= _STEADY_SECONDS
-        left_out = ended.hang is not None and ended.hang.gpu is not None
-        if self._answered and (steady or left_out or ended.reason not in _RECURRING):
-            self._failures = 0
 
     def _spawn(self) -> Process:
         vendor = self._vendor
@@ -218,21 +218,21 @@ class VendorChild(Generic[R]):
             # Before what is wanted is looked up: who asks afterwards wants it looked up again.
             self._asked.clear()
             asked = self._vendor.request(time.monotonic())
-            self._request(process, asked)
+            self._limits.works()
+            try:
+                process.channel.send(asked)
+            except protocol.WireError:
+                raise process.death() from None
             reading = self._await_sample(process, asked)
             self._answered = True
-            self._up(reading)
+            self._read_at = time.monotonic()
+            reason, message, hang = self._vendor.remark()
+            source = self._source(up=True, reason=reason, message=message, last_success=reading.at)
+            self._tell(source=source, reading=reading, hang=hang)
             self._rest(process, time.monotonic())
             if self._must_let_go():
                 # Ended first and told of afterwards: who hears that a GPU is released may reset it.
                 return
-
-    def _request(self, process: Process, asked: protocol.SampleRequest) -> None:
-        self._limits.works()
-        try:
-            process.channel.send(asked)
-        except protocol.WireError:
-            raise process.death() from None
 
     def _await_sample(self, process: Process, asked: protocol.SampleRequest) -> R:
         self._sample_by = time.monotonic() + self._deadlines.sample
@@ -246,7 +246,11 @@ class VendorChild(Generic[R]):
                     return reading
             self._check(process, resting=False)
             if time.monotonic() >= self._sample_by:
-                raise self._slow()
+                # The GPU that is asked just now is named: the next process does without it.
+                note = self._calls.sampling()
+                of_a_gpu = note is not None and note.gpu is not None
+                hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
+                raise ends.slow(self._vendor.title, self._deadlines.sample, hang)
             if self._stale_in() <= 0:
                 self._withdraw()
 
@@ -293,7 +297,8 @@ class VendorChild(Generic[R]):
         """Raise Ended for a call that hangs, and for a process that takes too much."""
         note = self._calls.overdue(first=not self._answered)
         if note is not None:
-            raise self._hang(note)
+            hang = self._vendor.hung(note, time.monotonic())
+            raise ends.hung(self._vendor.title, note, hang)
         excess = self._limits.judge(process.taken(), time.monotonic(), resting=resting)
         if excess is not None:
             raise Ended(
@@ -301,17 +306,6 @@ class VendorChild(Generic[R]):
                 f"the {self._vendor.title} process {excess.sentence}; it is killed and started "
                 "again. If this goes on, update the driver or the library",
             )
-
-    def _hang(self, note: CallNote) -> Ended:
-        hang = self._vendor.hung(note, time.monotonic())
-        return ends.hung(self._vendor.title, note, hang)
-
-    def _slow(self) -> Ended:
-        """Name the GPU that is asked just now, so that the next process does without it."""
-        note = self._calls.sampling()
-        of_a_gpu = note is not None and note.gpu is not None
-        hang = self._vendor.hung(note, time.monotonic()) if note and of_a_gpu else None
-        return ends.slow(self._vendor.title, self._deadlines.sample, hang)
 
     def _stale_in(self) -> float:
         """Return in how many seconds what is shown must not be shown any more."""
@@ -329,12 +323,6 @@ class VendorChild(Generic[R]):
         _log.warning("%s", text)
         source = self._source(up=False, reason="Slow", message=text, last_success=last)
         self._tell(source=source, reading=None, hang=None)
-
-    def _up(self, reading: R) -> None:
-        self._read_at = time.monotonic()
-        reason, message, hang = self._vendor.remark()
-        source = self._source(up=True, reason=reason, message=message, last_success=reading.at)
-        self._tell(source=source, reading=reading, hang=hang)
 
     def _down(self, ended: Ended) -> None:
         self._failures += 1
@@ -367,12 +355,6 @@ class VendorChild(Generic[R]):
             source=source, reading=reading, hang=hang, restarts=self._state.restarts
         )
         self._on_state(self._state)
-
-    def _end(self, process: Process) -> None:
-        """Kill and reap; a child in uninterruptible sleep is waited for, however long."""
-        if not process.end():
-            self._stuck(process)
-        self._drain()
 
     def _stuck(self, process: Process) -> None:
         stuck = f"process {process.pid} cannot be killed (it sleeps in the kernel): reboot the node"

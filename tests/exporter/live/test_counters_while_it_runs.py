@@ -196,7 +196,7 @@ def test_arguments_of_dcgm_exporter_start_and_mean_what_they_meant(
     plugin = holdings.plugin("nvidia.com/gpu", "nvidia1")
     node.kubelet.set_pods([holdings.pod("train", holdings.container(plugins=[plugin]))])
     with exporter_of(node, *arguments, *ignored) as exporter:
-        exporter.wait_shows(NVML_UP, 'pod_name="train"')
+        exporter.wait_shows(NVML_UP, 'pod_name="train"', f"{TEMPERATURE}{{")
         rows = labels_of(exporter, TEMPERATURE)
         assert {row["uuid"] for row in rows} == {node.gpu(0).uuid, node.gpu(1).uuid}
         (held,) = samples(exporter, TEMPERATURE, uuid=node.gpu(1).uuid)

@@ -1,5 +1,6 @@
 """Which field is asked of whom, what is left to DCGM, and what its health codes are called."""
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,7 +96,7 @@ def test_a_field_of_links_is_left_to_dcgm_unless_nvml_tells_it_of_every_link() -
 
 def test_what_nvml_tells_of_every_gpu_is_not_asked_twice() -> None:
     told = gpu(1, values={150: 31, 1004: 0.5})
-    silent = gpu(2, values={})
+    silent = msgspec.structs.replace(gpu(2), values={})
     poor = gpu(3, values={150: 31})
     reading = NvmlReading(at=START, gpus=(told, silent))
     assert left_to_dcgm((1004, 150, 999, XID), reading) == (999,)
