@@ -52,7 +52,7 @@ def _leave() -> None:
     stack = traceback.extract_stack(sys._current_frames()[main or 0])  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
     _log.warning(
         "not everything ended in time (%s); what is left ends with this process",
-        " < ".join(one.name for one in reversed(stack[-4:])),
+        " < ".join(frame.name for frame in reversed(stack[-4:])),
     )
     # 0: it was asked to. Children are ended by the kernel (`pdeathsig`).
     logging.shutdown()

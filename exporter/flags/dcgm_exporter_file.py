@@ -75,23 +75,23 @@ def one_interval(
     `outranked_by` is what a flag or a variable says of all fields, `usual` what is when nobody
     says anything.
     """
-    whole = [one.seconds for one in asked if one.whole]
-    parts = [one for one in asked if not one.whole]
+    whole = [interval.seconds for interval in asked if interval.whole]
+    parts = [interval for interval in asked if not interval.whole]
     if outranked_by is not None:
         found, judged = outranked_by, parts
     else:
-        found = min((*(whole or (usual,)), *(one.seconds for one in parts)))
+        found = min((*(whole or (usual,)), *(interval.seconds for interval in parts)))
         judged = list(asked)
-    vain = [one for one in judged if one.seconds != found]
-    return found, tuple(_vain(one, found) for one in vain[:MOST_TOLD])
+    vain = [interval for interval in judged if interval.seconds != found]
+    return found, tuple(_vain(interval, found) for interval in vain[:MOST_TOLD])
 
 
-def _vain(one: Every, found: float) -> Ignored:
+def _vain(interval: Every, found: float) -> Ignored:
     message = (
-        f"{one.path} of dcgm-exporter's file asks for {one.seconds:g} s: all fields are sampled at "
-        f"one interval here, which is {found:g} s; set it with --interval"
+        f"{interval.path} of dcgm-exporter's file asks for {interval.seconds:g} s: all fields are "
+        f"sampled at one interval here, which is {found:g} s; set it with --interval"
     )
-    return Ignored("file", one.path, "OneInterval", message)
+    return Ignored("file", interval.path, "OneInterval", message)
 
 
 class _Leaf(NamedTuple):

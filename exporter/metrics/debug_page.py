@@ -27,7 +27,7 @@ MISSES: dict[Miss, str] = {
 def debug_page(snapshot: Snapshot) -> str:
     """Return the page as text, with a column layout."""
     report = snapshot.report
-    index = {one.uuid: one.index for one in (snapshot.nvml.gpus if snapshot.nvml else ())}
+    index = {gpu.uuid: gpu.index for gpu in (snapshot.nvml.gpus if snapshot.nvml else ())}
     gpus = sorted(report.gpus, key=lambda gpu: (index.get(gpu.uuid, len(index)), gpu.uuid))
     misses = [(device, reason, MISSES[reason]) for reason, device in snapshot.holders.misses]
     ignored = [(row.source, row.name, row.reason, row.message) for row in snapshot.shown.ignored]
@@ -156,9 +156,9 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
         return f"shared by {len(owners)} holders: see draguard_device_allocation_info"
     if owners:
         return ""
-    down = [one for one in _sources(snapshot) if not one.up and one.name in _JOINING]
+    down = [source for source in _sources(snapshot) if not source.up and source.name in _JOINING]
     if down:
-        return "; ".join(f"{one.name} is down ({one.reason})" for one in down)
+        return "; ".join(f"{source.name} is down ({source.reason})" for source in down)
     if holders:
         return "held with admin access only, which owns nothing"
     return _NOBODY

@@ -62,7 +62,7 @@ def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
 
 def _last_xid(view: View) -> Iterator[Sample]:
     for row in (*view.devices, *view.silent):
-        last = max(row.xids, key=lambda one: one.last_seen, default=None)
+        last = max(row.xids, key=lambda record: record.last_seen, default=None)
         if last is None and not _heard(view, row):
             continue
         code = last.code if last else 0
@@ -112,7 +112,7 @@ def _heard(view: View, row: Row) -> bool:
     dcgm, sources = view.snapshot.dcgm, view.snapshot.report.sources
     return (
         not row.gpu.unheard
-        or any(one.name == "kmsg" and one.up for one in sources)
+        or any(source.name == "kmsg" and source.up for source in sources)
         or (dcgm is not None and row.gpu.uuid in dcgm.gpus)
     )
 
@@ -138,24 +138,24 @@ def _health(view: View) -> Iterator[Sample]:
     findings = dcgm.health if dcgm else None
     if dcgm is None or findings is None:
         return
-    seen = {*dcgm.gpus, *(one.uuid for one in findings)}
+    seen = {*dcgm.gpus, *(finding.uuid for finding in findings)}
     by_watch: dict[tuple[str, str], list[HealthFinding]] = {}
-    for one in findings:
-        watch = one.watch if one.watch in WATCHES else "ALL"
-        by_watch.setdefault((one.uuid, watch), []).append(one)
+    for finding in findings:
+        watch = finding.watch if finding.watch in WATCHES else "ALL"
+        by_watch.setdefault((finding.uuid, watch), []).append(finding)
     for row in (*view.gpus, *view.relayed.gpus):
         for watch in WATCHES:
             found = by_watch.get((row.gpu.uuid, watch), [])
             if not found and row.gpu.uuid in seen:
                 yield row.with_labels(*_NO_FINDING, ("health_watch", watch)), 0
-            for one in sorted(found, key=lambda one: one.health):
+            for finding in sorted(found, key=lambda finding: finding.health):
                 named = (
-                    ("health_error_category", one.category),
-                    ("health_error_code", one.error_code),
-                    ("health_error_severity", one.severity),
+                    ("health_error_category", finding.category),
+                    ("health_error_code", finding.error_code),
+                    ("health_error_severity", finding.severity),
                     ("health_watch", watch),
                 )
-                yield row.with_labels(*named), one.health
+                yield row.with_labels(*named), finding.health
 
 
 def _peers(view: View) -> Iterator[Sample]:

@@ -95,7 +95,9 @@ def _rows_left_out(view: View) -> Iterator[Sample]:
 
 
 def _ignored(view: View) -> Iterator[Sample]:
-    given = {(one.source, one.name, one.reason) for one in view.snapshot.shown.ignored}
+    given = {
+        (setting.source, setting.name, setting.reason) for setting in view.snapshot.shown.ignored
+    }
     for source, name, reason in sorted(given):
         yield labels.text((("source", source), ("name", name), ("reason", reason))), 1
 

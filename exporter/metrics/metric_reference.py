@@ -28,19 +28,26 @@ def updated(text: str) -> str:
 
 def _own() -> Iterator[str]:
     yield from _table(("metric", "type", "labels", "what it says", "from", "needs"))
-    for one in METRICS:
-        said = one.help if one.kept else f"{one.help} May be left out above the cap."
+    for metric in METRICS:
+        said = metric.help if metric.kept else f"{metric.help} May be left out above the cap."
         yield _row(
-            (f"`{one.name}`", one.type, _labels(one), said, one.source, one.needs or "nothing")
+            (
+                f"`{metric.name}`",
+                metric.type,
+                _labels(metric),
+                said,
+                metric.source,
+                metric.needs or "nothing",
+            )
         )
     said = "Series left out of this page because of the cap on series, by family."
     yield _row((f"`{DROPPED}`", "gauge", "`family`", said, "the exporter", "nothing"))
 
 
-def _labels(one: Metric) -> str:
-    if one.labels[: len(GPU)] == GPU:
-        return ", ".join(("*GPU*", *(f"`{name}`" for name in one.labels[len(GPU) :])))
-    return ", ".join(f"`{name}`" for name in one.labels)
+def _labels(metric: Metric) -> str:
+    if metric.labels[: len(GPU)] == GPU:
+        return ", ".join(("*GPU*", *(f"`{name}`" for name in metric.labels[len(GPU) :])))
+    return ", ".join(f"`{name}`" for name in metric.labels)
 
 
 def _default() -> Iterator[str]:

@@ -46,7 +46,7 @@ def silent(seen: Observation, before: frozenset[str]) -> frozenset[str]:
     if seen.nvml is None:
         return before | ({seen.hang.uuid} if seen.hang and seen.hang.uuid else frozenset[str]())
     return frozenset(
-        one.uuid for one in seen.nvml.gpus if one.lost or one.hung_call or one.released
+        gpu.uuid for gpu in seen.nvml.gpus if gpu.lost or gpu.hung_call or gpu.released
     )
 
 
@@ -58,7 +58,8 @@ def relayed(
     `known` is what the report has of each GPU, `silent` which of them NVML could not read.
     """
     down = any(
-        one.name == "nvml" and not one.up and one.reason not in _WHOLE_NODE for one in seen.sources
+        source.name == "nvml" and not source.up and source.reason not in _WHOLE_NODE
+        for source in seen.sources
     )
     any_may_hang = seen.hang is not None and not seen.hang.uuid
     if seen.nvml is not None or seen.dcgm is None or not down or any_may_hang:
@@ -82,7 +83,7 @@ def relayed(
 
 def sentence(reading: NvmlReading, seen: Observation) -> str:
     """Say in a log what the page shows now, and why."""
-    why = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+    why = next((source.reason for source in seen.sources if source.name == "nvml"), "")
     return (
         f"NVML tells nothing ({why}) and DCGM answers: the DCGM_* series of {len(reading.gpus)} "
         "GPUs are shown under DCGM's own GPU ids; no draguard_* family and no report is made "

@@ -61,10 +61,10 @@ def families(laid_out: View) -> Iterator[Family]:
     """
     # Label text is the identity of a series: a second sample of one would void the whole scrape.
     own = [
-        Family(one.name, one.type, one.help, dict(one.samples(laid_out)), one.kept)
-        for one in METRICS
+        Family(metric.name, metric.type, metric.help, dict(metric.samples(laid_out)), metric.kept)
+        for metric in METRICS
     ]
-    everything = [_sound(one) for one in (*families_fields.families(laid_out), *own)]
+    everything = [_sound(metric) for metric in (*families_fields.families(laid_out), *own)]
     room = laid_out.snapshot.shown.max_series
     room -= sum(len(family.samples) for family in everything if family.kept)
     dropped: dict[str, int] = {}

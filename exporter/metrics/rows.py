@@ -102,13 +102,13 @@ class Layout:
         whole = values.of_gpu(gpu, self._nvml, self._dcgm, known=self._known)
         slices = tuple(self._slices(gpu))
         links = self._links(gpu)
-        rest, of_slices = values.divided(whole, [one.values for one in slices])
+        rest, of_slices = values.divided(whole, [slice_.values for slice_ in slices])
         own, of_links = values.divided(rest, [found for _, found in links])
         return (
             self._gpu_row(gpu, own, whole),
             tuple(
-                self._slice_row(gpu, one, found, whole)
-                for one, found in zip(slices, of_slices, strict=True)
+                self._slice_row(gpu, slice_, found, whole)
+                for slice_, found in zip(slices, of_slices, strict=True)
             ),
             tuple(
                 self._link_row(gpu, link, found, whole)
@@ -160,22 +160,22 @@ class Layout:
         front = labels.device(self._options, _identity(gpu))
         return self._row(gpu, scope=scope, front=front, found=found, whole=whole, owners=owners)
 
-    def _slice_row(self, gpu: GpuReading, one: _Slice, found: Values, whole: Values) -> Row:
+    def _slice_row(self, gpu: GpuReading, slice_: _Slice, found: Values, whole: Values) -> Row:
         owners = tuple(
-            holder for uuid in dict.fromkeys(one.uuids) for holder in self._holders.owners(uuid)
+            holder for uuid in dict.fromkeys(slice_.uuids) for holder in self._holders.owners(uuid)
         )
-        front = labels.device(self._options, one.identity(_identity(gpu)))
-        mig_uuid = one.uuids[0] if len(one.uuids) == 1 else ""
+        front = labels.device(self._options, slice_.identity(_identity(gpu)))
+        mig_uuid = slice_.uuids[0] if len(slice_.uuids) == 1 else ""
         row = self._row(
             gpu,
-            scope=one.scope,
+            scope=slice_.scope,
             front=front,
             found=found,
             whole=whole,
             owners=owners,
             mig_uuid=mig_uuid,
         )
-        return msgspec.structs.replace(row, part=one.part)
+        return msgspec.structs.replace(row, part=slice_.part)
 
     def _link_row(self, gpu: GpuReading, link: LinkReading, found: Values, whole: Values) -> Row:
         owners = self._owners(gpu)
@@ -205,7 +205,9 @@ class Layout:
             end=end,
             labels=labels.joined(front, labels.text(own), end),
             values=found,
-            xids=tuple(one for one in self._xids.get(gpu.uuid, ()) if scope.has(one.gi, one.ci)),
+            xids=tuple(
+                record for record in self._xids.get(gpu.uuid, ()) if scope.has(record.gi, record.ci)
+            ),
         )
 
     def _own(

@@ -26,7 +26,7 @@ Key = tuple[str, int | None, int | None, int | None]
 def by_entity(reading: DcgmReading | None) -> dict[Key, Values]:
     """Return what DCGM told, by entity."""
     entities: Iterable[DcgmEntity] = reading.entities if reading else ()
-    return {(one.uuid, one.gi, one.ci, one.link): one.values for one in entities}
+    return {(entity.uuid, entity.gi, entity.ci, entity.link): entity.values for entity in entities}
 
 
 def of_gpu(

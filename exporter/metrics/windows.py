@@ -98,7 +98,7 @@ class _Window(Generic[K]):
 
     def take_back(self, key: K, count: int) -> None:
         """Take away what was added last under a key, as far as it is still there."""
-        for entry in reversed([one for one in self._entries if one[1] == key]):
+        for entry in reversed([entry for entry in self._entries if entry[1] == key]):
             taken = min(count, self._entries[entry])
             count -= taken
             self._entries[entry] -= taken

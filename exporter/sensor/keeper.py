@@ -22,7 +22,7 @@ class SensorKeeper:
     """One thread, which sleeps for as long as the sensor lives."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        flags = [one for one in arguments if one != "run"]
+        flags = [argument for argument in arguments if argument != "run"]
         parent = f"--parent={os.getpid()}"
         self._command = [sys.executable, "-m", "exporter", "sensor", *flags, parent]
         self._guard = threading.Lock()

@@ -204,12 +204,12 @@ class Sensor:
         batch, position.backlog = waiting[:BATCH], waiting[BATCH:]
         if not batch:
             return None
-        read = [one.kernel_sequence for one in batch]
+        read = [signal.kernel_sequence for signal in batch]
         if not position.backlog:
             # Before, the cursor would promise records whose signals are still to come.
             read.append(self._kernel_sequence)
         # Behind the batch's own is a cursor when a record's signal is here and its end is not yet.
-        last = max((one for one in read if one is not None), default=None)
+        last = max((sequence for sequence in read if sequence is not None), default=None)
         return Signals(tuple(batch), last)
 
     def _observation(self) -> Observation:

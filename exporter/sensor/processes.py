@@ -37,7 +37,7 @@ def with_pods(reading: NvmlReading, cgroups: Cgroups) -> NvmlReading:
     if cgroups.apart:
         gpus = tuple(msgspec.structs.replace(gpu, processes=None) for gpu in reading.gpus)
         return msgspec.structs.replace(reading, gpus=gpus)
-    pids = {one.pid for gpu in reading.gpus for one in gpu.processes or ()}
+    pids = {process.pid for gpu in reading.gpus for process in gpu.processes or ()}
     if not pids:
         return reading
     places = cgroups.placements(pids)

@@ -31,7 +31,7 @@ class Attribution:
         self._details = ClaimDetails(asked, on_change) if asked and settings.claim_details else None
         self._pods = _pods(settings, asked, on_change)
         self._folders = _folders(settings)
-        self._parts = [one for one in (self._published, self._details, self._pods) if one]
+        self._parts = [watch for watch in (self._published, self._details, self._pods) if watch]
 
     def start(self) -> None:
         for part in self._parts:

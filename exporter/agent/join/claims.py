@@ -66,7 +66,7 @@ class Holders(msgspec.Struct, frozen=True):
 
     def owners(self, uuid: str) -> tuple[Holder, ...]:
         """Return who the device was given to: all holders but those that only look on."""
-        return tuple(one for one in self.by_uuid.get(uuid, ()) if one.admin is not True)
+        return tuple(holder for holder in self.by_uuid.get(uuid, ()) if holder.admin is not True)
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):

@@ -170,9 +170,9 @@ class PublishedDevices:
             found = inventory(slices, self._devices)
             if not settled:
                 # While a list is still coming in, what it has not named yet is not gone.
-                listed = {(one.spec.driver, one.spec.pool.name) for one in slices}
+                listed = {(entry.spec.driver, entry.spec.pool.name) for entry in slices}
                 rest = (d for d in self._devices if (d.device.driver, d.device.pool) not in listed)
-                found = tuple(sorted((*found, *rest), key=lambda one: one.device))
+                found = tuple(sorted((*found, *rest), key=lambda device: device.device))
             self._settled = settled
             news = found != self._devices
             if news:
@@ -186,9 +186,13 @@ def _down(reason: str, message: str = "") -> SourceHealth:
 
 def published(devices: tuple[SliceDevice, ...]) -> Published:
     """Sum up which physical GPUs are offered, whole or in slices."""
-    owners = [(one, one.uuid if one.kind == "gpu" else one.parent_uuid) for one in devices]
+    owners = [
+        (device, device.uuid if device.kind == "gpu" else device.parent_uuid) for device in devices
+    ]
     return Published(
         uuids=frozenset(uuid for _, uuid in owners if uuid),
-        by_bus={one.pci_bus_id: uuid for one, uuid in owners if uuid and one.pci_bus_id},
-        vfio=frozenset(one.pci_bus_id for one in devices if one.kind == "vfio" and one.pci_bus_id),
+        by_bus={device.pci_bus_id: uuid for device, uuid in owners if uuid and device.pci_bus_id},
+        vfio=frozenset(
+            device.pci_bus_id for device in devices if device.kind == "vfio" and device.pci_bus_id
+        ),
     )

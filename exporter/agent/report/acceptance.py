@@ -113,7 +113,7 @@ def reduced(size: str, said: str, at: datetime) -> SourceHealth:
 
 def fields_dropped(warnings: Sequence[str]) -> list[str]:
     """Return those warnings of an API server that tell of a field it did not store."""
-    return [one for one in warnings if one.startswith("unknown field")]
+    return [warning for warning in warnings if warning.startswith("unknown field")]
 
 
 def _named(warnings: Sequence[str]) -> str:

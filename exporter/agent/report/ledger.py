@@ -127,7 +127,11 @@ def take(
         if signal.number > done:
             done = signal.number
             _HOW.get(signal.kind, _nothing)(node, signal)
-    read = [one for one in (report.cursor.kernel_sequence, kernel_sequence) if one is not None]
+    read = [
+        sequence
+        for sequence in (report.cursor.kernel_sequence, kernel_sequence)
+        if sequence is not None
+    ]
     return _with_gpus(
         report,
         node.gpus,
@@ -156,7 +160,7 @@ def observe(
     bus = inventory.bus_of(seen, gpus.values(), published)
     nvml, driver = seen.nvml, report.driver_version
     if nvml is None:
-        reason = next((one.reason for one in seen.sources if one.name == "nvml"), "")
+        reason = next((source.reason for source in seen.sources if source.name == "nvml"), "")
         if reason == STARTING:
             # Nothing was said yet: a restarting agent must not make its GPUs unknown.
             return _with_gpus(report, gpus, sources=seen.sources, observed_at=seen.at)
@@ -207,8 +211,8 @@ def _clock_was_set(since: VersionSince, step: timedelta) -> VersionSince:
 
 def blind(report: NodeHealth, reason: str, message: str, at: datetime) -> NodeHealth:
     """Return the report while the sensor itself cannot be heard."""
-    names = [one.name for one in report.sources] or ["nvml", "kmsg", "podresources"]
-    before = {one.name: one.last_success for one in report.sources}
+    names = [source.name for source in report.sources] or ["nvml", "kmsg", "podresources"]
+    before = {source.name: source.last_success for source in report.sources}
     sources = tuple(
         SourceHealth(
             name=name, state="Down", reason=reason, message=message, last_success=before.get(name)
@@ -322,7 +326,7 @@ def _forget_phantoms(gpus: Gpus, bus: Bus) -> int:
 
     A program can write such lines. Returns how many XID records went.
     """
-    named_by_log = (one for one in gpus.values() if one.presence_reason == presence.NEVER_LISTED)
+    named_by_log = (gpu for gpu in gpus.values() if gpu.presence_reason == presence.NEVER_LISTED)
     phantoms = [
         gpu.uuid
         for gpu in named_by_log

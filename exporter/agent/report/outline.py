@@ -67,7 +67,7 @@ def summary(report: NodeHealth) -> Summary:
     ]
     more = len(findings) - _MENTIONED
     attention = ", ".join(findings[:_MENTIONED]) + (f" and {more} more" if more > 0 else "")
-    down = ", ".join(one.name for one in report.sources if not one.up)
+    down = ", ".join(source.name for source in report.sources if not source.up)
     return Summary(
         gpus=len(report.gpus),
         present=sum(gpu.presence == "Present" for gpu in report.gpus),
@@ -82,7 +82,7 @@ def change_key(report: NodeHealth) -> object:
     Times of mere looking are left out, but not whether the recovery action was
     read after the last XID: that reading is evidence.
     """
-    sources = tuple(msgspec.structs.replace(one, last_success=None) for one in report.sources)
+    sources = tuple(msgspec.structs.replace(source, last_success=None) for source in report.sources)
     looked = tuple(_looked_after_last_xid(gpu) for gpu in report.gpus)
     settled = msgspec.structs.replace(
         report,
@@ -143,7 +143,7 @@ def capped(report: NodeHealth, limit: int) -> NodeHealth:
 def _without(gpu: GpuHealth, gone: set[_Name], count: int) -> GpuHealth:
     if not count:
         return gpu
-    kept = tuple(one for one in gpu.xids if _name(gpu.uuid, one) not in gone)
+    kept = tuple(record for record in gpu.xids if _name(gpu.uuid, record) not in gone)
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + count)
 
 
@@ -157,7 +157,10 @@ def _without_times_of_looking(gpu: GpuHealth) -> GpuHealth:
         recovery_action=msgspec.structs.replace(gpu.recovery_action, observed_at=None),
         memory=msgspec.structs.replace(gpu.memory, remap_observed_at=None),
         config_space=msgspec.structs.replace(gpu.config_space, answered_at=None),
-        slowdowns=tuple(msgspec.structs.replace(one, last_seen=one.since) for one in gpu.slowdowns),
+        slowdowns=tuple(
+            msgspec.structs.replace(slowdown, last_seen=slowdown.since)
+            for slowdown in gpu.slowdowns
+        ),
     )
 
 
@@ -177,7 +180,7 @@ def _findings(gpu: GpuHealth) -> Iterator[str]:
         for record in gpu.xids
         if record.epoch == gpu.epoch and severity.worth_attention(record.code)
     }
-    for code in sorted(severe, key=lambda one: (severity.rank(one), one)):
+    for code in sorted(severe, key=lambda code: (severity.rank(code), code)):
         yield f"{name}: XID {code}"
     if gpu.nvlink.failed:
         yield f"{name}: {len(gpu.nvlink.failed)} NVLinks down"

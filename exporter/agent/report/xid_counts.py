@@ -139,8 +139,8 @@ def rate_limited(records: tuple[XidRecord, ...], code: int) -> tuple[XidRecord, 
     Without a record of that code there is nothing to doubt.
     """
     return tuple(
-        msgspec.structs.replace(one, rate_limited=True) if one.code == code else one
-        for one in records
+        msgspec.structs.replace(record, rate_limited=True) if record.code == code else record
+        for record in records
     )
 
 
@@ -166,8 +166,8 @@ def with_records(gpu: GpuHealth, records: tuple[XidRecord, ...]) -> GpuHealth:
     over = len(records) - MAX_RECORDS
     if over <= 0:
         return msgspec.structs.replace(gpu, xids=records)
-    going = {id(one) for one in sorted(records, key=keep_last)[:over]}
-    kept = tuple(one for one in records if id(one) not in going)
+    going = {id(record) for record in sorted(records, key=keep_last)[:over]}
+    kept = tuple(record for record in records if id(record) not in going)
     return msgspec.structs.replace(gpu, xids=kept, xids_dropped=gpu.xids_dropped + over)
 
 
@@ -198,8 +198,10 @@ def _told(records: Iterable[XidRecord], signal: Signal, layout: Layout) -> XidRe
     if signal.partner is None:
         return None
     ids = (None, None) if layout.mig is False else (signal.partner.gi, signal.partner.ci)
-    same = [one for one in records if one.code == signal.code and (one.gi, one.ci) == ids]
-    return max(same, key=lambda one: one.last_seen, default=None)
+    same = [
+        record for record in records if record.code == signal.code and (record.gi, record.ci) == ids
+    ]
+    return max(same, key=lambda record: record.last_seen, default=None)
 
 
 def _target(signal: Signal, told: XidRecord | None, layout: Layout) -> Key:

@@ -127,8 +127,8 @@ class Library:
         told = link_states.LinkStates(link_states.VERSION)
         self._ask("dcgmGetNvLinkLinkStatus", ctypes.byref(told))
         return LinkTable(
-            {one.gpu: list(one.states) for one in told.gpus[: told.gpu_count]},
-            {one.switch: list(one.states) for one in told.switches[: told.switch_count]},
+            {gpu.gpu: list(gpu.states) for gpu in told.gpus[: told.gpu_count]},
+            {switch.switch: list(switch.states) for switch in told.switches[: told.switch_count]},
         )
 
     def cpus(self) -> list[cpus.CpuInfo]:
@@ -225,16 +225,16 @@ class Library:
     def check_health(self, group: int) -> list[IncidentInfo]:
         told = abi.HealthResponse(abi.HEALTH_RESPONSE_VERSION)
         self._ask("dcgmHealthCheck", group, ctypes.byref(told))
-        return [self._incident(one) for one in told.incidents[: told.count]]
+        return [self._incident(incident) for incident in told.incidents[: told.count]]
 
-    def _incident(self, one: Any) -> IncidentInfo:
-        code = one.error.code
+    def _incident(self, incident: Any) -> IncidentInfo:
+        code = incident.error.code
         return IncidentInfo(
-            (one.entity.kind, one.entity.id),
-            one.system,
-            one.health,
+            (incident.entity.kind, incident.entity.id),
+            incident.system,
+            incident.health,
             code,
-            _text(one.error.message),
+            _text(incident.error.message),
             self._looked_up("dcgmErrorGetPriorityByCode", code),
             self._looked_up("dcgmErrorGetCategoryByCode", code),
         )

@@ -123,11 +123,11 @@ def _links(library: Library) -> Listed:
 
 
 def _cpus(library: Library) -> Listed:
-    for one in library.cpus():
-        yield (Kind.CPU, one.id), NodePart(kind="cpu", id=one.id, serial=one.serial)
+    for cpu in library.cpus():
+        yield (Kind.CPU, cpu.id), NodePart(kind="cpu", id=cpu.id, serial=cpu.serial)
 
 
 def _cores(library: Library) -> Listed:
-    for one in library.cpus():
-        for core in one.cores:
-            yield (Kind.CPU_CORE, core), NodePart(kind="core", id=core, of=one.id)
+    for cpu in library.cpus():
+        for core in cpu.cores:
+            yield (Kind.CPU_CORE, core), NodePart(kind="core", id=core, of=cpu.id)

@@ -43,7 +43,9 @@ class DcgmVendor:
         settings = self._settings
         # libdcgm looks for libnvidia-ml.so.1 in its turn.
         folders = [
-            str(one) for one in (settings.dcgm_library_dir, settings.nvml_library_dir) if one
+            str(folder)
+            for folder in (settings.dcgm_library_dir, settings.nvml_library_dir)
+            if folder
         ]
         before = os.environ.get("LD_LIBRARY_PATH")
         path = ":".join([*folders, *([before] if before else [])])

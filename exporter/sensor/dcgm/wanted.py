@@ -66,7 +66,7 @@ def _values(nvml: NvmlReading, *, instances: bool) -> Iterator[Values]:
         # A GPU that is silent as a whole says nothing about what NVML knows.
         if gpu.values:
             yield gpu.values
-            yield from (one.values for one in (gpu.instances or ()) if instances)
+            yield from (part.values for part in (gpu.instances or ()) if instances)
 
 
 def fields_for(kind: Kind, wanted: Iterable[int]) -> list[int]:

@@ -169,7 +169,9 @@ class KernelLogReader:
             while not self._ends():
                 now = clock.now()
                 boot = now - timedelta(seconds=time.monotonic())
-                self._hand_on((as_line(one, order) for one in folder.news()), boot, before, now)
+                self._hand_on(
+                    (as_line(record, order) for record in folder.news()), boot, before, now
+                )
                 if folder.heard != told:
                     told = folder.heard
                     self._on_source(_journal_state(self._path, now, heard=told))

@@ -155,7 +155,7 @@ class Fields:
             if unknown and len(keys) > 1:
                 # An old driver may refuse all because of one that it does not know.
                 singly = [self._field_values([key]) for key in keys]
-                return {key: found for one in singly for key, found in one.items()}
+                return {key: found for answers in singly for key, found in answers.items()}
             if not unknown:
                 self._note(error)
             answers = [FieldAnswer(error.code)] * len(keys) if unknown or error.absent else []

@@ -99,7 +99,7 @@ class GpuReader:
         if options.processes:
             told["processes"] = self._shares.read(key, fields, mig=bool(mig))
         # A GPU that is cut otherwise supports other things: what it lacked is asked again.
-        uuids = frozenset(one.uuid for one in told.get("instances") or ())
+        uuids = frozenset(part.uuid for part in told.get("instances") or ())
         cut = (told["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
             known.lacking.clear()

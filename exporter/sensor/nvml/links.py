@@ -81,7 +81,9 @@ class Links:
         ]
         if self._count:
             whole = links.counted(links.ALL_LINKS)
-            sources += [one for n, found in whole.items() if n in self._wanted for one in found]
+            sources += [
+                source for n, found in whole.items() if n in self._wanted for source in found
+            ]
         scopes = [*range(self._count), *([links.ALL_LINKS] if self._count else [])]
         flows = [flow for scope in scopes if self._ways(scope) for flow in _flows(scope)]
         sums = [

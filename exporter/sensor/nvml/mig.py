@@ -46,12 +46,12 @@ class Slices:
     ) -> tuple[MigReading, ...]:
         """Return the slices of a GPU; `fields` is the GPU's."""
         live = list(self._live(index, gpu, fields))
-        keys = {one.key for one in live}
+        keys = {slice_.key for slice_ in live}
         self._known = {key: known for key, known in self._known.items() if key in keys}
         self._lacking = {key: lacking for key, lacking in self._lacking.items() if key in keys}
         sharers = Counter(gi for _, gi, _ in keys)
-        readings = [self._slice(gpu, fields, one, sharers, wanted) for one in live]
-        fields.lost = fields.lost or any(one.part.lost for one in live)
+        readings = [self._slice(gpu, fields, slice_, sharers, wanted) for slice_ in live]
+        fields.lost = fields.lost or any(slice_.part.lost for slice_ in live)
         return tuple(readings)
 
     def _live(self, index: int, gpu: Any, fields: Fields) -> Iterator[_Live]:

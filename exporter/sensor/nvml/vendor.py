@@ -88,7 +88,7 @@ class NvmlVendor:
 
     def remark(self) -> tuple[str, str, Hang | None]:
         said = (self._quarantine.sentence(), self._unheard)
-        sentence = "; ".join(one for one in said if one)
+        sentence = "; ".join(sentence for sentence in said if sentence)
         return NO_EVENTS if self._unheard else "", sentence, self._quarantine.nameless()
 
     def must_reopen(self) -> bool:
