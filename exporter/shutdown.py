@@ -60,12 +60,12 @@ def _leave() -> None:
 
 
 class Ending:
-    """`asked` is set once the process should end; only the main thread waits for signals."""
+    """`requested` is set once the process should end; only the main thread waits for signals."""
 
     def __init__(self, seconds: float = 4.5) -> None:
         """`seconds` after it was asked to, the process ends whatever its threads wait for."""
         self._seconds = seconds
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self._signals = -1
         """Each signal is one byte to be read here (`signal.set_wakeup_fd`)."""
         self._on_hangup: Callable[[], None] = lambda: None
@@ -90,7 +90,7 @@ class Ending:
         limit = threading.Timer(self._seconds, _leave)
         limit.daemon = True
         limit.start()
-        self.asked.set()
+        self.requested.set()
 
 
 def _heard(_number: int, _frame: FrameType | None) -> None:

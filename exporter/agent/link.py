@@ -77,23 +77,23 @@ class SensorLink:
         failures = 0
         while not self._stopping.is_set():
             try:
-                heard = self._once()
+                received = self._once()
             except protocol.VersionSkewError as error:
-                heard = 0
+                received = 0
                 self._listener.unheard(
                     f"the sensor at {self._path} is of another version ({error}): use one image "
                     "for both",
                     VERSION_SKEW,
                 )
             except protocol.WireError as error:
-                heard = 0
+                received = 0
                 self._complain(str(error))
             except Exception as error:  # noqa: BLE001 - logged; nobody else hears the sensor
-                heard = 0
+                received = 0
                 self._on_refused()
                 _log.exception("what the sensor said cannot be taken")
                 self._complain(f"what it said cannot be taken: {error!r}")
-            failures = 0 if heard else failures + 1
+            failures = 0 if received else failures + 1
             self._stopping.wait(_BACK_OFF[min(failures, len(_BACK_OFF) - 1)])
 
     def _complain(self, what: str) -> None:
@@ -110,7 +110,7 @@ class SensorLink:
             channel = protocol.Channel(_connected(self._path))
         except OSError as error:
             raise protocol.Closed(f"cannot connect: {error}") from error
-        heard = 0
+        received = 0
         try:
             with self._speaking:
                 self._channel = channel
@@ -132,10 +132,10 @@ class SensorLink:
                     raise protocol.Closed("connecting anew")
                 if message is not None:
                     self._take(message)
-                heard += 1
+                received += 1
         except protocol.Closed as error:
             self._complain(str(error))
-            return heard
+            return received
         except protocol.WireError:
             self._on_refused()
             raise

@@ -70,7 +70,7 @@ class Agent:
         self._lock = threading.RLock()
         self._report = ledger.begin("", version, clock.now())
         self._observation: Observation | None = None
-        self._spoke = 0.0
+        self._received_at = 0.0
         """When the sensor last said something of the state, or welcomed us (monotonic)."""
         self._looked = time.monotonic()
         """When it was last looked whether the sensor speaks."""
@@ -131,9 +131,9 @@ class Agent:
         """Say why there is no fresh local snapshot, "" when there is one."""
         with self._lock:
             if self._observation is None:
-                said = (source.message for source in self._report.sources if source.message)
-                return "no observation from the sensor: " + next(said, "not connected yet")
-            age = time.monotonic() - self._spoke
+                messages = (source.message for source in self._report.sources if source.message)
+                return "no observation from the sensor: " + next(messages, "not connected yet")
+            age = time.monotonic() - self._received_at
             if age > self._stale_after():
                 return f"the sensor said nothing for {age:.0f} s"
         return "" if self._page else "no page is rendered; if it stays so, the log says why"
@@ -148,7 +148,7 @@ class Agent:
             self._run = message.run
             self._listening, self._reconnecting, self._blind = True, False, ""
             self._skew = ""
-            self._spoke = time.monotonic()
+            self._received_at = time.monotonic()
             self._report = ledger.adopt(self._report, message.boot_id, self._version, clock.now())
         _log.info("connected to sensor %s in boot %s", message.run[:8], message.boot_id)
 
@@ -173,7 +173,7 @@ class Agent:
                 return
             self._observation = message.observation
             self._silent = relay.silent(message.observation, self._silent)
-            self._spoke = time.monotonic()
+            self._received_at = time.monotonic()
             if message.observation.nvml is not None:
                 self._windows.sampled(message.observation.nvml)
                 self._edges.sampled(message.observation.nvml)
@@ -193,8 +193,8 @@ class Agent:
             expected, self._reconnecting = self._reconnecting, False
             self._listening = False
             self._observation = None
-            told = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
-            if told:
+            known = expected or (at_start and reason == UNREACHABLE) or self._blind == reason
+            if known:
                 return
             self._blind = reason
             self._report = ledger.blind(self._report, reason, message, clock.now())
@@ -278,12 +278,12 @@ class Agent:
     def _check_freshness(self) -> None:
         with self._lock:
             self._excuse_standstill()
-            silent = time.monotonic() - self._spoke
+            seconds = time.monotonic() - self._received_at
             if self._blind:
                 self._looked_at()
-            if not self._listening or silent <= self._stale_after():
+            if not self._listening or seconds <= self._stale_after():
                 return
-            self.unheard(f"the sensor said nothing for {silent:.0f} s; see its log")
+            self.unheard(f"the sensor said nothing for {seconds:.0f} s; see its log")
             # Only a welcome makes us listen again, and there is one at the beginning alone.
             self._link.reconnect()
 
@@ -292,7 +292,7 @@ class Agent:
         now = time.monotonic()
         late = now - self._looked - self._settings.interval - _LATE
         if late > 0:
-            self._spoke = min(now, self._spoke + late)
+            self._received_at = min(now, self._received_at + late)
         self._looked = now
 
     def _stale_after(self) -> float:
@@ -341,6 +341,8 @@ class Agent:
         found = relay.relayed(seen, report.gpus, self._silent)
         if (found is not None) != self._without_nvml:
             self._without_nvml = found is not None
-            said = relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
-            _log.warning("%s", said)
+            sentence = (
+                relay.sentence(found, seen) if found else "DCGM's own GPU ids are not shown now"
+            )
+            _log.warning("%s", sentence)
         return found

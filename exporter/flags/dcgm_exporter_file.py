@@ -17,7 +17,7 @@ from exporter.flags.yaml_text import Node, YamlError, read
 from exporter.model.given import Ignored, WrittenRow
 from exporter.settings import SettingsError
 
-MOST_TOLD = 50
+MOST_REPORTED = 50
 """Keys without effect that are told one by one."""
 
 
@@ -52,10 +52,10 @@ def parse(data: bytes, name: str) -> FileSettings:
     try:
         root = read(data)
         leaves = _Leaves(root)
-        found = [ignored for leaf in leaves.all for ignored in _told(leaf, name)]
-        ignored = tuple(found[:MOST_TOLD])
-        if len(found) > MOST_TOLD:
-            message = f"{len(found) - MOST_TOLD} more keys of {name} have no effect"
+        found = [ignored for leaf in leaves.all for ignored in _without_effect(leaf, name)]
+        ignored = tuple(found[:MOST_REPORTED])
+        if len(found) > MOST_REPORTED:
+            message = f"{len(found) - MOST_REPORTED} more keys of {name} have no effect"
             ignored += (Ignored("file", "...", "Unknown", message),)
         return FileSettings(
             given=dict(_given(leaves)),
@@ -68,22 +68,22 @@ def parse(data: bytes, name: str) -> FileSettings:
 
 
 def one_interval(
-    asked: Sequence[Every], outranked_by: float | None, usual: float
+    requested: Sequence[Every], outranked_by: float | None, usual: float
 ) -> tuple[float, tuple[Ignored, ...]]:
     """Return the interval in force, in seconds, and those that are asked for in vain.
 
     `outranked_by` is what a flag or a variable says of all fields, `usual` what is when nobody
     says anything.
     """
-    whole = [interval.seconds for interval in asked if interval.whole]
-    parts = [interval for interval in asked if not interval.whole]
+    whole = [interval.seconds for interval in requested if interval.whole]
+    parts = [interval for interval in requested if not interval.whole]
     if outranked_by is not None:
         found, judged = outranked_by, parts
     else:
         found = min((*(whole or (usual,)), *(interval.seconds for interval in parts)))
-        judged = list(asked)
+        judged = list(requested)
     vain = [interval for interval in judged if interval.seconds != found]
-    return found, tuple(_vain(interval, found) for interval in vain[:MOST_TOLD])
+    return found, tuple(_vain(interval, found) for interval in vain[:MOST_REPORTED])
 
 
 def _vain(interval: Every, found: float) -> Ignored:
@@ -106,11 +106,13 @@ class _Leaves:
 
     def __init__(self, root: Node) -> None:
         node = _mapping(root, "the file").get("version")
-        said = _words(_plain(node, "version")) if node else ""
-        if said not in _VERSIONS:
+        version = _words(_plain(node, "version")) if node else ""
+        if version not in _VERSIONS:
             line = node.line if node else root.line
-            raise YamlError(line, f"version must be 1 or 2{f', not {said!r:.80}' if said else ''}")
-        self.version = _VERSIONS[said]
+            raise YamlError(
+                line, f"version must be 1 or 2{f', not {version!r:.80}' if version else ''}"
+            )
+        self.version = _VERSIONS[version]
         self._keys = {key.path: key for key in KEYS if self.version in key.versions}
         self._above = {above for path in self._keys for above in _ways_to(path)}
         self.all = tuple(self._below(root, "", ""))
@@ -205,7 +207,7 @@ def _intervals(leaves: _Leaves) -> Iterator[Every]:
             yield Every(leaf.path, _seconds(leaf.node, leaf.path), whole)
 
 
-def _told(leaf: _Leaf, name: str) -> Iterator[Ignored]:
+def _without_effect(leaf: _Leaf, name: str) -> Iterator[Ignored]:
     path = leaf.path[:_LONGEST_PATH]
     where = f"{path} on line {leaf.node.line} of {name}"
     if leaf.key is None:

@@ -70,16 +70,16 @@ def parse(
     given = _with_file(given, ignored)
     ignored += _without_dcgm(given, env)
     given.setdefault("node_name", env.get("NODE_NAME") or socket.gethostname())
-    said = [setting.message for setting in ignored]
+    messages = [setting.message for setting in ignored]
     if instead := _instead_of(given.get("collectors")):
-        said.append(f"{given.pop('collectors')} is not here; {instead}")
+        messages.append(f"{given.pop('collectors')} is not here; {instead}")
     settings = check(Settings(**given, ignored=tuple(ignored)))
     for name in ("devices", *_OF_DCGM):
         try:
             parse_devices(getattr(settings, name))
         except SelectionError as error:
             raise SettingsError(f"{flag_of(name)}: {error}") from error
-    return settings, tuple(said)
+    return settings, tuple(messages)
 
 
 def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[Ignored]:
@@ -93,8 +93,8 @@ def _without_dcgm(given: Mapping[str, Any], env: Mapping[str, str]) -> Sequence[
             variable = next(variable.name for variable in ENVIRONMENT if variable.setting == name)
             by_env = env.get(variable) == given[name]
             source, written = ("environment", variable) if by_env else ("flag", flag_of(name)[2:])
-            said = f"${variable}" if by_env else flag_of(name)
-            sentence = f"{said} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
+            origin = f"${variable}" if by_env else flag_of(name)
+            sentence = f"{origin} chooses what DCGM alone tells, and --dcgm is off: {_ADD_DCGM}"
             found.append(Ignored(source, written, "NeedsDcgm", sentence))
     return found
 

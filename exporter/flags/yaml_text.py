@@ -80,10 +80,10 @@ def read(data: bytes) -> Node:
         loader = yaml.SafeLoader(text)
         return _Builder().built(_events(loader))
     except _FOREIGN as error:
-        raise _told(error, text, loader) from None
+        raise _in_our_words(error, text, loader) from None
 
 
-def _told(error: Exception, text: str, loader: "yaml.SafeLoader | None") -> YamlError:
+def _in_our_words(error: Exception, text: str, loader: "yaml.SafeLoader | None") -> YamlError:
     """Put an error of the library into words of ours."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark

@@ -138,14 +138,14 @@ def _unlabelled(snapshot: Snapshot) -> Iterator[Sequence[object]]:
     for gpu in snapshot.report.gpus:
         for uuid in [part.uuid for part in gpu.instances] or [gpu.uuid]:
             why = _why_unlabelled(snapshot, uuid)
-            idle += why == _NOBODY
-            if why and why != _NOBODY:
+            idle += why == _UNALLOCATED
+            if why and why != _UNALLOCATED:
                 yield uuid, why
     if idle:
-        yield f"{idle} more", _NOBODY
+        yield f"{idle} more", _UNALLOCATED
 
 
-_NOBODY = "nobody holds it"
+_UNALLOCATED = "nobody holds it"
 
 
 def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
@@ -161,7 +161,7 @@ def _why_unlabelled(snapshot: Snapshot, uuid: str) -> str:
         return "; ".join(f"{source.name} is down ({source.reason})" for source in down)
     if holders:
         return "held with admin access only, which owns nothing"
-    return _NOBODY
+    return _UNALLOCATED
 
 
 _JOINING = ("podresources", "resourceslices", "claims")

@@ -63,7 +63,7 @@ def _of_field(view: View, counter: Counter) -> Iterator[Sample]:
 def _last_xid(view: View) -> Iterator[Sample]:
     for row in (*view.devices, *view.silent):
         last = max(row.xids, key=lambda record: record.last_seen, default=None)
-        if last is None and not _heard(view, row):
+        if last is None and not _would_be_reported(view, row):
             continue
         code = last.code if last else 0
         message = lookup(code).description if last else _NO_ERROR
@@ -84,7 +84,7 @@ def _xid_counts(view: View) -> Iterator[Sample]:
             if uuid == row.gpu.uuid and row.scope.has(gi, ci):
                 for code, count in by_code.items():
                     counts[code] = counts.get(code, 0) + count
-        if not counts and _heard(view, row):
+        if not counts and _would_be_reported(view, row):
             yield row.with_labels(window), 0
         for code, count in sorted(counts.items()):
             yield row.with_labels(window, ("xid", str(code))), count
@@ -105,7 +105,7 @@ def _xid_totals(view: View) -> Iterator[Sample]:
                 yield row.with_labels(("xid", str(code))), count
 
 
-def _heard(view: View, row: Row) -> bool:
+def _would_be_reported(view: View, row: Row) -> bool:
     """Return whether no XID means that there was none: somebody would have told of it."""
     if row.gpu.lost or row.gpu.hung_call:
         return False

@@ -37,14 +37,14 @@ def of_gpus(value: Callable[[Row], float | bool | None]) -> Callable[[View], Ite
 
 
 def _by_field(
-    label: str, told: Mapping[int, str], scale: int = 1
+    label: str, labelled: Mapping[int, str], scale: int = 1
 ) -> Callable[[View], Iterable[Sample]]:
     """Samples of whole GPUs from several fields, told apart by a label."""
 
     def samples(view: View) -> Iterator[Sample]:
         names = view.names
         for row in view.gpus:
-            for field, name in told.items():
+            for field, name in labelled.items():
                 read = row.values.get(field)
                 if isinstance(read, int | float) and row.gpu.uuid in names:
                     value = read if scale == 1 else read / scale

@@ -29,19 +29,19 @@ def updated(text: str) -> str:
 def _own() -> Iterator[str]:
     yield from _table(("metric", "type", "labels", "what it says", "from", "needs"))
     for metric in METRICS:
-        said = metric.help if metric.kept else f"{metric.help} May be left out above the cap."
+        meaning = metric.help if metric.kept else f"{metric.help} May be left out above the cap."
         yield _row(
             (
                 f"`{metric.name}`",
                 metric.type,
                 _labels(metric),
-                said,
+                meaning,
                 metric.source,
                 metric.needs or "nothing",
             )
         )
-    said = "Series left out of this page because of the cap on series, by family."
-    yield _row((f"`{DROPPED}`", "gauge", "`family`", said, "the exporter", "nothing"))
+    meaning = "Series left out of this page because of the cap on series, by family."
+    yield _row((f"`{DROPPED}`", "gauge", "`family`", meaning, "the exporter", "nothing"))
 
 
 def _labels(metric: Metric) -> str:

@@ -115,8 +115,8 @@ def _head(family: Family, *, openmetrics: bool) -> bytes:
     elif openmetrics and kind == "untyped":
         kind = "unknown"
     escaped = family.help.replace("\\", r"\\").replace("\n", r"\n")
-    said = escaped.replace('"', r"\"") if openmetrics else escaped
-    return f"# HELP {name} {said}\n# TYPE {name} {kind}\n".encode(errors="replace")
+    text = escaped.replace('"', r"\"") if openmetrics else escaped
+    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n".encode(errors="replace")
 
 
 def _body(family: Family) -> bytes:

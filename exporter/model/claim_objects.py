@@ -35,8 +35,8 @@ def key_of(claim: ClaimDevice) -> ClaimKey:
     devices before it beside a device's own, so only the one that ends with the device counts.
     """
     found = (_CDI.fullmatch(text) for text in claim.cdi_ids)
-    told = {result["uid"] for result in found if result and result["device"] == claim.device}
-    return ClaimKey(claim.claim_namespace, claim.claim, told.pop() if len(told) == 1 else "")
+    uids = {result["uid"] for result in found if result and result["device"] == claim.device}
+    return ClaimKey(claim.claim_namespace, claim.claim, uids.pop() if len(uids) == 1 else "")
 
 
 class ResultDetail(msgspec.Struct, frozen=True, order=True, kw_only=True):

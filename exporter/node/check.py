@@ -41,16 +41,16 @@ def check(settings: Settings) -> tuple[bool, str]:
     Raises CountersError for a counters file that cannot be used.
     """
     name = str(settings.config_file)
-    asked = CountersFile(settings.collectors, settings.counter_rows, name).current
-    nvml = _read(NvmlVendor(settings, lambda: asked.wanted), settings)
+    counters = CountersFile(settings.collectors, settings.counter_rows, name).current
+    nvml = _read(NvmlVendor(settings, lambda: counters.wanted), settings)
     dcgm = None
     if settings.dcgm != OFF:
-        dcgm = _read(DcgmVendor(settings, lambda: asked.wanted), settings)
+        dcgm = _read(DcgmVendor(settings, lambda: counters.wanted), settings)
     lines = [
         "settings: valid",
         *_nvml_lines(nvml),
         *_dcgm_lines(dcgm),
-        *_field_lines(asked, nvml.reading, dcgm.reading if dcgm else None),
+        *_field_lines(counters, nvml.reading, dcgm.reading if dcgm else None),
         "",
         "what is needed here:",
         *_needs(settings),
@@ -103,18 +103,18 @@ def _dcgm_lines(state: VendorState[DcgmReading] | None) -> Iterator[str]:
 
 
 def _field_lines(
-    asked: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
+    counters: Counters, nvml: NvmlReading | None, dcgm: DcgmReading | None
 ) -> Iterator[str]:
-    told: set[int] = set()
+    answered: set[int] = set()
     for gpu in nvml.gpus if nvml else ():
-        told.update(gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links)))
-    told |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
-    told |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
-    rows = (*asked.metrics, *asked.labels)
-    told |= set(_computed(nvml, dcgm))
-    silent = [row.name for row in rows if row.field.id not in told]
+        answered.update(gpu.values, *(part.values for part in (*(gpu.instances or ()), *gpu.links)))
+    answered |= {field for entity in (dcgm.entities if dcgm else ()) for field in entity.values}
+    answered |= {field for part in (dcgm.node_parts if dcgm else ()) for field in part.values}
+    rows = (*counters.metrics, *counters.labels)
+    answered |= set(_computed(nvml, dcgm))
+    silent = [row.name for row in rows if row.field.id not in answered]
     yield f"counters: {len(rows)} rows, {len(rows) - len(silent)} answered here and now"
-    yield from (f"  {note}" for note in asked.notes)
+    yield from (f"  {note}" for note in counters.notes)
     for name in silent:
         yield f"  no answer: {name}"
 

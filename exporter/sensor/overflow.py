@@ -76,12 +76,12 @@ def _key(signal: Signal, instance: Partner) -> _Key:
 
 def _merged(before: Signal, signal: Signal) -> Signal:
     """Return the later one, for both; who says nothing of the process does not hide who did."""
-    told = signal if signal.message or not before.message else before
+    worded = signal if signal.message or not before.message else before
     read = [
         known.kernel_sequence for known in (before, signal) if known.kernel_sequence is not None
     ]
     return msgspec.structs.replace(
-        told,
+        worded,
         number=signal.number,
         at=max(before.at, signal.at),
         kernel_sequence=max(read, default=None),

@@ -259,16 +259,16 @@ class Sensor:
         with self.changed:
             self._nvml = state
             self._use.note(self._monotonic(), answers=state.reading is not None)
-            self._hears("nvml", state)
+            self._note_reading("nvml", state)
             self._touch()
 
     def _on_dcgm(self, state: VendorState[DcgmReading]) -> None:
         with self.changed:
             self._dcgm = state
-            self._hears("dcgm", state)
+            self._note_reading("dcgm", state)
             self._touch()
 
-    def _hears(
+    def _note_reading(
         self, source: str, state: VendorState[NvmlReading] | VendorState[DcgmReading]
     ) -> None:
         if state.reading is not None:
@@ -333,8 +333,8 @@ class Sensor:
         if signal is not None:
             # A record from the future has an absurd time stamp.
             at = read_at or min(signal.at, clock.now())
-            told = {"at": at, "source": self._reader.source, "past": read_at is None}
-            self.add(msgspec.structs.replace(signal, **told))
+            fields = {"at": at, "source": self._reader.source, "past": read_at is None}
+            self.add(msgspec.structs.replace(signal, **fields))
         with self.changed:
             # After its signal: the agent's cursor must not run ahead of what it counts.
             self._kernel_sequence = record.sequence

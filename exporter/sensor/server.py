@@ -145,13 +145,13 @@ class SensorServer:
 
     def _take(self, channel: protocol.Channel) -> None:
         try:
-            heard = channel.receive(protocol.to_sensor)
+            message = channel.receive(protocol.to_sensor)
         except protocol.UnknownKindError:
             # Of a newer agent, which must do without an answer.
             self._sensor.refuse()
             return
-        if isinstance(heard, protocol.Wanted):
-            self._sensor.want(heard.fields)
+        if isinstance(message, protocol.Wanted):
+            self._sensor.want(message.fields)
 
     def _tell(self, channel: protocol.Channel, hello: protocol.Hello) -> None:
         sensor = self._sensor

@@ -172,7 +172,7 @@ def _check_yaml(raw: bytes) -> None:
     asked = [one.seconds for one in found.intervals if not one.whole]
     demand(all(settings.interval <= one for one in asked), "staler than asked for", asked)
     names = [one.name for one in found.ignored]
-    demand(len(names) <= dcgm_exporter_file.MOST_TOLD + 1, "too many words", len(names))
+    demand(len(names) <= dcgm_exporter_file.MOST_REPORTED + 1, "too many words", len(names))
     demand(all(len(one) <= 120 for one in names), "a name without end", names)
     _check_inline(found, settings, raw)
 

@@ -171,7 +171,7 @@ class _Join:
             if (result.driver, result.pool, result.device, result.share_id) == wanted
         ]
         for result in results or (None,):
-            if pod and result and not pod.asked(container.container, claim.claim, result.request):
+            if pod and result and not pod.may_use(container.container, claim.claim, result.request):
                 continue
             yield Holder(
                 namespace=container.namespace,

@@ -35,7 +35,7 @@ class PodFact(msgspec.Struct, frozen=True, kw_only=True):
     extended: tuple[tuple[str, str, str], ...] = ()
     """(container, request, resource name) of the claim made for its extended resources."""
 
-    def asked(self, container: str, claim: str, request: str) -> bool:
+    def may_use(self, container: str, claim: str, request: str) -> bool:
         """Return whether a container may use a request of a claim; True while that is not known."""
         extended = {
             mapping[0] for mapping in self.extended if mapping[1] == request.partition("/")[0]

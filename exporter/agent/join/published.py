@@ -51,7 +51,7 @@ class PublishedDevices:
         self._reflector: Reflector[ResourceSlice] | None = None
         self._failure: SourceHealth = _down("Starting")
         self._stopping = threading.Event()
-        self._ask_again = threading.Event()
+        self._look_again = threading.Event()
         self._thread = threading.Thread(target=self._run, name="resourceslices", daemon=True)
         self.version = ""
         """Of the API that is watched, "" before one was found."""
@@ -61,7 +61,7 @@ class PublishedDevices:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._ask_again.set()
+        self._look_again.set()
         self._probing.abort()
         if self._thread.ident is not None:
             self._thread.join(timeout=2.0)
@@ -88,7 +88,7 @@ class PublishedDevices:
         if reflector is None:
             return self._failure
         if reflector.missing:
-            self._ask_again.set()
+            self._look_again.set()
         error = reflector.error
         if not reflector.synced or error:
             reason = "NotServed" if reflector.missing else reason_of(reflector.status)
@@ -113,8 +113,8 @@ class PublishedDevices:
             if version:
                 self._watch(version)
                 # Asked again when a look at `source` finds that this version is gone.
-                self._ask_again.wait()
-                self._ask_again.clear()
+                self._look_again.wait()
+                self._look_again.clear()
             self._stopping.wait(self._pace.retry_after(max(failures, 1)))
 
     def _find(self) -> str | None:

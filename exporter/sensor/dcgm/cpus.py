@@ -58,11 +58,11 @@ class CpuInfo(msgspec.Struct, frozen=True):
     serial: str = ""
 
 
-def listed(told: Any) -> list[CpuInfo]:
+def listed(answer: Any) -> list[CpuInfo]:
     """Return what was filled in, in either version."""
     return [
         CpuInfo(cpu.cpu, tuple(_cores(cpu.cores.bitmask)), _serial(cpu))
-        for cpu in told.cpus[: min(told.count, _MAX_CPUS)]
+        for cpu in answer.cpus[: min(answer.count, _MAX_CPUS)]
     ]
 
 

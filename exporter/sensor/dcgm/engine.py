@@ -161,8 +161,8 @@ class _Watching:
 
     def news(self) -> list[Signal]:
         """Return the XIDs that were heard since the last time."""
-        told, self._news = self._news, []
-        return told
+        signals, self._news = self._news, []
+        return signals
 
     def _hear(self, watches: Watches) -> None:
         self._news += signals_of(watches.xids(self._since), self._places)

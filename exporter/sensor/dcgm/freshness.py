@@ -32,8 +32,8 @@ class Freshness:
         """Return the GPUs that are not read any more; `now` is in seconds of a steady clock."""
         newest: dict[Entity, int] = {}
         for answer in answers:
-            is_told = answer.status == Status.OK and answer.at > 0
-            if answer.entity[0] == Kind.GPU and answer.field in ALWAYS_THERE and is_told:
+            known = answer.status == Status.OK and answer.at > 0
+            if answer.entity[0] == Kind.GPU and answer.field in ALWAYS_THERE and known:
                 newest[answer.entity] = max(answer.at, newest.get(answer.entity, 0))
         self._moved = {gpu: (at, self._since(gpu, at, wall, now)) for gpu, at in newest.items()}
         return frozenset(

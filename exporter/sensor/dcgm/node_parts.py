@@ -94,8 +94,8 @@ class _Reader:
                 raise
             # One call lists the wholes and their parts: said once.
             about = "switch" if kind == "link" else "cpu" if kind == "core" else kind
-            said = f"{error.call} answers {name_of(error.code)}"
-            self.remarks.append(f"no {_NAMES[about]} is listed: {said} ({_MODULES[about]})")
+            reason = f"{error.call} answers {name_of(error.code)}"
+            self.remarks.append(f"no {_NAMES[about]} is listed: {reason} ({_MODULES[about]})")
             return
         self.places |= {
             entity: part

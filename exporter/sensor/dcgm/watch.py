@@ -147,10 +147,10 @@ class Watches:
         for part, watched in self._parts.items():
             if watched.xids is not None:
                 news = part in since
-                heard, since[part] = self._library.since(
+                received, since[part] = self._library.since(
                     watched.group, watched.xids, since.get(part, 0)
                 )
-                yield from heard if news else ()
+                yield from received if news else ()
 
     def _begin_part(self, part: Part, entities: list[Entity], fields: list[int]) -> list[int]:
         group = self._library.create_group(self._next_name())

@@ -169,16 +169,16 @@ def _sxid(text: str, blank: Signal) -> Signal | None:
     if rest.startswith(_SXID_DETAILS):
         return None
     code = int(found["code"])
-    told = _SEVERITY.fullmatch(rest)
+    severity = _SEVERITY.fullmatch(rest)
     link = _LINK.search(rest)
     return msgspec.structs.replace(
         blank,
         kind="sxid",
         bus_id=_bus(found["bus"]),
         code=code,
-        fatal=told["severity"].lower() == "fatal" if told else sxid_fatal(code),
+        fatal=severity["severity"].lower() == "fatal" if severity else sxid_fatal(code),
         link=int(link[1]) if link else None,
-        message=plain((told["message"] or "") if told else rest),
+        message=plain((severity["message"] or "") if severity else rest),
     )
 
 

@@ -43,7 +43,7 @@ class JournalFolder:
         self._on_rejected = on_rejected
         self._files: dict[_Identity, _Open | None] = {}
         """None for a file that has nothing of this boot, or makes no sense."""
-        self.heard = False
+        self.found_records = False
         """Whether there was any record of the kernel's of this boot. A journal without has none
         because journald does not read them, or because they were removed."""
 
@@ -130,7 +130,7 @@ class JournalFolder:
             for record in followed.file.news():
                 if record.boot != self._boot:
                     continue
-                self.heard = True
+                self.found_records = True
                 if record.message is None:
                     self._on_rejected("compressed")
                 else:

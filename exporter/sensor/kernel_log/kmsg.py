@@ -107,7 +107,7 @@ class KernelLogReader:
         self._restart.set()
 
     def _run(self) -> None:
-        told = ""
+        reported = ""
         while not self._stopping.is_set():
             if self._restart.is_set():
                 self._restart.clear()
@@ -121,11 +121,11 @@ class KernelLogReader:
                 _log.info("%s starts again: taken as a reboot", self._path)
                 self._restart.set()
             except KernelLogError as error:
-                if str(error) != told:
+                if str(error) != reported:
                     _log.warning("%s", error)
-                told = str(error)
+                reported = str(error)
                 self._on_source(
-                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=told)
+                    SourceHealth(name="kmsg", state="Down", reason=error.reason, message=reported)
                 )
                 self._stopping.wait(_RETRY_SECONDS)
 
@@ -164,7 +164,7 @@ class KernelLogReader:
         self.source = "kmsg"
         order = RecordOrder()
         before: datetime | None = None
-        told: bool | None = None
+        reported: bool | None = None
         with contextlib.closing(folder):
             while not self._ends():
                 now = clock.now()
@@ -172,9 +172,9 @@ class KernelLogReader:
                 self._hand_on(
                     (as_line(record, order) for record in folder.news()), boot, before, now
                 )
-                if folder.heard != told:
-                    told = folder.heard
-                    self._on_source(_journal_state(self._path, now, heard=told))
+                if folder.found_records != reported:
+                    reported = folder.found_records
+                    self._on_source(_journal_state(self._path, now, found_records=reported))
                 before = now
                 self._stopping.wait(_JOURNAL_SECONDS)
 
@@ -248,8 +248,8 @@ class KernelLogReader:
                 yield placed[1]
 
 
-def _journal_state(path: Path, now: datetime, *, heard: bool) -> SourceHealth:
-    if heard:
+def _journal_state(path: Path, now: datetime, *, found_records: bool) -> SourceHealth:
+    if found_records:
         message = f"read from the journal in {path}"
         return SourceHealth(
             name="kmsg", state="Up", message=message, last_success=now, via="Journal"

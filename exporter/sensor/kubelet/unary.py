@@ -136,13 +136,13 @@ class _Exchange:
                         event.flow_controlled_length or 0, _STREAM
                     )
                 case h2.events.ResponseReceived() | h2.events.TrailersReceived():
-                    told = {_text(name): _text(value) for name, value in event.headers or ()}
-                    if told.get(":status", "200") != "200":
-                        raise CallFailed(UNAVAILABLE, f"HTTP status {told[':status'][:20]}")
-                    if "grpc-status" in told:
-                        code = told["grpc-status"]
+                    headers = {_text(name): _text(value) for name, value in event.headers or ()}
+                    if headers.get(":status", "200") != "200":
+                        raise CallFailed(UNAVAILABLE, f"HTTP status {headers[':status'][:20]}")
+                    if "grpc-status" in headers:
+                        code = headers["grpc-status"]
                         self._status = int(code) if _STATUS.fullmatch(code) else INTERNAL
-                        self._details = unquote(told.get("grpc-message", ""))[:1000]
+                        self._details = unquote(headers.get("grpc-message", ""))[:1000]
                 case h2.events.StreamEnded():
                     self.ended = True
                 case h2.events.StreamReset() | h2.events.ConnectionTerminated():

@@ -62,7 +62,7 @@ class Fields:
         self._handle = handle
         self._lacking = lacking
         self._tally = tally
-        self._told: dict[Hashable, Any] = {}
+        self._answers_by_call: dict[Hashable, Any] = {}
         self._answers: dict[FieldKey, FieldAnswer] = {}
         self._values: dict[Hashable, int | float | str | None] = {}
         self.lost = False
@@ -93,10 +93,10 @@ class Fields:
     def prefetch(self, keys: Iterable[FieldKey]) -> None:
         """Read field values in one call."""
         wanted = [key for key in dict.fromkeys(keys) if key not in self._answers]
-        asked = [key for key in wanted if self._lacking.code(key) is None]
+        requested = [key for key in wanted if self._lacking.code(key) is None]
         self._answers |= {key: FieldAnswer(self._lacking.code(key) or 0) for key in wanted}
-        if asked and not self.lost:
-            self._answers |= self._field_values(asked)
+        if requested and not self.lost:
+            self._answers |= self._field_values(requested)
 
     def answer(self, key: FieldKey) -> FieldAnswer | None:
         """Return a field value's answer, None when it could not be asked for at all."""
@@ -126,18 +126,18 @@ class Fields:
         return {number: value for number, value in found.items() if value is not None}
 
     def _once(self, key: Hashable, name: str, *arguments: Any) -> Any:
-        if key in self._told:
-            return self._told[key]
+        if key in self._answers_by_call:
+            return self._answers_by_call[key]
         if self.lost or self._lacking.code(key) is not None:
             return None
-        self._told[key] = None
+        self._answers_by_call[key] = None
         try:
-            self._told[key] = self._call(self._index, name, *arguments)
+            self._answers_by_call[key] = self._call(self._index, name, *arguments)
         except NvmlError as error:
             self._note(error)
             if error.lacking:
                 self._lacking.add(key, error.code)
-        return self._told[key]
+        return self._answers_by_call[key]
 
     def _note(self, error: NvmlError) -> None:
         if error.useless:
@@ -183,10 +183,10 @@ class Fields:
 
     def _raw(self, source: Call) -> Any:
         ask = self.about_node if source.node else self.get
-        if (told := ask(source.name, *source.arguments)) is None:
+        if (answer := ask(source.name, *source.arguments)) is None:
             return None
         try:
-            return source.pick(told)
+            return source.pick(answer)
         except _SENSELESS:
             self._tally.refused += 1
             return None

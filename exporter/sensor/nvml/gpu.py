@@ -87,24 +87,24 @@ class GpuReader:
         on_page = (source for number in shown for source in TABLE.get(number, ()))
         keys = keys_of((*_HEALTH, *on_page))
         fields.prefetch([(RECOVERY_ACTION, 0), *keys, *links.keys()])
-        told: dict[str, Any] = _health(fields) | {
+        found: dict[str, Any] = _health(fields) | {
             "mig": mig,
             "links": links.read(),
             "fabric": _fabric(fields),
         }
-        told["values"] = fields.values(TABLE, shown) | links.values
-        told["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
+        found["values"] = fields.values(TABLE, shown) | links.values
+        found["values"] |= self._gpm.of_gpu(key, fields, handle, shown)
         if mig and not fields.lost:
-            told["instances"] = known.slices.read(index, handle, fields, options.fields)
+            found["instances"] = known.slices.read(index, handle, fields, options.fields)
         if options.processes:
-            told["processes"] = self._shares.read(key, fields, mig=bool(mig))
+            found["processes"] = self._shares.read(key, fields, mig=bool(mig))
         # A GPU that is cut otherwise supports other things: what it lacked is asked again.
-        uuids = frozenset(part.uuid for part in told.get("instances") or ())
-        cut = (told["mig"], uuids)
+        uuids = frozenset(part.uuid for part in found.get("instances") or ())
+        cut = (found["mig"], uuids)
         if known.cut[0] is not None and known.cut != cut:
             known.lacking.clear()
         known.cut = cut
-        return told | {"lost": fields.lost, "error": fields.error}
+        return found | {"lost": fields.lost, "error": fields.error}
 
 
 def _health(fields: Fields) -> dict[str, Any]:
@@ -139,14 +139,14 @@ def _mig(fields: Fields) -> bool | None:
 
 
 def _fabric(fields: Fields) -> FabricReading | None:
-    told = fields.get("nvmlDeviceGetGpuFabricInfoV")
-    if told is None or told.state == 0:
+    info = fields.get("nvmlDeviceGetGpuFabricInfoV")
+    if info is None or info.state == 0:
         return None
     return FabricReading(
-        state=int(told.state),
-        status=int(told.status),
-        health_mask=told.health_mask,
-        health_summary=told.health_summary,
-        clique=int(told.clique),
-        cluster_uuid=picks.cluster_uuid(told) or "",
+        state=int(info.state),
+        status=int(info.status),
+        health_mask=info.health_mask,
+        health_summary=info.health_summary,
+        clique=int(info.clique),
+        cluster_uuid=picks.cluster_uuid(info) or "",
     )

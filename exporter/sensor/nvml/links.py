@@ -52,7 +52,7 @@ class Traffic:
 
     def keep(self, keys: set[str]) -> None:
         """Forget the GPUs that are not there any more."""
-        self._before = {key: told for key, told in self._before.items() if key[0] in keys}
+        self._before = {key: before for key, before in self._before.items() if key[0] in keys}
 
 
 class Links:
@@ -108,10 +108,10 @@ class Links:
         state = self._fields.whole(table[links.STATE])
         if state is None:
             state = self._fields.get("nvmlDeviceGetNvLinkState", link)
-        told = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
-        told |= self._rates(link, _lanes(link))
-        self.values |= {number: value for number, value in told.items() if number in _LANE_FIELDS}
-        return LinkReading(link=link, up=None if state is None else state != 0, values=told)
+        found = self._fields.values(table, self._wanted) | self._rates(link, links.RATE_PER_LINK)
+        found |= self._rates(link, _lanes(link))
+        self.values |= {number: value for number, value in found.items() if number in _LANE_FIELDS}
+        return LinkReading(link=link, up=None if state is None else state != 0, values=found)
 
     def _ways(self, scope: int) -> list[str]:
         """Return the ways of a scope that somebody wants to see."""

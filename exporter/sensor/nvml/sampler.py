@@ -152,8 +152,8 @@ class Sampler:
         found.handles[index] = handle
         known = self._known.get(facts.key) or self._reader.begin()
         self._known[facts.key] = known
-        told = self._reader.read(index, facts.key, handle, known, options)
-        found.live[index] = _with(facts, index, **told)
+        fields = self._reader.read(index, facts.key, handle, known, options)
+        found.live[index] = _with(facts, index, **fields)
 
     def _leave_overdue(self, found: _Pass) -> None:
         """Keep of GPUs that took too long who they are: half a reading would pass for a whole."""
@@ -197,7 +197,7 @@ class Sampler:
     def _peers_at(self, index: int, present: list[int], found: _Pass) -> tuple[PeerReading, ...]:
         handle = found.handles[index]
         fields = Fields(self._call, index, handle, Lacking(), self._tally)
-        told = {
+        statuses = {
             peer: fields.ask("nvmlDeviceGetP2PStatus", handle, found.handles[peer], _NVLINK)
             for peer in present
             if peer != index
@@ -205,7 +205,7 @@ class Sampler:
         if fields.lost or fields.error:
             # What was not told now may be told in the next pass.
             self._peers_of = ()
-        return tuple(PeerReading(peer, int(s)) for peer, s in told.items() if s is not None)
+        return tuple(PeerReading(peer, int(s)) for peer, s in statuses.items() if s is not None)
 
 
 def _introduced(before: Facts, fields: Fields) -> Facts:
@@ -224,9 +224,9 @@ def _text(fields: Fields, number: int) -> str:
 
 
 def _with(facts: Facts, index: int, **fields: Any) -> GpuReading:
-    told = msgspec.structs.asdict(facts)
-    del told["whole"]
-    return GpuReading(index=index, **told, **fields)
+    who = msgspec.structs.asdict(facts)
+    del who["whole"]
+    return GpuReading(index=index, **who, **fields)
 
 
 def _doubted(gpus: tuple[GpuReading, ...]) -> tuple[GpuReading, ...]:

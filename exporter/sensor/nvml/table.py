@@ -18,8 +18,8 @@ from exporter.sensor.nvml import units as unit
 from exporter.sensor.nvml.units import Unit
 
 
-def _whole(told: Any) -> Any:
-    return told
+def _whole(answer: Any) -> Any:
+    return answer
 
 
 class Field(msgspec.Struct, frozen=True):

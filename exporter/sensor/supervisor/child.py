@@ -75,7 +75,7 @@ class Vendor(Protocol[R_co]):
 
     def request(self, now: float) -> protocol.SampleRequest: ...
 
-    def reading(self, heard: protocol.FromChild, asked: protocol.SampleRequest) -> R_co | None:
+    def reading(self, message: protocol.FromChild, request: protocol.SampleRequest) -> R_co | None:
         """Return the reading that a message carries, None when it is no sample."""
         ...
 
@@ -94,7 +94,7 @@ class Vendor(Protocol[R_co]):
 
 class _Mark(Enum):
     CLOSED = "closed"
-    ASKED = "asked"
+    REQUESTED = "asked"
     LOOK = "look"
     STOP = "stop"
 
@@ -117,7 +117,7 @@ class VendorChild(Generic[R]):
         self._on_state = on_state
         self._on_signal = on_signal
         self._inbox: queue.SimpleQueue[protocol.FromChild | _Mark] = queue.SimpleQueue()
-        self._asked = threading.Event()
+        self._requested = threading.Event()
         self._stopping = threading.Event()
         self._deadlines = Deadlines(settings.sample_deadline, settings.start_deadline)
         self._calls = Calls(self._deadlines)
@@ -147,9 +147,9 @@ class VendorChild(Generic[R]):
 
     def ask(self) -> None:
         """Have a sample taken soon; many calls make one sample."""
-        if not self._asked.is_set():
-            self._asked.set()
-            self._inbox.put(_Mark.ASKED)
+        if not self._requested.is_set():
+            self._requested.set()
+            self._inbox.put(_Mark.REQUESTED)
 
     def _look(self) -> None:
         """Have the release file looked at."""
@@ -205,7 +205,7 @@ class VendorChild(Generic[R]):
         self._began, self._answered = time.monotonic(), False
         inbox = self._inbox
         try:
-            process.listen(lambda heard: inbox.put(heard or _Mark.CLOSED))
+            process.listen(lambda message: inbox.put(message or _Mark.CLOSED))
         except OSError:
             process.end()
             raise
@@ -216,14 +216,14 @@ class VendorChild(Generic[R]):
         """Ask for samples until the library must be opened anew; raises Ended for other ends."""
         while True:
             # Before what is wanted is looked up: who asks afterwards wants it looked up again.
-            self._asked.clear()
-            asked = self._vendor.request(time.monotonic())
+            self._requested.clear()
+            request = self._vendor.request(time.monotonic())
             self._limits.works()
             try:
-                process.channel.send(asked)
+                process.channel.send(request)
             except protocol.WireError:
                 raise process.death() from None
-            reading = self._await_sample(process, asked)
+            reading = self._await_sample(process, request)
             self._answered = True
             self._read_at = time.monotonic()
             reason, message, hang = self._vendor.remark()
@@ -234,14 +234,14 @@ class VendorChild(Generic[R]):
                 # Ended first and told of afterwards: who hears that a GPU is released may reset it.
                 return
 
-    def _await_sample(self, process: Process, asked: protocol.SampleRequest) -> R:
+    def _await_sample(self, process: Process, request: protocol.SampleRequest) -> R:
         self._sample_by = time.monotonic() + self._deadlines.sample
         while True:
             left = self._sample_by - time.monotonic()
             looks = (self._next_look(), left, self._stale_in())
-            heard = self._next(process, min(looks))
-            if heard is not None and not isinstance(heard, _Mark):
-                reading = self._vendor.reading(heard, asked)
+            message = self._next(process, min(looks))
+            if message is not None and not isinstance(message, _Mark):
+                reading = self._vendor.reading(message, request)
                 if reading is not None:
                     return reading
             self._check(process, resting=False)
@@ -258,7 +258,7 @@ class VendorChild(Generic[R]):
         """Wait for the next sample's time, or for somebody to ask."""
         while True:
             self._check(process, resting=True)
-            wait = _MIN_GAP if self._asked.is_set() else self._settings.interval
+            wait = _MIN_GAP if self._requested.is_set() else self._settings.interval
             left = sampled + min(wait, self._settings.interval) - time.monotonic()
             if left <= 0 or self._must_let_go():
                 return
@@ -271,27 +271,27 @@ class VendorChild(Generic[R]):
         return min(self._calls.next_look(first=not self._answered), _LIMIT_SECONDS)
 
     def _next(self, process: Process, seconds: float) -> protocol.FromChild | _Mark | None:
-        heard = self._heard_within(max(seconds, 0.0))
-        if isinstance(heard, protocol.Happened):
+        message = self._received_within(max(seconds, 0.0))
+        if isinstance(message, protocol.Happened):
             self._limits.heard()
-            self._on_signal(heard.signal)
-        elif isinstance(heard, protocol.Failed):
-            raise Ended(heard.reason, heard.message)
-        elif heard is _Mark.CLOSED:
+            self._on_signal(message.signal)
+        elif isinstance(message, protocol.Failed):
+            raise Ended(message.reason, message.message)
+        elif message is _Mark.CLOSED:
             raise process.death()
-        elif heard is _Mark.STOP:
+        elif message is _Mark.STOP:
             raise Ended("Stopped", "the sensor is stopping")
-        return heard
+        return message
 
-    def _heard_within(self, seconds: float) -> protocol.FromChild | _Mark | None:
+    def _received_within(self, seconds: float) -> protocol.FromChild | _Mark | None:
         try:
-            heard = self._inbox.get(timeout=seconds)
+            message = self._inbox.get(timeout=seconds)
         except queue.Empty:
-            heard = None
+            message = None
         still = self._calls.waited(seconds)
         self._read_at += still
         self._sample_by += still
-        return heard
+        return message
 
     def _check(self, process: Process, *, resting: bool) -> None:
         """Raise Ended for a call that hangs, and for a process that takes too much."""
@@ -372,11 +372,11 @@ class VendorChild(Generic[R]):
 
     def _drain(self) -> None:
         """Drop what the old child still said, but not what happened, nor that somebody stops."""
-        said, self._inbox = self._inbox, queue.SimpleQueue[protocol.FromChild | _Mark]()
+        left, self._inbox = self._inbox, queue.SimpleQueue[protocol.FromChild | _Mark]()
         if self._stopping.is_set():
             self._inbox.put(_Mark.STOP)
-        while not said.empty():
-            heard = said.get_nowait()
-            if isinstance(heard, protocol.Happened):
+        while not left.empty():
+            message = left.get_nowait()
+            if isinstance(message, protocol.Happened):
                 # No library tells of an error twice.
-                self._on_signal(heard.signal)
+                self._on_signal(message.signal)

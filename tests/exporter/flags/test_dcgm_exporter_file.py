@@ -248,7 +248,7 @@ def test_keys_of_a_newer_release_are_told_and_no_end(files: Files) -> None:
 def test_of_very_many_keys_the_first_are_told(files: Files) -> None:
     text = "version: 2\n" + "".join(f"k{number}: 1\n" for number in range(1000)) + f"{'k' * 999}: 1"
     found = files.settings(text).ignored
-    assert len(found) == dcgm_exporter_file.MOST_TOLD + 1
+    assert len(found) == dcgm_exporter_file.MOST_REPORTED + 1
     assert found[-1].message == f"951 more keys of {files.path} have no effect"
     (long,) = files.settings(f"version: 2\n{'k' * 999}: 1\n").ignored
     assert len(long.name) == 120

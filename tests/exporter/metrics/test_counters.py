@@ -115,7 +115,7 @@ def test_a_file_of_comments_alone_shows_nothing_and_is_no_mistake() -> None:
 def test_of_many_bad_rows_all_are_counted_and_the_first_ones_told() -> None:
     found = read(ROW + "x\n" * 1000 + "y,gauge,z\n" * 5)
     assert found.left_out == {"ColumnCount": 1000, "UnknownField": 5}
-    assert len(found.notes) == counters.MOST_TOLD + 1
+    assert len(found.notes) == counters.MOST_REPORTED + 1
     assert found.notes[-1] == "985 more rows of counters.csv are left out"
 
 

@@ -184,10 +184,10 @@ def test_a_journal_without_the_kernels_records_is_none_of_a_silent_kernel(folder
     """Written with ReadKMsg=no."""
     folder.write("nokmsg")
     assert folder.messages() == []
-    assert not folder.journal.heard
+    assert not folder.journal.found_records
     folder.write("missed", "system@1-2-3.journal")
     assert len(folder.messages()) == 5
-    assert folder.journal.heard
+    assert folder.journal.found_records
 
 
 @pytest.mark.parametrize("boot_id", ["", "none", "01234567", "ab" * 17])
