@@ -35,8 +35,10 @@ def gpu(number: int = 1, **fields: Any) -> GpuReading:
     usual: dict[str, Any] = {"mig": False, "recovery_supported": True, "recovery_action": 0}
     usual |= {"uuid": uuid, "bus_id": BUS[uuid]}
     usual |= fields
-    told = {number: usual[name] for number, name in _ON_PAGE.items() if usual.get(name) is not None}
-    usual["values"] = {field: int(value) for field, value in told.items()} | _memory(**usual)
+    twice = {
+        number: usual[name] for number, name in _ON_PAGE.items() if usual.get(name) is not None
+    }
+    usual["values"] = {field: int(value) for field, value in twice.items()} | _memory(**usual)
     return GpuReading(index=number - 1, **usual)
 
 

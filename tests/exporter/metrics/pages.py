@@ -44,7 +44,7 @@ def shown(*rows: str, **fields: Any) -> Shown:
     return Shown(counters=counters.parse("\n".join(rows).encode(), "counters.csv"), **fields)
 
 
-def told(**values: Any) -> DcgmReading:
+def dcgm_of(**values: Any) -> DcgmReading:
     """Return DCGM's word on one entity: its ids and values."""
     return DcgmReading(at=START, entities=(DcgmEntity(**values),))
 

@@ -92,10 +92,10 @@ def test_a_bad_row_is_left_out_with_line_and_remedy_and_the_others_are_in_force(
     found = read(f"{ROW}{text}{CLOCK}")
     assert names(found) == [TEMP, "DCGM_FI_DEV_SM_CLOCK"]
     assert found.left_out == {reason: 1}
-    (said,) = found.notes
-    assert "line 2 of counters.csv" in said
-    assert words in said
-    assert said.endswith("(the row is left out)")
+    (message,) = found.notes
+    assert "line 2 of counters.csv" in message
+    assert words in message
+    assert message.endswith("(the row is left out)")
 
 
 @pytest.mark.parametrize(("text", "reason", "words"), BAD_ROWS)

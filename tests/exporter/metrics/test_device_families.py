@@ -20,12 +20,12 @@ from exporter.model.readings import (
 )
 from tests.exporter.metrics.pages import (
     Series,
+    dcgm_of,
     held,
     holder,
     rendered,
     shown,
     snapshot,
-    told,
     types,
     values,
     with_counters,
@@ -57,7 +57,7 @@ def show(
 
 def test_nvml_answers_first_and_dcgm_fills_what_it_does_not_tell() -> None:
     reading = gpu(1, values={150: 54})
-    dcgm = told(uuid="GPU-1", values={150: 99, 1001: 0.5})
+    dcgm = dcgm_of(uuid="GPU-1", values={150: 99, 1001: 0.5})
     found = show(reading, rows=(TEMP, BUSY), dcgm=dcgm)
     assert values(found[name(TEMP)]) == {"GPU-1": 54}
     assert values(found[name(BUSY)]) == {"GPU-1": 0.5}
@@ -201,7 +201,7 @@ def test_links_have_their_own_spelling_of_labels() -> None:
 
 
 def test_links_that_only_dcgm_tells_of_are_shown() -> None:
-    dcgm = told(uuid="GPU-1", link=7, values={1508: 1})
+    dcgm = dcgm_of(uuid="GPU-1", link=7, values={1508: 1})
     found = show(gpu(1), rows=(LINK_STATE,), dcgm=dcgm)
     assert values(found[name(LINK_STATE)], "nvlink") == {"7": 1}
 
@@ -319,9 +319,9 @@ def test_one_thermal_failure_leaves_the_other_ten_watches_at_zero() -> None:
     )
     dcgm = DcgmReading(at=START, health=(finding,))
     series = show(mig_gpu(1), rows=(HEALTH,), dcgm=dcgm)[name(HEALTH)]
-    told = ("health_error_code", "health_error_severity", "health_error_category")
+    words = ("health_error_code", "health_error_severity", "health_error_category")
     found = {
-        labels["health_watch"]: (value, *(labels[one] for one in told)) for labels, value in series
+        labels["health_watch"]: (value, *(labels[one] for one in words)) for labels, value in series
     }
     assert len(found) == 11
     failed = (20, "DCGM_FR_THERMAL_VIOLATIONS", "TRIAGE", "HARDWARE_THERMAL")

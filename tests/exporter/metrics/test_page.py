@@ -55,8 +55,8 @@ def node(observation: Observation, **fields: Any) -> Snapshot:
     """Return a node after two XIDs, with holders of a GPU and of a slice that two share."""
     report = ledger.observe(ledger.begin("boot-1", "1", START), seen(*EVERY))
     sensed = Sensed()
-    told = [sensed.kmsg(1, 79), sensed.nvml(2, 94, 2, gi=5, ci=0)]
-    report = ledger.take(report, told, run="run-1", kernel_sequence=None)
+    reported = [sensed.kmsg(1, 79), sensed.nvml(2, 94, 2, gi=5, ci=0)]
+    report = ledger.take(report, reported, run="run-1", kernel_sequence=None)
     usual: dict[str, Any] = {
         "report": ledger.observe(report, observation),
         "holders": held(

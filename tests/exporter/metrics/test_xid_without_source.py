@@ -66,12 +66,12 @@ def test_a_gpu_that_was_let_go_has_no_xids_to_show() -> None:
 
 def test_no_xid_is_0_only_where_somebody_would_have_told_of_one() -> None:
     deaf = seen(gpu(1, unheard=True), gpu(2))
-    for up, told in ((False, []), (True, [0])):
+    for up, reported in ((False, []), (True, [0])):
         log = SourceHealth(name="kmsg", state="Up" if up else "Down")
         found = rendered(
             snapshot(msgspec.structs.replace(deaf, sources=(UP, log)), shown=SHOWN),
         )
-        assert of(found[XID]) == of(found[COUNT]) == told
+        assert of(found[XID]) == of(found[COUNT]) == reported
         assert of(found[XID], "GPU-2") == of(found[COUNT], "GPU-2") == [0]
 
 

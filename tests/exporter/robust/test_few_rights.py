@@ -85,8 +85,8 @@ def _open_for_writing(pid: int) -> list[str]:
         # One that is closed meanwhile, as of a scrape that was answered, is no file.
         with contextlib.suppress(FileNotFoundError):
             target = str(link.readlink())
-            told = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text(encoding="ascii")
-            flags = int(told.split("flags:")[1].split()[0], 8)
+            reported = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text(encoding="ascii")
+            flags = int(reported.split("flags:")[1].split()[0], 8)
             if target.startswith("/") and flags & _WRITING and not target.startswith("/memfd:"):
                 found.append(target)
     return [one for one in found if one != "/dev/null"]

@@ -162,9 +162,9 @@ def test_processes_are_left_out_first_and_the_source_says_so() -> None:
 
 def test_switches_and_cpus_are_left_out_before_what_dcgm_tells_of_gpus() -> None:
     part, entity = NodePart(kind="switch", id=0, values={858: 41}), DcgmEntity(uuid="GPU-1")
-    told = DcgmReading(at=START, entities=(entity,), node_parts=(part,))
+    reported = DcgmReading(at=START, entities=(entity,), node_parts=(part,))
     source = SourceHealth(name="dcgm", state="Up")
-    _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=told, sources=(source,)))
+    _, second, third, *_ = cuts(msgspec.structs.replace(large(1), dcgm=reported, sources=(source,)))
     assert second.dcgm == DcgmReading(at=START, entities=(entity,))
     assert [(one.up, one.reason) for one in second.sources] == [(True, "TooLarge")]
     assert "NVSwitches, CPUs" in second.sources[0].message
